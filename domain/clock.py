@@ -1,0 +1,43 @@
+"""The clock as an argument: nothing that counts asks the machine for the time.
+
+Put here: what a clock is.
+Not here: the virtual clock of the fake estate, which is one (`fake_gpu.clock`).
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time and waits. A driven clock returns from `wait_until` when it is driven there."""
+
+    def now(self) -> datetime: ...
+
+    def wait_until(self, instant: datetime) -> None: ...
+
+
+class SystemClock:
+    """The machine's clock, in UTC."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def wait_until(self, instant: datetime) -> None:
+        while (left := (instant - self.now()).total_seconds()) > 0:
+            time.sleep(min(left, 60.0))
+
+
+class StoppedClock:
+    """A clock that stands where it was put; for tests and for repeating a past run."""
+
+    def __init__(self, instant: datetime) -> None:
+        self.instant = instant
+
+    def now(self) -> datetime:
+        return self.instant
+
+    def wait_until(self, instant: datetime) -> None:
+        self.instant = max(self.instant, instant)

@@ -1,0 +1,94 @@
+"""The errors of the ledger, drawn as a tree; the first thing to read.
+
+    LedgerError
+    ├── WrongUse            the caller asked for something that cannot be meant   exit 2
+    │   └── BadInput        a file or a value that people wrote is not valid      exit 2
+    ├── NotBillable         judged, and the answer is no                          exit 1
+    ├── CheckFailed         something was checked and is not as it must be        exit 1
+    │   └── EvidenceChanged bytes, decisions or records differ from their hash    exit 1
+    └── CouldNotLook        a source or a place did not let us look               exit 3
+
+Put here: the kinds, which are few, and the four parts of every message. Concrete errors are
+subclasses that live beside the code that raises them, carry a `code` such as `RATE-002`, and
+build their own sentences.
+Not here: findings (`domain.findings`), which are facts about evidence and stop nothing by themselves.
+
+A message has four parts: where, what was seen (with both numbers), why it matters, what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LedgerError(Exception):
+    """Something the user can understand and act on; every one has a code and a page in docs/."""
+
+    code: ClassVar[str] = "LEDGER-000"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, *, where: str, seen: str, why: str, remedy: str) -> None:
+        super().__init__(f"{where}: {seen}")
+        self.where = where
+        self.seen = seen
+        self.why = why
+        self.remedy = remedy
+
+    def message(self) -> str:
+        """The whole message, as the command line prints it."""
+        return (
+            f"{self.code} {self.where}\n"
+            f"  seen: {self.seen}\n"
+            f"  why:  {self.why}\n"
+            f"  hint: {self.remedy}"
+        )
+
+    def as_dict(self) -> dict[str, str]:
+        return {
+            "code": self.code,
+            "where": self.where,
+            "seen": self.seen,
+            "why": self.why,
+            "remedy": self.remedy,
+        }
+
+    def __str__(self) -> str:
+        return self.message()
+
+
+class WrongUse(LedgerError):
+    """The call itself cannot be meant: a bad option, an impossible period, a missing home."""
+
+    code = "USE-000"
+    exit_code = 2
+
+
+class BadInput(WrongUse):
+    """A file or a value that people wrote does not say what it has to say."""
+
+    code = "INPUT-000"
+
+
+class NotBillable(LedgerError):
+    """The period was judged and may not be billed."""
+
+    code = "GATE-000"
+
+
+class CheckFailed(LedgerError):
+    """Something was checked and is not as it must be."""
+
+    code = "CHECK-000"
+
+
+class EvidenceChanged(CheckFailed):
+    """Bytes, decisions or records are not those whose hash was written down."""
+
+    code = "HASH-000"
+
+
+class CouldNotLook(LedgerError):
+    """A source, a disk or a lock did not let us look; nothing is known, nothing was changed."""
+
+    code = "LOOK-000"
+    exit_code = 3

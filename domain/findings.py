@@ -1,0 +1,95 @@
+"""Findings, verdicts and judgements: what `quality` says and `billing` obeys.
+
+Put here: the values that cross from judgement to close, so that neither imports the other.
+Not here: which findings exist and when they are raised (`quality.catalogue`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from domain.billing_period import BillingPeriod
+
+
+class Remedy(StrEnum):
+    """Which of three a finding is."""
+
+    HEALS = "heals"  # asking again can bring the evidence
+    COVERED = "covered"  # the other witness saw it
+    SIGN = "sign"  # only a person can accept it
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """A named fact that something is wrong, in the four parts of every message."""
+
+    code: str  # GAP-001; one page each in docs/
+    name: str  # samples_missing: the name of the check that raises it
+    where: str  # cluster, hour, pod or tenant, in words
+    seen: str  # both numbers and the difference
+    why: str
+    what_to_do: str
+    blocks: bool
+    remedy: Remedy
+    cluster_id: str = ""
+    tenant: str = ""
+    hour_started_at: datetime | None = None
+    hour_ended_at: datetime | None = None  # findings of neighbouring hours may be joined
+    affected_seconds: int = 0
+    affected_nanos: int = 0
+
+
+class VerdictState(StrEnum):
+    COMPLETE = "complete"
+    DEGRADED = "degraded"
+    MISSING = "missing"
+    WAIVED = "waived"
+    NOT_EXPECTED = "not_expected"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Verdict:
+    """The judgement on one (cluster, source, hour)."""
+
+    cluster_id: str
+    source: str
+    hour_started_at: datetime
+    state: VerdictState
+    reason: str
+    expected_count: int
+    seen_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One named check that ran: how much it looked at, and whether it held."""
+
+    name: str
+    evaluated_row_count: int
+    failed_row_count: int
+
+    @property
+    def passed(self) -> bool:
+        return self.evaluated_row_count > 0 and self.failed_row_count == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether a period may be billed, and everything that was seen on the way."""
+
+    period: BillingPeriod
+    facts_sha256: str  # of the very facts that were judged
+    findings: tuple[Finding, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    checks: tuple[Check, ...] = ()
+    missing_checks: tuple[str, ...] = field(default=())  # required, but not executed on any row
+
+    @property
+    def blocking(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.blocks)
+
+    @property
+    def billable(self) -> bool:
+        return not self.blocking and not self.missing_checks and all(c.passed for c in self.checks)

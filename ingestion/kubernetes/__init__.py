@@ -1,0 +1,1 @@
+"""The lifecycle: a collector's journal, and decoding it into lifecycle rows."""

@@ -1,0 +1,1 @@
+"""The samples: asking a Prometheus-compatible server and decoding its answers into runs."""

@@ -1,0 +1,1 @@
+"""Dagster assets: thin calls into the stages."""
