@@ -82,4 +82,4 @@ def _decimal(value: Decimal) -> bytes:
     text = format(value, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
-    return (b"0" if text in ("-0", "") else text.encode())
+    return b"0" if text in ("-0", "") else text.encode()

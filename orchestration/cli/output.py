@@ -1,0 +1,183 @@
+"""How every command prints: a table for people, JSON and CSV for machines, progress on stderr.
+
+Put here: the shared options and the printing of rows.
+Not here: what a command prints.
+
+Data goes to stdout, everything else to stderr. Colours obey NO_COLOR and the terminal.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from domain.interval import format_instant
+
+Progress = Callable[[int, int, str], None]
+Row = Mapping[str, Any]
+
+PLAIN_LINE_SECONDS = 10.0  # without a terminal a line this often says that work goes on
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="How to print.",
+)
+
+home_option = click.option(
+    "--home",
+    "home_path",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="GPU_LEDGER_HOME",
+    default=Path("."),
+    show_default="the current folder, or $GPU_LEDGER_HOME",
+    help="The ledger's home folder.",
+)
+
+
+def emit(
+    rows: Sequence[Row],
+    output: str,
+    columns: Sequence[str] | None = None,
+    title: str | None = None,
+) -> None:
+    """Print rows on stdout; `columns` chooses and orders them (default: those of the first row)."""
+    names = list(columns if columns is not None else (rows[0] if rows else ()))
+    if output == "json":
+        shown = [{name: _plain(row.get(name)) for name in names} for row in rows]
+        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+    elif output == "csv":
+        click.echo(csv_text(rows, names), nl=False)
+    else:
+        _table(rows, names, title)
+
+
+def emit_document(document: Mapping[str, Any]) -> None:
+    """Print one JSON object on stdout."""
+    click.echo(json.dumps(_plain(document), indent=2, ensure_ascii=False))
+
+
+def csv_text(rows: Sequence[Row], names: Sequence[str]) -> str:
+    """Rows as CSV; a cell that a spreadsheet would run as a formula is given a leading quote."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([_cell(row.get(name)) for name in names])
+    return buffer.getvalue()
+
+
+def _cell(value: object) -> str:
+    text = _text(value)
+    risky = isinstance(value, str) and text[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return "'" + text if risky else text
+
+
+def _plain(value: object) -> Any:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(item) for item in value]
+        case _:
+            return _text(value)
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return format_instant(value)
+        case Decimal():
+            return format(value, "f")
+        case Fraction():
+            return f"{value.numerator}/{value.denominator}"
+        case list() | tuple() | set() | frozenset():
+            return " ".join(_text(item) for item in value)
+        case Mapping():
+            return " ".join(f"{key}={_text(item)}" for key, item in value.items())
+        case _:
+            return str(value)
+
+
+def _table(rows: Sequence[Row], names: Sequence[str], title: str | None) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    if not rows:
+        click.echo("(nothing)")
+        return
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for name in names:
+        numeric = all(
+            isinstance(row.get(name), (int, Decimal)) and not isinstance(row.get(name), bool)
+            for row in rows
+        )
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*[_escape(_text(row.get(name))) for name in names])
+    width = None if sys.stdout.isatty() else 200
+    Console(width=width, highlight=False).print(table)
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Progress]:
+    """A bar on stderr for people; a plain line every ten seconds where there is no terminal."""
+    if not sys.stderr.isatty():
+        yield _plain_progress(title)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description:<28}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[what]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        task = bars.add_task(title, total=None, what="")
+
+        def report(done: int, total: int, what: str) -> None:
+            bars.update(task, completed=done, total=total, what=what)
+
+        yield report
+
+
+def _plain_progress(title: str) -> Progress:
+    last = [time.monotonic()]
+
+    def report(done: int, total: int, what: str) -> None:
+        if time.monotonic() - last[0] >= PLAIN_LINE_SECONDS or (done == total and total > 1):
+            last[0] = time.monotonic()
+            click.echo(f"{title}: {done} of {total} {what}".rstrip(), err=True)
+
+    return report
