@@ -1,0 +1,241 @@
+"""Stores of named bytes: where evidence and the record live, and what they promise.
+
+Put here: the promise (`Store`), the folder that keeps it, the rules for keys.
+Not here: what the bytes mean (`ingestion.landing`, `billing.record`), who may write
+(`warehouse.lease`), or the object store, which keeps the same promise elsewhere
+(`warehouse.object_store`).
+
+The promise: an object is there whole or not at all; once `create` has returned, a loss of power
+does not take it away; two creators of one key never both win.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from domain.errors import CouldNotLook, WrongUse
+
+KEY_LENGTH_LIMIT = 512
+"""S3 allows 1024 bytes; half of it leaves room for any prefix that a bucket location adds."""
+
+_KEY_PART = re.compile(r"[A-Za-z0-9_=+,@-][A-Za-z0-9_=+,@.-]*", re.ASCII)
+_UNFINISHED = ".unfinished-"
+_LOCK_FOLDER = ".locks"
+
+
+Keys = list[str]
+"""Sorted keys. (Inside a class with a method `list`, the word means that method.)"""
+
+
+class KeyNotAllowed(WrongUse):
+    """A key that could leave the store, or that some bucket would spell differently."""
+
+    code = "STORE-001"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            where="a key in a store",
+            seen=f"{key[:80]!r} is not allowed: relative, of letters, digits and -_=+,@. only, "
+            f"no part starting with a dot, at most {KEY_LENGTH_LIMIT} characters",
+            why="a key that leaves the store could overwrite or reveal other files",
+            remedy="if it holds a cluster ID, check `cluster_id` in decisions/clusters.csv",
+        )
+
+
+class ObjectMissing(CouldNotLook):
+    """An object that something refers to is not in the store."""
+
+    code = "STORE-002"
+
+    def __init__(self, location: str, key: str) -> None:
+        super().__init__(
+            where=f"{location}/{key}",
+            seen="no such object",
+            why="something that was written down can no longer be read",
+            remedy="restore it from the backup of the home, then run `gpu-ledger landing verify`",
+        )
+
+
+class StoreUnusable(CouldNotLook):
+    """The folder or bucket refused a read or a write: full, read-only, away."""
+
+    code = "STORE-003"
+
+    def __init__(self, location: str, what: str, cause: OSError) -> None:
+        super().__init__(
+            where=location,
+            seen=f"could not {what}: {cause.strerror or cause}",
+            why="nothing was written; what was there before is untouched",
+            remedy="free space or repair access (df -h, ls -ld), then run the same command again",
+        )
+
+
+class Store(Protocol):
+    """Named bytes. Every key is relative, with `/` between its parts."""
+
+    @property
+    def location(self) -> str: ...
+
+    def create(self, key: str, body: bytes) -> bool:
+        """Write a new object, whole and durably; False when the key is taken (nothing changes)."""
+        ...
+
+    def read(self, key: str) -> bytes:
+        """The bytes of an object; raises ObjectMissing."""
+        ...
+
+    def list(self, prefix: str) -> Keys:
+        """All keys that start with `prefix`, sorted."""
+        ...
+
+    def exists(self, key: str) -> bool: ...
+
+    def replace(self, key: str, body: bytes, expected: bytes | None) -> bool:
+        """Compare and swap: write `body` if the object is `expected` (None: absent) now."""
+        ...
+
+
+def open_store(location: str | Path) -> Store:
+    """A folder by its path."""
+    return FolderStore(Path(location))
+
+
+def validate_key(key: str) -> str:
+    """Return `key` when every store can hold it as it is; refuse it otherwise."""
+    parts = key.split("/")
+    if len(key) > KEY_LENGTH_LIMIT or not all(_KEY_PART.fullmatch(part) for part in parts):
+        raise KeyNotAllowed(key)
+    return key
+
+
+class FolderStore:
+    """A store in a local folder: temporary file, fsync, link, fsync of the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def location(self) -> str:
+        return str(self.folder)
+
+    def create(self, key: str, body: bytes) -> bool:
+        path = self._path(key)
+        with self._refusing(f"write {key}"):
+            if path.exists():
+                # Whoever made it may have died before its name was durable.
+                sync_folder(path.parent)
+                return False
+            make_folder(path.parent)
+            with _written_beside(path, body) as unfinished:
+                try:
+                    # A link never overwrites: of two creators exactly one wins, whole.
+                    os.link(unfinished, path)
+                except FileExistsError:
+                    return False
+            sync_folder(path.parent)
+        return True
+
+    def read(self, key: str) -> bytes:
+        path = self._path(key)
+        try:
+            return path.read_bytes()
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            raise ObjectMissing(self.location, key) from None
+        except OSError as cause:
+            raise StoreUnusable(self.location, f"read {key}", cause) from cause
+
+    def list(self, prefix: str) -> Keys:
+        if prefix:
+            validate_key(prefix.rstrip("/") or "/")
+        with self._refusing(f"list {prefix or 'everything'}"):
+            folder = self.folder / prefix.rpartition("/")[0]
+            return sorted(key for key in self._keys_below(folder) if key.startswith(prefix))
+
+    def exists(self, key: str) -> bool:
+        return self._path(key).is_file()
+
+    def replace(self, key: str, body: bytes, expected: bytes | None) -> bool:
+        path = self._path(key)
+        with self._refusing(f"replace {key}"):
+            make_folder(path.parent)
+            with self._locked(key):
+                present = path.read_bytes() if path.is_file() else None
+                if present != expected:
+                    return False
+                with _written_beside(path, body) as unfinished:
+                    os.replace(unfinished, path)
+                sync_folder(path.parent)
+        return True
+
+    def sweep(self) -> Keys:
+        """Remove what interrupted writers left; the names of what was removed.
+
+        Only for a holder of the lease: another writer's unfinished file is its work in progress.
+        """
+        with self._refusing("sweep unfinished files"):
+            left = sorted(self.folder.rglob(f"{_UNFINISHED}*")) if self.folder.is_dir() else []
+            for path in left:
+                path.unlink(missing_ok=True)
+        return [str(path.relative_to(self.folder)) for path in left]
+
+    def _path(self, key: str) -> Path:
+        return self.folder / validate_key(key)
+
+    def _keys_below(self, folder: Path) -> Iterator[str]:
+        for parent, folders, names in os.walk(folder):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            below = Path(parent).relative_to(self.folder)
+            yield from ((below / name).as_posix() for name in names if not name.startswith("."))
+
+    @contextlib.contextmanager
+    def _locked(self, key: str) -> Iterator[None]:
+        """One replacer at a time; the lock ends with the process, however it ends."""
+        lock_path = self.folder / _LOCK_FOLDER / key.replace("/", "~")
+        make_folder(lock_path.parent)
+        with lock_path.open("ab") as lock_file:
+            fcntl.flock(lock_file, fcntl.LOCK_EX)
+            yield
+
+    @contextlib.contextmanager
+    def _refusing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as cause:
+            raise StoreUnusable(self.location, what, cause) from cause
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents so that they survive a loss of power."""
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    for parent in reversed(missing):
+        parent.mkdir(exist_ok=True)
+        sync_folder(parent.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable; the bytes of its files are synced apart."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _written_beside(path: Path, body: bytes) -> Iterator[Path]:
+    """A synced file with `body` in the folder of `path`, removed again unless it was renamed."""
+    unfinished = path.parent / f"{_UNFINISHED}{os.getpid()}-{os.urandom(8).hex()}"
+    try:
+        with unfinished.open("xb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        yield unfinished
+    finally:
+        unfinished.unlink(missing_ok=True)
