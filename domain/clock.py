@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time and waits. A driven clock returns from `wait_until` when it is driven there."""
+    """Tells the time and waits; a driven clock returns when it was driven there."""
 
     def now(self) -> datetime: ...
 

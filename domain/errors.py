@@ -11,7 +11,7 @@
 Put here: the kinds, which are few, and the four parts of every message. Concrete errors are
 subclasses that live beside the code that raises them, carry a `code` such as `RATE-002`, and
 build their own sentences.
-Not here: findings (`domain.findings`), which are facts about evidence and stop nothing by themselves.
+Not here: findings (`domain.findings`), which are facts about evidence and stop nothing alone.
 
 A message has four parts: where, what was seen (with both numbers), why it matters, what to do.
 """

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from domain.errors import BadInput
 
@@ -119,7 +120,7 @@ class Interval:
         """Cut at each instant that lies strictly inside; the pieces add up to the whole."""
         inside = sorted({i for i in instants if self.started_at < i < self.ended_at})
         edges = [self.started_at, *inside, self.ended_at]
-        return [Interval(a, b) for a, b in zip(edges, edges[1:], strict=False) if a < b]
+        return [Interval(a, b) for a, b in pairwise(edges) if a < b]
 
     def hours(self) -> Iterator[datetime]:
         """The start of every hour that the interval touches."""

@@ -1,0 +1,58 @@
+# Two commands matter: `make demo` runs the main job, `make test` passes the tests.
+# Everything sets up what it needs by itself: it takes make, Python 3.11-3.13 and a network to the
+# package registries once.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+# uv resolves the lock; its own version is pinned because the lock's format is its.
+UV     := uv==0.13.8
+
+.PHONY: help setup demo test check test-servers servers bench simulate wheel format clean
+
+help: ## List the targets.
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(READY): pyproject.toml uv.lock
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
+	  { echo "gpu-ledger needs Python 3.11 to 3.13; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.11 …"; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+	  { echo "Python cannot make virtual environments here. On Debian: apt-get install python3-venv"; exit 2; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(UV)'
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv sync --quiet --frozen --python $(BIN)/python
+	@touch $@
+
+setup: $(READY) ## Install everything into .venv.
+
+demo: $(READY) ## From a fake estate to sealed invoices, in ./demo-home.
+	@$(BIN)/gpu-ledger demo --home demo-home
+
+test: $(READY) ## Every test that needs no server beyond what PyPI brings.
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not servers" tests
+
+check: $(READY) ## Ruff, mypy strict, sqlfluff, architecture.
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/sqlfluff lint dbt/models dbt/data_tests --processes 2
+	@$(BIN)/python -m pytest tests/architecture
+
+servers: $(READY) ## Build the real servers that tests talk to, once per pinned version.
+	@$(BIN)/python -m tests.servers.build
+
+test-servers: servers ## Tests against real servers; says what is missing.
+	@$(BIN)/python -m pytest -m servers tests/servers
+
+format: $(READY) ## Let ruff and sqlfluff write the layout.
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix-only .
+
+wheel: $(READY) ## Build the wheel into dist/.
+	@$(BIN)/uv build --quiet --wheel --out-dir dist
+
+bench: $(READY) ## Print every speed goal as a ratio measured in this run.
+	@$(BIN)/python -m bench
+
+clean: ## Remove what make made here (not your homes).
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache
