@@ -321,7 +321,7 @@ class PodLife:
     scheduled_at: int | None  # bound to `node_name`; None: never
     node_name: str  # "" when it never was bound
     acknowledged_at: int | None  # status.startTime: the kubelet has seen it
-    containers: tuple[Container, ...]  # init first, then sidecars, then main
+    containers: tuple[Container, ...]  # init and sidecar in the order of the spec, then main
     phases: tuple[PhaseChange, ...]  # the first at created_at: Pending
     finished_at: int | None  # the last container ended; the devices are free again
     deletion_requested_at: int | None

@@ -1,0 +1,148 @@
+"""The one clock of an estate that is not there: fixed, live, fast, or driven from outside.
+
+Put here: telling the virtual time, and letting others wait for it.
+Not here: what happens at an instant (`estate`), or the HTTP endpoint that drives it (`serve`).
+
+A driven clock stands still until `advance_to`. Whoever shows the estate registers a listener,
+which is called with every new instant *before* the waiters wake: when `advance_to` returns, all
+that had to be told was told.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from domain.errors import WrongUse
+from domain.interval import format_instant, require_instant
+
+Mode = Literal["fixed", "driven", "running"]
+Listener = Callable[[datetime], None]
+
+# Ten thousand virtual seconds a second are a month in under five minutes; beyond that the
+# millisecond steps of the machine's clock become minutes of the estate.
+MAXIMUM_SPEED = 10_000.0
+
+# How long a waiter of a running clock sleeps at most before it looks again, in real seconds: so
+# that closing the clock is noticed soon.
+LONGEST_NAP_SECONDS = 0.5
+
+
+class ClockRunsForward(WrongUse):
+    """A driven clock was asked to go back, or a clock that is not driven to go anywhere."""
+
+    code = "FAKE-001"
+
+
+class VirtualClock:
+    """Implements `domain.clock.Clock`; safe to be used by many threads."""
+
+    def __init__(
+        self,
+        start: datetime,
+        mode: Mode = "driven",
+        speed: float = 1.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not 0 < speed <= MAXIMUM_SPEED:
+            raise ClockRunsForward(
+                where="the clock of the fake estate",
+                seen=f"speed {speed:g} is not above 0 and at most {MAXIMUM_SPEED:g}",
+                why="time has to pass, and listeners have to keep up with it",
+                remedy="give --speed between 0.001 and 10000, or drive the clock yourself",
+            )
+        self.mode: Mode = mode
+        self.speed = speed
+        self._monotonic = monotonic
+        self._origin = require_instant(start, "the start of the clock")
+        self._began = monotonic()
+        self._changed = threading.Condition()
+        self._advancing = threading.Lock()
+        self._listeners: list[Listener] = []
+        self._closed = False
+
+    def now(self) -> datetime:
+        """The virtual time, in whole seconds."""
+        if self.mode == "running":
+            passed = (self._monotonic() - self._began) * self.speed
+            return self._origin + timedelta(seconds=int(passed))
+        return self._origin
+
+    def now_seconds(self) -> int:
+        """The virtual time in seconds since the epoch, as the model writes times."""
+        return int(self.now().timestamp())
+
+    def add_listener(self, listener: Listener) -> None:
+        """Call `listener` with every instant that a driven clock is advanced to."""
+        self._listeners.append(listener)
+
+    def advance_to(self, instant: datetime) -> datetime:
+        """Move a driven clock forward; returns when every listener has been called."""
+        target = require_instant(instant, "advance_to")
+        with self._advancing:
+            self._refuse(target)
+            with self._changed:
+                self._origin = target
+            for listener in list(self._listeners):
+                listener(target)
+            with self._changed:
+                self._changed.notify_all()
+        return target
+
+    def advance(self, seconds: int) -> datetime:
+        return self.advance_to(self.now() + timedelta(seconds=seconds))
+
+    def wait_until(self, instant: datetime) -> None:
+        """Return when it is `instant` or later, or when the clock is closed."""
+        with self._changed:
+            while not self._closed and (left := (instant - self.now()).total_seconds()) > 0:
+                if self.mode == "running":
+                    self._changed.wait(min(left / self.speed, LONGEST_NAP_SECONDS))
+                else:
+                    self._changed.wait()
+
+    def close(self) -> None:
+        """Wake every waiter for good."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _refuse(self, target: datetime) -> None:
+        if self.mode != "driven":
+            raise ClockRunsForward(
+                where="the clock of the fake estate",
+                seen=f"it is {self.mode}, and was told to go to {format_instant(target)}",
+                why="only a driven clock goes where it is told",
+                remedy="start the estate with `gpu-ledger fake serve SCENARIO --driven`",
+            )
+        if target < self._origin:
+            raise ClockRunsForward(
+                where="the clock of the fake estate",
+                seen=f"it is {format_instant(self._origin)}, and was told to go back to "
+                f"{format_instant(target)}",
+                why="what a watcher was told cannot be taken back",
+                remedy="start the estate again at the earlier time",
+            )
+
+
+def fixed(instant: datetime) -> VirtualClock:
+    """A clock that stands."""
+    return VirtualClock(instant, "fixed")
+
+
+def driven(start: datetime) -> VirtualClock:
+    """A clock that goes where it is told."""
+    return VirtualClock(start, "driven")
+
+
+def running(start: datetime, speed: float = 1.0) -> VirtualClock:
+    """A clock that goes by itself: `speed` virtual seconds in a second."""
+    return VirtualClock(start, "running", speed)
+
+
+def epoch(second: int) -> datetime:
+    """The instant of a second of the model."""
+    return datetime.fromtimestamp(second, UTC)
