@@ -1,0 +1,107 @@
+"""Imports flow one way, as the pipeline does."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = (
+    "domain",
+    "warehouse",
+    "ingestion",
+    "quality",
+    "billing",
+    "fake_gpu",
+    "orchestration",
+)
+ALLOWED: dict[str, frozenset[str]] = {
+    "domain": frozenset(),
+    "warehouse": frozenset({"domain"}),
+    "ingestion": frozenset({"domain", "warehouse"}),
+    "quality": frozenset({"domain", "warehouse"}),
+    "billing": frozenset({"domain", "warehouse"}),
+    "fake_gpu": frozenset({"domain"}),
+    "fake_gpu.truth": frozenset(),
+    "orchestration": frozenset(PACKAGES) - {"orchestration"},
+}
+
+
+def imported_names(path: Path) -> list[tuple[int, str]]:
+    """Every absolute module named in an import of a file, also inside functions."""
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} is a relative import"
+            found.append((node.lineno, node.module or ""))
+    return found
+
+
+def backward_arrows(package: str, path: Path) -> list[str]:
+    """The imports of a file that go against the flow."""
+    own = package.split(".")[0]
+    bad = []
+    for line, module in imported_names(path):
+        top = module.split(".")[0]
+        if top not in PACKAGES:
+            continue
+        inside = module == package or module.startswith(package + ".")
+        if package == "fake_gpu" and module.startswith("fake_gpu"):
+            inside = True
+        if not inside and top not in ALLOWED[package] and (top != own or "." in package):
+            bad.append(f"{path.relative_to(ROOT)}:{line} imports {module}")
+    return bad
+
+
+def files_of(package: str) -> list[Path]:
+    folder = ROOT.joinpath(*package.split("."))
+    return sorted(folder.rglob("*.py"))
+
+
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_imports_go_one_way(package: str) -> None:
+    files = files_of(package)
+    assert files, f"{package} has no modules"
+    assert [arrow for path in files for arrow in backward_arrows(package, path)] == []
+
+
+def test_a_backward_arrow_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above can fail: the same function, on a file that breaks the rule."""
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    offender = tmp_path / "offender.py"
+    offender.write_text("def late():\n    from quality import run\n")
+    assert backward_arrows("billing", offender) == ["offender.py:2 imports quality"]
+    assert backward_arrows("orchestration", offender) == []
+    offender.write_text("import domain.money\n")
+    assert backward_arrows("fake_gpu.truth", offender) == ["offender.py:1 imports domain.money"]
+    assert backward_arrows("fake_gpu", offender) == []
+
+
+def test_only_the_warehouse_opens_duckdb() -> None:
+    offenders = [
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        if package != "warehouse"
+        for path in files_of(package)
+        if any(module.split(".")[0] == "duckdb" for _, module in imported_names(path))
+    ]
+    assert offenders == []
+
+
+def test_heavy_libraries_are_not_imported_at_the_top_of_the_command_line() -> None:
+    """`gpu-ledger --help` starts in a blink because nothing heavy is imported for it."""
+    import subprocess
+    import sys
+
+    heavy = "dagster duckdb polars pyarrow dbt great_expectations httpx rich typst uvicorn yaml"
+    code = (
+        "import sys; from orchestration.cli.main import cli\n"
+        "cli.main(['--help'], standalone_mode=False)\n"
+        f"print([m for m in {heavy.split()!r} if m in sys.modules], file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stderr.strip() == "[]"

@@ -1,0 +1,1 @@
+"""Tests against real servers, and the servers themselves."""

@@ -1,0 +1,145 @@
+"""Builds the real servers that tests talk to: each once per pinned version, into the user's cache.
+
+Put here: what is built from which pinned Go module, and where it is kept.
+Not here: starting servers (the fixtures beside this file), or Debian's packages (`.ci/run`).
+
+Run it as `python -m tests.servers.build [NAME …]`. What is there is never rebuilt: the folder's name
+holds the hash of everything that decides the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+KUBERNETES = "1.34.1"
+VERSION_FLAGS = " ".join(
+    f"-X k8s.io/component-base/version.{name}={value}"
+    for name, value in (("gitVersion", f"v{KUBERNETES}"), ("gitMajor", "1"), ("gitMinor", "34"))
+)
+
+
+@dataclass(frozen=True)
+class Server:
+    """One or more programs from one pinned Go module."""
+
+    name: str
+    packages: dict[str, str]  # program -> package path
+    module: str = ""  # path@version, for modules that only build inside themselves
+    flags: tuple[str, ...] = field(default=())
+
+    @property
+    def folder(self) -> Path:
+        return HERE / "go" / self.name
+
+
+SERVERS = (
+    Server("etcd", {"etcd": "."}),
+    Server(
+        "kubernetes",
+        {
+            program: f"k8s.io/kubernetes/cmd/{program}"
+            for program in ("kube-apiserver", "kube-scheduler")
+        },
+        flags=("-ldflags", VERSION_FLAGS),
+    ),
+    Server("kube-state-metrics", {"kube-state-metrics": "k8s.io/kube-state-metrics/v2"}),
+    Server(
+        "prometheus",
+        {"prometheus": "./cmd/prometheus", "promtool": "./cmd/promtool"},
+        module="github.com/prometheus/prometheus@v0.315.0",
+    ),
+    # Without the tag it builds, and panics at the first gRPC answer.
+    Server(
+        "thanos",
+        {"thanos": "./cmd/thanos"},
+        module="github.com/thanos-io/thanos@v0.41.0",
+        flags=("-tags", "slicelabels"),
+    ),
+    Server("versitygw", {"versitygw": "github.com/versity/versitygw/cmd/versitygw"}),
+    Server("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
+)
+
+
+def cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "gpu-ledger" / "servers"
+
+
+def key(server: Server) -> str:
+    """Changes when, and only when, what is built may change."""
+    digest = hashlib.sha256(repr((server.packages, server.module, server.flags)).encode())
+    if not server.module:
+        for name in sorted(p.name for p in server.folder.iterdir()):
+            digest.update(name.encode() + (server.folder / name).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def built(server: Server) -> Path:
+    return cache_folder() / f"{server.name}-{key(server)}"
+
+
+def program(name: str) -> Path | None:
+    """Where a program was built, or None when it has not been built here."""
+    for server in SERVERS:
+        if name in server.packages and (built(server) / ".complete").exists():
+            return built(server) / name
+    return None
+
+
+def build(server: Server) -> Path:
+    """Build all programs of a server aside, then name the folder; a cut build leaves nothing."""
+    target = built(server)
+    if (target / ".complete").exists():
+        return target
+    aside = target.with_suffix(f".{os.getpid()}")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    source = _module_folder(server.module) if server.module else server.folder
+    environment = {**os.environ, "GOWORK": "off", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
+    for name, package in server.packages.items():
+        command = ["go", "build", "-trimpath", *server.flags, "-o", str(aside / name), package]
+        subprocess.run(command, cwd=source, env=environment, check=True)
+    (aside / ".complete").write_text("")
+    shutil.rmtree(target, ignore_errors=True)
+    aside.rename(target)
+    return target
+
+
+def _module_folder(module: str) -> Path:
+    answer = subprocess.run(
+        ["go", "mod", "download", "-json", module], check=True, capture_output=True, text=True
+    )
+    return Path(json.loads(answer.stdout)["Dir"])
+
+
+def main(names: list[str]) -> int:
+    if shutil.which("go") is None:
+        print("servers: Go is not installed; tests that need a built server will say so.")
+        return 1 if os.environ.get("CI") else 0
+    wanted = [s for s in SERVERS if not names or s.name in names]
+    for number, server in enumerate(wanted, 1):
+        if (built(server) / ".complete").exists():
+            print(f"servers: {number} of {len(wanted)}: {server.name} is built", flush=True)
+            continue
+        print(f"servers: {number} of {len(wanted)}: building {server.name} …", flush=True)
+        started = time.monotonic()
+        try:
+            build(server)
+        except subprocess.CalledProcessError as error:
+            print(f"servers: {server.name} did not build: {error}", flush=True)
+            return 1
+        print(f"servers: {server.name} took {time.monotonic() - started:.0f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
