@@ -1,0 +1,152 @@
+"""The home: one folder of the user's choice that holds everything a ledger keeps.
+
+Put here: which parts a home has, which of them are a backup, and where its two stores live.
+Not here: what the settings mean (`ingestion.settings`) or what is written into the parts.
+
+    config.toml  decisions/  landing/  record/         kept: a copy of these four is a backup
+    runs/  build/  warehouse.duckdb  published/  documents/  dagster/      rebuilt from the four
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from domain.errors import BadInput, WrongUse
+from warehouse.store import Store, make_folder, open_store
+
+_EMPTY_CONFIG = "# The settings of this ledger; `gpu-ledger init` writes them with explanations.\n"
+KEPT = ("config.toml", "decisions", "landing", "record")
+"""The parts that are a complete backup."""
+
+
+class NotAHome(WrongUse):
+    """The folder has no config.toml."""
+
+    code = "HOME-001"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            where=str(path),
+            seen="no config.toml here" if path.is_dir() else "no such folder",
+            why="a ledger's home is known by its config.toml; another folder would start a new one",
+            remedy=f"point --home to the right folder, or make one: gpu-ledger init {path}",
+        )
+
+
+class FolderInUse(WrongUse):
+    """A home was to be made where other files are."""
+
+    code = "HOME-002"
+
+    def __init__(self, path: Path, found: str) -> None:
+        super().__init__(
+            where=str(path),
+            seen=f"the folder already holds {found!r}, which is no part of a home",
+            why="a home owns its folder: backups copy it, and derived parts in it are thrown away",
+            remedy="choose an empty or a new folder",
+        )
+
+
+class PlacesUnreadable(BadInput):
+    """config.toml cannot be read far enough to find the stores."""
+
+    code = "HOME-003"
+
+    def __init__(self, path: Path, seen: str) -> None:
+        super().__init__(
+            where=str(path),
+            seen=seen,
+            why="without it the ledger does not know where evidence and record live",
+            remedy="correct that line, then run `gpu-ledger doctor`",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The parts of a home, by name. Paths are not made until something is written there."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: Path) -> Home:
+        home = cls(path.resolve())
+        if not home.config_path.is_file():
+            raise NotAHome(path)
+        return home
+
+    @classmethod
+    def create(cls, path: Path, config: str = _EMPTY_CONFIG) -> Home:
+        """Make the kept parts of a home; what is already there stays as it is."""
+        home = cls(path.resolve())
+        if home.path.is_dir() and not home.config_path.is_file():
+            for found in sorted(home.path.iterdir()):
+                if found.name not in KEPT:
+                    raise FolderInUse(path, found.name)
+        for folder in (home.path, home.decisions, home.landing, home.record):
+            make_folder(folder)
+        if not home.config_path.exists():
+            home.config_path.write_text(config, encoding="utf-8")
+        return home
+
+    @property
+    def config_path(self) -> Path:
+        return self.path / "config.toml"
+
+    @property
+    def decisions(self) -> Path:
+        return self.path / "decisions"
+
+    @property
+    def landing(self) -> Path:
+        return self.path / "landing"
+
+    @property
+    def record(self) -> Path:
+        return self.path / "record"
+
+    @property
+    def runs(self) -> Path:
+        return self.path / "runs"
+
+    @property
+    def build(self) -> Path:
+        return self.path / "build"
+
+    @property
+    def warehouse_path(self) -> Path:
+        return self.path / "warehouse.duckdb"
+
+    @property
+    def published(self) -> Path:
+        return self.path / "published"
+
+    @property
+    def documents(self) -> Path:
+        return self.path / "documents"
+
+    @property
+    def dagster(self) -> Path:
+        return self.path / "dagster"
+
+    def landing_store(self) -> Store:
+        """Where evidence lives: `landing/`, or the URL in config.toml under [places]."""
+        return open_store(self._place("landing") or self.landing)
+
+    def record_store(self) -> Store:
+        """Where the record lives: `record/`, or the URL in config.toml under [places]."""
+        return open_store(self._place("record") or self.record)
+
+    def _place(self, name: str) -> str:
+        try:
+            config = tomllib.loads(self.config_path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as cause:
+            raise PlacesUnreadable(self.config_path, f"it is not readable TOML: {cause}") from None
+        places = config.get("places", {})
+        place = places.get(name, "") if isinstance(places, dict) else None
+        if not isinstance(place, str):
+            raise PlacesUnreadable(
+                self.config_path, f"[places] {name} is {place!r}, not the text of a URL or a folder"
+            )
+        return place

@@ -1,0 +1,158 @@
+"""The lease: one writer at a time, and a number that shows when a writer has been overtaken.
+
+Put here: taking, renewing, checking and giving back the lease of a store.
+Not here: the refusal of stale writes itself; whoever keeps a record stores the fence in each event
+and refuses one that is lower than the last.
+
+Expiry only decides when somebody else may try. What protects the record is the fence: it grows with
+every holder, so a writer that slept through its own expiry writes with a number that is too low.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from domain.clock import Clock
+from domain.errors import CouldNotLook
+from domain.interval import format_instant, parse_instant
+from warehouse.store import ObjectMissing, Store
+
+LEASE_KEY = "lease.json"
+LEASE_SECONDS = 600
+"""Longer than the longest write to a record; a crashed holder blocks others for this long."""
+
+
+class LeaseHeld(CouldNotLook):
+    """Somebody else is writing."""
+
+    code = "LEASE-001"
+
+    def __init__(self, location: str, state: LeaseState) -> None:
+        super().__init__(
+            where=location,
+            seen=f"{state.holder} holds the lease (fence {state.fence}) "
+            f"until {format_instant(state.expires_at)}",
+            why="two writers at once would give two documents one number",
+            remedy="wait for it to end; after a crash the lease frees itself at that time",
+        )
+
+
+class LeaseLost(CouldNotLook):
+    """This writer's lease has expired or was taken over."""
+
+    code = "LEASE-002"
+
+    def __init__(self, location: str, held: LeaseState, present: LeaseState | None) -> None:
+        now = f"fence {present.fence} of {present.holder}" if present else "no lease at all"
+        super().__init__(
+            where=location,
+            seen=f"{held.holder} wrote under fence {held.fence}; the store now has {now}, "
+            f"and ours ran until {format_instant(held.expires_at)}",
+            why="another writer may have started; writing on could undo its work",
+            remedy="run the same command again: it resumes from what is recorded",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseState:
+    """What the lease object says."""
+
+    fence: int
+    holder: str
+    expires_at: datetime
+
+    def to_bytes(self) -> bytes:
+        value = {
+            "expires_at": format_instant(self.expires_at),
+            "fence": self.fence,
+            "holder": self.holder,
+        }
+        return json.dumps(value, sort_keys=True).encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> LeaseState:
+        value = json.loads(body)
+        return cls(value["fence"], value["holder"], parse_instant(value["expires_at"]))
+
+
+class Lease:
+    """A lease that is held; `fence` goes into everything written under it."""
+
+    def __init__(self, store: Store, clock: Clock, seconds: int, state: LeaseState) -> None:
+        self._store = store
+        self._clock = clock
+        self._seconds = seconds
+        self._state = state
+
+    @property
+    def fence(self) -> int:
+        return self._state.fence
+
+    @property
+    def expires_at(self) -> datetime:
+        return self._state.expires_at
+
+    def check(self) -> int:
+        """The fence, if the lease is still ours now; raises LeaseLost otherwise."""
+        present = _present(self._store)[1]
+        if present != self._state or self._clock.now() >= self._state.expires_at:
+            raise LeaseLost(self._store.location, self._state, present)
+        return self.fence
+
+    def renew(self) -> None:
+        """Hold it for the full time again; raises LeaseLost when somebody else has it."""
+        self.check()
+        renewed = LeaseState(self.fence, self._state.holder, _expiry(self._clock, self._seconds))
+        self._swap(renewed)
+
+    def release(self) -> None:
+        """Give it back. The fence stays in the store, so that the next one is higher."""
+        now = self._clock.now().replace(microsecond=0)
+        with contextlib.suppress(LeaseLost):
+            self._swap(LeaseState(self.fence, self._state.holder, now))
+
+    def _swap(self, state: LeaseState) -> None:
+        if not self._store.replace(LEASE_KEY, state.to_bytes(), self._state.to_bytes()):
+            raise LeaseLost(self._store.location, self._state, _present(self._store)[1])
+        self._state = state
+
+
+@contextlib.contextmanager
+def lease(
+    store: Store, holder: str, clock: Clock, seconds: int = LEASE_SECONDS, above: int = 0
+) -> Iterator[Lease]:
+    """Hold the store's lease for a block. `above`: a fence already seen in the record."""
+    held = acquire(store, holder, clock, seconds, above)
+    try:
+        yield held
+    finally:
+        held.release()
+
+
+def acquire(store: Store, holder: str, clock: Clock, seconds: int, above: int = 0) -> Lease:
+    """Take the lease, or raise LeaseHeld. Prefer `lease`, which also gives it back."""
+    body, present = _present(store)
+    if present and clock.now() < present.expires_at:
+        raise LeaseHeld(store.location, present)
+    # A restored store may have lost the lease object; the record remembers its fences.
+    fence = max(present.fence if present else 0, above) + 1
+    state = LeaseState(fence, holder, _expiry(clock, seconds))
+    if not store.replace(LEASE_KEY, state.to_bytes(), body):
+        raise LeaseHeld(store.location, _present(store)[1] or state)
+    return Lease(store, clock, seconds, state)
+
+
+def _present(store: Store) -> tuple[bytes | None, LeaseState | None]:
+    try:
+        body = store.read(LEASE_KEY)
+    except ObjectMissing:
+        return None, None
+    return body, LeaseState.from_bytes(body)
+
+
+def _expiry(clock: Clock, seconds: int) -> datetime:
+    return clock.now().replace(microsecond=0) + timedelta(seconds=seconds)
