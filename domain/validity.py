@@ -1,0 +1,62 @@
+"""From when until when a decision holds: half-open, and open-ended when nobody has said until when.
+
+Put here: what a validity is, and the four questions that are asked of one.
+Not here: what is decided (`domain.decisions`), or intervals with two known ends (`domain.interval`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from domain.interval import Interval, NotAnInterval, format_instant, require_instant
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """`[valid_from, valid_until)`; no end means that it holds until a later row says otherwise."""
+
+    valid_from: datetime
+    valid_until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "valid_from", require_instant(self.valid_from, "valid_from"))
+        if self.valid_until is None:
+            return
+        object.__setattr__(self, "valid_until", require_instant(self.valid_until, "valid_until"))
+        if self.valid_until <= self.valid_from:
+            raise NotAnInterval(
+                where="a validity",
+                seen=f"it ends at {format_instant(self.valid_until)}, and starts at "
+                f"{format_instant(self.valid_from)}",
+                why="a decision that holds at no instant decides nothing",
+                remedy="swap the two, or delete the row",
+            )
+
+    def contains(self, instant: datetime) -> bool:
+        return self.valid_from <= instant and (
+            self.valid_until is None or instant < self.valid_until
+        )
+
+    def overlaps(self, other: Validity) -> bool:
+        return _starts_before_end(self, other) and _starts_before_end(other, self)
+
+    def clipped_to(self, window: Interval) -> Interval | None:
+        """The part inside `window`, or None when there is none."""
+        started_at = max(self.valid_from, window.started_at)
+        ended_at = min(self.valid_until or window.ended_at, window.ended_at)
+        return Interval(started_at, ended_at) if started_at < ended_at else None
+
+    def edges(self) -> tuple[datetime, ...]:
+        """The instants at which the decision begins and ceases to hold."""
+        return (
+            (self.valid_from,) if self.valid_until is None else (self.valid_from, self.valid_until)
+        )
+
+    def __str__(self) -> str:
+        end = "open" if self.valid_until is None else format_instant(self.valid_until)
+        return f"{format_instant(self.valid_from)} to {end}"
+
+
+def _starts_before_end(one: Validity, other: Validity) -> bool:
+    return other.valid_until is None or one.valid_from < other.valid_until
