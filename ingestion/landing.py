@@ -1,0 +1,237 @@
+"""The landing: byte-exact answers by their hash, and one chain of manifests per witness.
+
+Put here: landing bodies, appending attempts, reading both with their hashes checked.
+Not here: what a manifest says (`ingestion.manifest`), or what bodies mean (`ingestion.thanos`,
+`ingestion.kubernetes`).
+
+    objects/<aa>/<sha256>.zst                         named by the hash of the *uncompressed* bytes
+    manifests/<cluster_id>/<source>/<sequence>.json   conditional create; chained by previous_sha256
+
+The order is the promise: bodies first, then the manifest that names them. A crash in between leaves
+bytes that nothing refers to, and the hour is asked again; it never leaves a manifest without bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import zstandard
+
+from domain.errors import CouldNotLook, EvidenceChanged
+from domain.identity import sha256_bytes
+from ingestion.manifest import Attempt, AttemptDraft, Source
+from warehouse.store import ObjectMissing, Store, validate_key
+
+BODY_BYTES_LIMIT = 1 << 30
+"""1 GiB uncompressed: the largest body that ACM itself accepts; more is a bomb, not an answer."""
+
+ZSTD_LEVEL = 1
+"""Level 9 saves a tenth to a fifth more and takes ten times as long; level 1 is 14 to 47 times."""
+
+APPEND_TRIES_LIMIT = 50
+"""Writers of one chain at one moment; far more than a cluster has, and small enough to end."""
+
+
+class BodyChanged(EvidenceChanged):
+    """The bytes under a hash are not the bytes that were landed."""
+
+    code = "LAND-001"
+
+    def __init__(self, location: str, key: str, seen: str) -> None:
+        super().__init__(
+            where=f"{location}/{key}",
+            seen=seen,
+            why="an invoice stands on these bytes; changed evidence proves nothing",
+            remedy="restore this file from a backup, or ask the hours again and keep both versions",
+        )
+
+
+class ManifestChanged(EvidenceChanged):
+    """A manifest does not follow from the one before it."""
+
+    code = "LAND-002"
+
+    def __init__(self, location: str, key: str, seen: str) -> None:
+        super().__init__(
+            where=f"{location}/{key}",
+            seen=seen,
+            why="the chain shows that no attempt was removed, added or edited afterwards",
+            remedy="restore this file from a backup, then run `gpu-ledger landing verify`",
+        )
+
+
+class ChainBusy(CouldNotLook):
+    """Too many writers append to one chain at once."""
+
+    code = "LAND-003"
+
+    def __init__(self, location: str, chain: str) -> None:
+        super().__init__(
+            where=f"{location}/{chain}",
+            seen=f"{APPEND_TRIES_LIMIT} times in a row another writer took the next sequence",
+            why="the answers are landed, but no manifest names them yet",
+            remedy="find out which other deployment writes to this landing, then pull again",
+        )
+
+
+Problem = EvidenceChanged | CouldNotLook
+
+
+@dataclass(frozen=True, slots=True)
+class LandedBody:
+    """What landing a body came to."""
+
+    sha256: str
+    byte_count: int
+    stored_byte_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LandingReport:
+    """What `verify` looked at, and everything that was not as it must be."""
+
+    attempt_count: int
+    body_count: int
+    problems: tuple[Problem, ...] = ()
+    unreferenced: tuple[str, ...] = field(default=())  # bodies that no manifest names: no harm
+
+
+class Landing:
+    """Evidence in a store. Append-only: nothing here overwrites or deletes."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._attempts: dict[str, Attempt] = {}  # by key: manifests never change
+
+    def land_body(self, body: bytes) -> LandedBody:
+        """Keep a body; landing the same bytes twice keeps them once."""
+        digest = sha256_bytes(body)
+        stored = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(body)
+        self.store.create(body_key(digest), stored)
+        return LandedBody(digest, len(body), len(stored))
+
+    def read_body(self, digest: str) -> bytes:
+        """The bytes under a hash; raises BodyChanged when they are not these bytes."""
+        key = body_key(digest)
+        stored = self.store.read(key)
+        try:
+            size = zstandard.frame_content_size(stored)
+            if not 0 <= size <= BODY_BYTES_LIMIT:
+                raise BodyChanged(
+                    self.store.location,
+                    key,
+                    f"it claims {size} bytes, at most {BODY_BYTES_LIMIT} are landed",
+                )
+            body = zstandard.ZstdDecompressor().decompress(stored)
+        except zstandard.ZstdError as cause:
+            raise BodyChanged(self.store.location, key, f"not readable: {cause}") from None
+        if (found := sha256_bytes(body)) != digest:
+            raise BodyChanged(
+                self.store.location, key, f"its bytes hash to {found}, its name says {digest}"
+            )
+        return body
+
+    def append_attempt(self, draft: AttemptDraft) -> Attempt:
+        """Append a manifest to the chain of (cluster, source)."""
+        chain = chain_prefix(draft.cluster_id, draft.source)
+        for _ in range(APPEND_TRIES_LIMIT):
+            keys = self.store.list(chain)
+            head = self._attempt(keys[-1]) if keys else None
+            sequence = head.sequence + 1 if head else 1
+            attempt = draft.at(sequence, head.attempt_id if head else "")
+            key = f"{chain}{sequence:010d}.json"
+            if self.store.create(key, attempt.to_bytes()):
+                self._attempts[key] = attempt
+                return attempt
+        raise ChainBusy(self.store.location, chain)
+
+    def attempts(
+        self, cluster_id: str | None = None, source: Source | None = None
+    ) -> list[Attempt]:
+        """All attempts, by cluster, source and sequence."""
+        prefix = f"manifests/{validate_key(cluster_id)}/" if cluster_id else "manifests/"
+        found = [self._attempt(key) for key in self.store.list(prefix)]
+        return [attempt for attempt in found if source in (None, attempt.source)]
+
+    def verify(self) -> LandingReport:
+        """Read everything again: every chain link and every body, and what nothing refers to."""
+        attempts, problems = self._verify_chains()
+        referenced = {digest for attempt in attempts for digest in attempt.answer_sha256s}
+        present = {
+            key.rpartition("/")[2].removesuffix(".zst") for key in self.store.list("objects/")
+        }
+        for digest in sorted(referenced | present):
+            try:
+                self.read_body(digest)
+            except (EvidenceChanged, CouldNotLook) as problem:
+                problems.append(problem)
+        return LandingReport(
+            attempt_count=len(attempts),
+            body_count=len(referenced | present),
+            problems=tuple(problems),
+            unreferenced=tuple(sorted(present - referenced)),
+        )
+
+    def _verify_chains(self) -> tuple[list[Attempt], list[Problem]]:
+        attempts: list[Attempt] = []
+        problems: list[Problem] = []
+        chains: dict[str, list[str]] = {}
+        for key in self.store.list("manifests/"):
+            chains.setdefault(key.rpartition("/")[0], []).append(key)
+        for chain, keys in chains.items():
+            head: Attempt | None = None
+            for key in keys:
+                try:
+                    attempt = self._read_attempt(key)
+                except (EvidenceChanged, CouldNotLook) as problem:
+                    problems.append(problem)
+                    head = None
+                    continue
+                problems += self._link_problems(chain, attempt, head, first=key == keys[0])
+                attempts.append(attempt)
+                head = attempt
+        return attempts, problems
+
+    def _link_problems(
+        self, chain: str, attempt: Attempt, head: Attempt | None, first: bool
+    ) -> list[Problem]:
+        """A link is wrong where a manifest is missing, or where the one before was changed."""
+        before = f"{chain}/{attempt.sequence - 1:010d}.json"
+        if head is None:
+            lost = attempt.sequence > 1 if first else False  # unreadable ones are named already
+            return [ObjectMissing(self.store.location, before)] if lost else []
+        if attempt.sequence != head.sequence + 1:
+            return [ObjectMissing(self.store.location, before)]
+        if attempt.previous_sha256 != head.attempt_id:
+            seen = (
+                f"its bytes hash to {head.attempt_id}, "
+                f"the manifest written after it says {attempt.previous_sha256}"
+            )
+            return [ManifestChanged(self.store.location, before, seen)]
+        return []
+
+    def _attempt(self, key: str) -> Attempt:
+        if key not in self._attempts:
+            self._attempts[key] = self._read_attempt(key)
+        return self._attempts[key]
+
+    def _read_attempt(self, key: str) -> Attempt:
+        body = self.store.read(key)
+        try:
+            attempt = Attempt.from_bytes(body)
+        except (ValueError, KeyError, TypeError) as cause:
+            raise ManifestChanged(
+                self.store.location, key, f"not a manifest in canonical form: {cause}"
+            ) from None
+        place = f"{chain_prefix(attempt.cluster_id, attempt.source)}{attempt.sequence:010d}.json"
+        if place != key:
+            raise ManifestChanged(self.store.location, key, f"its content belongs at {place}")
+        return attempt
+
+
+def body_key(digest: str) -> str:
+    return validate_key(f"objects/{digest[:2]}/{digest}.zst")
+
+
+def chain_prefix(cluster_id: str, source: Source) -> str:
+    return validate_key(f"manifests/{cluster_id}/{source.value}") + "/"
