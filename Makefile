@@ -9,7 +9,7 @@ READY  := $(VENV)/.ready
 # uv resolves the lock; its own version is pinned because the lock's format is its.
 UV     := uv==0.13.8
 
-.PHONY: help setup demo test check test-servers servers bench simulate wheel format clean
+.PHONY: help setup demo test check test-servers servers constraints bench simulate wheel format clean
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -50,6 +50,9 @@ format: $(READY) ## Let ruff and sqlfluff write the layout.
 
 wheel: $(READY) ## Build the wheel into dist/.
 	@$(BIN)/uv build --quiet --wheel --out-dir dist
+
+constraints: $(READY) ## Write constraints.txt, the versions for pip.
+	@$(BIN)/python -m tests.release.constraints
 
 bench: $(READY) ## Print every speed goal as a ratio measured in this run.
 	@$(BIN)/python -m bench
