@@ -1,0 +1,261 @@
+"""One cluster's objects through time: every change, numbered as an API server numbers them.
+
+Put here: the order of changes, resource versions, and the state at an instant.
+Not here: how one document looks (`pods`, `nodes`, `namespaced`), or the wire (`server`).
+
+Documents are made when they are read, so a history of many pods costs little until it is shown.
+Times are seconds, as in `estate.model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+
+from fake_gpu.estate.model import (
+    ClaimLife,
+    Cluster,
+    NamespaceLife,
+    Node,
+    NodeState,
+    PodLife,
+    QuotaLife,
+    WorkloadLife,
+)
+from fake_gpu.kubernetes.forms import Document, derived_uid
+from fake_gpu.kubernetes.namespaced import (
+    claim_document,
+    namespace_document,
+    quota_document,
+    workload_document,
+)
+from fake_gpu.kubernetes.nodes import node_document, slice_document
+from fake_gpu.kubernetes.pods import Verb, pod_document, pod_steps
+
+# Where numbering begins: an API server is never at zero when somebody first looks.
+FIRST_RESOURCE_VERSION = 1000
+
+# What exists before what may live in it, when both appear at one second.
+_RANKS = (
+    "Namespace",
+    "Node",
+    "ResourceSlice",
+    "ResourceQuota",
+    "Deployment",
+    "StatefulSet",
+    "CronJob",
+    "Job",
+    "ReplicaSet",
+    "ResourceClaim",
+    "Pod",
+)
+_LAST_RANK = len(_RANKS)
+
+_Build = Callable[[int], Document]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One object was added, changed or deleted; `object` is how it looked then."""
+
+    at: int
+    resource_version: int
+    kind: str  # "Pod", "Node", …
+    verb: Verb
+    namespace: str
+    name: str
+    uid: str
+    build: _Build
+
+    @property
+    def object(self) -> Document:
+        return self.build(self.resource_version)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One object as it was during `[from_at, until_at)`."""
+
+    change: Change
+    from_at: int
+    until_at: int | None
+
+    @property
+    def object(self) -> Document:
+        return self.change.object
+
+    def covers(self, at: int) -> bool:
+        return self.from_at <= at and (self.until_at is None or at < self.until_at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A change before it is numbered."""
+
+    at: int
+    verb: Verb
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    build: _Build
+
+
+class ObjectHistory:
+    """All changes of one cluster in the order in which an API server would have made them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster_id = cluster.cluster_id
+        self.changes: tuple[Change, ...] = tuple(_numbered(cluster))
+        self._versions: dict[str, tuple[Version, ...]] = {}
+
+    @property
+    def kinds(self) -> list[str]:
+        return sorted({change.kind for change in self.changes})
+
+    def versions(self, kind: str) -> tuple[Version, ...]:
+        """Every state of every object of a kind, by its beginning."""
+        if kind not in self._versions:
+            self._versions[kind] = tuple(_versions(c for c in self.changes if c.kind == kind))
+        return self._versions[kind]
+
+    def objects_at(self, kind: str, at: int) -> list[Document]:
+        """The objects of a kind at a second, in the order of their names."""
+        present = [v.change for v in self.versions(kind) if v.covers(at)]
+        return [change.object for change in sorted(present, key=attrgetter("namespace", "name"))]
+
+    def resource_version_at(self, at: int) -> int:
+        """The number of the last change until and including a second."""
+        low, high = 0, len(self.changes)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if self.changes[middle].at <= at else (low, middle)
+        return FIRST_RESOURCE_VERSION + low
+
+
+def _versions(changes: Iterable[Change]) -> list[Version]:
+    """Each change that leaves an object, until the next change of the same object.
+
+    Several changes of one object at one second leave only the last of them.
+    """
+    versions: list[Version] = []
+    current: dict[str, Change] = {}
+    for change in changes:
+        before = current.pop(change.uid, None)
+        if before is not None and before.at < change.at:
+            versions.append(Version(before, before.at, change.at))
+        if change.verb != "DELETED":
+            current[change.uid] = change
+    versions += [Version(change, change.at, None) for change in current.values()]
+    return sorted(versions, key=lambda v: (v.from_at, v.change.resource_version))
+
+
+def _numbered(cluster: Cluster) -> Iterator[Change]:
+    steps = list(_steps(cluster))
+    added = {(step.uid, step.at) for step in steps if step.verb == "ADDED"}
+    going = {(step.uid, step.at) for step in steps if step.verb == "DELETED"} - added
+    order = sorted(range(len(steps)), key=lambda position: _order(steps[position], position, going))
+    for number, position in enumerate(order, start=FIRST_RESOURCE_VERSION + 1):
+        step = steps[position]
+        yield Change(
+            step.at, number, step.kind, step.verb, step.namespace, step.name, step.uid, step.build
+        )
+
+
+def _order(step: _Step, position: int, going: set[tuple[str, int]]) -> tuple[int, bool, int, int]:
+    """By time; objects that go at this second first, so that their names are free again.
+
+    Of those that stay, what must exist first comes first; of those that go, it goes last.
+    """
+    rank = _RANKS.index(step.kind) if step.kind in _RANKS else _LAST_RANK
+    stays = (step.uid, step.at) not in going
+    return step.at, stays, rank if stays else -rank, position
+
+
+def _steps(cluster: Cluster) -> Iterator[_Step]:
+    for namespace in cluster.namespaces:
+        yield from _namespace_steps(namespace)
+    for node in cluster.nodes:
+        yield from _node_steps(cluster, node)
+    for quota in cluster.quotas:
+        yield from _quota_steps(quota)
+    for workload in cluster.workloads:
+        yield from _workload_steps(workload)
+    for claim in cluster.claims:
+        yield from _claim_steps(claim)
+    for pod in cluster.pods:
+        yield from _pod_steps(pod)
+
+
+def _life(
+    kind: str, namespace: str, name: str, uid: str, times: Iterable[int], gone_at: int | None
+) -> Iterator[tuple[int, Callable[[_Build], _Step]]]:
+    """For each time at which an object changes, what makes the step; the last one deletes it."""
+    for index, at in enumerate(sorted({t for t in times if gone_at is None or t < gone_at})):
+        verb: Verb = "MODIFIED" if index else "ADDED"
+        yield at, partial(_Step, at, verb, kind, namespace, name, uid)
+    if gone_at is not None:
+        yield gone_at, partial(_Step, gone_at, "DELETED", kind, namespace, name, uid)
+
+
+def _namespace_steps(life: NamespaceLife) -> Iterator[_Step]:
+    times = [t for t in (life.created_at, life.terminating_at) if t is not None]
+    for at, step in _life("Namespace", "", life.name, life.uid, times, life.gone_at):
+        yield step(partial(namespace_document, life, at))
+
+
+def _node_steps(cluster: Cluster, node: Node) -> Iterator[_Step]:
+    states: dict[int, NodeState] = {state.from_at: state for state in node.states}
+    ordered = sorted(states)
+    for at, step in _life("Node", "", node.name, node.uid, states, node.gone_at):
+        yield step(partial(node_document, cluster, node, states[_latest(ordered, at)]))
+    if not node.dra:
+        return
+    uid = derived_uid("slice", node.uid)
+    for at, step in _life("ResourceSlice", "", node.name, uid, states, node.gone_at):
+        state = states[_latest(ordered, at)]
+        generation = ordered.index(state.from_at) + 1
+        yield step(partial(slice_document, node, state, generation=generation))
+
+
+def _latest(ordered: list[int], at: int) -> int:
+    return max(t for t in ordered if t <= at)
+
+
+def _quota_steps(life: QuotaLife) -> Iterator[_Step]:
+    changed = [at for at, _ in (*life.hard, *life.used)]
+    times = [life.created_at, *(t for t in changed if t > life.created_at)]
+    namespace, name = life.namespace, life.name
+    for at, step in _life("ResourceQuota", namespace, name, life.uid, times, life.gone_at):
+        yield step(partial(quota_document, life, at))
+
+
+def _workload_steps(life: WorkloadLife) -> Iterator[_Step]:
+    times = [life.created_at]
+    for _, step in _life(life.kind, life.namespace, life.name, life.uid, times, life.gone_at):
+        yield step(partial(workload_document, life))
+
+
+def _claim_steps(life: ClaimLife) -> Iterator[_Step]:
+    changed = [life.allocated_at]
+    for _, _, from_at, until_at in life.reserved:
+        changed += [from_at, until_at]
+    times = [life.created_at, *(t for t in changed if t is not None and t > life.created_at)]
+    namespace, name = life.namespace, life.name
+    for at, step in _life("ResourceClaim", namespace, name, life.uid, times, life.gone_at):
+        yield step(partial(claim_document, life, at))
+
+
+def _pod_steps(life: PodLife) -> Iterator[_Step]:
+    for step in pod_steps(life):
+        yield _Step(
+            step.at,
+            step.verb,
+            "Pod",
+            life.namespace,
+            life.name,
+            life.uid,
+            partial(pod_document, life, step),
+        )
