@@ -3,8 +3,8 @@
 Put here: what is built from which pinned Go module, and where it is kept.
 Not here: starting servers (the fixtures beside this file), or Debian's packages (`.ci/run`).
 
-Run it as `python -m tests.servers.build [NAME …]`. What is there is never rebuilt: the folder's name
-holds the hash of everything that decides the result.
+Run it as `python -m tests.servers.build [NAME …]`. What is there is never rebuilt: the name of its
+folder holds the hash of everything that decides the result.
 """
 
 from __future__ import annotations

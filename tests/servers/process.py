@@ -1,0 +1,106 @@
+"""Starting a real server for a test: a free port, a temporary folder, a look whether it answers.
+
+Put here: what every server needs.
+Not here: any one server's options (a module each beside this file).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.servers import build
+
+START_SECONDS = 60.0  # the slowest of them, a cold kube-apiserver, took 20 s on two busy cores
+STOP_SECONDS = 10.0
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def required(name: str, *places: str) -> Path:
+    """The path of a program. Where it is missing, CI fails and a laptop is told what to install."""
+    found = build.program(name) or _on_path(name, places)
+    if found is None:
+        text = f"{name} is not here: `make servers` builds it, or install your system's package"
+        if os.environ.get("CI"):
+            pytest.fail(text)
+        pytest.skip(text)
+    return found
+
+
+def _on_path(name: str, places: Sequence[str]) -> Path | None:
+    for pattern in places:
+        newest = sorted(Path("/").glob(pattern.lstrip("/")))
+        if newest:
+            return newest[-1]
+    found = shutil.which(name)
+    return Path(found) if found else None
+
+
+@contextmanager
+def running(
+    command: Sequence[str | Path],
+    answers: Callable[[], bool],
+    log: Path,
+    *,
+    user: str | None = None,
+    environment: dict[str, str] | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A started server, once it answers; it is stopped at the end, whatever happened."""
+    with log.open("ab") as sink:
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            user=user,
+            env={**os.environ, **(environment or {})},
+            cwd=log.parent,
+        )
+        try:
+            _wait_for(process, answers, log)
+            yield process
+        finally:
+            stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to end; make it end when it does not."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_for(process: subprocess.Popen[bytes], answers: Callable[[], bool], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        if answers():
+            return
+        time.sleep(0.05)
+    tail = log.read_text(errors="replace")[-3000:]
+    raise AssertionError(f"{process.args!r} did not answer (exit {process.poll()}):\n{tail}")
+
+
+def listens(port: int) -> bool:
+    """Whether anything accepts a connection on a port of this machine."""
+    with socket.socket() as caller:
+        caller.settimeout(0.5)
+        return caller.connect_ex(("127.0.0.1", port)) == 0
