@@ -1,0 +1,80 @@
+"""Which injected faults really happened: a fault that did not fire proves nothing.
+
+Put here: counting.
+Not here: what a fault is (`catalogue`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from domain.errors import CheckFailed
+from domain.interval import format_instant
+from fake_gpu.estate.model import Fault, instant
+
+# The first details of every fault are kept, the rest is counted: a dropped scrape may be one of
+# a million, and they are all alike.
+KEPT_DETAILS = 100
+
+
+class FaultNeverFired(CheckFailed):
+    """A scenario asked for a fault, and nothing of it ever reached an answer."""
+
+    code = "FAKE-007"
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        listed = ", ".join(f"{f.fault_id} ({format_instant(instant(f.from_at))})" for f in faults)
+        super().__init__(
+            where="the faults of the scenario",
+            seen=f"never fired: {listed}",
+            why="a test that passes without its fault has tested nothing",
+            remedy="look whether anyone asked in that time, and whether the fault's target exists",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """One time that a fault touched something."""
+
+    fault_id: str
+    cluster_id: str
+    at: int
+    detail: str
+
+
+class FaultLedger:
+    """Counts how often each fault touched an answer; safe to be used by many threads."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._kept: dict[str, list[Firing]] = {}
+        self._lock = threading.Lock()
+
+    def fire(self, fault_id: str, cluster_id: str, at: int, detail: str = "") -> None:
+        """The fault with this ID changed what somebody was told."""
+        with self._lock:
+            self._counts[fault_id] += 1
+            kept = self._kept.setdefault(fault_id, [])
+            if len(kept) < KEPT_DETAILS:
+                kept.append(Firing(fault_id, cluster_id, at, detail))
+
+    def count(self, fault_id: str) -> int:
+        with self._lock:
+            return self._counts[fault_id]
+
+    def counts(self) -> dict[str, int]:
+        with self._lock:
+            return dict(sorted(self._counts.items()))
+
+    def firings(self, fault_id: str) -> list[Firing]:
+        with self._lock:
+            return list(self._kept.get(fault_id, ()))
+
+    def require_fired(self, faults: Iterable[Fault]) -> None:
+        """Raise when one of the faults never fired."""
+        silent = [fault for fault in faults if not self.count(fault.fault_id)]
+        if silent:
+            raise FaultNeverFired(silent)
