@@ -10,8 +10,9 @@ Conventions, without exception:
 - A history may begin before and end after the scenario's window `[started_at, ended_at)`: a pod
   created before the window is a pod that was there when measuring began.
 - Tuples are ordered: by time, then by name. Nothing depends on iteration order of a set.
-- A device is what a device plugin hands out: a card, a MIG instance, a replica, a partition. A
-  `Hold` is always on one exact device. No device is held by two pods at one instant, except
+- A device is what a device plugin hands out: a card, a MIG instance, an AMD partition. Where it
+  is shared (time-slicing, MPS), it is one `Device` with a `replica_count`, and a `Hold` has a
+  range of its replicas. No device, and no replica, is held by two pods at one instant, except
   through one shared ResourceClaim (`Hold.claim_uid`).
 """
 
@@ -73,13 +74,13 @@ class Card:
 class Device:
     """What can be held. Its ID never comes back: a MIG instance made again is another one."""
 
-    device_id: str  # "GPU-…", "MIG-…", "GPU-…::3" (replica), "MIG-…::1", "…/2" (AMD partition)
+    device_id: str  # "GPU-…", "MIG-…", "…/2" (AMD partition); shared or not
     card_id: str
     card_index: int
     makeup: DeviceMakeup
     resource: str  # raw: "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/gpu.shared"
     profile: str  # "whole", or the MIG profile: "1g.5gb", "1c.3g.20gb", "1g.5gb+me"
-    compute_share: Fraction  # of the physical card
+    compute_share: Fraction  # of the physical card; of one replica where it is shared
     memory_share: Fraction
     memory_mib: int
     exists_from: int
@@ -88,8 +89,7 @@ class Device:
     compute_instance_id: int | None = None
     placement_start: int | None = None  # in memory slots
     placement_size: int | None = None
-    replica_index: int | None = None
-    replica_count: int | None = None
+    replica_count: int | None = None  # how many replicas it is offered as; None: not shared
     partition_id: int | None = None  # AMD
     dra_name: str = ""  # the device's name in its ResourceSlice: "gpu-0", "gpu-0-mig-1g5gb-19-4"
 
@@ -266,7 +266,7 @@ class Container:
     kind: ContainerKind
     requests: Mapping[str, int]  # extended resources, raw names; limits are the same
     runs: tuple[Run, ...] = ()
-    device_ids: tuple[str, ...] = ()  # what the device plugin allocated to it
+    device_ids: tuple[str, ...] = ()  # what the device plugin allocated to it, each once
     image: str = "registry.example/train:1"
 
 
@@ -279,6 +279,8 @@ class Hold:
     held_until: int | None
     container: str  # who uses it when the pod runs: main before sidecar before init
     claim_uid: str = ""  # the ResourceClaim it came by; several pods may share one
+    replica_start: int = 0  # of a shared device: the replicas [start, start + count)
+    replica_count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

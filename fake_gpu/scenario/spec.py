@@ -1,0 +1,174 @@
+"""A scenario as typed values: the file's top level, clusters, monitoring, faults.
+
+Put here: the keys of a scenario file that are neither hardware nor work.
+Not here: reading (`schema`), or finding the file (`load`).
+"""
+
+# ruff: noqa: RUF009 (`key` is a dataclass field, with what it means)
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+import yaml
+
+from fake_gpu.faults.catalogue import CATALOGUE, FaultKind, Parameter
+from fake_gpu.scenario.scalars import Seconds, Share, Time
+from fake_gpu.scenario.schema import Reader, Shaped, Unreadable, is_null, key
+from fake_gpu.scenario.spec_hardware import NodeSpec
+from fake_gpu.scenario.spec_work import NamespaceSpec, QuotaSpec, WorkloadSpec
+
+FAULT_NOTATION = "{fault: dropped_scrapes, cluster: east, from: +1h, until: +2h, share: 0.2}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    interval: Seconds | None = key("Its own scrape interval.", default=None)
+    honor_labels: bool | None = key("Its own honor_labels.", default=None)
+    enabled: bool = key("Whether it is scraped at all.", default=True)
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoringSpec:
+    prometheus_replicas: int = key("How many Prometheus servers look at the same.", default=2)
+    replica_label: str = key("The label that tells them apart.", default="prometheus_replica")
+    scrape_interval: Seconds = key(
+        "Of every job that has none of its own.", default=30, shown="30s"
+    )
+    jobs: Mapping[str, JobSpec] = key(
+        "Single jobs: kube-state-metrics, dcgm-exporter, kube-scheduler, amd-exporter, kubelet.",
+        factory=dict,
+    )
+    collect_interval: Seconds | None = key(
+        "A collector that federates the newest samples (ACM: 5m); none when left out.", default=None
+    )
+    staleness_markers: bool | None = key(
+        "Whether ended series are marked; not over federation, when left out.", default=None
+    )
+    hostname_label: Literal["Hostname", "hostname"] = key(
+        "How dcgm-exporter writes it: older and newer versions differ.", default="Hostname"
+    )
+    profiling: bool = key("The profiling set of dcgm-exporter.", default=True)
+    pod_uid_label: bool = key("dcgm-exporter's option for pod_uid.", default=False)
+    virtual_gpus: bool = key("dcgm-exporter's --kubernetes-virtual-gpus.", default=False)
+    external_labels: Mapping[str, str] = key(
+        "Labels of every sample besides cluster and clusterID.", factory=dict
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    name: str = key("Its name; only a label.")
+    id: str = key("Its ID (UID of kube-system); follows from the seed when left out.", default="")
+    kubernetes: str = key("The version of Kubernetes.", default="v1.34.1")
+    openshift: str = key("The version of OpenShift, or nothing.", default="")
+    monitoring: MonitoringSpec = key("How it is watched.", factory=MonitoringSpec)
+    nodes: tuple[NodeSpec, ...] = key("Its machines.", factory=tuple)
+    namespaces: tuple[NamespaceSpec, ...] = key(
+        "Namespaces with a history; the others are there when a workload names them.", factory=tuple
+    )
+    quotas: tuple[QuotaSpec, ...] = key("Resource quotas.", factory=tuple)
+    workloads: tuple[WorkloadSpec, ...] = key("What runs there.", factory=tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSpec:
+    kind: str
+    cluster: str  # a cluster's name; "" is every one
+    from_at: int | None
+    until_at: int | None
+    seed: int | None
+    parameters: Mapping[str, object]
+    line: int
+
+
+def _fault(node: yaml.Node, path: str, reader: Reader) -> FaultSpec:
+    entries = reader.entries(node, path)
+    if entries is None or "fault" not in entries:
+        raise Unreadable("a fault without a name", f"write - {FAULT_NOTATION}")
+    name = str(entries["fault"][1].value)
+    if name not in CATALOGUE:
+        raise Unreadable(f"unknown fault {name!r}", "see the reference: " + ", ".join(CATALOGUE))
+    kind = CATALOGUE[name]
+    base: dict[str, Any] = {"cluster": "", "from": None, "until": None, "seed": None}
+    types = {"cluster": str, "from": Time, "until": Time, "seed": int}
+    given = {p.name: p.default for p in kind.parameters}
+    for key_name, (key_node, value) in entries.items():
+        if key_name == "fault":
+            continue
+        if key_name in base:
+            base[key_name] = reader.read(value, types[key_name], f"{path}.{key_name}")
+            continue
+        parameter = _parameter(kind, key_name)
+        if parameter is None:
+            known = ", ".join(["cluster", "from", "until", "seed", *given])
+            reader.problem(key_node, path, f"{name} has no `{key_name}`", f"it has: {known}")
+            continue
+        given[key_name] = reader.read(value, _TYPES[parameter.kind], f"{path}.{key_name}")
+    return FaultSpec(
+        name,
+        base["cluster"] or "",
+        base["from"],
+        base["until"],
+        base["seed"],
+        given,
+        node.start_mark.line + 1,
+    )
+
+
+def _parameter(kind: FaultKind, name: str) -> Parameter | None:
+    return kind.parameter(name)
+
+
+_TYPES: dict[str, Any] = {
+    "text": str,
+    "number": int,
+    "share": Share,
+    "duration": Seconds,
+    "flag": bool,
+    "words": tuple[str, ...],
+}
+
+FaultNotation = Annotated[FaultSpec, Shaped(_fault, FAULT_NOTATION)]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    name: str = key("Its name.")
+    from_: Time = key("The start of the time that it is about.")
+    until: Time = key("The end of that time.")
+    clusters: tuple[ClusterSpec, ...] = key("The clusters.")
+    story: str = key("What happens, and why it is told.", default="")
+    seed: int = key("Everything that is drawn follows from it.", default=1)
+    faults: tuple[FaultNotation, ...] = key(
+        f"What goes wrong, each in one line: {FAULT_NOTATION}.", factory=tuple
+    )
+    workload_trace: str = key(
+        "A CSV file of real pods, beside the scenario's own workloads.", default=""
+    )
+    mig_configs: str = key(
+        "A mig-parted file (or its ConfigMap) whose names layouts may use.", default=""
+    )
+
+    def __post_init__(self) -> None:
+        if self.until <= self.from_:
+            raise Unreadable("it ends before it starts", "give a later `until`")
+        names = [cluster.name for cluster in self.clusters]
+        if len(set(names)) != len(names):
+            raise Unreadable("two clusters of one name", "rename one")
+
+
+def parameter_notation(parameter: Parameter) -> str:
+    """The default of a parameter, as one would write it."""
+    value = parameter.default
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join(value) + "]"
+    return f"{value}s" if parameter.kind == "duration" else str(value)
+
+
+__all__ = ["ClusterSpec", "FaultSpec", "MonitoringSpec", "Scenario", "is_null"]

@@ -1,0 +1,216 @@
+"""What a scenario says about nodes: cards, MIG layouts, sharing, labels, and what changes.
+
+Put here: the keys below `nodes`.
+Not here: workloads (`spec_work`), clusters and their monitoring (`spec`).
+"""
+
+# ruff: noqa: RUF009 (`key` is a dataclass field, with what it means)
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import yaml
+
+from fake_gpu.estate.hardware import place, products, profiles, split_profile
+from fake_gpu.scenario.scalars import Seconds, Time
+from fake_gpu.scenario.schema import Reader, Shaped, Unreadable, key
+
+LAYOUT_NOTATION = (
+    "a name such as all-1g.5gb or all-balanced, or {all: {1g.5gb: 7}} or {0-1: {3g.20gb: 2}}"
+)
+
+# The largest machines have 16 cards; NVL72 racks are 18 nodes of 4.
+MAXIMUM_CARDS = 64
+MAXIMUM_REPLICAS = 1000  # fractions of a card in thousandths are the finest that anyone shares
+MAXIMUM_NODES = 2000
+
+CardLayout = Mapping[str, int]  # profile -> how many on one card; {} is MIG on, nothing made
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which card is cut how: by name, or by selectors of cards. No entry: a whole card."""
+
+    name: str  # "all-1g.5gb", or a config of a mig-parted file; "" when written out
+    by_card: tuple[tuple[str, CardLayout | None], ...]  # ("all" | "0" | "0-3" | "0,2", layout)
+
+
+def _layout(node: yaml.Node, path: str, reader: Reader) -> Layout:
+    if isinstance(node, yaml.ScalarNode):
+        return Layout(str(node.value), ())
+    kind = Mapping[str, Mapping[str, int] | None]
+    read = reader.read(node, kind, path)
+    for selector in read:
+        cards_selected(selector, MAXIMUM_CARDS)
+    return Layout("", tuple(read.items()))
+
+
+def cards_selected(selector: str, count: int) -> tuple[int, ...]:
+    """The card numbers that `all`, `3`, `0-3` or `0,2` mean."""
+    if selector == "all":
+        return tuple(range(count))
+    chosen: list[int] = []
+    for part in selector.split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            raise Unreadable(f"{selector!r} selects no cards", "write all, 3, 0-3 or 0,2")
+        chosen += range(int(first), int(last or first) + 1)
+    return tuple(chosen)
+
+
+LayoutNotation = Annotated[Layout, Shaped(_layout, LAYOUT_NOTATION)]
+
+
+@dataclass(frozen=True, slots=True)
+class MigSpec:
+    layout: LayoutNotation = key(f"How the cards are cut: {LAYOUT_NOTATION}.")
+    strategy: Literal["mixed", "single"] = key(
+        "As the device plugin has it: `mixed` names profiles in resources, `single` does not.",
+        default="mixed",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SharingSpec:
+    replicas: int = key("How many replicas each device is offered as.")
+    kind: Literal["time-slicing", "mps"] = key("How it is shared.", default="time-slicing")
+    rename: bool = key("Offer `nvidia.com/gpu.shared` instead of `nvidia.com/gpu`.", default=False)
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.replicas <= MAXIMUM_REPLICAS:
+            raise Unreadable(f"{self.replicas} replicas", f"share between 2 and {MAXIMUM_REPLICAS}")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChangeSpec:
+    at: Time = key("When.")
+    cordon: bool | None = key("Cordoned (`true`) or open again (`false`).", default=None)
+    ready: Literal["True", "False", "Unknown"] | None = key(
+        "What the node's Ready condition says from then on.", default=None
+    )
+    labels: Mapping[str, str | None] = key("Labels set, or removed with `null`.", factory=dict)
+    layout: LayoutNotation | None = key("Cut the cards anew (MIG).", default=None)
+    takes: Seconds = key(
+        "How long a new layout takes; the node offers nothing meanwhile.",
+        default=300,
+        shown="5m",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentSpec:
+    card: int = key("Which card.")
+    from_: Time = key("When it falls ill.")
+    until: Time | None = key("When it is well again; never when left out.", default=None)
+    mode: Literal["xid", "lost", "ecc", "unhealthy"] = key("What is wrong.", default="xid")
+    xid: int = key("The XID that DCGM shows.", default=79)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    name: str = key("The node's name; with `count`, `-0`, `-1`, … follow, or stand for `{i}`.")
+    count: int = key("How many alike.", default=1)
+    product: str = key("The card, by its GFD label; none when left out.", default="")
+    cards: int = key("How many cards.", default=0)
+    card_ids: tuple[str, ...] = key(
+        "The cards' UUIDs, where they matter (opaque); else they follow from the seed.",
+        factory=tuple,
+    )
+    memory_mib: int | None = key("Of a card, when it differs from the product's.", default=None)
+    mig: MigSpec | None = key("MIG; without it the cards are whole.", default=None)
+    sharing: SharingSpec | None = key("Time-slicing or MPS.", default=None)
+    partition: str = key(
+        "AMD: `spx_nps1` (whole), `dpx_nps1`, `qpx_nps1`, `cpx_nps1`, `cpx_nps4`.", default=""
+    )
+    partition_strategy: Literal["single", "mixed"] = key(
+        "AMD: offered as `amd.com/gpu`, or as `amd.com/cpx_nps4`.", default="single"
+    )
+    passthrough: str = key(
+        "Offer cards to virtual machines under this resource, as nvidia.com/H100_SXM5_80GB.",
+        default="",
+    )
+    dra: bool = key("Offer devices by ResourceSlices instead of a device plugin.", default=False)
+    dra_extended_resource: bool = key(
+        "With `dra`: the device class also answers requests for nvidia.com/gpu.", default=False
+    )
+    roles: tuple[str, ...] = key("Node roles.", default=("worker",), shown="[worker]")
+    labels: Mapping[str, str] = key("More labels, or others than discovery sets.", factory=dict)
+    cpu_cores: int = key("Processor cores.", default=64)
+    memory_gib: int = key("Memory.", default=512)
+    driver_version: str = key("The GPU driver.", default="550.127.08")
+    joins: Time | None = key(
+        "When it joins; it is there from the start when left out.", default=None
+    )
+    leaves: Time | None = key("When it is deleted; never when left out.", default=None)
+    changes: tuple[NodeChangeSpec, ...] = key("What changes on it, and when.", factory=tuple)
+    incidents: tuple[IncidentSpec, ...] = key("Cards that fall ill.", factory=tuple)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.count <= MAXIMUM_NODES:
+            raise Unreadable(f"count: {self.count}", f"1 to {MAXIMUM_NODES} nodes")
+        if not 0 <= self.cards <= MAXIMUM_CARDS:
+            raise Unreadable(f"{self.cards} cards", f"a node has 0 to {MAXIMUM_CARDS} cards")
+        if bool(self.product) != bool(self.cards):
+            raise Unreadable("a product without cards, or cards without a product", "give both")
+        if self.product and self.product not in products():
+            raise Unreadable(
+                f"unknown product {self.product!r}", "one of: " + ", ".join(products())
+            )
+        if self.card_ids and len(self.card_ids) != self.cards * self.count:
+            raise Unreadable(
+                f"{len(self.card_ids)} card_ids for {self.cards * self.count} cards",
+                "give one for each card, or none",
+            )
+        for incident in self.incidents:
+            if not 0 <= incident.card < self.cards:
+                raise Unreadable(f"no card {incident.card}", f"0 to {self.cards - 1}")
+        self._check_kind()
+        self._check_layouts()
+
+    def names(self) -> tuple[str, ...]:
+        if self.count == 1 and "{i}" not in self.name:
+            return (self.name,)
+        pattern = self.name if "{i}" in self.name else self.name + "-{i}"
+        return tuple(pattern.replace("{i}", str(i)) for i in range(self.count))
+
+    def _check_kind(self) -> None:
+        vendor = products()[self.product].vendor if self.product else ""
+        if self.partition and vendor != "amd":
+            raise Unreadable("partition on a card that is not AMD's", "use mig for NVIDIA cards")
+        if self.mig and not (vendor == "nvidia" and products()[self.product].mig_family):
+            raise Unreadable(f"{self.product or 'no card'} has no MIG", "leave `mig` out")
+        if self.passthrough and (self.mig or self.sharing or self.dra):
+            raise Unreadable("passthrough together with another way to offer cards", "choose one")
+        if self.partition and self.partition.split("_")[0] not in PARTITIONS:
+            raise Unreadable(f"partition {self.partition!r}", "one of: " + ", ".join(PARTITIONS))
+
+    def _check_layouts(self) -> None:
+        layouts = [self.mig.layout] if self.mig else []
+        layouts += [change.layout for change in self.changes if change.layout]
+        if layouts and not self.mig:
+            raise Unreadable("a new layout on a node without `mig`", "give the first layout too")
+        for layout in layouts:
+            for _, card_layout in layout.by_card:
+                if card_layout is not None:
+                    check_card_layout(self.product, card_layout)
+
+
+# How many partitions an AMD card has in each compute mode.
+PARTITIONS = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4, "cpx": 8}
+
+
+def check_card_layout(product: str, layout: CardLayout) -> None:
+    """Raise when one card cannot be cut so."""
+    known = profiles(products()[product].mig_family)
+    for profile, number in layout.items():
+        if split_profile(profile)[1] not in known:
+            raise Unreadable(f"{product} has no profile {profile!r}", "one of: " + ", ".join(known))
+        if number < 0:
+            raise Unreadable(f"{number} × {profile}", "count up from 0")
+    wanted = {profile: number for profile, number in layout.items() if number}
+    if place(products()[product], wanted) is None:
+        listed = ", ".join(f"{n} × {p}" for p, n in wanted.items())
+        raise Unreadable(f"{listed} do not fit on one {product}", "see docs: MIG placements")

@@ -1,0 +1,262 @@
+"""What a scenario says about work: workloads, their pods, their times, quotas and claims.
+
+Put here: the keys below `workloads`, `namespaces` and `quotas`.
+Not here: hardware (`spec_hardware`), or how pods find a node (`estate.scheduler`).
+"""
+
+# ruff: noqa: RUF009 (`key` is a dataclass field, with what it means)
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from fake_gpu.scenario.scalars import (
+    DrawnSpan,
+    Requests,
+    Seconds,
+    Share,
+    Span,
+    Time,
+    fixed_span,
+)
+from fake_gpu.scenario.schema import Reader, Scalar, Unreadable, key
+from fake_gpu.scenario.utilisation import BUSY_LOAD, LoadNotation
+
+# A scenario is a story; a million pods are a trace or a bench.
+MAXIMUM_REPLICAS = 5000
+
+KNOWN_KINDS = {
+    "Pod": "v1",
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "CronJob": "batch/v1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceSpec:
+    name: str = key("Its name: the tenant.")
+    created: Time | None = key("Made then; it was always there when left out.", default=None)
+    deleted: Time | None = key("Deleted then, with all that is in it.", default=None)
+    labels: Mapping[str, str] = key("Its labels.", factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaChangeSpec:
+    at: Time = key("When.")
+    hard: Mapping[str, int] = key("The limits from then on.")
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSpec:
+    namespace: str = key("Whose quota.")
+    hard: Mapping[str, int] = key("Limits, as {requests.nvidia.com/gpu: 4}.")
+    name: str = key("Its name.", default="gpu-quota")
+    changes: tuple[QuotaChangeSpec, ...] = key("Later limits.", factory=tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    name: str = key("Its name.")
+    requests: Requests = key("What it asks for.", factory=dict)
+    kind: Literal["main", "init", "sidecar"] = key(
+        "`init` runs first and ends; a `sidecar` starts first and stays.", default="main"
+    )
+    takes: DrawnSpan = key("How long an init container runs.", default=fixed_span(20), shown="20s")
+    image: str = key("Its image.", default="registry.example/train:1")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSpec:
+    device_class: str = key("The DeviceClass: gpu.nvidia.com or mig.nvidia.com.")
+    count: int = key("How many devices.", default=1)
+    profile: str = key("The MIG profile, for mig.nvidia.com.", default="")
+    shared: str = key(
+        "The name of one claim that all pods of the workload share; else one for each pod.",
+        default="",
+    )
+    admin_access: bool = key("Looks on without holding; never billable.", default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RestartsSpec:
+    every: DrawnSpan = key("How long a container lives until it restarts.")
+    pause: DrawnSpan = key("How long it stays away.", default=fixed_span(10), shown="10s")
+    exit_code: int = key("With what it ends.", default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    from_: Time = key("When the container starts.")
+    until: Time | None = key("When it ends; it still runs when left out.", default=None)
+    exit_code: int = key("With what it ends.", default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """A pod whose times are known to the second."""
+
+    created: Time = key("When it is created.")
+    name: str = key("Its name, or the end of its name below an owner.", default="")
+    uid: str = key("Its UID, where it matters.", default="")
+    node: str = key("Its node; the scheduler chooses when left out.", default="")
+    scheduled: Time | None = key("When it is bound; with `created` when left out.", default=None)
+    never_scheduled: bool = key("It stays Pending without a node.", default=False)
+    started: Time | None = key("When its main containers start; never when left out.", default=None)
+    ended: Time | None = key("When they end; they still run when left out.", default=None)
+    runs: tuple[RunSpec, ...] = key(
+        "Restarts: the lives of the main container, instead of started and ended.", factory=tuple
+    )
+    deleted: Time | None = key("When its deletion is asked for.", default=None)
+    gone: Time | None = key("When its object is gone; with its end after a deletion.", default=None)
+    cards: tuple[int, ...] = key("Exactly these cards of the node (by number).", factory=tuple)
+    ends: Literal["completed", "error", "evicted", "evicted_without_end"] = key(
+        "How it ends.", default="completed"
+    )
+
+    def __post_init__(self) -> None:
+        if self.runs and (self.started is not None or self.ended is not None):
+            raise Unreadable("`runs` together with started or ended", "give one of the two")
+        moments = [self.created, self.scheduled, self.started, self.ended]
+        known = [m for m in moments if m is not None]
+        if known != sorted(known):
+            raise Unreadable("its times go backwards", "created, scheduled, started, ended")
+        if self.ended is not None and self.started is None:
+            raise Unreadable("it ends and never starts", "give `started` too")
+        if self.never_scheduled and (self.scheduled or self.started or self.runs or self.node):
+            raise Unreadable("never scheduled, and yet it has a node or runs", "choose one")
+        edges = [e for run in self.runs for e in (run.from_, run.until)]
+        closed = [e for e in edges if e is not None]
+        if closed != sorted(closed) or None in edges[:-1]:
+            raise Unreadable("its runs overlap or go backwards", "one life after the other")
+        if self.deleted is None and self.gone is not None and not self.is_ended:
+            raise Unreadable("it is gone and never ended", "give `ended` or `deleted`")
+
+    @property
+    def is_ended(self) -> bool:
+        return self.ended is not None or bool(self.runs and self.runs[-1].until is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalsSpec:
+    every: DrawnSpan | None = key(
+        "Time from one to the next; `~30m` for a Poisson process.", default=None
+    )
+    at: tuple[Time, ...] = key("Exactly then.", factory=tuple)
+    hours: str = key("Only in these hours of the day (UTC), as 8-18.", default="")
+    weekdays: bool = key("Only Monday to Friday.", default=False)
+
+    def __post_init__(self) -> None:
+        if (self.every is None) == (not self.at):
+            raise Unreadable("arrivals need `every` or `at`", "give one of the two")
+        if self.every is not None and self.every.low <= 0:
+            raise Unreadable("arrivals without any time between them", "write every: 30m")
+        self.day_hours()
+
+    def day_hours(self) -> tuple[int, int]:
+        if not self.hours:
+            return 0, 24
+        first, _, last = self.hours.partition("-")
+        if not (first.isdigit() and last.isdigit() and 0 <= int(first) < int(last) <= 24):
+            raise Unreadable(f"hours: {self.hours!r}", "write hours: 8-18")
+        return int(first), int(last)
+
+
+_STARTING = Span("even", 3, 28)  # binding to start, as measured on real clusters
+_SCHEDULING = Span("even", 1, 3)
+_STOPPING = Span("even", 1, 10)
+
+
+def _ratio(text: str, reader: Reader) -> Fraction:
+    del reader
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise Unreadable(f"{text!r} is no number", "write 0.2 or 1/5") from None
+
+
+Ratio = Annotated[Fraction, Scalar(_ratio, "write 0.2 or 1/5")]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSpec:
+    name: str = key("Its name.")
+    namespace: str = key("Whose it is.")
+    kind: str = key(
+        "Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob, Pod, or any custom kind.",
+        default="Deployment",
+    )
+    api: str = key("The apiVersion of a custom kind, as kubeflow.org/v1.", default="")
+    replicas: int = key("How many pods at a time (of one Job or custom object).", default=1)
+    requests: Requests = key(
+        "What its one container `main` asks for: a number of nvidia.com/gpu, or "
+        "{nvidia.com/mig-1g.5gb: 1}.",
+        factory=dict,
+    )
+    containers: tuple[ContainerSpec, ...] = key(
+        "Several containers, instead of `requests`.", factory=tuple
+    )
+    claims: tuple[ClaimSpec, ...] = key("Devices by ResourceClaim (DRA).", factory=tuple)
+    labels: Mapping[str, str] = key("Labels of its pods.", factory=dict)
+    annotations: Mapping[str, str] = key("Annotations of its pods.", factory=dict)
+    from_: Time | None = key(
+        "From when it exists; from before the start when left out.", default=None
+    )
+    until: Time | None = key("Deleted then; never when left out.", default=None)
+    arrivals: ArrivalsSpec | None = key("Pods or Jobs that come one after another.", default=None)
+    lifetime: DrawnSpan | None = key("How long a pod runs; for ever when left out.", default=None)
+    pods: tuple[PodSpec, ...] = key("Pods with exact times.", factory=tuple)
+    node: str = key("Only on this node.", default="")
+    node_selector: Mapping[str, str] = key("Only on nodes with these labels.", factory=dict)
+    scheduling: DrawnSpan = key(
+        "Creation to binding, when there is room.", default=_SCHEDULING, shown="1s..3s"
+    )
+    starting: DrawnSpan = key(
+        "Binding to the first start (images).", default=_STARTING, shown="3s..28s"
+    )
+    stopping: DrawnSpan = key("From a deletion to the end.", default=_STOPPING, shown="1s..10s")
+    failures: Share = key("How many of its pods end with an error.", default=Fraction(0), shown="0")
+    restarts: RestartsSpec | None = key("Containers that end and start again.", default=None)
+    keep: Seconds = key("How long an ended pod's object stays.", default=600, shown="10m")
+    utilisation: LoadNotation = key(
+        "How busy it is: 80, 10-30, idle, busy, burst, or phases.", default=BUSY_LOAD, shown="busy"
+    )
+    memory_used_pct: int = key("How much of its devices' memory it fills.", default=80)
+    grace_seconds: int = key("terminationGracePeriodSeconds.", default=30)
+    priority: int = key("Its pods' priority; a higher one finds a place first.", default=0)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.replicas <= MAXIMUM_REPLICAS:
+            raise Unreadable(f"{self.replicas} replicas", f"0 to {MAXIMUM_REPLICAS}")
+        if self.requests and self.containers:
+            raise Unreadable("`requests` and `containers`", "put the requests into the containers")
+        if self.containers and not any(c.kind == "main" for c in self.containers):
+            raise Unreadable("no main container", "give one container without `kind`")
+        if self.kind not in KNOWN_KINDS and "/" not in self.api:
+            raise Unreadable(f"kind {self.kind} without an api", "give `api: group/v1`")
+        if not 0 <= self.memory_used_pct <= 100:
+            raise Unreadable(f"memory_used_pct: {self.memory_used_pct}", "0 to 100")
+        names = [c.name for c in self.containers]
+        if len(set(names)) != len(names):
+            raise Unreadable("two containers of one name", "rename one")
+        if self.kind == "CronJob" and self.arrivals is None:
+            raise Unreadable("a CronJob without arrivals", "give `arrivals: {every: 6h}`")
+        if self.arrivals and self.kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):
+            raise Unreadable(f"arrivals of a {self.kind}", "use Job, Pod or a custom kind")
+
+    @property
+    def api_version(self) -> str:
+        return self.api or KNOWN_KINDS[self.kind]
+
+    def all_containers(self) -> tuple[ContainerSpec, ...]:
+        """Init and sidecar containers in their order, then main ones."""
+        if not self.containers:
+            return (ContainerSpec("main", self.requests),)
+        early = tuple(c for c in self.containers if c.kind != "main")
+        return (*early, *(c for c in self.containers if c.kind == "main"))
