@@ -1,5 +1,6 @@
-"""(4) May these facts be billed? Findings and verdicts, and nothing that changes a fact.
+"""May these facts be billed? Findings, verdicts and the gate.
 
-Put here: coverage, conservation, reconciliation, verdicts, the suites that hold them.
-Not here: counting (`dbt/`) and documents (`billing`).
+Put here: what is judged (coverage, conservation, reconciliation, unknown things), the catalogue
+of findings, and the one edge that reads the facts and writes the judgement (`quality.run`).
+Not here: evidence (`ingestion`), facts (`dbt/`), or documents (`billing`, which obeys).
 """

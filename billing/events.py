@@ -1,0 +1,203 @@
+"""The events of the record: what can happen to periods and documents, and in which state they are.
+
+Put here: the form of an event, and everything that follows from a list of events.
+Not here: storing events (`record`), or what the sealed documents behind them say (`invoice`).
+
+States are those of FOCUS 1.4: a billing period is Open or Closed and never goes back; a document
+is Issued, or Issued and then Voided. Events name documents by number and hash only, so that a
+tenant can be handed the chain as a proof without learning anything about another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import cast
+
+from billing.sealing import Document, from_bytes, sha256, to_bytes
+from domain.interval import format_instant, parse_instant
+
+VERSION = 1
+
+
+class EventKind(StrEnum):
+    PERIOD_CLOSED = "period_closed"
+    INVOICE_VOIDED = "invoice_voided"
+    CORRECTIONS_RECORDED = "corrections_recorded"
+    RECORD_RESTORED = "record_restored"
+
+
+class DocumentStatus(StrEnum):
+    ISSUED = "Issued"
+    VOIDED = "Voided"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One link of the chain."""
+
+    sequence: int
+    previous_sha256: str
+    fence: int
+    recorded_at: datetime
+    recorded_by: str
+    kind: EventKind
+    body: Mapping[str, object]
+
+    def to_bytes(self) -> bytes:
+        return to_bytes(
+            {
+                "version": VERSION,
+                "sequence": self.sequence,
+                "previous_sha256": self.previous_sha256,
+                "fence": self.fence,
+                "recorded_at": format_instant(self.recorded_at),
+                "recorded_by": self.recorded_by,
+                "kind": self.kind.value,
+                "body": self.body,
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Event:
+        document = from_bytes(body)
+        return cls(
+            sequence=cast(int, document["sequence"]),
+            previous_sha256=cast(str, document["previous_sha256"]),
+            fence=cast(int, document["fence"]),
+            recorded_at=parse_instant(cast(str, document["recorded_at"])),
+            recorded_by=cast(str, document["recorded_by"]),
+            kind=EventKind(cast(str, document["kind"])),
+            body=cast(Document, document["body"]),
+        )
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.to_bytes())
+
+    @property
+    def period(self) -> str:
+        return cast(str, self.body.get("period", ""))
+
+    def documents(self) -> Iterator[NumberedDocument]:
+        """The documents that this event issues."""
+        issued = cast("list[dict[str, str]]", self.body.get("documents", []))
+        for entry in issued:
+            yield NumberedDocument(entry["number"], entry["sha256"], self.period, self.sequence)
+
+    def sealed_sha256s(self) -> Iterator[str]:
+        """Every sealed object that this event stands on."""
+        for name, value in sorted(self.body.items()):
+            if name.endswith("_sha256") and isinstance(value, str) and value:
+                yield value
+            elif name.endswith("_sha256s"):
+                yield from cast("list[str]", value)
+        for document in self.documents():
+            yield document.sha256
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NumberedDocument:
+    """A document that was issued: its number, its seal, the period whose books it is in."""
+
+    number: str
+    sha256: str
+    period: str
+    event_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of the chain; whoever keeps a copy outside can prove a rewrite."""
+
+    sequence: int = 0
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What follows from the events: periods, documents, states."""
+
+    events: tuple[Event, ...]
+
+    @property
+    def head(self) -> Head:
+        return Head(self.events[-1].sequence, self.events[-1].sha256) if self.events else Head()
+
+    @property
+    def highest_fence(self) -> int:
+        return max((event.fence for event in self.events), default=0)
+
+    def closes(self) -> dict[str, Event]:
+        """The close of each closed period."""
+        return {e.period: e for e in self.events if e.kind is EventKind.PERIOD_CLOSED}
+
+    def documents(self) -> list[NumberedDocument]:
+        """Every document ever issued, in order of their issue."""
+        return [document for event in self.events for document in event.documents()]
+
+    def voided_by(self) -> dict[str, str]:
+        """Voided number → number of the document that voids it."""
+        voids = [e for e in self.events if e.kind is EventKind.INVOICE_VOIDED]
+        return {cast(str, e.body["voids"]): next(e.documents()).number for e in voids}
+
+    def status(self, number: str) -> DocumentStatus:
+        voided = number in self.voided_by()
+        return DocumentStatus.VOIDED if voided else DocumentStatus.ISSUED
+
+    def recorded_corrections(self) -> list[str]:
+        """The seals of all corrections ever recorded, in order."""
+        kinds = (EventKind.CORRECTIONS_RECORDED,)
+        return [cast(str, e.body["corrections_sha256"]) for e in self.events if e.kind in kinds]
+
+    def billed_corrections(self) -> set[str]:
+        """The seals of corrections that stand on an invoice."""
+        return {
+            seal
+            for event in self.closes().values()
+            for seal in cast("list[str]", event.body.get("corrections_sha256s", []))
+        }
+
+    def pending_corrections(self) -> list[str]:
+        """Recorded, and not yet on an invoice."""
+        billed = self.billed_corrections()
+        return [seal for seal in self.recorded_corrections() if seal not in billed]
+
+
+def chain_problems(events: Sequence[tuple[str, bytes]]) -> list[tuple[str, str]]:
+    """Walk (key, bytes) in order; (key, what is wrong) for every break of the chain."""
+    problems = []
+    previous, fence = "", 0
+    for sequence, (key, body) in enumerate(events, start=1):
+        for wrong in _link_problems(sequence, previous, fence, key, body):
+            problems.append((key, wrong))
+        previous = sha256(body)
+        fence = max(fence, _fence(body))
+    return problems
+
+
+def _link_problems(
+    sequence: int, previous: str, fence: int, key: str, body: bytes
+) -> Iterable[str]:
+    try:
+        event = Event.from_bytes(body)
+    except (ValueError, KeyError, TypeError) as cause:
+        yield f"it is no event: {cause}"
+        return
+    if event.to_bytes() != body:
+        yield "its bytes are not the canonical ones of what it says"
+    if event.sequence != sequence or not key.endswith(f"{sequence:010}.json"):
+        yield f"it says sequence {event.sequence} and stands at place {sequence}"
+    if event.previous_sha256 != previous:
+        yield f"it follows {event.previous_sha256 or 'nothing'}, and stands after {previous}"
+    if event.fence < fence:
+        yield f"its fence is {event.fence}, and fence {fence} had already written"
+
+
+def _fence(body: bytes) -> int:
+    try:
+        return Event.from_bytes(body).fence
+    except (ValueError, KeyError, TypeError):
+        return 0

@@ -1,0 +1,218 @@
+"""The invoice as a sealed document: everything a receiver needs, and nothing about anybody else.
+
+Put here: how usage, lines and what they stand on become one document, and how a line is read back.
+Not here: rounding (`lines`), the record, or rendering.
+
+Amounts are decimal text: `cost` is exact, `billed_cost` is what is paid. Quantities are whole
+seconds. Lists are in an order that follows from their content alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from billing.lines import Line, LineKind, Total
+from billing.sealing import Document
+from billing.usage import ChargeKey, PodUse, Usage, WorkloadDay
+from domain.billing_period import BillingPeriod
+from domain.decisions.rows import Party, Policy, Rate
+from domain.interval import format_instant, parse_instant
+from domain.money import format_nanos, minor_unit_digits, parse_nanos
+from domain.tenant import BelongsTo
+
+SCHEMA = "gpu-ledger/invoice/1"
+
+
+class DocumentKind(StrEnum):
+    INVOICE = "invoice"
+    VOID = "void"
+    CONSUMPTION_STATEMENT = "consumption_statement"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What stands on a document besides its lines."""
+
+    number: str
+    kind: DocumentKind
+    period: BillingPeriod
+    issued_at: datetime
+    tenant: str
+    currency: str
+    issuer: Party | None
+    customer: Party | None
+    policies: Sequence[Policy]
+    rates: Sequence[Rate]
+    cluster_names: Mapping[str, str]
+    measured: Sequence[Document]
+    stands_on: Mapping[str, str]
+    voids: str = ""
+    reason: str = ""
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+
+def invoice_document(header: Header, total: Total, usage: Usage) -> Document:
+    """The whole document, ready to be sealed."""
+    digits = minor_unit_digits(header.currency) if header.currency else 0
+    line_numbers = {line.key: line.number for line in total.lines if line.kind is LineKind.USAGE}
+    names = header.cluster_names
+    return {
+        "schema": SCHEMA,
+        "document": header.kind.value,
+        "number": header.number,
+        "amounts": "final",
+        "billing_period": header.period.name,
+        "period_started_at": format_instant(header.period.started_at),
+        "period_ended_at": format_instant(header.period.ended_at),
+        "issued_at": format_instant(header.issued_at),
+        "tenant": header.tenant,
+        "issuer": party_entry(header.issuer),
+        "customer": party_entry(header.customer),
+        "currency": header.currency,
+        "total_cost": format_nanos(total.exact_nanos),
+        "total_billed_cost": format_nanos(total.billed_nanos, digits),
+        "lines": [_line_entry(line, names, digits) for line in total.lines],
+        "workload_days": [_day_entry(day, line_numbers) for day in usage.workload_days],
+        "pods": [_pod_entry(pod, line_numbers) for pod in usage.pods],
+        "measured": list(header.measured),
+        "policies": [policy_entry(policy) for policy in header.policies],
+        "rates": [rate_entry(rate) for rate in header.rates],
+        "stands_on": dict(header.stands_on),
+        "voids": header.voids,
+        "reason": header.reason,
+        **header.extra,
+    }
+
+
+def read_line(tenant: str, entry: Mapping[str, Any]) -> Line:
+    """A line of a sealed document as the value that it was."""
+    return Line(
+        number=entry["line"],
+        kind=LineKind(entry["kind"]),
+        key=ChargeKey(
+            tenant=tenant,
+            belongs_to=BelongsTo(entry["belongs_to"]),
+            gpu_class=entry["gpu_class"],
+            mig_profile=entry["mig_profile"],
+            cluster_id=entry["cluster_id"],
+            weight=Fraction(entry["weight"]),
+            weight_policy=entry["weight_policy"],
+            rate_id=entry["rate_id"],
+        ),
+        started_at=parse_instant(entry["started_at"]),
+        ended_at=parse_instant(entry["ended_at"]),
+        rate_nanos_per_hour=parse_nanos(entry["rate_per_hour"]),
+        device_seconds=entry["device_seconds"],
+        cost_nanos=parse_nanos(entry["cost"]),
+        billed_nanos=parse_nanos(entry["billed_cost"]),
+        reason=entry["reason"],
+        seconds_before=entry["device_seconds_before"],
+        nanos_before=parse_nanos(entry["cost_before"]),
+    )
+
+
+def read_lines(document: Mapping[str, Any]) -> list[Line]:
+    return [read_line(document["tenant"], entry) for entry in document["lines"]]
+
+
+def party_entry(party: Party | None) -> Document:
+    if party is None:
+        return {"name": "", "address": [], "tax_id": "", "email": ""}
+    return {
+        "name": party.name,
+        "address": party.address_lines,
+        "tax_id": party.tax_id,
+        "email": party.email,
+    }
+
+
+def policy_entry(policy: Policy) -> Document:
+    return {
+        "policy": policy.policy.value,
+        "version": policy.version,
+        "value": policy.value,
+        "valid_from": format_instant(policy.valid_from),
+        "valid_until": format_instant(policy.valid_until) if policy.valid_until else "",
+        "reason": policy.reason,
+        "decided_by": policy.decided_by,
+    }
+
+
+def rate_entry(rate: Rate) -> Document:
+    return {
+        "rate_id": rate.rate_id,
+        "cluster_id": rate.cluster_id,
+        "gpu_class": rate.gpu_class,
+        "mig_profile": rate.mig_profile,
+        "currency": rate.currency,
+        "rate_per_hour": format_nanos(rate.rate_nanos_per_hour),
+        "valid_from": format_instant(rate.valid_from),
+        "valid_until": format_instant(rate.valid_until) if rate.valid_until else "",
+        "reason": rate.reason,
+        "decided_by": rate.decided_by,
+        "second_name": rate.second_name,
+    }
+
+
+def clusters_of(lines: Iterable[Line]) -> list[str]:
+    """The clusters that concern the receiver of these lines."""
+    return sorted({line.key.cluster_id for line in lines})
+
+
+def _line_entry(line: Line, cluster_names: Mapping[str, str], digits: int) -> Document:
+    return {
+        "line": line.number,
+        "kind": line.kind.value,
+        "belongs_to": line.key.belongs_to.value,
+        "cluster_id": line.key.cluster_id,
+        "cluster_name": cluster_names.get(line.key.cluster_id, ""),
+        "gpu_class": line.key.gpu_class,
+        "mig_profile": line.key.mig_profile,
+        "weight": f"{line.key.weight.numerator}/{line.key.weight.denominator}",
+        "weight_policy": line.key.weight_policy,
+        "rate_id": line.key.rate_id,
+        "rate_per_hour": format_nanos(line.rate_nanos_per_hour),
+        "started_at": format_instant(line.started_at),
+        "ended_at": format_instant(line.ended_at),
+        "device_seconds": line.device_seconds,
+        "cost": format_nanos(line.cost_nanos),
+        "billed_cost": format_nanos(line.billed_nanos, digits),
+        "reason": line.reason,
+        "device_seconds_before": line.seconds_before,
+        "cost_before": format_nanos(line.nanos_before),
+    }
+
+
+def _day_entry(day: WorkloadDay, line_numbers: Mapping[ChargeKey, int]) -> Document:
+    return {
+        "line": line_numbers[day.key],
+        "day": day.day.isoformat(),
+        "workload_kind": day.workload_kind,
+        "workload_name": day.workload_name,
+        "device_seconds": day.device_seconds,
+        "cost": format_nanos(day.cost_nanos),
+    }
+
+
+def _pod_entry(pod: PodUse, line_numbers: Mapping[ChargeKey, int]) -> Document:
+    return {
+        "line": line_numbers[pod.key],
+        "pod_uid": pod.pod_uid,
+        "pod_name": pod.pod_name,
+        "node_name": pod.node_name,
+        "resource": pod.resource,
+        "workload_kind": pod.workload_kind,
+        "workload_name": pod.workload_name,
+        "method": pod.method,
+        "device_count": pod.device_count,
+        "started_at": format_instant(pod.first_started_at),
+        "ended_at": format_instant(pod.last_ended_at),
+        "device_seconds": pod.device_seconds,
+        "uncertain_device_seconds": pod.uncertain_device_seconds,
+        "cost": format_nanos(pod.cost_nanos),
+    }

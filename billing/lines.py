@@ -1,0 +1,82 @@
+"""The lines of a document, and how they are rounded: the exact sum once, then the lines to it.
+
+Put here: what a line is, in which order lines stand, and the cents that each gets.
+Not here: the rounding rule itself (`domain.money`), or the document around the lines (`invoice`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from billing.usage import Charge, ChargeKey
+from domain.money import round_lines_to_minor_units
+
+
+class LineKind(StrEnum):
+    USAGE = "usage"
+    CREDIT = "credit"  # given back for an outage
+    CORRECTION = "correction"  # of a period that was closed before
+    VOID = "void"  # negates a line of a voided invoice
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line; `cost_nanos` is exact, `billed_nanos` is whole cents."""
+
+    number: int
+    kind: LineKind
+    key: ChargeKey
+    started_at: datetime
+    ended_at: datetime
+    rate_nanos_per_hour: int
+    device_seconds: int
+    cost_nanos: int
+    billed_nanos: int = 0
+    reason: str = ""
+    seconds_before: int = 0  # of a correction: what was billed so far
+    nanos_before: int = 0
+
+    @property
+    def rounding_key(self) -> str:
+        """Ties go to the line that stands first."""
+        return f"{self.number:09}"
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What the lines add up to, before and after cents."""
+
+    lines: tuple[Line, ...]
+    exact_nanos: int
+    billed_nanos: int
+
+
+def usage_lines(charges: Iterable[Charge]) -> list[Line]:
+    """One line per charge, in the charges' own order, whatever order they came in."""
+    return [
+        Line(
+            number=number,
+            kind=LineKind.USAGE,
+            key=charge.key,
+            started_at=charge.started_at,
+            ended_at=charge.ended_at,
+            rate_nanos_per_hour=charge.rate_nanos_per_hour,
+            device_seconds=charge.device_seconds,
+            cost_nanos=charge.cost_nanos,
+        )
+        for number, charge in enumerate(sorted(charges), start=1)
+    ]
+
+
+def rounded(lines: Sequence[Line], currency: str) -> Total:
+    """Give each line its cents; without a currency (consumption only) there are none to give."""
+    if not currency:
+        return Total(tuple(lines), 0, 0)
+    result = round_lines_to_minor_units(
+        {line.rounding_key: line.cost_nanos for line in lines}, currency
+    )
+    billed = tuple(replace(line, billed_nanos=result.lines[line.rounding_key]) for line in lines)
+    return Total(billed, result.exact_nanos, result.total_nanos)

@@ -1,0 +1,139 @@
+"""What a period's documents are made of, read from the marts; an edge.
+
+Put here: the SQL that turns marts into usage, and manifests into the hashes of evidence.
+Not here: what documents make of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from billing.usage import Charge, ChargeKey, PodUse, Usage, WorkloadDay
+from domain.billing_period import BillingPeriod
+from domain.tenant import BelongsTo
+from warehouse.manifests import attempt_hours, inside
+from warehouse.store import Store
+
+if TYPE_CHECKING:
+    import duckdb
+
+_KEY = """
+    tenant, belongs_to, gpu_class, mig_profile, cluster_id,
+    weight_numerator, weight_denominator, weight_policy, rate_id
+"""
+_KEY_LENGTH = 9
+
+_CHARGES = f"""
+    select {_KEY}, charge_started_at, charge_ended_at, rate_nanos_per_hour, currency,
+        device_seconds, cost_nanos
+    from marts.fct_charges where billing_period = $period and device_seconds > 0
+    order by all
+"""
+
+_WORKLOAD_DAYS = f"""
+    select {_KEY}, (hour_started_at at time zone 'UTC')::date, workload_kind, workload_name,
+        sum(billable_seconds * device_count)::bigint, sum(cost_nanos)::decimal(38, 0)
+    from marts.fct_pod_hours where billing_period = $period and billable_seconds > 0
+    group by all order by all
+"""
+
+_PODS = f"""
+    select {_KEY}, pod_uid, pod_name, node_name, resource, workload_kind, workload_name, method,
+        device_count, min(segment_started_at), max(segment_ended_at),
+        sum(billable_seconds * device_count)::bigint,
+        sum(uncertainty_seconds * device_count)::bigint, sum(cost_nanos)::decimal(38, 0)
+    from marts.fct_pod_hours where billing_period = $period and billable_seconds > 0
+    group by all order by all
+"""
+
+
+def read_usage(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> Usage:
+    """Charges, workload-days and pods of a period. Use that costs nothing is read as well."""
+    return Usage(
+        tuple(_charge(row) for row in _rows(connection, _CHARGES, period)),
+        tuple(_workload_day(row) for row in _rows(connection, _WORKLOAD_DAYS, period)),
+        tuple(_pod(row) for row in _rows(connection, _PODS, period)),
+    )
+
+
+def read_evidence(landing: Store, period: BillingPeriod) -> dict[str, dict[str, list[str]]]:
+    """Cluster → source → hashes of all answers about hours of the period, sorted.
+
+    Hashes of answers, not of attempts: an attempt's hash depends on what was asked before it.
+    """
+    hashes: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for hour in inside(attempt_hours(landing), period.interval):
+        if hour.usable:
+            hashes[hour.cluster_id][hour.source].update(hour.row["answer_sha256s"])
+    return {
+        cluster: {source: sorted(hashes[cluster][source]) for source in sorted(hashes[cluster])}
+        for cluster in sorted(hashes)
+    }
+
+
+def _charge(row: tuple[Any, ...]) -> Charge:
+    started_at, ended_at, rate, currency, seconds, cost = row[_KEY_LENGTH:]
+    return Charge(
+        key=_key(row),
+        started_at=_utc(started_at),
+        ended_at=_utc(ended_at),
+        rate_nanos_per_hour=int(rate),
+        currency=currency,
+        device_seconds=int(seconds),
+        cost_nanos=int(cost),
+    )
+
+
+def _workload_day(row: tuple[Any, ...]) -> WorkloadDay:
+    day, kind, name, seconds, cost = row[_KEY_LENGTH:]
+    return WorkloadDay(_key(row), day, kind, name, int(seconds), int(cost))
+
+
+def _pod(row: tuple[Any, ...]) -> PodUse:
+    uid, name, node, resource, kind, workload, method, count, first, last, *sums = row[_KEY_LENGTH:]
+    seconds, uncertain, cost = sums
+    return PodUse(
+        key=_key(row),
+        pod_uid=uid,
+        pod_name=name,
+        node_name=node,
+        resource=resource,
+        workload_kind=kind,
+        workload_name=workload,
+        method=method,
+        device_count=int(count),
+        first_started_at=_utc(first),
+        last_ended_at=_utc(last),
+        device_seconds=int(seconds),
+        uncertain_device_seconds=int(uncertain),
+        cost_nanos=int(cost),
+    )
+
+
+def _key(row: tuple[Any, ...]) -> ChargeKey:
+    tenant, belongs_to, gpu_class, profile, cluster, numerator, denominator, policy, rate = row[
+        :_KEY_LENGTH
+    ]
+    return ChargeKey(
+        tenant=tenant,
+        belongs_to=BelongsTo(belongs_to),
+        gpu_class=gpu_class,
+        mig_profile=profile,
+        cluster_id=cluster,
+        weight=Fraction(numerator, denominator),
+        weight_policy=policy,
+        rate_id=rate,
+    )
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection, statement: str, period: BillingPeriod
+) -> list[tuple[Any, ...]]:
+    return connection.execute(statement, {"period": period.name}).fetchall()
+
+
+def _utc(instant: datetime) -> datetime:
+    return instant.astimezone(UTC)

@@ -1,0 +1,116 @@
+"""What is billed, as values: charges, and the pods and workload-days that they are made of.
+
+Put here: the rows of the facts as billing takes them.
+Not here: how they are read (`reader`), or what an invoice makes of them (`lines`, `invoice`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, datetime
+from fractions import Fraction
+
+from domain.money import CurrenciesDiffer
+from domain.tenant import BelongsTo
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ChargeKey:
+    """What makes a charge one charge; corrections find their line by it."""
+
+    tenant: str
+    belongs_to: BelongsTo
+    gpu_class: str
+    mig_profile: str
+    cluster_id: str
+    weight: Fraction
+    weight_policy: str
+    rate_id: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Charge:
+    """One row of fct_charges: the only place that prices and rounds."""
+
+    key: ChargeKey
+    started_at: datetime
+    ended_at: datetime
+    rate_nanos_per_hour: int
+    currency: str
+    device_seconds: int
+    cost_nanos: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WorkloadDay:
+    """The part of a charge that one workload used on one day."""
+
+    key: ChargeKey
+    day: date
+    workload_kind: str
+    workload_name: str
+    device_seconds: int
+    cost_nanos: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PodUse:
+    """The part of a charge that one pod used, as far as one method vouches for it."""
+
+    key: ChargeKey
+    pod_uid: str
+    pod_name: str
+    node_name: str
+    resource: str
+    workload_kind: str
+    workload_name: str
+    method: str
+    device_count: int
+    first_started_at: datetime
+    last_ended_at: datetime
+    device_seconds: int
+    uncertain_device_seconds: int
+    cost_nanos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Everything that a period's documents are made of."""
+
+    charges: tuple[Charge, ...]
+    workload_days: tuple[WorkloadDay, ...]
+    pods: tuple[PodUse, ...]
+
+    def tenants(self) -> list[str]:
+        """The tenants that get a document, in order."""
+        return sorted({c.key.tenant for c in self.charges if c.key.belongs_to is BelongsTo.TENANT})
+
+    def of(self, tenant: str) -> Usage:
+        """One tenant's part, and nothing of anybody else's."""
+        return Usage(
+            tuple(sorted(c for c in self.charges if _is_of(c.key, tenant))),
+            tuple(sorted(d for d in self.workload_days if _is_of(d.key, tenant))),
+            tuple(sorted(p for p in self.pods if _is_of(p.key, tenant))),
+        )
+
+    def providers_own(self) -> Usage:
+        """What the provider used itself."""
+        provider = BelongsTo.PROVIDER
+        return Usage(
+            tuple(sorted(c for c in self.charges if c.key.belongs_to is provider)),
+            tuple(sorted(d for d in self.workload_days if d.key.belongs_to is provider)),
+            tuple(sorted(p for p in self.pods if p.key.belongs_to is provider)),
+        )
+
+
+def only_currency(charges: Iterable[Charge]) -> str:
+    """The currency of all charges; empty when nothing is priced."""
+    currencies = sorted({charge.currency for charge in charges if charge.key.rate_id})
+    for other in currencies[1:]:
+        raise CurrenciesDiffer(currencies[0], other, "the charges of a period")
+    return currencies[0] if currencies else ""
+
+
+def _is_of(key: ChargeKey, tenant: str) -> bool:
+    return key.belongs_to is BelongsTo.TENANT and key.tenant == tenant

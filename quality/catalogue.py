@@ -1,0 +1,287 @@
+"""The catalogue of findings: everything that can be wrong with a period, and what follows from it.
+
+Put here: one entry per finding: its code, its name, whether it blocks a close, which of the three
+remedies it has by default, and the text of its page in docs/findings.
+Not here: when a finding is raised (`coverage`, `reconciliation`, `conservation`, `unknowns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+
+from domain.findings import Finding, Remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One entry of the catalogue."""
+
+    code: str
+    name: str
+    blocks: bool
+    remedy: Remedy
+    means: str
+    bill: str
+    to_do: str
+
+    def finding(
+        self,
+        *,
+        where: str,
+        seen: str,
+        what_to_do: str = "",
+        remedy: Remedy | None = None,
+        cluster_id: str = "",
+        tenant: str = "",
+        started_at: datetime | None = None,
+        ended_at: datetime | None = None,
+        seconds: int = 0,
+        nanos: int = 0,
+    ) -> Finding:
+        """One occurrence; what follows from it comes from the catalogue, never from the caller."""
+        return Finding(
+            code=self.code,
+            name=self.name,
+            where=where,
+            seen=seen,
+            why=self.bill,
+            what_to_do=what_to_do or self.to_do,
+            blocks=self.blocks,
+            remedy=remedy or self.remedy,
+            cluster_id=cluster_id,
+            tenant=tenant,
+            hour_started_at=started_at,
+            hour_ended_at=ended_at,
+            affected_seconds=seconds,
+            affected_nanos=nanos,
+        )
+
+    def page(self) -> str:
+        """The text of docs/findings/CODE.md."""
+        blocks = "It blocks a close." if self.blocks else "It does not block a close."
+        return (
+            f"# {self.code}: {self.name}\n\n"
+            f"## What it means\n\n{self.means}\n\n"
+            f"## Does it change a bill\n\n{self.bill} {blocks}\n\n"
+            f"## What to do\n\n{self.to_do}\n\n{_REMEDIES[self.remedy]}\n"
+        )
+
+
+_REMEDIES = {
+    Remedy.HEALS: "Remedy: it usually heals by asking again; where a source keeps no history, "
+    "the finding itself says that it can only be signed.",
+    Remedy.COVERED: "Remedy: none needed, the other witness saw the same time.",
+    Remedy.SIGN: "Remedy: only a person can settle it, by a dated decision that is printed on "
+    "every invoice it touches.",
+}
+
+_KINDS = (
+    Kind(
+        "GAP-001",
+        "hour_not_measured",
+        blocks=True,
+        remedy=Remedy.HEALS,
+        means="No witness that is expected for this cluster saw the whole of this time: samples "
+        "and journal were both missing, or the only expected one was. A pod that lived and died "
+        "inside such a gap leaves no trace anywhere.",
+        bill="Use in this time may be missing from the bills, and nobody can say how much.",
+        to_do="Ask the source again with `gpu-ledger pull`. If it no longer has this time, sign "
+        "the gap with `gpu-ledger accept-gap`: treatment, reason and approver are printed on "
+        "every invoice of the period.",
+    ),
+    Kind(
+        "GAP-002",
+        "samples_missing",
+        blocks=False,
+        remedy=Remedy.COVERED,
+        means="Samples that were due in this time are missing, while the journal was unbroken. "
+        "A single missed scrape is enough to be listed here.",
+        bill="Amounts rest on the lifecycle alone here, to the second; they count towards the "
+        "one-witness limit of each tenant.",
+        to_do="Nothing has to be done. `gpu-ledger pull` for these hours may still bring the "
+        "samples and turn the amounts into confirmed ones.",
+    ),
+    Kind(
+        "GAP-003",
+        "journal_missing",
+        blocks=False,
+        remedy=Remedy.COVERED,
+        means="No collector watched the cluster in this time, while samples were complete. No "
+        "API server answers for the past, so the journal of this time cannot be healed.",
+        bill="Starts and ends in this time are known to the sampling interval only; the "
+        "uncertainty is printed and counts towards the uncertainty limit of each tenant.",
+        to_do="Nothing has to be done for this period. Find out why the collector was away, so "
+        "that the next one is measured by both witnesses.",
+    ),
+    Kind(
+        "GAP-004",
+        "gap_signed",
+        blocks=False,
+        remedy=Remedy.SIGN,
+        means="Time that no expected witness saw whole was accepted by a dated decision.",
+        bill="What was not seen is not billed; treatment, reason and approver are printed on "
+        "every invoice of the period.",
+        to_do="Nothing has to be done. Taking the decision back before the close makes the gap "
+        "block again.",
+    ),
+    Kind(
+        "GAP-005",
+        "one_witness_limit_exceeded",
+        blocks=True,
+        remedy=Remedy.HEALS,
+        means="More of a tenant's weighted seconds than the policy `one_witness_limit` allows "
+        "(5 % unless decided otherwise) lie in holes of the samples, so that only the journal "
+        "vouches for them.",
+        bill="The amounts may be right, but the second witness is missing for too much of them.",
+        to_do="Pull the hours again, or raise the limit by a dated row in policies.csv.",
+    ),
+    Kind(
+        "GAP-006",
+        "uncertainty_limit_exceeded",
+        blocks=True,
+        remedy=Remedy.SIGN,
+        means="The uncertain seconds of a tenant, of starts and ends that only samples saw, are "
+        "a larger share of its weighted seconds than the policy `uncertainty_limit` allows "
+        "(0.5 % unless decided otherwise), in clusters whose journal is expected.",
+        bill="The true amount lies inside the printed uncertainty, which is wider than agreed.",
+        to_do="Raise the limit by a dated row in policies.csv, or sign the journal's gap in "
+        "accepted_gaps.csv.",
+    ),
+    Kind(
+        "REC-001",
+        "witnesses_disagree",
+        blocks=True,
+        remedy=Remedy.SIGN,
+        means="The two witnesses contradict each other about a pod: samples where the journal "
+        "says that it did not run, none where they were due, or a pod the journal never saw.",
+        bill="One of the two witnesses is wrong, and the amount depends on which.",
+        to_do="Look at the pod with `gpu-ledger explain`, then accept one witness with "
+        "`gpu-ledger accept-gap` (treatment bill_lifecycle, bill_samples or bill_nothing).",
+    ),
+    Kind(
+        "REC-002",
+        "allocation_not_seen",
+        blocks=True,
+        remedy=Remedy.HEALS,
+        means="A pod was alive before a time that no witness saw, and nothing was seen of it "
+        "afterwards: nobody knows when it ended.",
+        bill="This time is billed as nothing until it is healed or signed.",
+        to_do="Pull the hours again; if that brings nothing, sign the gap with `gpu-ledger "
+        "accept-gap`.",
+    ),
+    Kind(
+        "REC-003",
+        "too_short_to_be_sampled",
+        blocks=False,
+        remedy=Remedy.COVERED,
+        means="A pod lived between two scrapes, so that no sample could see it. The journal did.",
+        bill="It is billed from its lifecycle, to the second.",
+        to_do="Nothing has to be done.",
+    ),
+    Kind(
+        "REC-004",
+        "dispute_accepted",
+        blocks=False,
+        remedy=Remedy.SIGN,
+        means="The witnesses contradicted each other, and a dated decision says which one counts.",
+        bill="The amount follows the decision, which is printed on the invoices it touches.",
+        to_do="Nothing has to be done.",
+    ),
+    Kind(
+        "PRICE-001",
+        "usage_without_price",
+        blocks=True,
+        remedy=Remedy.SIGN,
+        means="There is a price list, but no row of it covers this use: no rate for this GPU "
+        "class and shape, in this cluster, at this time.",
+        bill="This use would be given away for nothing.",
+        to_do="Add a row to rates.csv for this class, shape and time.",
+    ),
+    Kind(
+        "PRICE-002",
+        "price_change_needs_second_name",
+        blocks=True,
+        remedy=Remedy.SIGN,
+        means="A rate differs by more than 25 % from the one before it, and its row in rates.csv "
+        "carries no second name. Prices wrong by a factor of ten look exactly like this.",
+        bill="Every line of this class and shape would be wrong by the same factor.",
+        to_do="Let a second person check the rate and write their name in `second_name`.",
+    ),
+    Kind(
+        "DEV-001",
+        "device_unknown",
+        blocks=True,
+        remedy=Remedy.SIGN,
+        means="Pods used a device that belongs to no GPU class: an unknown product, resource "
+        "name or MIG profile.",
+        bill="The seconds are counted, but nobody knows what they cost.",
+        to_do="Add the product to products.csv (one row), then `gpu-ledger refresh`.",
+    ),
+    Kind(
+        "CONS-001",
+        "sums_differ",
+        blocks=True,
+        remedy=Remedy.SIGN,
+        means="Two sums that are the same thing by definition are not the same number.",
+        bill="At least one of the two numbers would be printed although it is wrong.",
+        to_do="Rebuild the period with `gpu-ledger refresh`. If it stays, it is a fault of "
+        "gpu-ledger: send `gpu-ledger support-bundle`.",
+    ),
+    Kind(
+        "CONS-002",
+        "capacity_not_conserved",
+        blocks=True,
+        remedy=Remedy.SIGN,
+        means="Running, held, idle, unsold, unhealthy and withdrawn share seconds of a node do "
+        "not add up to its installed capacity times the measured time.",
+        bill="Something was counted twice, or not at all.",
+        to_do="Look at the node with `gpu-ledger nodes`, and at its labels in that hour; sign "
+        "nothing before the cause is known.",
+    ),
+    Kind(
+        "CONS-003",
+        "more_allocated_than_capacity",
+        blocks=True,
+        remedy=Remedy.SIGN,
+        means="More of a node's cards, or of their shares, was allocated at one instant than the "
+        "node has.",
+        bill="At least one pod on this node is billed for a device that it did not have.",
+        to_do="Look at the node with `gpu-ledger nodes` and at the two witnesses of its pods.",
+    ),
+    Kind(
+        "TEN-001",
+        "namespace_made_again",
+        blocks=False,
+        remedy=Remedy.SIGN,
+        means="A namespace was deleted and made again: the same name, another UID, perhaps "
+        "another owner.",
+        bill="The tenant is the namespace by name; both lives are on one invoice unless a dated "
+        "decision says otherwise.",
+        to_do="Ask whose namespace it is; if it changed hands, add a dated row to tenants.csv.",
+    ),
+    Kind(
+        "CHECK-001",
+        "check_failed",
+        blocks=True,
+        remedy=Remedy.SIGN,
+        means="A named check ran and found rows that are not as they must be.",
+        bill="The facts contradict a rule that every correct month obeys.",
+        to_do="See the check's rows with `gpu-ledger judge -o json`; repair the cause, then "
+        "refresh and judge again.",
+    ),
+    Kind(
+        "CHECK-002",
+        "check_not_executed",
+        blocks=True,
+        remedy=Remedy.SIGN,
+        means="A check that is required did not run, or looked at no row at all. A check that "
+        "looks at nothing passes on every fault.",
+        bill="Every other fault could be silent.",
+        to_do="Run `gpu-ledger refresh` and `gpu-ledger judge` again for the period.",
+    ),
+)
+
+CATALOGUE: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _KINDS})

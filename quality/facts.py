@@ -1,0 +1,195 @@
+"""The facts that judgement looks at, read from the marts as values.
+
+Put here: the SQL that aggregates marts into what the pure judgement takes.
+Not here: any opinion about them, or writing (`run`).
+
+Every statement aggregates inside DuckDB: what comes out grows with tenants and hours, never with
+pod-hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from domain.interval import Interval
+from quality.conservation import Comparison
+from quality.coverage import HourCoverage, HourUse
+from quality.reconciliation import Stretch, TenantUse
+from quality.unknowns import Use
+
+if TYPE_CHECKING:
+    import duckdb
+
+_COVERAGE = """
+    select cluster_id, source, hour_started_at, expected_count, seen_count, missing_count,
+        outcome, reason, healable
+    from marts.fct_coverage where billing_period = $period
+    order by all
+"""
+
+_HOUR_USE = """
+    select cluster_id, hour_started_at,
+        sum(cost_nanos)::decimal(38, 0), sum(billable_seconds * device_count)::bigint,
+        list_sort(list(distinct tenant))
+    from marts.fct_pod_hours
+    where billing_period = $period and belongs_to = 'tenant' and billable_seconds > 0
+    group by all order by all
+"""
+
+_TENANT_USE = """
+    with holes as (
+        select cluster_id, hour_started_at from marts.fct_coverage
+        where billing_period = $period and source = 'thanos'
+            and (missing_count > 0 or seen_count = 0)
+    )
+    select tenant, pod_hours.cluster_id, weight_numerator, weight_denominator,
+        sum(billable_seconds * device_count)::bigint,
+        coalesce(sum(billable_seconds * device_count) filter (
+            method = 'lifecycle_only' and holes.hour_started_at is not null
+        ), 0)::bigint,
+        coalesce(sum(uncertainty_seconds * device_count), 0)::bigint
+    from marts.fct_pod_hours as pod_hours
+    left join holes using (cluster_id, hour_started_at)
+    where billing_period = $period and belongs_to = 'tenant'
+    group by all order by all
+"""
+
+_CONTESTED = """
+    select cluster_id, namespace, pod_uid, pod_name, resource, method,
+        min(segment_started_at), max(segment_ended_at),
+        sum(greatest(running_seconds, held_seconds) * device_count)::bigint,
+        sum(cost_nanos)::decimal(38, 0)
+    from marts.fct_pod_hours
+    where billing_period = $period and method in ('disputed', 'missing')
+    group by all order by all
+"""
+
+_TOO_SHORT = """
+    with incomplete as (
+        select cluster_id, hour_started_at from marts.fct_coverage
+        where billing_period = $period and source = 'thanos'
+            and (missing_count > 0 or seen_count = 0)
+    )
+    select cluster_id, namespace, pod_uid, pod_name, resource, 'too_short',
+        min(segment_started_at), max(segment_ended_at),
+        sum(billable_seconds * device_count)::bigint, sum(cost_nanos)::decimal(38, 0)
+    from marts.fct_pod_hours
+    left join incomplete using (cluster_id, hour_started_at)
+    where billing_period = $period and list_contains($sampled_clusters, cluster_id)
+    group by cluster_id, namespace, pod_uid, pod_name, resource
+    having bool_and(method = 'lifecycle_only') and count(incomplete.hour_started_at) = 0
+        and sum(billable_seconds) > 0
+    order by all
+"""
+
+_USE = """
+    select cluster_id, gpu_class, mig_profile, resource, list_sort(list(distinct tenant)),
+        min(hour_started_at), max(hour_started_at), sum(billable_seconds * device_count)::bigint
+    from marts.fct_pod_hours
+    where billing_period = $period and billable_seconds > 0 and {condition}
+    group by all order by all
+"""
+
+_UNPRICED = _USE.format(condition="rate_id = '' and gpu_class <> '' and belongs_to = 'tenant'")
+_UNKNOWN = _USE.format(condition="gpu_class = ''")
+
+
+def read_coverage(connection: duckdb.DuckDBPyConnection, period: str) -> list[HourCoverage]:
+    return [
+        HourCoverage(cluster, source, _utc(hour), expected, seen, missing, outcome, reason, heals)
+        for cluster, source, hour, expected, seen, missing, outcome, reason, heals in _rows(
+            connection, _COVERAGE, period=period
+        )
+    ]
+
+
+def read_hour_use(
+    connection: duckdb.DuckDBPyConnection, period: str
+) -> dict[tuple[str, datetime], HourUse]:
+    return {
+        (cluster, _utc(hour)): HourUse(int(nanos), seconds, tuple(tenants))
+        for cluster, hour, nanos, seconds, tenants in _rows(connection, _HOUR_USE, period=period)
+    }
+
+
+def read_tenant_use(
+    connection: duckdb.DuckDBPyConnection, period: str, doubly_witnessed: frozenset[str]
+) -> list[TenantUse]:
+    """Weighted seconds per tenant; the limits count only clusters where both are expected."""
+    sums: dict[str, list[Fraction]] = {}
+    for tenant, cluster, numerator, denominator, *seconds in _rows(
+        connection, _TENANT_USE, period=period
+    ):
+        weighted = [Fraction(numerator, denominator) * part for part in seconds]
+        if cluster not in doubly_witnessed:
+            weighted[1:] = [Fraction(0), Fraction(0)]
+        before = sums.get(tenant, [Fraction(0)] * 3)
+        sums[tenant] = [a + b for a, b in zip(before, weighted, strict=True)]
+    return [TenantUse(tenant, *parts) for tenant, parts in sorted(sums.items())]
+
+
+def read_stretches(
+    connection: duckdb.DuckDBPyConnection, period: str, sampled_clusters: frozenset[str]
+) -> list[Stretch]:
+    """Disputed and missing stretches, and pods that lived too short for any sample."""
+    contested = _rows(connection, _CONTESTED, period=period)
+    too_short = _rows(
+        connection, _TOO_SHORT, period=period, sampled_clusters=sorted(sampled_clusters)
+    )
+    return [
+        Stretch(
+            cluster_id=cluster,
+            tenant=tenant,
+            pod_uid=pod_uid,
+            pod_name=pod_name,
+            resource=resource,
+            method=method,
+            interval=Interval(_utc(first), _utc(last)),
+            device_seconds=seconds,
+            nanos=int(nanos),
+        )
+        for cluster, tenant, pod_uid, pod_name, resource, method, first, last, seconds, nanos in [
+            *contested,
+            *too_short,
+        ]
+    ]
+
+
+def read_unpriced_use(connection: duckdb.DuckDBPyConnection, period: str) -> list[Use]:
+    return _uses(connection, _UNPRICED, period)
+
+
+def read_unknown_devices(connection: duckdb.DuckDBPyConnection, period: str) -> list[Use]:
+    return _uses(connection, _UNKNOWN, period)
+
+
+def read_comparisons(
+    connection: duckdb.DuckDBPyConnection, statement: str, period: str
+) -> list[Comparison]:
+    return [
+        Comparison(place, int(left), int(right))
+        for place, left, right in _rows(connection, statement, period=period)
+    ]
+
+
+def _uses(connection: duckdb.DuckDBPyConnection, statement: str, period: str) -> list[Use]:
+    return [
+        Use(cluster, gpu_class, profile, resource, tuple(tenants), _utc(first), _utc(last), seconds)
+        for cluster, gpu_class, profile, resource, tenants, first, last, seconds in _rows(
+            connection, statement, period=period
+        )
+    ]
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection, statement: str, **parameters: object
+) -> list[tuple[Any, ...]]:
+    named: Mapping[str, object] = parameters
+    return connection.execute(statement, dict(named)).fetchall()
+
+
+def _utc(instant: datetime) -> datetime:
+    return instant.astimezone(UTC)

@@ -1,0 +1,129 @@
+"""Reconciliation: where the two witnesses contradict each other, or one of them stands alone.
+
+Put here: disputed and unseen stretches, and the two limits on how much of a tenant's use may rest
+on one witness.
+Not here: which method a stretch has: the models decide that (`int_allocations_reconciled`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from domain.findings import Finding
+from domain.interval import Interval
+from quality.catalogue import CATALOGUE
+from quality.coverage import SignedGap, hours_around, spelled
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stretch:
+    """Neighbouring pod-hours of one pod, device and method, joined."""
+
+    cluster_id: str
+    tenant: str
+    pod_uid: str
+    pod_name: str
+    resource: str
+    method: str
+    interval: Interval
+    device_seconds: int
+    nanos: int
+
+
+@dataclass(frozen=True, slots=True)
+class TenantUse:
+    """A tenant's weighted seconds in the period, and how much of them leans on one witness."""
+
+    tenant: str
+    weighted_seconds: Fraction
+    one_witness_seconds: Fraction  # in holes of the samples, with only the journal to vouch
+    uncertain_seconds: Fraction  # where a journal is expected and only samples were there
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Shares of a tenant's weighted seconds; dated policies."""
+
+    one_witness: Fraction = Fraction(5, 100)
+    uncertainty: Fraction = Fraction(5, 1000)
+
+
+def stretch_findings(stretches: Sequence[Stretch], signed: Sequence[SignedGap]) -> list[Finding]:
+    """What the method of each stretch means; only disputed, missing and too short ones are news."""
+    return [_stretch(s, signed) for s in sorted(stretches) if s.method in _NAMES]
+
+
+def limit_findings(uses: Sequence[TenantUse], limits: Limits) -> list[Finding]:
+    """Tenants of whom one witness alone saw more than the policies allow."""
+    findings = []
+    for use in sorted(uses, key=lambda u: u.tenant):
+        pairs = (
+            ("one_witness_limit_exceeded", use.one_witness_seconds, limits.one_witness),
+            ("uncertainty_limit_exceeded", use.uncertain_seconds, limits.uncertainty),
+        )
+        for name, seconds, limit in pairs:
+            if seconds > limit * use.weighted_seconds:
+                findings.append(_over_limit(name, use, seconds, limit))
+    return findings
+
+
+_NAMES: Mapping[str, str] = {
+    "disputed": "witnesses_disagree",
+    "missing": "allocation_not_seen",
+    "accepted": "dispute_accepted",
+    "too_short": "too_short_to_be_sampled",
+}
+_ACCEPTING = frozenset({"bill_lifecycle", "bill_samples", "bill_nothing", "waive"})
+
+
+def _stretch(stretch: Stretch, signed: Iterable[SignedGap]) -> Finding:
+    decision = _accepted(stretch, signed)
+    name = _NAMES[stretch.method]
+    if decision and name in ("witnesses_disagree", "allocation_not_seen"):
+        name = "dispute_accepted"
+    by = f"; {decision.treatment} by {decision.decided_by}" if decision else ""
+    hours = hours_around(stretch.interval)
+    return CATALOGUE[name].finding(
+        where=f"cluster {stretch.cluster_id}, pod {stretch.tenant}/{stretch.pod_name} "
+        f"({stretch.pod_uid}), {spelled(stretch.interval)}",
+        seen=f"{stretch.method}: {stretch.device_seconds} device seconds of {stretch.resource}{by}",
+        cluster_id=stretch.cluster_id,
+        tenant=stretch.tenant,
+        started_at=hours.started_at,
+        ended_at=hours.ended_at,
+        seconds=stretch.device_seconds,
+        nanos=stretch.nanos,
+    )
+
+
+def _accepted(stretch: Stretch, signed: Iterable[SignedGap]) -> SignedGap | None:
+    for decision in signed:
+        if (
+            decision.cluster_id == stretch.cluster_id
+            and decision.treatment in _ACCEPTING
+            and decision.interval.started_at <= stretch.interval.started_at
+            and stretch.interval.ended_at <= decision.interval.ended_at
+        ):
+            return decision
+    return None
+
+
+def _over_limit(name: str, use: TenantUse, seconds: Fraction, limit: Fraction) -> Finding:
+    return CATALOGUE[name].finding(
+        where=f"tenant {use.tenant}",
+        seen=f"{_share(seconds, use.weighted_seconds)} of its weighted seconds "
+        f"({round(seconds)} of {round(use.weighted_seconds)}), limit {_percent(limit)}",
+        tenant=use.tenant,
+        seconds=round(seconds),
+    )
+
+
+def _share(part: Fraction, whole: Fraction) -> str:
+    return _percent(part / whole) if whole else "all"
+
+
+def _percent(share: Fraction) -> str:
+    thousandths = round(share * 100_000)
+    return f"{thousandths // 1000}.{thousandths % 1000:03} %"

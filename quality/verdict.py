@@ -1,0 +1,71 @@
+"""Verdicts: exactly one for every cluster, witness and hour of the calendar.
+
+Put here: the rule that turns coverage and decisions into a state.
+Not here: what follows from gaps (`coverage`), or where verdicts are kept (`run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from domain.findings import Verdict, VerdictState
+from domain.interval import HOUR, Interval, subtract
+from quality.coverage import NEVER_ASKED, SOURCES, Expectation, HourCoverage, SignedGap
+
+
+def verdicts(
+    expectations: Sequence[Expectation],
+    rows: Sequence[HourCoverage],
+    signed: Sequence[SignedGap],
+    window: Interval,
+) -> list[Verdict]:
+    """One verdict per (cluster, source, hour), also for hours that nobody ever asked for."""
+    by_key = {(row.cluster_id, row.source, row.hour_started_at): row for row in rows}
+    clusters = sorted({e.cluster_id for e in expectations} | {row.cluster_id for row in rows})
+    return [
+        _verdict(
+            Verdict(cluster, source, hour, VerdictState.NOT_EXPECTED, "", 0, 0),
+            [e for e in expectations if e.cluster_id == cluster and source in e.sources],
+            by_key.get((cluster, source, hour)),
+            [s for s in signed if s.cluster_id == cluster and s.source in ("", source)],
+        )
+        for cluster in clusters
+        for source in SOURCES
+        for hour in window.hours()
+    ]
+
+
+def _verdict(
+    unjudged: Verdict,
+    expectations: Iterable[Expectation],
+    row: HourCoverage | None,
+    signed: Iterable[SignedGap],
+) -> Verdict:
+    hour = Interval(unjudged.hour_started_at, unjudged.hour_started_at + HOUR)
+    measured = [part for e in expectations if (part := e.measured.clipped_to(hour))]
+    if not measured:
+        return unjudged
+    state, reason = _state(row)
+    if state is not VerdictState.COMPLETE and not subtract(measured, [s.interval for s in signed]):
+        names = sorted({f"{s.treatment} by {s.decided_by}: {s.reason}" for s in signed
+                        if s.interval.overlaps(hour)})  # fmt: skip
+        state, reason = VerdictState.WAIVED, f"{reason}; {'; '.join(names)}"
+    return Verdict(
+        unjudged.cluster_id,
+        unjudged.source,
+        unjudged.hour_started_at,
+        state,
+        reason,
+        row.expected_count if row else 0,
+        row.seen_count if row else 0,
+    )
+
+
+def _state(row: HourCoverage | None) -> tuple[VerdictState, str]:
+    if row is None:
+        return VerdictState.MISSING, NEVER_ASKED
+    if not row.seen_count:
+        return VerdictState.MISSING, row.reason or row.outcome
+    if row.missing_count:
+        return VerdictState.DEGRADED, row.reason or row.outcome
+    return VerdictState.COMPLETE, row.reason
