@@ -1,0 +1,85 @@
+"""The JSON of answers, as a real server writes it.
+
+Put here: the envelope, vectors, matrices, label sets.
+Not here: what is in them (`evaluate`), status codes and headers (`app`).
+
+Text is joined from fragments that series keep, instead of being encoded sample by sample: an hour
+of a cluster is mostly a few distinct texts repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from fake_gpu.exporters.numbers import answer_text, timestamp_text
+from fake_gpu.prometheus.evaluate import Labels, Points
+from fake_gpu.prometheus.refusals import Refused
+from fake_gpu.prometheus.series import RawSeries
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+# What Go's encoder escapes although JSON need not; text in HTML was once the worry.
+_GO_ESCAPES = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+
+
+def encode(value: object) -> str:
+    """Any JSON value as Go's encoder writes it."""
+    return _ENCODER.encode(value).translate(_GO_ESCAPES)
+
+
+@lru_cache(maxsize=1 << 16)
+def labels_text(labels: Labels) -> str:
+    """One label set as an object, in the order of names."""
+    return encode(dict(labels))
+
+
+def success(data: str, warnings: Sequence[str] = (), infos: Sequence[str] = ()) -> str:
+    """The envelope around data that is JSON already."""
+    more = f',"warnings":{encode(list(warnings))}' if warnings else ""
+    more += f',"infos":{encode(list(infos))}' if infos else ""
+    return f'{{"status":"success","data":{data}{more}}}'
+
+
+def refusal(refused: Refused) -> str:
+    """The envelope of an error."""
+    return encode({"status": "error", "errorType": refused.error_type, "error": refused.message})
+
+
+def query_data(kind: str, series: Iterable[str], extra: str = "") -> str:
+    return f'{{"resultType":"{kind}","result":[{",".join(series)}]{extra}}}'
+
+
+def raw_matrix(found: Iterable[RawSeries]) -> list[str]:
+    """Raw samples, one text per series."""
+    return [
+        f'{{"metric":{labels_text(series.key)},"values":['
+        f"{','.join([piece.fragment() for piece in series.pieces])}]}}"
+        for series in found
+    ]
+
+
+def matrix(answers: Iterable[Points]) -> list[str]:
+    """Values at steps, one text per series."""
+    return [
+        f'{{"metric":{labels_text(points.labels)},"values":[{_pairs(points)}]}}'
+        for points in answers
+    ]
+
+
+def vector(answers: Iterable[Points]) -> list[str]:
+    """The values at the only step, one text per series."""
+    return [
+        f'{{"metric":{labels_text(points.labels)},"value":{_pairs(points)}}}' for points in answers
+    ]
+
+
+def _pairs(points: Points) -> str:
+    pairs = zip(points.times_ms, points.values, strict=True)
+    return ",".join(f'[{timestamp_text(at)},"{answer_text(value)}"]' for at, value in pairs)
+
+
+def label_sets(sets: Iterable[Mapping[str, str]]) -> str:
+    return encode([dict(sorted(labels.items())) for labels in sets])

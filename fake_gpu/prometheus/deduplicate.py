@@ -1,0 +1,123 @@
+"""Replicas made one, as a Thanos querier does it, with the holes that it invents.
+
+Put here: grouping by labels without the replica's, and the penalty algorithm.
+Not here: which labels are the replicas' (`view`).
+
+The querier follows one replica and leaves it only when it stays behind: after each sample the
+other replica may not come before twice the last distance. So one lost scrape can cost a sample
+that the other replica has, and whether it does depends on where the window begins.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from fake_gpu.prometheus.series import AnyPiece, Piece, RawSeries, TimeBlock, VaryingPiece
+
+# Before two samples are known, a sample of the other replica within 5 s counts as the same.
+INITIAL_PENALTY_MS = 5000
+
+Sample = tuple[int, float | None]  # None: a staleness marker
+
+
+def without_labels(found: Iterable[RawSeries], names: Sequence[str]) -> list[RawSeries]:
+    """The series without some labels; several may then have the same ones."""
+    dropped = frozenset(names)
+    stripped = []
+    for series in found:
+        if dropped.isdisjoint(series.labels):
+            stripped.append(series)
+            continue
+        kept = tuple(pair for pair in series.key if pair[0] not in dropped)
+        stripped.append(RawSeries(dict(kept), series.pieces, series.stale_ms, kept))
+    return sorted(stripped, key=lambda series: series.key)
+
+
+def deduplicated(found: Iterable[RawSeries], replica_labels: Sequence[str]) -> list[RawSeries]:
+    """One series for all replicas of it."""
+    merger = _Merger()
+    groups = groupby(without_labels(found, replica_labels), key=lambda series: series.key)
+    return [merger.merged(list(group)) for _, group in groups]
+
+
+class _Merger:
+    """Merges pairs of replicas; equal cuts of equal blocks are merged once."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[object, ...], tuple[TimeBlock, tuple[int, ...]]] = {}
+
+    def merged(self, replicas: list[RawSeries]) -> RawSeries:
+        result = replicas[0]
+        for other in replicas[1:]:
+            result = self._pair(result, other)
+        return result
+
+    def _pair(self, one: RawSeries, other: RawSeries) -> RawSeries:
+        constant = _constant((*one.pieces, *other.pieces))
+        pieces: tuple[AnyPiece, ...] = ()
+        if constant is None:
+            picked = _pick(_samples(one), _samples(other))
+            stale = tuple(at for at, number in picked if number is None)
+            samples = [(at, number) for at, number in picked if number is not None]
+            if samples:
+                block = TimeBlock([at for at, _ in samples])
+                numbers = [number for _, number in samples]
+                pieces = (VaryingPiece(block, 0, len(numbers), numbers),)
+        else:
+            block, stale = self._times(one, other)
+            if block.times:
+                pieces = (Piece(block, 0, len(block.times), constant),)
+        return RawSeries(one.labels, pieces, stale, one.sort_key)
+
+    def _times(self, one: RawSeries, other: RawSeries) -> tuple[TimeBlock, tuple[int, ...]]:
+        """The times that are shown, when all samples have one value."""
+        cuts = [(id(piece.block), piece.low, piece.high) for piece in one.pieces]
+        more = [(id(piece.block), piece.low, piece.high) for piece in other.pieces]
+        key = (*cuts, None, *more, one.stale_ms, other.stale_ms)
+        if key not in self.known:
+            picked = _pick(_samples(one), _samples(other))
+            block = TimeBlock([at for at, number in picked if number is not None])
+            stale = tuple(at for at, number in picked if number is None)
+            self.known[key] = (block, stale)
+        return self.known[key]
+
+
+def _constant(pieces: Sequence[AnyPiece]) -> float | None:
+    values = {piece.value if isinstance(piece, Piece) else None for piece in pieces}
+    return values.pop() if len(values) == 1 else None
+
+
+def _samples(series: RawSeries) -> list[Sample]:
+    """Samples and staleness markers in order: to the querier a marker is a sample like others."""
+    samples: list[Sample] = list(zip(series.timestamps_ms, series.numbers, strict=True))
+    if series.stale_ms:
+        samples += [(at, None) for at in series.stale_ms]
+        samples.sort(key=lambda sample: sample[0])
+    return samples
+
+
+def _pick(left: list[Sample], right: list[Sample]) -> list[Sample]:
+    """The samples that the querier shows of two replicas."""
+    picked: list[Sample] = []
+    left_times, right_times = [at for at, _ in left], [at for at, _ in right]
+    last: int | None = None
+    left_penalty = right_penalty = 0
+    i = j = 0
+    while True:
+        if last is not None:
+            i = bisect_left(left_times, last + 1 + left_penalty, i)
+            j = bisect_left(right_times, last + 1 + right_penalty, j)
+        if i == len(left) and j == len(right):
+            return picked
+        use_left = j == len(right) or (i < len(left) and left_times[i] <= right_times[j])
+        chosen = left[i] if use_left else right[j]
+        both_go_on = i < len(left) and j < len(right)
+        penalty = INITIAL_PENALTY_MS if last is None else 2 * (chosen[0] - last)
+        if use_left:
+            left_penalty, right_penalty = 0, penalty if both_go_on else right_penalty
+        else:
+            right_penalty, left_penalty = 0, penalty if both_go_on else left_penalty
+        last = chosen[0]
+        picked.append(chosen)

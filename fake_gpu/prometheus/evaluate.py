@@ -1,0 +1,200 @@
+"""What a query answers, at an instant or at every step of a range.
+
+Put here: look-back, ranges that are closed or left-open, the four functions, their refusals.
+Not here: the language (`language`), JSON (`answer`).
+
+The arithmetic is that of the two real servers, operation by operation, because their answers are
+compared bit by bit: Prometheus 2 takes the mean incrementally, Prometheus 3 from the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isinf, isnan
+
+from fake_gpu.prometheus.language import METRIC_NAME, Call, Expression, Function, Selector
+from fake_gpu.prometheus.refusals import Refused, bad_parameter
+from fake_gpu.prometheus.series import Piece, RawSeries, SeriesSource
+
+Labels = tuple[tuple[str, str], ...]
+SAME_LABELSET = "vector cannot contain metrics with the same labelset"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Where the two versions of Prometheus differ."""
+
+    left_open: bool  # 3: the oldest edge of a range and of the look-back is outside
+    lookback_ms: int = 300_000
+
+    def oldest(self, end_ms: int, length_ms: int) -> int:
+        """The oldest millisecond inside a range that ends at `end_ms`."""
+        return end_ms - length_ms + (1 if self.left_open else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """One series of an answer: labels, and values at steps."""
+
+    labels: Labels
+    times_ms: Sequence[int]
+    values: Sequence[float]
+
+
+def raw_range(
+    source: SeriesSource, selector: Selector, at_ms: int, dialect: Dialect
+) -> list[RawSeries]:
+    """The samples of a range selector at an instant."""
+    assert selector.range_ms is not None
+    end_ms = at_ms - selector.offset_ms
+    found = source.select(selector.matchers, dialect.oldest(end_ms, selector.range_ms), end_ms)
+    return [series for series in found if series.pieces]
+
+
+def evaluate_steps(
+    source: SeriesSource, expression: Expression, steps_ms: Sequence[int], dialect: Dialect
+) -> list[Points]:
+    """The values of an instant vector at every step, for each series that has any."""
+    if isinstance(expression, Call):
+        return _call(source, expression, steps_ms, dialect)
+    if expression.range_ms is not None:
+        raise bad_parameter(
+            "query",
+            'invalid expression type "range vector" for range query, '
+            "must be Scalar or instant Vector",
+        )
+    return _instants(source, expression, steps_ms, dialect)
+
+
+def _instants(
+    source: SeriesSource, selector: Selector, steps_ms: Sequence[int], dialect: Dialect
+) -> list[Points]:
+    offset = selector.offset_ms
+    oldest = dialect.oldest(steps_ms[0] - offset, dialect.lookback_ms)
+    answers = []
+    for series in source.select(selector.matchers, oldest, steps_ms[-1] - offset):
+        times, values = [], []
+        for step in steps_ms:
+            newest = step - offset
+            value = series.last_before(newest, dialect.oldest(newest, dialect.lookback_ms))
+            if value is not None:
+                times.append(step)
+                values.append(value)
+        if times:
+            answers.append(Points(series.key, times, values))
+    return answers
+
+
+def _call(
+    source: SeriesSource, call: Call, steps_ms: Sequence[int], dialect: Dialect
+) -> list[Points]:
+    selector = call.selector
+    assert selector.range_ms is not None
+    offset, length = selector.offset_ms, selector.range_ms
+    first = dialect.oldest(steps_ms[0] - offset, length)
+    answers = []
+    for series in source.select(selector.matchers, first, steps_ms[-1] - offset):
+        times, values = [], []
+        for step in steps_ms:
+            end = step - offset
+            runs = _runs(series, dialect.oldest(end, length), end)
+            if runs:
+                times.append(step)
+                values.append(_aggregate(call.function, runs, dialect.left_open))
+        if times:
+            nameless = tuple(pair for pair in series.key if pair[0] != METRIC_NAME)
+            answers.append(Points(nameless, times, values))
+    _refuse_equal_labels(answers)
+    return answers
+
+
+def _refuse_equal_labels(answers: Sequence[Points]) -> None:
+    if len({answer.labels for answer in answers}) < len(answers):
+        raise Refused("execution", SAME_LABELSET)
+
+
+Run = tuple[float, int]  # a value, and how many times in a row
+
+
+def _runs(series: RawSeries, from_ms: int, until_ms: int) -> tuple[Run, ...]:
+    runs: list[Run] = []
+    for piece in series.pieces:
+        cut = piece.clipped(from_ms, until_ms)
+        if cut is None:
+            continue
+        if isinstance(cut, Piece):
+            runs.append((cut.value, len(cut)))
+        else:
+            runs.extend((value, 1) for value in cut.numbers)
+    return tuple(runs)
+
+
+def _aggregate(function: Function, runs: tuple[Run, ...], direct_mean: bool) -> float:
+    match function:
+        case "count_over_time":
+            return float(sum(count for _, count in runs))
+        case "max_over_time":
+            return _extreme(runs, largest=True)
+        case "min_over_time":
+            return _extreme(runs, largest=False)
+        case "avg_over_time":
+            return _direct_mean(runs) if direct_mean else _incremental_mean(runs)
+
+
+def _extreme(runs: Sequence[Run], *, largest: bool) -> float:
+    found = runs[0][0]
+    for value, _ in runs:
+        if isnan(found) or (value > found if largest else value < found):
+            found = value
+    return found
+
+
+@lru_cache(maxsize=1 << 15)
+def _incremental_mean(runs: tuple[Run, ...]) -> float:
+    """The mean as Prometheus 2 takes it."""
+    mean = compensation = 0.0
+    count = 0
+    for value, repeated in runs:
+        for _ in range(repeated):
+            count += 1
+            if isinf(mean) and not isnan(value) and (not isinf(value) or (mean > 0) == (value > 0)):
+                continue
+            mean, compensation = _kahan(value / count - mean / count, mean, compensation)
+    return mean if isinf(mean) else mean + compensation
+
+
+@lru_cache(maxsize=1 << 15)
+def _direct_mean(runs: tuple[Run, ...]) -> float:
+    """The mean as Prometheus 3 takes it: from the sum, until the sum overflows."""
+    values = [value for value, repeated in runs for _ in range(repeated)]
+    total, compensation, mean = values[0], 0.0, 0.0
+    incremental = False
+    count = 1
+    for value in values[1:]:
+        count += 1
+        if not incremental:
+            new_total, new_compensation = _kahan_checked(value, total, compensation)
+            if not isinf(new_total):
+                total, compensation = new_total, new_compensation
+                continue
+            incremental = True
+            mean = total / (count - 1)
+            compensation /= count - 1
+        part = (count - 1) / count
+        mean, compensation = _kahan_checked(value / count, part * mean, part * compensation)
+    return mean + compensation if incremental else total / count + compensation / count
+
+
+def _kahan(increment: float, total: float, compensation: float) -> tuple[float, float]:
+    result = total + increment
+    if abs(total) >= abs(increment):
+        return result, compensation + ((total - result) + increment)
+    return result, compensation + ((increment - result) + total)
+
+
+def _kahan_checked(increment: float, total: float, compensation: float) -> tuple[float, float]:
+    if isinf(total + increment):
+        return total + increment, 0.0
+    return _kahan(increment, total, compensation)

@@ -1,0 +1,249 @@
+"""The part of the query language that the fake estate speaks, from text to what is meant.
+
+    metric{label="…", label!="…", label=~"…", label!~"…"} [range] offset 5m
+    avg_over_time( … [range] offset …)     also max_, min_, count_
+
+Put here: the grammar and its refusals.
+Not here: tokens (`tokens`), values (`evaluate`).
+
+Whatever else PromQL has is refused as bad data by a sentence that says so, and never answered by
+an empty result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+from fake_gpu.prometheus.durations import NotADuration, parse_duration
+from fake_gpu.prometheus.matchers import BadPattern, Matcher, Operator
+from fake_gpu.prometheus.refusals import ParseError
+from fake_gpu.prometheus.tokens import Token, tokens_of
+
+Function = Literal["avg_over_time", "max_over_time", "min_over_time", "count_over_time"]
+FUNCTIONS: dict[str, Function] = {
+    "avg_over_time": "avg_over_time",
+    "max_over_time": "max_over_time",
+    "min_over_time": "min_over_time",
+    "count_over_time": "count_over_time",
+}
+_OPERATORS: dict[str, Operator] = {"=": "=", "!=": "!=", "=~": "=~", "!~": "!~"}
+_UNSPOKEN_OPERATORS = frozenset(["+", "-", "*", "/", "%", "^", "==", "!=", "<=", ">=", "<", ">"])
+METRIC_NAME = "__name__"
+SPOKEN = (
+    "the fake estate speaks selectors, with or without a range, and "
+    "avg_, max_, min_ and count_over_time of one of them with a range"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Which series, at an instant or over a range before it."""
+
+    matchers: tuple[Matcher, ...]
+    range_ms: int | None = None
+    offset_ms: int = 0
+
+    @property
+    def value_type(self) -> str:
+        return "vector" if self.range_ms is None else "matrix"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function over the range of one selector."""
+
+    function: Function
+    selector: Selector
+
+    @property
+    def value_type(self) -> str:
+        return "vector"
+
+
+Expression = Selector | Call
+
+
+@lru_cache(maxsize=1024)
+def parse_query(query: str) -> Expression:
+    """What a query means; raises ParseError."""
+    parser = _Parser(query)
+    expression = parser.expression()
+    parser.finish()
+    return expression
+
+
+@lru_cache(maxsize=1024)
+def parse_selector(text: str) -> tuple[Matcher, ...]:
+    """The matchers of a `match[]` parameter; raises ParseError."""
+    parser = _Parser(text)
+    selector = parser.instant_selector(of_query=False)
+    parser.finish()
+    return selector.matchers
+
+
+class _Parser:
+    def __init__(self, query: str) -> None:
+        self.query = query
+        self.tokens = tokens_of(query)
+        self.at = 0
+
+    # -- moving over tokens
+
+    def peek(self, ahead: int = 0) -> Token:
+        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+
+    def next(self) -> Token:
+        token = self.peek()
+        self.at += 1
+        return token
+
+    def takes(self, text: str) -> bool:
+        if self.peek().kind == "operator" and self.peek().text == text:
+            self.at += 1
+            return True
+        return False
+
+    def takes_word(self, word: str) -> bool:
+        if self.peek().kind == "name" and self.peek().text.lower() == word:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str, where: str) -> None:
+        if not self.takes(text):
+            raise self.unexpected(where, f'"{text}"')
+
+    def unexpected(self, where: str, expected: str = "") -> ParseError:
+        token = self.peek()
+        hoped = f", expected {expected}" if expected else ""
+        return self.error(token, f"unexpected {token.described()} in {where}{hoped}")
+
+    def error(self, token: Token, message: str) -> ParseError:
+        return ParseError(self.query, token.position, message)
+
+    def finish(self) -> None:
+        token = self.peek()
+        if token.kind == "end":
+            return
+        if token.kind == "operator" and token.text in _UNSPOKEN_OPERATORS:
+            raise self.error(token, f"{SPOKEN}; not the operator {token.text!r}")
+        raise self.error(token, f"unexpected {token.described()}; {SPOKEN}")
+
+    # -- the grammar
+
+    def expression(self) -> Expression:
+        token, following = self.peek(), self.peek(1)
+        if token.kind == "end":
+            raise self.error(token, "no expression found in input")
+        if self.takes("("):
+            inner = self.expression()
+            self.expect(")", "paren expression")
+            return inner
+        if token.kind == "name" and (following.text == "(" or following.kind == "name"):
+            if token.text in FUNCTIONS and following.text == "(":
+                return self.call(FUNCTIONS[token.text])
+            if following.text.lower() != "offset":
+                raise self.error(token, f"{SPOKEN}; not {token.text!r}")
+        if token.kind == "name" or (token.kind == "operator" and token.text == "{"):
+            return self.with_range_and_offset(self.instant_selector())
+        raise self.error(token, f"unexpected {token.described()}; {SPOKEN}")
+
+    def call(self, function: Function) -> Call:
+        name = self.next()
+        self.expect("(", "function call")
+        if self.takes(")"):
+            raise self.error(name, f'expected 1 argument(s) in call to "{function}", got 0')
+        argument = self.expression()
+        if self.peek().text == ",":
+            raise self.error(name, f'expected 1 argument(s) in call to "{function}", got 2')
+        self.expect(")", "function call")
+        if isinstance(argument, Call) or argument.range_ms is None:
+            raise self.error(
+                name,
+                f'expected type range vector in call to function "{function}", got instant vector',
+            )
+        return Call(function, argument)
+
+    def instant_selector(self, *, of_query: bool = True) -> Selector:
+        start = self.peek()
+        matchers: list[Matcher] = []
+        name = ""
+        if start.kind == "name":
+            name = self.next().text
+        elif start.text != "{" or start.kind != "operator":
+            raise self.unexpected("vector selector")
+        if self.takes("{"):
+            matchers.extend(self.label_matchers())
+        if name:
+            self._refuse_a_second_name(start, name, matchers)
+            matchers.append(Matcher(METRIC_NAME, "=", name))
+        elif all(matcher.matches("") for matcher in matchers):
+            what = "vector selector" if of_query else "match[]"
+            raise self.error(start, f"{what} must contain at least one non-empty matcher")
+        return Selector(tuple(matchers))
+
+    def _refuse_a_second_name(self, start: Token, name: str, matchers: list[Matcher]) -> None:
+        for matcher in matchers:
+            if matcher.name == METRIC_NAME:
+                both = f'"{name}" or "{matcher.value}"'
+                raise self.error(start, f"metric name must not be set twice: {both}")
+
+    def label_matchers(self) -> list[Matcher]:
+        matchers: list[Matcher] = []
+        while not self.takes("}"):
+            if matchers:
+                self.expect(",", "label matching")
+                if self.takes("}"):
+                    break
+            matchers.append(self.label_matcher())
+        return matchers
+
+    def label_matcher(self) -> Matcher:
+        label = self.next()
+        if label.kind != "name" or ":" in label.text:
+            self.at -= 1
+            raise self.unexpected("label matching", 'identifier or "}"')
+        operator = self.next()
+        if operator.kind != "operator" or operator.text not in _OPERATORS:
+            self.at -= 1
+            raise self.unexpected("label matching", "label matching operator")
+        value = self.next()
+        if value.kind != "text":
+            self.at -= 1
+            raise self.unexpected("label matching", "string")
+        try:
+            return Matcher(label.text, _OPERATORS[operator.text], value.text)
+        except BadPattern as error:
+            raise self.error(label, str(error)) from None
+
+    def with_range_and_offset(self, selector: Selector) -> Selector:
+        if self.takes("["):
+            selector = replace(selector, range_ms=self.duration("range selection"))
+            if self.peek().text.startswith(":"):
+                raise self.error(self.peek(), f"{SPOKEN}; not subqueries")
+            self.expect("]", "matrix selector")
+        if self.takes_word("offset"):
+            sign = -1 if self.takes("-") else 1
+            selector = replace(selector, offset_ms=sign * self.duration("offset"))
+            if self.peek().text == "[":
+                raise self.error(self.peek(), "no offset modifiers allowed before range")
+            if self.takes_word("offset"):
+                raise self.error(self.peek(), "offset may not be set multiple times")
+        if self.peek().text == "@":
+            raise self.error(self.peek(), f"{SPOKEN}; not the @ modifier")
+        return selector
+
+    def duration(self, where: str) -> int:
+        token = self.next()
+        if token.kind != "number":
+            self.at -= 1
+            raise self.unexpected(where, "duration")
+        try:
+            milliseconds = parse_duration(token.text)
+        except NotADuration as error:
+            raise self.error(token, str(error)) from None
+        if milliseconds == 0:
+            raise self.error(token, "duration must be greater than 0")
+        return milliseconds

@@ -1,0 +1,178 @@
+"""Samples as the evaluator takes them: series made of pieces that share their times.
+
+Put here: what a source of series is, and the values that it hands over.
+Not here: where samples come from (`source`), or what a query makes of them (`evaluate`).
+
+All series of one scrape have the same times, and most values stay the same for hours. So a piece
+is a cut of a shared `TimeBlock` with one value, and its JSON text is written once per block.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Protocol
+
+from fake_gpu.exporters.numbers import answer_text, timestamp_text
+from fake_gpu.prometheus.matchers import Matcher
+
+# The fragments that one block remembers; an hour of one target has a few dozen distinct cuts.
+LARGEST_FRAGMENT_CACHE = 4096
+
+
+class TimeBlock:
+    """Ascending scrape times in milliseconds, shared by many series."""
+
+    __slots__ = ("_fragments", "_texts", "times")
+
+    def __init__(self, times: Sequence[int]) -> None:
+        self.times = tuple(times)
+        self._texts: tuple[str, ...] | None = None
+        self._fragments: dict[tuple[int, int, float | str], str] = {}
+
+    def cut(self, from_ms: int, until_ms: int) -> tuple[int, int]:
+        """The positions of the times in the closed range."""
+        return bisect_left(self.times, from_ms), bisect_right(self.times, until_ms)
+
+    def texts(self) -> tuple[str, ...]:
+        if self._texts is None:
+            self._texts = tuple(map(timestamp_text, self.times))
+        return self._texts
+
+    def fragment(self, low: int, high: int, value: float) -> str:
+        """`[t,"v"],[t,"v"]` of a cut, as an answer writes it."""
+        written = answer_text(value)
+        key = (low, high, written)
+        known = self._fragments.get(key)
+        if known is None:
+            if len(self._fragments) >= LARGEST_FRAGMENT_CACHE:
+                self._fragments.clear()
+            joint = f',"{written}"],['
+            known = f'[{joint.join(self.texts()[low:high])},"{written}"]'
+            self._fragments[key] = known
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The samples of one series in one block, all of one value."""
+
+    block: TimeBlock
+    low: int
+    high: int
+    value: float
+
+    def __len__(self) -> int:
+        return self.high - self.low
+
+    @property
+    def times(self) -> tuple[int, ...]:
+        return self.block.times[self.low : self.high]
+
+    def values(self) -> Sequence[float]:
+        return (self.value,) * len(self)
+
+    def fragment(self) -> str:
+        return self.block.fragment(self.low, self.high, self.value)
+
+    def clipped(self, from_ms: int, until_ms: int) -> Piece | None:
+        """The part in the closed range, or None."""
+        low, high = self.block.cut(from_ms, until_ms)
+        low, high = max(low, self.low), min(high, self.high)
+        if (low, high) == (self.low, self.high):
+            return self
+        return Piece(self.block, low, high, self.value) if low < high else None
+
+
+@dataclass(frozen=True, slots=True)
+class VaryingPiece:
+    """Samples whose values differ from scrape to scrape: energy, durations of scrapes."""
+
+    block: TimeBlock
+    low: int
+    high: int
+    numbers: Sequence[float]  # one per time of the cut
+
+    def __len__(self) -> int:
+        return self.high - self.low
+
+    @property
+    def times(self) -> tuple[int, ...]:
+        return self.block.times[self.low : self.high]
+
+    def values(self) -> Sequence[float]:
+        return self.numbers
+
+    def fragment(self) -> str:
+        texts = self.block.texts()[self.low : self.high]
+        pairs = zip(texts, self.numbers, strict=True)
+        return ",".join(f'[{text},"{answer_text(number)}"]' for text, number in pairs)
+
+    def clipped(self, from_ms: int, until_ms: int) -> VaryingPiece | None:
+        low, high = self.block.cut(from_ms, until_ms)
+        low, high = max(low, self.low), min(high, self.high)
+        if low >= high:
+            return None
+        numbers = self.numbers[low - self.low : high - self.low]
+        return VaryingPiece(self.block, low, high, numbers)
+
+
+AnyPiece = Piece | VaryingPiece
+
+
+@dataclass(frozen=True)
+class RawSeries:
+    """One series in a window: its samples in order, and the times of its staleness markers."""
+
+    labels: Mapping[str, str]  # with __name__
+    pieces: tuple[AnyPiece, ...]
+    stale_ms: tuple[int, ...] = ()
+    sort_key: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    @cached_property
+    def key(self) -> tuple[tuple[str, str], ...]:
+        """The labels in the order in which servers compare them."""
+        return self.sort_key or tuple(sorted(self.labels.items()))
+
+    @property
+    def timestamps_ms(self) -> list[int]:
+        return list(chain.from_iterable(piece.times for piece in self.pieces))
+
+    @property
+    def numbers(self) -> list[float]:
+        return list(chain.from_iterable(piece.values() for piece in self.pieces))
+
+    @property
+    def values(self) -> list[str]:
+        """The values as an answer writes them."""
+        return [answer_text(number) for number in self.numbers]
+
+    def clipped(self, from_ms: int, until_ms: int) -> RawSeries:
+        """The samples in the closed range; it may have none."""
+        cut = (piece.clipped(from_ms, until_ms) for piece in self.pieces)
+        pieces = tuple(piece for piece in cut if piece is not None)
+        return RawSeries(self.labels, pieces, self.stale_ms, self.sort_key)
+
+    def last_before(self, until_ms: int, from_ms: int) -> float | None:
+        """The newest value in the closed range, unless a staleness marker is newer."""
+        for piece in reversed(self.pieces):
+            low, high = piece.block.cut(from_ms, until_ms)
+            high = min(high, piece.high)
+            if max(low, piece.low) >= high:
+                continue
+            sampled_ms = piece.block.times[high - 1]
+            if any(sampled_ms < stale <= until_ms for stale in self.stale_ms):
+                return None
+            return piece.values()[high - 1 - piece.low]
+        return None
+
+
+class SeriesSource(Protocol):
+    """Whatever has series: an estate, or a handful of samples in a test."""
+
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+        """The series with samples in the closed range, in the order of their labels."""
+        ...

@@ -1,0 +1,34 @@
+"""What a querier makes of its stores: replicas united, stores that are gone left out.
+
+Put here: the steps between samples as they were scraped and samples as a query sees them.
+Not here: the samples (`source`), the evaluation (`evaluate`), HTTP (`app`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fake_gpu.prometheus.deduplicate import deduplicated
+from fake_gpu.prometheus.matchers import Matcher
+from fake_gpu.prometheus.series import RawSeries, SeriesSource
+
+
+@dataclass
+class QuerierView:
+    """A source as one request sees it; collects the warnings of that request."""
+
+    source: SeriesSource
+    deduplicate: bool
+    replica_labels: Sequence[str]
+    warnings: list[str] = field(default_factory=list)
+
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+        found = self.source.select(self._asked(matchers), start_ms, end_ms)
+        return deduplicated(found, self.replica_labels) if self.deduplicate else found
+
+    def _asked(self, matchers: Sequence[Matcher]) -> Sequence[Matcher]:
+        """A deduplicating querier knows no replica label: matchers on one are dropped."""
+        if not self.deduplicate:
+            return matchers
+        return [matcher for matcher in matchers if matcher.name not in self.replica_labels]
