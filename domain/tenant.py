@@ -1,14 +1,15 @@
 """Whose use is it: a tenant's, or the provider's own?
 
 Put here: the rule for namespaces, and how dated decisions change it.
-Not here: reading the decisions (`domain.decisions`), or UIDs of namespaces (a finding of `quality`).
+Not here: reading the decisions (`domain.decisions`), or UIDs of namespaces (a `quality` finding).
 
-A tenant is exactly one namespace over all clusters, so there is no map to maintain. The provider's
-own are the namespaces that the platform makes for itself. The list of names is kept short on
-purpose: a name on it that nobody has installed could be taken by a tenant who wants not to be billed.
-Names under `openshift-` and `kube-` cannot be: OpenShift refuses them to users, and Kubernetes
-reserves `kube-`. `default` is the provider's because it has no owner whom a bill could be sent to.
-Not on the list: namespaces in which a platform runs its users' pods (`rhods-notebooks`, `kubeflow`).
+A tenant is exactly one namespace over all clusters, so there is no map to maintain. The
+provider's own are the namespaces that the platform makes for itself. The list of names is kept
+short on purpose: a name on it that nobody has installed could be taken by a tenant who would
+rather not be billed. Names under `openshift-` and `kube-` cannot be: OpenShift refuses them to
+its users, and Kubernetes reserves `kube-`. `default` is the provider's because it has no owner
+to whom a bill could be sent. Not on the list: namespaces in which a platform runs the pods of its
+users (`rhods-notebooks`, `kubeflow`).
 """
 
 from __future__ import annotations
@@ -42,9 +43,7 @@ SYSTEM_NAMESPACES = frozenset(
         "gpu-operator-resources",
         "nvidia-network-operator",
         "nvidia-dra-driver-gpu",
-        # AMD's and Intel's, and what labels the nodes.
-        "amd-gpu-operator",
-        "intel-gpu-operator",
+        # What labels the nodes. AMD's operator lives in kube-amd-gpu or openshift-amd-gpu.
         "node-feature-discovery",
         # Advanced Cluster Management and what it installs on hubs and spokes.
         "hive",

@@ -1,7 +1,7 @@
-"""From when until when a decision holds: half-open, and open-ended when nobody has said until when.
+"""From when until when a decision holds: half-open, and open-ended until somebody ends it.
 
-Put here: what a validity is, and the four questions that are asked of one.
-Not here: what is decided (`domain.decisions`), or intervals with two known ends (`domain.interval`).
+Put here: what a validity is, and the few questions that are asked of one.
+Not here: what is decided (`domain.decisions`), or intervals with two ends (`domain.interval`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,91 @@
+"""What people decide, dated and signed: the CSV tables of a home, read, checked and asked.
+
+Put here: the tables, their rows, what holds at an instant, and what is wrong with them.
+Not here: files on a disk, or what a decision does to a figure.
+"""
+
+from domain.decisions.book import Decisions
+from domain.decisions.errors import (
+    DecisionsContradict,
+    DecisionsRefused,
+    NoRate,
+    NoTableWeight,
+    PriceChangeNeedsSecondName,
+    TwoRates,
+    UnknownTable,
+    UnreadableTable,
+    WrongCell,
+    WrongColumns,
+)
+from domain.decisions.policies import DEFAULT_POLICIES, BillableState, MigWeight
+from domain.decisions.rates import Rates
+from domain.decisions.reading import load_decisions, read_decisions
+from domain.decisions.rows import (
+    WHOLE,
+    AcceptedGap,
+    Amendment,
+    Budget,
+    Cluster,
+    GapTreatment,
+    Outage,
+    OutageTreatment,
+    Party,
+    PartyRole,
+    Policy,
+    PolicyName,
+    Product,
+    Rate,
+    Row,
+    Source,
+    TableName,
+    TableWeight,
+    Tenant,
+    Witnesses,
+)
+from domain.decisions.sealing import Difference, canonical_files, canonical_rows, differences
+from domain.decisions.templates import template_files
+
+__all__ = [
+    "DEFAULT_POLICIES",
+    "WHOLE",
+    "AcceptedGap",
+    "Amendment",
+    "BillableState",
+    "Budget",
+    "Cluster",
+    "Decisions",
+    "DecisionsContradict",
+    "DecisionsRefused",
+    "Difference",
+    "GapTreatment",
+    "MigWeight",
+    "NoRate",
+    "NoTableWeight",
+    "Outage",
+    "OutageTreatment",
+    "Party",
+    "PartyRole",
+    "Policy",
+    "PolicyName",
+    "PriceChangeNeedsSecondName",
+    "Product",
+    "Rate",
+    "Rates",
+    "Row",
+    "Source",
+    "TableName",
+    "TableWeight",
+    "Tenant",
+    "TwoRates",
+    "UnknownTable",
+    "UnreadableTable",
+    "Witnesses",
+    "WrongCell",
+    "WrongColumns",
+    "canonical_files",
+    "canonical_rows",
+    "differences",
+    "load_decisions",
+    "read_decisions",
+    "template_files",
+]

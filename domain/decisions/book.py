@@ -1,0 +1,208 @@
+"""The decisions of a home, all tables together, and the questions that are put to them.
+
+Put here: what holds at an instant, what holds in a period, at which instants something changes.
+Not here: how tables are read (`reading`), or what a decision does to a figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from functools import cached_property
+
+from domain.billing_period import BillingPeriod
+from domain.decisions.errors import NoTableWeight, PriceChangeNeedsSecondName
+from domain.decisions.policies import DEFAULT_POLICIES, BillableState, MigWeight, value_of
+from domain.decisions.price_changes import unsigned_price_changes
+from domain.decisions.rates import Rates
+from domain.decisions.rows import (
+    AcceptedGap,
+    Amendment,
+    Budget,
+    Cluster,
+    DatedRow,
+    Outage,
+    Party,
+    PartyRole,
+    Policy,
+    PolicyName,
+    Product,
+    Rate,
+    Row,
+    Source,
+    TableName,
+    TableWeight,
+    Tenant,
+)
+from domain.decisions.sealing import canonical_rows, held_in
+from domain.identity import sha256
+from domain.interval import Interval, format_instant, union
+from domain.tenant import BelongsTo, Ownership
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Every table's rows, in canonical order; equal decisions are equal values."""
+
+    clusters: tuple[Cluster, ...] = ()
+    tenants: tuple[Tenant, ...] = ()
+    rates: tuple[Rate, ...] = ()
+    weights: tuple[TableWeight, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    outages: tuple[Outage, ...] = ()
+    accepted_gaps: tuple[AcceptedGap, ...] = ()
+    policies: tuple[Policy, ...] = ()
+    parties: tuple[Party, ...] = ()
+    products: tuple[Product, ...] = ()
+    amendments: tuple[Amendment, ...] = ()
+
+    def rows(self, table: TableName) -> tuple[Row, ...]:
+        rows: tuple[Row, ...] = getattr(self, table.value)
+        return rows
+
+    @cached_property
+    def sha256(self) -> str:
+        """One hash for what is decided, whatever the order, spelling and comments of the files."""
+        return sha256(canonical_rows(self.rows))
+
+    @cached_property
+    def problems(self) -> tuple[PriceChangeNeedsSecondName, ...]:
+        """What was decided in a valid form, and still lacks something: a second name."""
+        return tuple(unsigned_price_changes(self.rates))
+
+    # Prices ---------------------------------------------------------------------------------
+
+    @cached_property
+    def price_list(self) -> Rates:
+        return Rates(self.rates)
+
+    def rate(self, cluster_id: str, gpu_class: str, mig_profile: str, instant: datetime) -> Rate:
+        """The price that holds; without one `NoRate`, never a price of 0."""
+        return self.price_list.at(cluster_id, gpu_class, mig_profile, instant)
+
+    def table_weight(self, gpu_class: str, mig_profile: str, instant: datetime) -> Fraction:
+        """What the table of weights says; it is asked only under the policy `table`."""
+        for row in self.weights:
+            if (row.gpu_class, row.mig_profile) == (gpu_class, mig_profile) and holds(row, instant):
+                return row.weight
+        raise NoTableWeight(
+            where=f"{gpu_class} / {mig_profile} at {format_instant(instant)}",
+            seen="the policy mig_weight is table, and no row of weights.csv holds",
+            why="a slice without a weight can neither be billed nor given away unseen",
+            remedy=f"add a row for {gpu_class}, {mig_profile} to weights.csv",
+        )
+
+    def currency(self, instant: datetime) -> str | None:
+        """The ledger's currency: by policy, or that of the prices; None without either."""
+        decided = next(
+            (p for p in self.policies if p.policy is PolicyName.CURRENCY and holds(p, instant)),
+            None,
+        )
+        if decided is not None:
+            return decided.value
+        return next((rate.currency for rate in self.rates if holds(rate, instant)), None)
+
+    # Who and where --------------------------------------------------------------------------
+
+    @cached_property
+    def ownership(self) -> Ownership:
+        return Ownership(self.tenants)
+
+    def belongs_to(self, namespace: str, instant: datetime) -> BelongsTo:
+        return self.ownership.belongs_to(namespace, instant)
+
+    def cluster(self, cluster_id: str, instant: datetime) -> Cluster | None:
+        """The decision to measure a cluster, or None at instants at which it is not measured."""
+        rows = (c for c in self.clusters if c.cluster_id == cluster_id and holds(c, instant))
+        return next(rows, None)
+
+    def measured(self, window: Interval) -> list[tuple[Interval, Cluster]]:
+        """When each cluster is measured inside the window, and how; by cluster and time."""
+        pieces = [(row.validity.clipped_to(window), row) for row in self.clusters]
+        found = [(piece, row) for piece, row in pieces if piece]
+        return sorted(found, key=lambda pair: (pair[1].cluster_id, pair[0]))
+
+    def expected_hours(self, window: Interval) -> Iterator[tuple[str, Source, datetime]]:
+        """Every (cluster, source, hour) that the calendar expects in the window."""
+        seen: set[tuple[str, Source, datetime]] = set()
+        for piece, row in self.measured(window):
+            for source in row.sources:
+                for hour in piece.hours():
+                    key = (row.cluster_id, source, hour)
+                    if key not in seen:
+                        seen.add(key)
+                        yield key
+
+    def party(self, role: PartyRole, tenant: str, instant: datetime) -> Party | None:
+        rows = (p for p in self.parties if (p.role, p.tenant) == (role, tenant))
+        return next((p for p in rows if holds(p, instant)), None)
+
+    def budget(self, tenant: str, period: BillingPeriod) -> Budget | None:
+        """The budget of one period: its own row, or else the row for every period."""
+        rows = {b.billing_period: b for b in self.budgets if b.tenant == tenant}
+        return rows.get(period) or rows.get(None)
+
+    # Policies -------------------------------------------------------------------------------
+
+    def policy(self, name: PolicyName, instant: datetime) -> Policy:
+        """The version that holds: a decided one, or the default that ships."""
+        rows = (p for p in self.policies if p.policy is name and holds(p, instant))
+        decided = next(rows, None)
+        return decided if decided is not None else DEFAULT_POLICIES[name]
+
+    def billable_state(self, instant: datetime) -> BillableState:
+        return BillableState(value_of(self.policy(PolicyName.BILLABLE_STATE, instant)))
+
+    def mig_weight(self, instant: datetime) -> MigWeight:
+        return MigWeight(value_of(self.policy(PolicyName.MIG_WEIGHT, instant)))
+
+    def uncertainty_limit(self, instant: datetime) -> Fraction:
+        return Fraction(value_of(self.policy(PolicyName.UNCERTAINTY_LIMIT, instant)))
+
+    def one_witness_limit(self, instant: datetime) -> Fraction:
+        return Fraction(value_of(self.policy(PolicyName.ONE_WITNESS_LIMIT, instant)))
+
+    def grace_days(self, instant: datetime) -> int:
+        return int(value_of(self.policy(PolicyName.GRACE_DAYS, instant)))
+
+    # Exceptions -----------------------------------------------------------------------------
+
+    def outage_intervals(self, cluster_id: str, window: Interval) -> list[Interval]:
+        """Outages of a cluster inside the window, overlapping and open ones united."""
+        rows = (row for row in self.outages if row.cluster_id in ("", cluster_id))
+        pieces = (row.validity.clipped_to(window) for row in rows)
+        return union(piece for piece in pieces if piece)
+
+    def accepted_gap(
+        self, cluster_id: str, source: Source, instant: datetime, pod_uid: str = ""
+    ) -> AcceptedGap | None:
+        """What was signed for an instant: the pod's own row, or else the cluster's."""
+        rows = [
+            gap
+            for gap in self.accepted_gaps
+            if (gap.cluster_id, gap.source) == (cluster_id, source)
+            and gap.pod_uid in ("", pod_uid)
+            and gap.interval.contains(instant)
+        ]
+        return max(rows, key=lambda gap: gap.pod_uid != "", default=None)
+
+    # Time -----------------------------------------------------------------------------------
+
+    def cut_points(
+        self, window: Interval, tables: Iterable[TableName] = TableName
+    ) -> list[datetime]:
+        """The instants strictly inside the window at which something that is decided changes."""
+        rows = [row for table in tables for row in self.rows(table)]
+        dated = [row for row in rows if isinstance(row, DatedRow | Outage | AcceptedGap)]
+        edges = {edge for row in dated for edge in row.validity.edges()}
+        return sorted(e for e in edges if window.started_at < e < window.ended_at)
+
+    def valid_in(self, window: Interval) -> Decisions:
+        """The copies that a close seals; see `sealing` for what they leave out."""
+        return Decisions(**{t.value: held_in(self.rows(t), window) for t in TableName})
+
+
+def holds(row: DatedRow, instant: datetime) -> bool:
+    return row.validity.contains(instant)

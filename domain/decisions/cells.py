@@ -1,0 +1,204 @@
+"""What a single cell can say: reading its text into a value, and writing the value back.
+
+Put here: the kinds of cells, their bounds, and what to write instead of what was found.
+Not here: which column has which kind (`domain.decisions.tables`).
+
+Writing is canonical: equal values have equal text, whatever was typed (`1.50` and `1.5`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import Enum
+from fractions import Fraction
+from typing import Any, Generic, TypeVar
+
+from domain.billing_period import BillingPeriod
+from domain.decisions.errors import shown
+from domain.errors import BadInput
+from domain.interval import format_instant, parse_instant
+from domain.money import format_nanos, parse_nanos, require_currency
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+
+LONGEST_TEXT = 1_000
+"""Characters in one cell of free text; an invoice shows the reasons, and they must fit on it."""
+
+LARGEST_DENOMINATOR = 1_000_000
+"""Keeps seconds × weight × rate of the largest fleet inside the 38 digits of the warehouse."""
+
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_WHOLE_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+_FRACTION = re.compile(r"(\d{1,9})(?:/(\d{1,9})|\.(\d{1,9}))?", re.ASCII)
+_PROFILE = re.compile(
+    r"whole|(\d+c\.)?\d+g\.\d+gb([+-][a-z][a-z0-9.,]*)?|[a-z][a-z0-9_]*", re.ASCII
+)
+
+
+class CellRefused(ValueError):
+    """A cell's text is not what its column holds; the table reader says where."""
+
+    def __init__(self, seen: str, remedy: str) -> None:
+        super().__init__(seen)
+        self.seen = seen
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Cell(Generic[T]):
+    """How one kind of cell is read, and how it is written."""
+
+    read: Callable[[str], T]
+    write: Callable[[T], str]
+
+
+def text() -> Cell[str]:
+    """Free text that says something."""
+    return Cell(_read_text, str)
+
+
+def optional(cell: Cell[T], empty: Any = None) -> Cell[Any]:
+    """A cell that may be empty, and what that means."""
+
+    def read(typed: str) -> Any:
+        return cell.read(typed) if typed else empty
+
+    def write(value: Any) -> str:
+        return "" if value == empty else cell.write(value)
+
+    return Cell(read, write)
+
+
+def namespace() -> Cell[str]:
+    return _matching(_NAMESPACE, "a namespace", "at most 63 lower-case letters, digits and dashes")
+
+
+def identifier() -> Cell[str]:
+    return _matching(_IDENTIFIER, "an identifier", "the UID as Kubernetes shows it")
+
+
+def profile() -> Cell[str]:
+    return _matching(_PROFILE, "a profile", "whole, a MIG profile such as 1g.5gb, or a partition")
+
+
+def currency() -> Cell[str]:
+    return Cell(_said_by_domain(require_currency), str)
+
+
+def instant() -> Cell[datetime]:
+    return Cell(_said_by_domain(parse_instant), format_instant)
+
+
+def billing_period() -> Cell[BillingPeriod]:
+    return Cell(_said_by_domain(BillingPeriod), str)
+
+
+def one_of(kind: type[E]) -> Cell[E]:
+    """A word out of a list; upper case and plurals are not guessed at."""
+    by_text = {str(member.value): member for member in kind}
+
+    def read(typed: str) -> E:
+        if typed not in by_text:
+            raise CellRefused(f"{shown(typed)}", f"write one of: {', '.join(by_text)}")
+        return by_text[typed]
+
+    return Cell(read, lambda member: str(member.value))
+
+
+def whole_number(least: int, most: int) -> Cell[int]:
+    def read(typed: str) -> int:
+        number = int(typed) if _WHOLE_NUMBER.fullmatch(typed) else -1
+        if not least <= number <= most:
+            raise CellRefused(shown(typed), f"write a whole number from {least} to {most}")
+        return number
+
+    return Cell(read, str)
+
+
+def amount_nanos(most_units: int) -> Cell[int]:
+    """Money that is not negative, as decimal text."""
+    parse = _said_by_domain(parse_nanos)
+
+    def read(typed: str) -> int:
+        nanos = parse(typed)
+        if not 0 <= nanos <= most_units * 10**9:
+            raise CellRefused(shown(typed), f"write an amount from 0 to {most_units}")
+        return nanos
+
+    return Cell(read, format_nanos)
+
+
+def fraction() -> Cell[Fraction]:
+    """An exact fraction above 0 and at most 1: `1/7` or `0.25`."""
+
+    def read(typed: str) -> Fraction:
+        number = _fraction(typed)
+        if number is None or not 0 < number <= 1 or number.denominator > LARGEST_DENOMINATOR:
+            raise CellRefused(shown(typed), "write a fraction above 0 and at most 1, such as 1/7")
+        return number
+
+    return Cell(read, str)
+
+
+def share() -> Cell[Fraction]:
+    """A limit as a share of the whole: from 0 to 1, `0.005` being half a percent."""
+
+    def read(typed: str) -> Fraction:
+        number = _fraction(typed)
+        if number is None or number > 1:
+            raise CellRefused(shown(typed), "write a share from 0 to 1, such as 0.005")
+        return number
+
+    return Cell(read, str)
+
+
+def day() -> Cell[date]:
+    def read(typed: str) -> date:
+        try:
+            if _DATE.fullmatch(typed):
+                return date.fromisoformat(typed)
+        except ValueError:
+            pass  # a form that fits, such as 2026-02-30, and still no day
+        raise CellRefused(f"{shown(typed)} is not a day", "write it as 2026-10-01")
+
+    return Cell(read, date.isoformat)
+
+
+def _read_text(typed: str) -> str:
+    if not typed:
+        raise CellRefused("nothing", "fill it in: it is printed where the decision is used")
+    if len(typed) > LONGEST_TEXT:
+        raise CellRefused(f"{len(typed)} characters", f"shorten it to {LONGEST_TEXT}")
+    return typed
+
+
+def _matching(form: re.Pattern[str], what: str, remedy: str) -> Cell[str]:
+    def read(typed: str) -> str:
+        if not form.fullmatch(typed):
+            raise CellRefused(f"{shown(typed)} is not {what}", f"write {remedy}")
+        return typed
+
+    return Cell(read, str)
+
+
+def _said_by_domain(parse: Callable[[str], T]) -> Callable[[str], T]:
+    def read(typed: str) -> T:
+        try:
+            return parse(typed)
+        except BadInput as error:
+            raise CellRefused(error.seen, error.remedy) from None
+
+    return read
+
+
+def _fraction(typed: str) -> Fraction | None:
+    match = _FRACTION.fullmatch(typed)
+    if not match or (match[2] and int(match[2]) == 0):
+        return None
+    return Fraction(typed)

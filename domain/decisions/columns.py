@@ -1,0 +1,62 @@
+"""The columns that many decision tables share, and what their rows have in common.
+
+Put here: who signed, from when until when, which cluster; and the checks that go with them.
+Not here: whole tables (`estate_tables`, `price_tables`, `exception_tables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from domain.decisions import cells
+from domain.decisions.rows import AcceptedGap, Amendment, DatedRow, Outage, Rate, Row
+from domain.decisions.table_form import Column, Objection
+from domain.errors import BadInput
+
+SIGNED = (
+    Column("reason", cells.text(), "why, in words; printed where it is used", "agreed for 2026"),
+    Column("decided_by", cells.text(), "the person who decided", "Ada Example"),
+    Column("decided_on", cells.day(), "the day of the decision", "2026-09-15"),
+)
+VALID_FROM = Column(
+    "valid_from", cells.instant(), "the first instant, UTC; a bare date is midnight", "2026-10-01"
+)
+VALID_UNTIL = Column(
+    "valid_until",
+    cells.optional(cells.instant()),
+    "the first instant at which it no longer holds; empty while nobody has ended it",
+    "",
+)
+CLUSTER_ID = Column(
+    "cluster_id",
+    cells.identifier(),
+    "the UID of the cluster's kube-system namespace (clusterID in Thanos)",
+    "6f0b8e7c-2f1d-4a53-9a55-0d8f6c1e2b3a",
+)
+ANY_CLUSTER_ID = Column(
+    "cluster_id", cells.optional(cells.identifier(), ""), "the cluster; empty is every cluster", ""
+)
+
+
+def second_name(needed_for: str, *, always: bool) -> Column:
+    cell = cells.text() if always else cells.optional(cells.text(), "")
+    meaning = f"a second person who agrees; needed {needed_for}"
+    return Column("second_name", cell, meaning, "Grace Example", may_be_absent=not always)
+
+
+def nothing_to_object(_: Row) -> Iterable[Objection]:
+    return ()
+
+
+def dated(row: DatedRow | Outage | AcceptedGap) -> Iterable[Objection]:
+    try:
+        row.validity  # noqa: B018 - asking is what checks it
+    except BadInput as error:
+        until = "valid_until" if isinstance(row, DatedRow) else "ended_at"
+        yield Objection(until, error.seen, error.remedy)
+
+
+def two_people(row: Rate | Amendment) -> Iterable[Objection]:
+    if row.second_name.casefold() == row.decided_by.casefold():
+        seen = f"{row.second_name!r} signed twice"
+        yield Objection("second_name", seen, "have somebody else agree, and write that name")

@@ -1,0 +1,158 @@
+"""Tables about what there is: clusters, whose a namespace is, parties, products.
+
+Put here: their columns, meanings, examples, and what no single cell can say.
+Not here: prices (`price_tables`), or exceptions to counting (`exception_tables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from domain.decisions import cells
+from domain.decisions.columns import (
+    CLUSTER_ID,
+    SIGNED,
+    VALID_FROM,
+    VALID_UNTIL,
+    dated,
+    nothing_to_object,
+)
+from domain.decisions.rows import Cluster, Party, PartyRole, Product, TableName, Tenant, Witnesses
+from domain.decisions.table_form import Column, Objection, Table
+from domain.tenant import BelongsTo
+
+LONGEST_INTERVAL_SECONDS = 3_600
+"""Hours are the grain of everything; a store with rarer samples cannot be a witness to an hour."""
+
+LARGEST_MEMORY_MIB = 10_000_000
+"""Ten terabytes on one card: a hundred times the largest one sold."""
+
+MOST_SLOTS = 1_000
+"""Far above the 8 slots of a MIG card; a larger number is a mistyped one."""
+
+
+def _check_cluster(row: Cluster) -> Iterable[Objection]:
+    yield from dated(row)
+    if row.sample_interval_seconds < row.scrape_interval_seconds:
+        yield Objection(
+            "sample_interval_seconds",
+            f"samples every {row.sample_interval_seconds} s of scrapes every "
+            f"{row.scrape_interval_seconds} s",
+            "a store cannot have more samples than were scraped: swap the two, or correct one",
+        )
+
+
+def _check_party(row: Party) -> Iterable[Objection]:
+    yield from dated(row)
+    if (row.role is PartyRole.CUSTOMER) != bool(row.tenant):
+        seen = f"{row.tenant!r} for an {row.role.value}" if row.tenant else "nothing"
+        yield Objection("tenant", seen, "name the tenant of a customer, and none of an issuer")
+
+
+CLUSTERS = Table(
+    TableName.CLUSTERS,
+    "Which clusters are measured, from when until when, and by which witnesses.",
+    Cluster,
+    (
+        CLUSTER_ID,
+        Column("cluster_name", cells.text(), "what people call it; only a label", "prod-eu"),
+        VALID_FROM,
+        VALID_UNTIL,
+        Column(
+            "witnesses",
+            cells.one_of(Witnesses),
+            "both, samples (Thanos alone) or lifecycle (a collector alone)",
+            "both",
+        ),
+        Column(
+            "sample_interval_seconds",
+            cells.whole_number(1, LONGEST_INTERVAL_SECONDS),
+            "distance of two samples at the store that is asked",
+            "300",
+        ),
+        Column(
+            "scrape_interval_seconds",
+            cells.whole_number(1, LONGEST_INTERVAL_SECONDS),
+            "distance of two scrapes in the cluster behind it",
+            "30",
+        ),
+        *SIGNED,
+    ),
+    _check_cluster,
+)
+
+TENANTS = Table(
+    TableName.TENANTS,
+    "Exceptions only: every namespace is a tenant, but for openshift-*, kube-* and a few others.",
+    Tenant,
+    (
+        Column("namespace", cells.namespace(), "the namespace, in all clusters", "shared-tools"),
+        Column("belongs_to", cells.one_of(BelongsTo), "tenant or provider", "provider"),
+        VALID_FROM,
+        VALID_UNTIL,
+        *SIGNED,
+    ),
+    dated,
+)
+
+
+PARTIES = Table(
+    TableName.PARTIES,
+    "Who sends the invoices (one issuer), and who receives a tenant's.",
+    Party,
+    (
+        Column("role", cells.one_of(PartyRole), "issuer or customer", "customer"),
+        Column(
+            "tenant",
+            cells.optional(cells.namespace(), ""),
+            "a customer's tenant; empty for the issuer",
+            "team-a",
+        ),
+        Column("name", cells.text(), "the legal name", "Example Research Ltd"),
+        Column(
+            "address",
+            cells.optional(cells.text(), ""),
+            "on one line, its lines separated by ;",
+            "1 Example Street; 12345 Exampletown; DE",
+        ),
+        Column(
+            "tax_id", cells.optional(cells.text(), ""), "the VAT number or its like", "DE123456789"
+        ),
+        Column(
+            "email", cells.optional(cells.text(), ""), "where questions go", "billing@example.org"
+        ),
+        VALID_FROM,
+        VALID_UNTIL,
+        *SIGNED,
+    ),
+    _check_party,
+)
+
+PRODUCTS = Table(
+    TableName.PRODUCTS,
+    "GPUs that the shipped product table does not have yet; one row per product string.",
+    Product,
+    (
+        Column(
+            "product",
+            cells.text(),
+            "as the node label nvidia.com/gpu.product has it",
+            "NVIDIA-X200",
+        ),
+        Column("vendor", cells.text(), "nvidia, amd or intel", "nvidia"),
+        Column("gpu_class", cells.text(), "what is priced", "X200"),
+        Column(
+            "memory_mib", cells.whole_number(1, LARGEST_MEMORY_MIB), "memory of a card", "196608"
+        ),
+        Column("compute_slots", cells.whole_number(1, MOST_SLOTS), "compute slots of a card", "7"),
+        Column("memory_slots", cells.whole_number(1, MOST_SLOTS), "memory slots of a card", "8"),
+        Column(
+            "mig_geometry",
+            cells.optional(cells.text(), ""),
+            "its geometry in the table of MIG profiles; empty when it cannot be cut",
+            "",
+        ),
+        *SIGNED,
+    ),
+    nothing_to_object,
+)

@@ -1,0 +1,78 @@
+"""The policies of the ledger: what holds when nobody decided otherwise, and how values are read.
+
+Put here: the names, their default values and versions, and the form of each value.
+Not here: what a policy does to a figure.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from domain.decisions import cells
+from domain.decisions.cells import Cell
+from domain.decisions.rows import Policy, PolicyName
+
+
+class BillableState(StrEnum):
+    """Running time alone, or the time in which a pod held its devices without running, too."""
+
+    RUNNING = "running"
+    HELD = "held"
+
+
+class MigWeight(StrEnum):
+    MAX = "max"
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    TABLE = "table"
+
+
+VALUE_FORMS: dict[PolicyName, Cell[Any]] = {
+    PolicyName.BILLABLE_STATE: cells.one_of(BillableState),
+    PolicyName.MIG_WEIGHT: cells.one_of(MigWeight),
+    PolicyName.UNCERTAINTY_LIMIT: cells.share(),
+    PolicyName.ONE_WITNESS_LIMIT: cells.share(),
+    PolicyName.GRACE_DAYS: cells.whole_number(0, 60),
+    PolicyName.CURRENCY: cells.currency(),
+}
+
+DEFAULT_VERSION = "default-1"
+
+_DEFAULT_VALUES = {
+    PolicyName.BILLABLE_STATE: ("running", "use is what a tenant could compute on"),
+    PolicyName.MIG_WEIGHT: ("max", "a slice weighs what it denies to others"),
+    PolicyName.UNCERTAINTY_LIMIT: ("0.005", "more doubt than half a percent is not billed unseen"),
+    PolicyName.ONE_WITNESS_LIMIT: ("0.05", "one witness may fill a hole, not carry the month"),
+    PolicyName.GRACE_DAYS: ("2", "evidence that is late by a day still counts"),
+}
+
+_BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+
+DEFAULT_POLICIES: dict[PolicyName, Policy] = {
+    name: Policy(
+        policy=name,
+        version=DEFAULT_VERSION,
+        value=value,
+        valid_from=_BEGINNING,
+        reason=reason,
+        decided_by="gpu-ledger",
+        decided_on=date(2026, 11, 1),
+    )
+    for name, (value, reason) in _DEFAULT_VALUES.items()
+}
+"""There is no default currency: without a policy it is the one that the rates are in."""
+
+
+def value_of(policy: Policy) -> Any:
+    """The policy's value as what it means: a word, an exact share, a number of days."""
+    return VALUE_FORMS[policy.policy].read(policy.value)
+
+
+def share_value(policy: Policy) -> Fraction:
+    value = value_of(policy)
+    if not isinstance(value, Fraction):
+        raise TypeError(f"the policy {policy.policy} is not a share")
+    return value

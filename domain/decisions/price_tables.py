@@ -1,0 +1,141 @@
+"""Tables about money: rates, weights, budgets, and the policies printed beside them.
+
+Put here: their columns, meanings, examples, and what no single cell can say.
+Not here: which rate applies (`rates`), or whether a change was signed twice (`price_changes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from domain.decisions import cells
+from domain.decisions.cells import CellRefused
+from domain.decisions.columns import (
+    ANY_CLUSTER_ID,
+    SIGNED,
+    VALID_FROM,
+    VALID_UNTIL,
+    dated,
+    nothing_to_object,
+    second_name,
+    two_people,
+)
+from domain.decisions.policies import DEFAULT_VERSION, VALUE_FORMS
+from domain.decisions.rows import Budget, Policy, PolicyName, Rate, TableName, TableWeight
+from domain.decisions.table_form import Column, Objection, Table
+
+LARGEST_RATE_UNITS = 1_000_000_000
+"""A billion an hour, in any currency; seconds × weight × it still fit into 38 digits."""
+
+LARGEST_BUDGET_UNITS = 10**15
+
+
+def _check_rate(row: Rate) -> Iterable[Objection]:
+    yield from dated(row)
+    if row.second_name:
+        yield from two_people(row)
+
+
+def _check_policy(row: Policy) -> Iterable[Objection]:
+    yield from dated(row)
+    try:
+        VALUE_FORMS[row.policy].read(row.value)
+    except CellRefused as refused:
+        yield Objection("value", f"{refused.seen} for {row.policy.value}", refused.remedy)
+    if row.version == DEFAULT_VERSION:
+        seen = f"{DEFAULT_VERSION!r}, which names what ships with the program"
+        yield Objection("version", seen, "give the version a name of your own, such as 2026-1")
+
+
+RATES = Table(
+    TableName.RATES,
+    "Prices. The row that names most (cluster, profile) wins; a doubt between two is refused.",
+    Rate,
+    (
+        ANY_CLUSTER_ID,
+        Column(
+            "gpu_class", cells.text(), "the class of GPU, as the product table has it", "A100-40"
+        ),
+        Column(
+            "mig_profile",
+            cells.profile(),
+            "whole prices a card, and its slices by weight; a profile prices one such instance",
+            "whole",
+        ),
+        Column("currency", cells.currency(), "three letters of ISO 4217", "EUR"),
+        Column(
+            "rate_per_hour",
+            cells.amount_nanos(LARGEST_RATE_UNITS),
+            "the price of one device for one hour, at most nine decimals",
+            "1.803",
+            field="rate_nanos_per_hour",
+        ),
+        VALID_FROM,
+        VALID_UNTIL,
+        *SIGNED,
+        second_name("when a price changes by more than a quarter", always=False),
+    ),
+    _check_rate,
+)
+
+WEIGHTS = Table(
+    TableName.WEIGHTS,
+    "What a MIG profile weighs under the policy mig_weight = table; not read under the others.",
+    TableWeight,
+    (
+        Column(
+            "gpu_class", cells.text(), "the class of GPU, as the product table has it", "A100-40"
+        ),
+        Column("mig_profile", cells.profile(), "the MIG profile", "1g.5gb"),
+        Column("weight", cells.fraction(), "the part of a card's price, exactly", "1/7"),
+        VALID_FROM,
+        VALID_UNTIL,
+        *SIGNED,
+    ),
+    dated,
+)
+
+BUDGETS = Table(
+    TableName.BUDGETS,
+    "What a tenant means to spend; a row for one period stands before the row for every period.",
+    Budget,
+    (
+        Column("tenant", cells.namespace(), "the tenant (its namespace)", "team-a"),
+        Column(
+            "billing_period",
+            cells.optional(cells.billing_period()),
+            "the month, such as 2026-10; empty is every month",
+            "2026-10",
+        ),
+        Column("currency", cells.currency(), "three letters of ISO 4217", "EUR"),
+        Column(
+            "amount",
+            cells.amount_nanos(LARGEST_BUDGET_UNITS),
+            "the budget of one month",
+            "12000",
+            field="amount_nanos",
+        ),
+        *SIGNED,
+    ),
+    nothing_to_object,
+)
+
+POLICIES = Table(
+    TableName.POLICIES,
+    "Rules that are printed on every invoice; what is not decided here has a default.",
+    Policy,
+    (
+        Column(
+            "policy",
+            cells.one_of(PolicyName),
+            f"one of: {', '.join(PolicyName)}",
+            "mig_weight",
+        ),
+        Column("version", cells.text(), "a name for this value, never used for another", "2026-1"),
+        Column("value", cells.text(), "the value", "memory"),
+        VALID_FROM,
+        VALID_UNTIL,
+        *SIGNED,
+    ),
+    _check_policy,
+)

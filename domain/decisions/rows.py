@@ -1,0 +1,269 @@
+"""The rows of the decision tables, typed: what people decide, from when until when, and who.
+
+Put here: one frozen class per table, with the few questions that a single row can answer.
+Not here: how a row is read and written (`domain.decisions.tables`), or which row applies.
+
+`line` says where a row stood when it was read. It is no part of what was decided: two rows that
+say the same are equal wherever they stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+from fractions import Fraction
+
+from domain.billing_period import BillingPeriod
+from domain.identity import sha256
+from domain.interval import Interval
+from domain.money import Money
+from domain.tenant import BelongsTo
+from domain.validity import Validity
+
+WHOLE = "whole"
+
+
+class TableName(StrEnum):
+    """The decision tables; each is a file of that name in decisions/."""
+
+    CLUSTERS = "clusters"
+    TENANTS = "tenants"
+    RATES = "rates"
+    WEIGHTS = "weights"
+    BUDGETS = "budgets"
+    OUTAGES = "outages"
+    ACCEPTED_GAPS = "accepted_gaps"
+    POLICIES = "policies"
+    PARTIES = "parties"
+    PRODUCTS = "products"
+    AMENDMENTS = "amendments"
+
+
+class Source(StrEnum):
+    """The two sources that evidence is asked from."""
+
+    THANOS = "thanos"
+    KUBERNETES = "kubernetes"
+
+
+class Witnesses(StrEnum):
+    """Which of the two witnesses a cluster is expected to have."""
+
+    BOTH = "both"
+    SAMPLES = "samples"
+    LIFECYCLE = "lifecycle"
+
+
+class GapTreatment(StrEnum):
+    """What is billed for a stretch that could not be proved, once somebody has signed for it."""
+
+    BILL_LIFECYCLE = "bill_lifecycle"
+    BILL_SAMPLES = "bill_samples"
+    BILL_NOTHING = "bill_nothing"
+    WAIVE = "waive"
+
+
+class OutageTreatment(StrEnum):
+    CREDIT = "credit"
+
+
+class PolicyName(StrEnum):
+    BILLABLE_STATE = "billable_state"
+    MIG_WEIGHT = "mig_weight"
+    UNCERTAINTY_LIMIT = "uncertainty_limit"
+    ONE_WITNESS_LIMIT = "one_witness_limit"
+    GRACE_DAYS = "grace_days"
+    CURRENCY = "currency"
+
+
+class PartyRole(StrEnum):
+    ISSUER = "issuer"
+    CUSTOMER = "customer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What every decision has: why, by whom, when; a second name where two are needed."""
+
+    reason: str
+    decided_by: str
+    decided_on: date
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatedRow(Row):
+    """A decision that holds from an instant until another, or until somebody ends it."""
+
+    valid_from: datetime
+    valid_until: datetime | None = None
+
+    @property
+    def validity(self) -> Validity:
+        return Validity(self.valid_from, self.valid_until)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster(DatedRow):
+    """A cluster is measured, and by whom."""
+
+    cluster_id: str
+    cluster_name: str
+    witnesses: Witnesses = Witnesses.BOTH
+    sample_interval_seconds: int
+    scrape_interval_seconds: int
+
+    def expects(self, source: Source) -> bool:
+        only = Witnesses.SAMPLES if source is Source.THANOS else Witnesses.LIFECYCLE
+        return self.witnesses in (Witnesses.BOTH, only)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(source for source in Source if self.expects(source))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant(DatedRow):
+    """An exception to the rule for namespaces."""
+
+    namespace: str
+    belongs_to: BelongsTo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate(DatedRow):
+    """A price per device-hour: of a whole card and its parts by weight, or of one MIG profile."""
+
+    cluster_id: str = ""  # '' prices every cluster
+    gpu_class: str
+    mig_profile: str = WHOLE
+    currency: str
+    rate_nanos_per_hour: int
+    second_name: str = ""
+
+    @property
+    def rate_id(self) -> str:
+        """The price's name: its key, its beginning and its amount.
+
+        Its end is no part of the name, so that ending a price renames nothing that was charged.
+        """
+        key = [self.cluster_id, self.gpu_class, self.mig_profile]
+        parts = [*key, self.valid_from, self.currency, self.rate_nanos_per_hour]
+        return "rate-" + sha256(parts)[:16]
+
+    @property
+    def specificity(self) -> int:
+        return (self.cluster_id != "") + (self.mig_profile != WHOLE)
+
+    @property
+    def money_per_hour(self) -> Money:
+        return Money(self.rate_nanos_per_hour, self.currency)
+
+    def weight(self, policy_weight: Fraction) -> Fraction:
+        """By what to multiply: a profile's own price is for one such instance as it is."""
+        return policy_weight if self.mig_profile == WHOLE else Fraction(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableWeight(DatedRow):
+    """What a MIG profile weighs under the weight policy `table`."""
+
+    gpu_class: str
+    mig_profile: str
+    weight: Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget(Row):
+    """What a tenant means to spend in one period, or in every one."""
+
+    tenant: str
+    billing_period: BillingPeriod | None = None
+    currency: str
+    amount_nanos: int
+
+    @property
+    def amount(self) -> Money:
+        return Money(self.amount_nanos, self.currency)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage(Row):
+    """A time in which use is credited: the provider could not serve."""
+
+    cluster_id: str = ""  # '' is every cluster
+    started_at: datetime
+    ended_at: datetime | None = None
+    treatment: OutageTreatment = OutageTreatment.CREDIT
+
+    @property
+    def validity(self) -> Validity:
+        return Validity(self.started_at, self.ended_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedGap(Row):
+    """A stretch that could not be proved, and what somebody signed to bill for it."""
+
+    cluster_id: str
+    source: Source
+    started_at: datetime
+    ended_at: datetime
+    treatment: GapTreatment
+    pod_uid: str = ""  # '' is every pod of the cluster
+
+    @property
+    def validity(self) -> Validity:
+        return Validity(self.started_at, self.ended_at)
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.started_at, self.ended_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy(DatedRow):
+    """One rule of the ledger, as a version that is printed on every invoice."""
+
+    policy: PolicyName
+    version: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Party(DatedRow):
+    """Who sends the invoices, or who receives a tenant's."""
+
+    role: PartyRole
+    tenant: str = ""
+    name: str
+    address: str = ""
+    tax_id: str = ""
+    email: str = ""
+
+    @property
+    def address_lines(self) -> list[str]:
+        return [part.strip() for part in self.address.split(";") if part.strip()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product(Row):
+    """A GPU that the shipped product table does not have yet."""
+
+    product: str
+    vendor: str
+    gpu_class: str
+    memory_mib: int
+    compute_slots: int
+    memory_slots: int
+    mig_geometry: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amendment(Row):
+    """Leave to recount a closed period with a table as it stands now; signed by two."""
+
+    billing_period: BillingPeriod
+    amended_table: TableName
+    second_name: str

@@ -1,0 +1,108 @@
+"""Copies of the decisions: canonical, hashed, and cut to what held in a period.
+
+Put here: what belongs to a copy, its text, and how a later copy differs from it.
+Not here: where a copy is kept (the record).
+
+A copy must not change when something is decided for a later time. So a row that holds beyond the
+period is copied as open-ended: whether somebody ends it next year is no part of this month. An
+amendment is no part of it either; it speaks about a period that is closed already.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from io import StringIO
+from typing import Any
+
+from domain.decisions.rows import Amendment, Budget, DatedRow, Outage, Row, TableName
+from domain.decisions.table_form import Table
+from domain.decisions.tables import TABLES
+from domain.interval import Interval
+
+RowsOf = Callable[[TableName], Iterable[Row]]
+
+
+def canonical_rows(rows_of: RowsOf) -> dict[str, list[dict[str, str]]]:
+    """Every table's rows as text, sorted; empty tables and cells left out.
+
+    Leaving them out keeps the hash of old decisions when a later version knows more tables.
+    """
+    tables = {table.name.value: _sorted_cells(table, rows_of(table.name)) for table in TABLES}
+    return {
+        name: [{column: cell for column, cell in row if cell} for row in rows]
+        for name, rows in tables.items()
+        if rows
+    }
+
+
+def canonical_files(rows_of: RowsOf) -> dict[str, str]:
+    """Every table that has rows as the text of its file; reading it gives the same rows again."""
+    files = {}
+    for table in TABLES:
+        rows = _sorted_cells(table, rows_of(table.name))
+        if rows:
+            out = StringIO()
+            writer = csv.writer(out, lineterminator="\n")
+            writer.writerow([column.name for column in table.columns])
+            writer.writerows([cell for _, cell in row] for row in rows)
+            files[table.file] = out.getvalue()
+    return files
+
+
+def in_canonical_order(table: Table, rows: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(sorted(rows, key=table.cells_of))
+
+
+def held_in(rows: Iterable[Row], window: Interval) -> tuple[Any, ...]:
+    """The rows that decide anything inside the window, as they are copied."""
+    copies = (_copied(row, window) for row in rows)
+    return tuple(copy for copy in copies if copy is not None)
+
+
+def _copied(row: Any, window: Interval) -> Row | None:
+    match row:
+        case DatedRow():
+            copy: Row = _open_beyond(row, "valid_until", row.valid_until, window)
+        case Outage():
+            copy = _open_beyond(row, "ended_at", row.ended_at, window)
+        case Budget(billing_period=period):
+            return row if period is None or period.interval.overlaps(window) else None
+        case Amendment():
+            return None
+        case _:
+            copy = row
+    validity = getattr(row, "validity", None)
+    return copy if validity is None or validity.clipped_to(window) else None
+
+
+def _open_beyond(row: Any, end: str, ended_at: Any, window: Interval) -> Row:
+    is_beyond = ended_at is not None and ended_at >= window.ended_at
+    copy: Row = replace(row, **{end: None}) if is_beyond else row
+    return copy
+
+
+def _sorted_cells(table: Table, rows: Iterable[Row]) -> list[list[tuple[str, str]]]:
+    names = [column.name for column in table.columns]
+    return [list(zip(names, cells, strict=True)) for cells in sorted(map(table.cells_of, rows))]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Difference:
+    """A row that only one of two copies has."""
+
+    table: str
+    what: str  # 'gone' from the present decisions, or 'new' in them
+    cells: str
+
+
+def differences(sealed: RowsOf, present: RowsOf) -> list[Difference]:
+    """What was changed since a copy was sealed, as rows that are gone and rows that are new."""
+    found = []
+    for table in TABLES:
+        before = {",".join(table.cells_of(row)) for row in sealed(table.name)}
+        now = {",".join(table.cells_of(row)) for row in present(table.name)}
+        found += [Difference(table.name.value, "gone", cells) for cells in before - now]
+        found += [Difference(table.name.value, "new", cells) for cells in now - before]
+    return sorted(found)

@@ -1,0 +1,29 @@
+"""All the decision tables, by name.
+
+Put here: the list; nothing else knows how many tables there are.
+Not here: their columns (`estate_tables`, `price_tables`, `exception_tables`).
+"""
+
+from __future__ import annotations
+
+from domain.decisions.estate_tables import CLUSTERS, PARTIES, PRODUCTS, TENANTS
+from domain.decisions.exception_tables import ACCEPTED_GAPS, AMENDMENTS, OUTAGES
+from domain.decisions.price_tables import BUDGETS, POLICIES, RATES, WEIGHTS
+from domain.decisions.table_form import Table
+
+TABLES: tuple[Table, ...] = (
+    CLUSTERS,
+    TENANTS,
+    RATES,
+    WEIGHTS,
+    BUDGETS,
+    OUTAGES,
+    ACCEPTED_GAPS,
+    POLICIES,
+    PARTIES,
+    PRODUCTS,
+    AMENDMENTS,
+)
+
+TABLE_BY_FILE = {table.file: table for table in TABLES}
+TABLE_BY_NAME = {table.name: table for table in TABLES}
