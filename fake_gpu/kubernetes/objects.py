@@ -9,6 +9,7 @@ Times are seconds, as in `estate.model`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -127,12 +128,15 @@ class ObjectHistory:
         return [change.object for change in sorted(present, key=attrgetter("namespace", "name"))]
 
     def resource_version_at(self, at: int) -> int:
-        """The number of the last change until and including a second."""
-        low, high = 0, len(self.changes)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if self.changes[middle].at <= at else (low, middle)
-        return FIRST_RESOURCE_VERSION + low
+        """The server's resource version when a second has passed.
+
+        It grows every second, as leases that nobody watches make a real one grow: so a bookmark
+        also tells a watcher that time went on.
+        """
+        if not self.changes:
+            return FIRST_RESOURCE_VERSION
+        count = bisect_right(self.changes, at, key=attrgetter("at"))
+        return FIRST_RESOURCE_VERSION + max(0, at - self.changes[0].at) + count
 
 
 def _versions(changes: Iterable[Change]) -> list[Version]:
@@ -157,8 +161,10 @@ def _numbered(cluster: Cluster) -> Iterator[Change]:
     added = {(step.uid, step.at) for step in steps if step.verb == "ADDED"}
     going = {(step.uid, step.at) for step in steps if step.verb == "DELETED"} - added
     order = sorted(range(len(steps)), key=lambda position: _order(steps[position], position, going))
-    for number, position in enumerate(order, start=FIRST_RESOURCE_VERSION + 1):
+    first_at = steps[order[0]].at if order else 0
+    for count, position in enumerate(order, start=1):
         step = steps[position]
+        number = FIRST_RESOURCE_VERSION + step.at - first_at + count
         yield Change(
             step.at, number, step.kind, step.verb, step.namespace, step.name, step.uid, step.build
         )

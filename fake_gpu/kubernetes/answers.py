@@ -1,0 +1,136 @@
+"""The documents that answer requests: lists, failures, watch events, continue tokens.
+
+Put here: their form, word for word where clients look at the words. Not here: when which is sent.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+
+from fake_gpu.kubernetes.forms import Document
+from fake_gpu.kubernetes.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal(Exception):
+    """An answer that is a failure; `retry_after_seconds` also becomes a header."""
+
+    code: int
+    reason: str
+    message: str
+    continue_token: str = ""
+    retry_after_seconds: int = 0
+    cause: str = ""
+
+    def status(self) -> Document:
+        meta = {"continue": self.continue_token} if self.continue_token else {}
+        details: Document = {}
+        if self.retry_after_seconds:
+            details["retryAfterSeconds"] = self.retry_after_seconds
+        if self.cause:
+            details["causes"] = [{"reason": self.cause, "message": self.message}]
+        status: Document = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": meta,
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        }
+        return status | ({"details": details} if details else {})
+
+
+def too_old(asked: int, oldest: int) -> Refusal:
+    return Refusal(410, "Expired", f"too old resource version: {asked} ({oldest})")
+
+
+def too_large(asked: int, current: int) -> Refusal:
+    return Refusal(
+        504,
+        "Timeout",
+        f"Too large resource version: {asked}, current: {current}",
+        retry_after_seconds=1,
+        cause="ResourceVersionTooLarge",
+    )
+
+
+def token_expired(continue_token: str) -> Refusal:
+    return Refusal(
+        410,
+        "Expired",
+        "The provided continue parameter is too old to display a consistent list result. You can "
+        "start a new list without the continue parameter, or use the continue token in this "
+        "response to retrieve the remainder of the results. Continuing with the provided token "
+        "results in an inconsistent list - objects that were created, modified, or deleted "
+        "between the time the first chunk was returned and now may show up in the list.",
+        continue_token=continue_token,
+    )
+
+
+def forbidden(verb: str, resource: Resource) -> Refusal:
+    group = resource.group_version.rpartition("/")[0]
+    return Refusal(
+        403,
+        "Forbidden",
+        f'{resource.plural} is forbidden: User "collector" cannot {verb} resource '
+        f'"{resource.plural}" in API group "{group}" at the cluster scope',
+    )
+
+
+def not_found(resource: Resource, name: str) -> Refusal:
+    return Refusal(404, "NotFound", f'{resource.plural} "{name}" not found')
+
+
+def list_document(
+    resource: Resource,
+    items: list[Document],
+    resource_version: int,
+    continue_token: str = "",
+    remaining: int = 0,
+) -> Document:
+    """A list; its items carry no kind of their own, as in a real one."""
+    meta: Document = {"resourceVersion": str(resource_version)}
+    if continue_token:
+        meta |= {"continue": continue_token, "remainingItemCount": remaining}
+    for item in items:
+        item.pop("kind")
+        item.pop("apiVersion")
+    return {
+        "kind": f"{resource.kind}List",
+        "apiVersion": resource.group_version,
+        "metadata": meta,
+        "items": items,
+    }
+
+
+def bookmark(resource: Resource, resource_version: int, initial_end: bool = False) -> Document:
+    meta: Document = {"resourceVersion": str(resource_version), "creationTimestamp": None}
+    if initial_end:
+        meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+    skeleton = {
+        "kind": resource.kind,
+        "apiVersion": resource.group_version,
+        "metadata": meta,
+    }
+    return {"type": "BOOKMARK", "object": skeleton}
+
+
+def continue_token(resource_version: int, after: tuple[str, str]) -> str:
+    """Where a paged list goes on: the version that it shows, and the last key of this page."""
+    start = f"{after[0]}/{after[1]}\u0000" if after[0] else f"{after[1]}\u0000"
+    text = json.dumps({"v": "meta.k8s.io/v1", "rv": resource_version, "start": start})
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def read_continue_token(token: str) -> tuple[int, tuple[str, str]]:
+    try:
+        padded = token + "=" * (-len(token) % 4)
+        content = json.loads(base64.urlsafe_b64decode(padded.encode()))
+        namespace, _, name = content["start"].removesuffix("\u0000").rpartition("/")
+        return int(content["rv"]), (namespace, name)
+    except (ValueError, KeyError, TypeError, binascii.Error):
+        raise Refusal(400, "BadRequest", "continue key is not valid") from None

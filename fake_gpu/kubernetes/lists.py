@@ -1,0 +1,127 @@
+"""Lists and gets: selectors, pages, tokens that expire, exact versions.
+
+Put here: what a reading request answers. Not here: watches (`watch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fake_gpu.kubernetes.answers import (
+    Refusal,
+    continue_token,
+    list_document,
+    not_found,
+    read_continue_token,
+    token_expired,
+    too_large,
+    too_old,
+)
+from fake_gpu.kubernetes.faults import chosen, names, touches, whole
+from fake_gpu.kubernetes.forms import Document
+from fake_gpu.kubernetes.objects import Change
+from fake_gpu.kubernetes.resources import Resource
+from fake_gpu.kubernetes.selectors import BadSelector, matcher
+from fake_gpu.kubernetes.timeline import State
+from fake_gpu.kubernetes.view import View
+
+Params = Mapping[str, str]
+
+
+def read_one(view: View, resource: Resource, namespace: str, name: str) -> Document:
+    at = view.second()
+    state = view.timeline(at).state(resource.kind, view.version(at))
+    change = state.get((namespace, name))
+    if change is None:
+        raise not_found(resource, name)
+    return change.object
+
+
+def read_list(view: View, resource: Resource, namespace: str, params: Params) -> Document:
+    """One page: `limit` objects after the token, of the version that the first page showed."""
+    at = view.second()
+    limit = whole_param(params, "limit")
+    version, after = view.version(at), ("", "")
+    if token := params.get("continue", ""):
+        version, after = read_continue_token(token)
+        _refuse_expired(view, resource, version, at, after)
+    elif params.get("resourceVersionMatch") == "Exact":
+        version = exact_version(view, params, at)
+    elif (wanted := whole_param(params, "resourceVersion")) > version:
+        raise too_large(wanted, version)
+    state = view.timeline(at).state(resource.kind, version)
+    keys = _shown_keys(view, resource, state, at)
+    matching = _matching([state[k] for k in keys if k > after], namespace, params)
+    page = matching[:limit] if limit else matching
+    remaining = len(matching) - len(page)
+    more = continue_token(version, _key(page[-1][0])) if remaining else ""
+    return list_document(resource, [document for _, document in page], version, more, remaining)
+
+
+def exact_version(view: View, params: Params, at: int) -> int:
+    wanted = whole_param(params, "resourceVersion")
+    if wanted > view.version(at):
+        raise too_large(wanted, view.version(at))
+    if wanted < view.oldest_version(at):
+        raise too_old(wanted, view.oldest_version(at))
+    return wanted
+
+
+def whole_param(params: Params, name: str) -> int:
+    text = params.get(name, "")
+    if text and not text.isdecimal():
+        raise Refusal(400, "BadRequest", f"invalid {name}: {text!r}")
+    return int(text or 0)
+
+
+def _key(change: Change) -> tuple[str, str]:
+    return change.namespace, change.name
+
+
+def _refuse_expired(
+    view: View, resource: Resource, version: int, at: int, after: tuple[str, str]
+) -> None:
+    fault = view.faults.active("page_token_expired", at)
+    injected = fault is not None and touches(fault, resource.plural)
+    if fault is not None and injected:
+        view.faults.fire(fault, at, f"{resource.plural} after {after}")
+    if injected or version < view.oldest_version(at):
+        raise token_expired(continue_token(view.version(at), after))
+
+
+def _matching(
+    changes: list[Change], namespace: str, params: Params
+) -> list[tuple[Change, Document]]:
+    try:
+        test = matcher(params.get("fieldSelector", ""), params.get("labelSelector", ""))
+    except BadSelector as cause:
+        raise Refusal(400, "BadRequest", str(cause)) from None
+    pairs = [(c, c.object) for c in changes if not namespace or c.namespace == namespace]
+    return [(change, document) for change, document in pairs if test is None or test(document)]
+
+
+def _shown_keys(view: View, resource: Resource, state: State, at: int) -> list[tuple[str, str]]:
+    """All keys in order, without those that a fault hides."""
+    keys = sorted(state)
+    fault = view.faults.active("mass_absence", at)
+    if fault is not None and touches(fault, resource.plural):
+        keys = _without_mass(view, resource, state, keys, at)
+    fault = view.faults.active("rbac_lost", at)
+    hidden = set(names(fault, "namespaces")) if fault is not None else set()
+    if fault is not None and hidden and any(key[0] in hidden for key in keys):
+        view.faults.fire(fault, at, f"{resource.plural} without {', '.join(sorted(hidden))}")
+        keys = [key for key in keys if key[0] not in hidden]
+    return keys
+
+
+def _without_mass(
+    view: View, resource: Resource, state: State, keys: list[tuple[str, str]], at: int
+) -> list[tuple[str, str]]:
+    """A list from which most objects are missing, so many times as the fault says."""
+    fault = view.faults.active("mass_absence", at)
+    if fault is None or not keys or view.faults.count(fault) >= whole(fault, "lists", 1):
+        return keys
+    gone = chosen(fault, [state[k].uid for k in keys], whole(fault, "share_pct", 50))
+    if gone:
+        view.faults.fire(fault, at, f"{len(gone)} of {len(keys)} {resource.plural} left out")
+    return [key for key in keys if state[key].uid not in gone]

@@ -1,0 +1,114 @@
+"""Which resources the fake API serves, and the discovery documents that say so.
+
+Put here: groups, versions, names. Not here: what a request for one of them answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fake_gpu.kubernetes.forms import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One line of the API's table of contents."""
+
+    group_version: str  # "v1", "apps/v1"
+    plural: str
+    kind: str
+    namespaced: bool
+    short_names: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Where its group and version begin: `/api/v1`, `/apis/apps/v1`."""
+        return f"/apis/{self.group_version}" if "/" in self.group_version else "/api/v1"
+
+
+RESOURCES = (
+    Resource("v1", "events", "Event", True, ("ev",)),
+    Resource("v1", "namespaces", "Namespace", False, ("ns",)),
+    Resource("v1", "nodes", "Node", False, ("no",)),
+    Resource("v1", "pods", "Pod", True, ("po",)),
+    Resource("v1", "resourcequotas", "ResourceQuota", True, ("quota",)),
+    Resource("apps/v1", "deployments", "Deployment", True, ("deploy",)),
+    Resource("apps/v1", "replicasets", "ReplicaSet", True, ("rs",)),
+    Resource("apps/v1", "statefulsets", "StatefulSet", True, ("sts",)),
+    Resource("batch/v1", "cronjobs", "CronJob", True, ("cj",)),
+    Resource("batch/v1", "jobs", "Job", True),
+    Resource("resource.k8s.io/v1", "resourceclaims", "ResourceClaim", True),
+    Resource("resource.k8s.io/v1", "resourceslices", "ResourceSlice", False),
+)
+
+ACCESS_REVIEWS = "authorization.k8s.io/v1"
+
+
+def core_versions() -> Document:
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+
+
+def group_list() -> Document:
+    groups = sorted({r.group_version for r in RESOURCES if "/" in r.group_version})
+    return {
+        "kind": "APIGroupList",
+        "apiVersion": "v1",
+        "groups": [_group(text) for text in [*groups, ACCESS_REVIEWS]],
+    }
+
+
+def _group(group_version: str) -> Document:
+    group, _, version = group_version.partition("/")
+    entry = {"groupVersion": group_version, "version": version}
+    return {"name": group, "versions": [entry], "preferredVersion": entry}
+
+
+def resource_list(group_version: str) -> Document:
+    """The resources of one group and version, or an empty document when there are none."""
+    entries: list[Document] = [
+        {
+            "name": r.plural,
+            "singularName": r.kind.lower(),
+            "namespaced": r.namespaced,
+            "kind": r.kind,
+            "verbs": ["get", "list", "watch"],
+        }
+        | ({"shortNames": list(r.short_names)} if r.short_names else {})
+        for r in RESOURCES
+        if r.group_version == group_version
+    ]
+    if group_version == ACCESS_REVIEWS:
+        review = "SelfSubjectAccessReview"
+        entries = [
+            {
+                "name": "selfsubjectaccessreviews",
+                "singularName": review.lower(),
+                "namespaced": False,
+                "kind": review,
+                "verbs": ["create"],
+            }
+        ]
+    if not entries:
+        return {}
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version,
+        "resources": entries,
+    }
+
+
+def version_document(kubernetes_version: str) -> Document:
+    """What `/version` says of `v1.34.1`."""
+    major, minor, *_ = kubernetes_version.removeprefix("v").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": kubernetes_version,
+        "gitCommit": "0" * 40,
+        "gitTreeState": "clean",
+        "buildDate": "2025-09-09T00:00:00Z",
+        "goVersion": "go1.24.6",
+        "compiler": "gc",
+        "platform": "linux/amd64",
+    }

@@ -1,0 +1,196 @@
+"""One cluster's Kubernetes API over HTTP: lists, gets, watches, reviews, discovery.
+
+Put here: requests and what they are answered.
+Not here: the stream of a watch (`watch`), the history behind it (`objects`), starting a server
+(`fake_gpu.serve`).
+
+What it leaves out, because no reader of it needs more: writing, protobuf, tables, OpenAPI.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from fake_gpu.clock import VirtualClock
+from fake_gpu.estate.model import Cluster, Fault
+from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.kubernetes import resources
+from fake_gpu.kubernetes.answers import Refusal
+from fake_gpu.kubernetes.faults import ApiFaults
+from fake_gpu.kubernetes.forms import Document
+from fake_gpu.kubernetes.hub import StepHub
+from fake_gpu.kubernetes.lists import read_list, read_one
+from fake_gpu.kubernetes.objects import ObjectHistory
+from fake_gpu.kubernetes.resources import RESOURCES, Resource
+from fake_gpu.kubernetes.trouble import Trouble
+from fake_gpu.kubernetes.view import View
+from fake_gpu.kubernetes.watch import WatchRequest, watch_stream
+
+_Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class KubernetesApi:
+    """The API server of one cluster; `app` is an ASGI application.
+
+    `history_seconds` is how long deleted and changed objects stay readable by resource version
+    (etcd keeps five minutes); `token`, when given, is asked of every request but the health checks.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: VirtualClock,
+        *,
+        history: ObjectHistory | None = None,
+        faults: tuple[Fault, ...] = (),
+        ledger: FaultLedger | None = None,
+        history_seconds: int = 300,
+        token: str = "",
+    ) -> None:
+        self.cluster = cluster
+        self.clock = clock
+        self.history = history or ObjectHistory(cluster)
+        self.faults = ApiFaults(cluster.cluster_id, faults, ledger or FaultLedger())
+        self.view = View(self.history, clock, self.faults, history_seconds)
+        self.hub = StepHub()
+        self.token = token
+        self._trouble = Trouble(self.view)
+        clock.add_listener(self.hub.on_step)
+        self.app = Starlette(routes=self._routes())
+
+    def _routes(self) -> list[Route]:
+        routes = [
+            Route("/version", self._answering(self._version)),
+            Route("/api", self._answering(lambda _: resources.core_versions())),
+            Route("/apis", self._answering(lambda _: resources.group_list())),
+            Route("/api/v1", self._answering(lambda _: resources.resource_list("v1"))),
+            Route("/apis/{group}/{version}", self._answering(self._group)),
+            Route(
+                f"/apis/{resources.ACCESS_REVIEWS}/selfsubjectaccessreviews",
+                self._review,
+                methods=["POST"],
+            ),
+        ]
+        routes += [Route(f"/{path}", _ok) for path in ("healthz", "readyz", "livez")]
+        for resource in RESOURCES:
+            routes += self._resource_routes(resource)
+        return routes
+
+    def _resource_routes(self, resource: Resource) -> list[Route]:
+        many, one = self._many(resource), self._one(resource)
+        routes = [Route(f"{resource.path}/{resource.plural}", many)]
+        if resource.namespaced:
+            inside = f"{resource.path}/namespaces/{{namespace}}/{resource.plural}"
+            routes += [Route(inside, many), Route(f"{inside}/{{name}}", one)]
+        else:
+            routes.append(Route(f"{resource.path}/{resource.plural}/{{name}}", one))
+        return routes
+
+    # --- requests -----------------------------------------------------------------------------
+
+    def _many(self, resource: Resource) -> _Endpoint:
+        async def list_or_watch(request: Request) -> Response:
+            try:
+                self._admit(request)
+                if request.query_params.get("watch", "").lower() in ("1", "true"):
+                    return self._watch(resource, request)
+                return self._list(resource, request)
+            except Refusal as refusal:
+                return _refused(refusal)
+
+        return list_or_watch
+
+    def _list(self, resource: Resource, request: Request) -> Response:
+        self._trouble.refuse("list", resource)
+        document = read_list(self.view, resource, _namespace(request), dict(request.query_params))
+        return self._trouble.spoil(resource, _bytes(document))
+
+    def _watch(self, resource: Resource, request: Request) -> Response:
+        self._trouble.refuse("watch", resource)
+        wanted = WatchRequest.of(
+            self.view, resource, _namespace(request), dict(request.query_params)
+        )
+        stream = watch_stream(self.view, self.hub, wanted)
+        return StreamingResponse(stream, media_type="application/json")
+
+    def _one(self, resource: Resource) -> _Endpoint:
+        async def get(request: Request) -> Response:
+            try:
+                self._admit(request)
+                self._trouble.refuse("get", resource)
+                name = request.path_params["name"]
+                return _json(read_one(self.view, resource, _namespace(request), name))
+            except Refusal as refusal:
+                return _refused(refusal)
+
+        return get
+
+    def _answering(self, answer: Callable[[Request], Document]) -> _Endpoint:
+        async def plain(request: Request) -> Response:
+            try:
+                self._admit(request)
+                return _json(answer(request))
+            except Refusal as refusal:
+                return _refused(refusal)
+
+        return plain
+
+    def _version(self, request: Request) -> Document:
+        return resources.version_document(self.cluster.kubernetes_version)
+
+    def _group(self, request: Request) -> Document:
+        wanted = f"{request.path_params['group']}/{request.path_params['version']}"
+        document = resources.resource_list(wanted)
+        if not document:
+            raise Refusal(404, "NotFound", "the server could not find the requested resource")
+        return document
+
+    async def _review(self, request: Request) -> Response:
+        """SelfSubjectAccessReview: reading is allowed, unless a fault takes it away."""
+        try:
+            self._admit(request)
+            body = json.loads(await request.body())
+            asked = body["spec"]["resourceAttributes"]
+        except Refusal as refusal:
+            return _refused(refusal)
+        except (ValueError, KeyError, TypeError):
+            return _refused(Refusal(400, "BadRequest", "the object provided is not a review"))
+        allowed = self._trouble.allows(asked.get("verb", ""), asked.get("resource", ""))
+        body["status"] = {"allowed": allowed} | ({} if allowed else {"reason": "RBAC: no rule"})
+        return JSONResponse(body, status_code=201)
+
+    def _admit(self, request: Request) -> None:
+        if self.token and request.headers.get("authorization") != f"Bearer {self.token}":
+            raise Refusal(401, "Unauthorized", "Unauthorized")
+
+
+async def _ok(request: Request) -> Response:
+    return PlainTextResponse("ok")
+
+
+def _namespace(request: Request) -> str:
+    namespace: str = request.path_params.get("namespace", "")
+    return namespace
+
+
+def _bytes(document: Document) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _json(document: Document) -> Response:
+    return Response(_bytes(document), media_type="application/json")
+
+
+def _refused(refusal: Refusal) -> Response:
+    headers = {}
+    if refusal.retry_after_seconds:
+        headers["Retry-After"] = str(refusal.retry_after_seconds)
+    return Response(
+        _bytes(refusal.status()), refusal.code, headers=headers, media_type="application/json"
+    )

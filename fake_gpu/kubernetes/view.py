@@ -1,0 +1,56 @@
+"""What one API server knows now: the present resource version, and how far back it remembers.
+
+Put here: the present, and reading it for one resource.
+Not here: requests (`lists`, `watch`), or the past as such (`timeline`).
+"""
+
+from __future__ import annotations
+
+from fake_gpu.clock import VirtualClock
+from fake_gpu.estate.model import Fault
+from fake_gpu.kubernetes.faults import ApiFaults, whole
+from fake_gpu.kubernetes.objects import FIRST_RESOURCE_VERSION, ObjectHistory
+from fake_gpu.kubernetes.timeline import Timeline, set_back
+
+
+class View:
+    """The present of one API server, through its clock."""
+
+    def __init__(
+        self, history: ObjectHistory, clock: VirtualClock, faults: ApiFaults, history_seconds: int
+    ) -> None:
+        self.clock = clock
+        self.faults = faults
+        self.history_seconds = history_seconds
+        self._original = Timeline.of(history)
+        self._restored = [
+            (fault, set_back(history, fault.from_at, *_setback(fault)))
+            for fault in faults.of_kind("etcd_restored")
+        ]
+
+    def second(self) -> int:
+        return self.clock.now_seconds()
+
+    def timeline(self, at: int) -> Timeline:
+        """The store as it is at a second: the last backup that was restored counts."""
+        current = self._original
+        for fault, restored in self._restored:
+            if at >= fault.from_at:
+                current = restored
+        return current
+
+    def version(self, at: int) -> int:
+        return self.timeline(at).version_at(at)
+
+    def oldest_version(self, at: int) -> int:
+        """Resource versions before this one are compacted away."""
+        oldest = max(FIRST_RESOURCE_VERSION, self.version(at - self.history_seconds))
+        for fault in self.faults.of_kind("watch_gap"):
+            if at >= fault.until_at and not whole(fault, "history_kept", 0):
+                # What happened behind the cut is gone when the server answers again.
+                oldest = max(oldest, self.version(fault.until_at))
+        return min(oldest, self.version(at))
+
+
+def _setback(fault: Fault) -> tuple[int, int]:
+    return whole(fault, "lost_seconds", 600), whole(fault, "repair_seconds", 120)

@@ -1,0 +1,225 @@
+"""The stream of one watch: what was, what changes, bookmarks, and how it ends.
+
+Put here: what is sent when. Not here: who may watch (`server`), or when time goes on (`hub`).
+
+In driven mode a bookmark follows every step of the clock, also when nothing changed: it tells the
+watcher that all until then was said. Elsewhere bookmarks come once a minute, as from a real server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from fake_gpu.kubernetes.answers import Refusal, bookmark, too_large, too_old
+from fake_gpu.kubernetes.faults import names, touches, whole
+from fake_gpu.kubernetes.forms import Document
+from fake_gpu.kubernetes.hub import Seat, StepHub
+from fake_gpu.kubernetes.lists import Params, whole_param
+from fake_gpu.kubernetes.objects import Change
+from fake_gpu.kubernetes.resources import Resource
+from fake_gpu.kubernetes.selectors import BadSelector, Test, matcher
+from fake_gpu.kubernetes.view import View
+
+BOOKMARK_SECONDS = 60  # virtual; a real server sends one about every minute
+# Unless the client says otherwise, a watch lasts this long (a real server: 30 to 60 minutes).
+DEFAULT_TIMEOUT_SECONDS = 1800
+# Real seconds between two looks at a clock that goes by itself.
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """What one client asked to be told."""
+
+    resource: Resource
+    namespace: str
+    test: Test | None
+    after: int  # resource version
+    begins_with_state: bool
+    marks_initial_end: bool
+    bookmarks: bool
+    opened_at: int
+    until: int  # virtual second at which the server ends it
+
+    @classmethod
+    def of(cls, view: View, resource: Resource, namespace: str, params: Params) -> WatchRequest:
+        at = view.second()
+        after = whole_param(params, "resourceVersion")
+        initial = params.get("sendInitialEvents", "").lower() in ("1", "true")
+        if initial and params.get("resourceVersionMatch") != "NotOlderThan":
+            message = "resourceVersionMatch: Required value: NotOlderThan with sendInitialEvents"
+            raise Refusal(422, "Invalid", message)
+        if initial and after > view.version(at):
+            raise too_large(after, view.version(at))
+        try:
+            test = matcher(params.get("fieldSelector", ""), params.get("labelSelector", ""))
+        except BadSelector as cause:
+            raise Refusal(400, "BadRequest", str(cause)) from None
+        return cls(
+            resource=resource,
+            namespace=namespace,
+            test=test,
+            after=after,
+            begins_with_state=initial or after == 0,
+            marks_initial_end=initial,
+            bookmarks=params.get("allowWatchBookmarks", "").lower() in ("1", "true"),
+            opened_at=at,
+            until=at + (whole_param(params, "timeoutSeconds") or DEFAULT_TIMEOUT_SECONDS),
+        )
+
+
+class _Ended(Exception):
+    """The stream ends here, with what was still to be sent."""
+
+    def __init__(self, last_words: Document | None = None) -> None:
+        super().__init__("the watch ended")
+        self.last_words = last_words
+
+
+class _Telling:
+    """What one watcher was told, and what it has to be told next."""
+
+    def __init__(self, view: View, wanted: WatchRequest) -> None:
+        self.view = view
+        self.wanted = wanted
+        self.sent = wanted.after
+        self.bookmarked_at = wanted.opened_at
+        self.faults_from = wanted.opened_at  # a cut in the past does not cut a new watch
+
+    def beginning(self) -> list[Document]:
+        """The present state, when it was asked for; or the refusal to go on from there."""
+        at = self.view.second()
+        version, wanted = self.view.version(at), self.wanted
+        if not wanted.begins_with_state:
+            oldest = self.view.oldest_version(at)
+            if self.sent < oldest:
+                raise _Ended(_error(too_old(self.sent, oldest)))
+            return []
+        state = self.view.timeline(at).state(wanted.resource.kind, version)
+        events = []
+        for key in sorted(state):
+            document = self._shown(state[key])
+            if document is not None:
+                events.append({"type": "ADDED", "object": document})
+        if wanted.marks_initial_end:
+            events.append(bookmark(wanted.resource, version, initial_end=True))
+        self.sent = version
+        return events
+
+    def news(self, driven: bool) -> list[Document]:
+        """Everything since the last time, and a bookmark when one is due."""
+        at = self.view.second()
+        self._refuse_faults(at)
+        version = self.view.version(at)
+        timeline = self.view.timeline(at)
+        kind = self.wanted.resource.kind
+        events = self._replayed(at)
+        for change in timeline.between(kind, self.sent, version):
+            event = self._event(change)
+            if event is not None:
+                events.append(event)
+        # A watch from the future (the store was set back) is silent, as at a real server.
+        due = driven or (at - self.bookmarked_at >= BOOKMARK_SECONDS and version >= self.sent)
+        if self.wanted.bookmarks and due:
+            events.append(bookmark(self.wanted.resource, version))
+            self.bookmarked_at = at
+        self.sent = max(self.sent, version)
+        return events
+
+    def _shown(self, change: Change) -> Document | None:
+        wanted = self.wanted
+        if wanted.namespace and change.namespace != wanted.namespace:
+            return None
+        document = change.object
+        return document if wanted.test is None or wanted.test(document) else None
+
+    def _event(self, change: Change) -> Document | None:
+        """A change as an event; into and out of the selector it is an addition or a deletion."""
+        if self.wanted.namespace and change.namespace != self.wanted.namespace:
+            return None
+        document, test = change.object, self.wanted.test
+        if test is None:
+            return {"type": change.verb, "object": document}
+        state = self.view.timeline(change.at).state(
+            self.wanted.resource.kind, change.resource_version - 1
+        )
+        before = state.get((change.namespace, change.name))
+        was_in = before is not None and test(before.object)
+        is_in = change.verb != "DELETED" and test(document)
+        if is_in:
+            return {"type": "MODIFIED" if was_in else "ADDED", "object": document}
+        return {"type": "DELETED", "object": document} if was_in else None
+
+    # --- faults -------------------------------------------------------------------------------
+
+    def _refuse_faults(self, at: int) -> None:
+        faults, plural = self.view.faults, self.wanted.resource.plural
+        for fault in faults.of_kind("watch_expired"):
+            if self.faults_from < fault.from_at <= at and touches(fault, plural):
+                faults.fire(fault, at, f"watch {plural}")
+                raise _Ended(_error(too_old(self.sent, self.view.oldest_version(at))))
+        for kind in ("watch_gap", "rbac_lost", "etcd_restored"):
+            for fault in faults.of_kind(kind):
+                hit = kind == "etcd_restored" or touches(fault, plural)
+                hit = hit and not names(fault, "namespaces")
+                if self.faults_from < fault.from_at <= at and hit:
+                    faults.fire(fault, at, f"watch {plural} cut")
+                    raise _Ended
+        self.faults_from = at
+
+    def _replayed(self, at: int) -> list[Document]:
+        """Old versions sent once more, of deleted objects too, as some clients and caches do."""
+        fault = self.view.faults.active("watch_replays", at)
+        if fault is None or not touches(fault, self.wanted.resource.plural):
+            return []
+        kind = self.wanted.resource.kind
+        seconds = whole(fault, "replayed_seconds", 3600)
+        timeline = self.view.timeline(at)
+        old = timeline.between(kind, timeline.version_at(at - seconds), self.sent)
+        events = [event for change in old if (event := self._event(change)) is not None]
+        replayed = [e | {"type": "ADDED"} for e in events if e["type"] != "DELETED"]
+        if replayed:
+            self.view.faults.fire(fault, at, f"{len(replayed)} old {kind} events")
+        return replayed
+
+
+async def watch_stream(view: View, hub: StepHub, wanted: WatchRequest) -> AsyncIterator[bytes]:
+    """The chunks of one watch: one JSON document a line."""
+    seat = hub.take_seat()
+    telling = _Telling(view, wanted)
+    try:
+        for event in telling.beginning():
+            yield _line(event)
+        while True:
+            at = view.second()
+            for event in telling.news(view.clock.mode == "driven"):
+                yield _line(event)
+            hub.told(seat, at)
+            if at >= wanted.until:
+                return
+            if view.second() == at:
+                await _next_step(view, seat)
+    except _Ended as ended:
+        if ended.last_words is not None:
+            yield _line(ended.last_words)
+    finally:
+        hub.leave(seat)
+
+
+async def _next_step(view: View, seat: Seat) -> None:
+    if view.clock.mode == "running":
+        await asyncio.sleep(_POLL_SECONDS)
+        return
+    await seat.wake.wait()
+    seat.wake.clear()
+
+
+def _error(refusal: Refusal) -> Document:
+    return {"type": "ERROR", "object": refusal.status()}
+
+
+def _line(event: Document) -> bytes:
+    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
