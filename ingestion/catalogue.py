@@ -1,0 +1,319 @@
+"""The catalogue: everything that is asked of a sample store, and why.
+
+Put here: one entry per thing that is asked. A new exporter or vendor is a new entry.
+Not here: how it is asked (`ingestion.thanos.pull`), or what it means for a bill (`dbt/`).
+
+An allocation entry is asked for its raw samples; a telemetry entry for its hourly average, maximum
+and count per device. Telemetry never decides an amount.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+NATIVE_RESOURCES = (
+    "cpu|memory|storage|pods|ephemeral[-_]storage|hugepages[-_].+|attachable[-_]volumes[-_].+"
+)
+"""Kubernetes' own resources. Everything else may be a device, of a vendor that nobody knew."""
+
+DEVICE_MATCHER = f'resource!~"{NATIVE_RESOURCES}"'
+
+
+class Family(StrEnum):
+    ALLOCATION = "allocation"
+    TELEMETRY = "telemetry"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One metric that is asked, and what is known about it."""
+
+    metric: str
+    ask: str  # entries of one ask share a request, so they share its matchers
+    why: str
+    unit: str
+    labels: tuple[str, ...]  # those that are relied on
+    matchers: str = ""
+    family: Family = Family.ALLOCATION
+    sentinel: bool = False  # a measured cluster always has samples of it
+    functions: tuple[str, ...] = ()  # telemetry: the hourly functions
+
+
+_POD = ("namespace", "pod", "uid")
+_HOURLY = ("avg_over_time", "max_over_time", "count_over_time")
+
+
+def _telemetry(metric: str, unit: str, why: str) -> Entry:
+    device = ("gpu", "uuid") if metric.startswith("DCGM") else ("gpu_id", "hostname")
+    return Entry(metric, metric, why, unit, device, "", Family.TELEMETRY, False, _HOURLY)
+
+
+ALLOCATION_ENTRIES = (
+    Entry(
+        "up",
+        "health",
+        "whether each target was scraped: a hole in it is a hole of everything behind it",
+        "0 or 1",
+        ("job", "instance"),
+        sentinel=True,
+    ),
+    Entry(
+        "scrape_samples_scraped",
+        "health",
+        "a target that suddenly gives fewer samples has lost series while `up` stays 1",
+        "samples",
+        ("job", "instance"),
+    ),
+    Entry(
+        "kube_pod_container_resource_requests",
+        "requests",
+        "which container requests how many devices: the allocation itself",
+        "devices",
+        (*_POD, "container", "node", "resource"),
+        DEVICE_MATCHER,
+    ),
+    Entry(
+        "kube_pod_init_container_resource_requests",
+        "requests",
+        "init containers and sidecars count in the effective request, by the maximum rule",
+        "devices",
+        (*_POD, "container", "node", "resource"),
+        DEVICE_MATCHER,
+    ),
+    Entry(
+        "kube_node_status_capacity",
+        "requests",
+        "the devices a node has: the denominator of conservation",
+        "devices",
+        ("node", "resource"),
+        DEVICE_MATCHER,
+    ),
+    Entry(
+        "kube_node_status_allocatable",
+        "requests",
+        "capacity that is not allocatable is unhealthy",
+        "devices",
+        ("node", "resource"),
+        DEVICE_MATCHER,
+    ),
+    Entry(
+        "kube_pod_resource_request",
+        "requests",
+        "the scheduler's own effective request: a second, independent count, raw names",
+        "devices",
+        ("namespace", "pod", "node", "resource"),
+        DEVICE_MATCHER,
+    ),
+    Entry(
+        "kube_pod_status_phase",
+        "phase",
+        "a request counts while its pod is Running; ended pods keep their request series",
+        "0 or 1",
+        (*_POD, "phase"),
+        'phase="Running"',
+    ),
+    Entry(
+        "kube_pod_container_state_started",
+        "pods",
+        "the start of the running container, to the second: sharper than any sample",
+        "seconds since 1970",
+        (*_POD, "container"),
+    ),
+    Entry(
+        "kube_pod_info",
+        "pods",
+        "node and creator of a pod",
+        "always 1",
+        (*_POD, "node", "created_by_kind", "created_by_name"),
+    ),
+    Entry(
+        "kube_pod_owner",
+        "pods",
+        "the owner, for usage by workload",
+        "always 1",
+        (*_POD, "owner_kind", "owner_name"),
+    ),
+    Entry(
+        "kube_replicaset_owner",
+        "pods",
+        "from a ReplicaSet up to its Deployment",
+        "always 1",
+        ("namespace", "replicaset", "owner_kind", "owner_name"),
+    ),
+    Entry(
+        "kube_job_owner",
+        "pods",
+        "from a Job up to its CronJob or training operator",
+        "always 1",
+        ("namespace", "job_name", "owner_kind", "owner_name"),
+    ),
+    Entry(
+        "kube_pod_start_time",
+        "pods",
+        "when the kubelet took the pod: before images are pulled, so only a lower bound",
+        "seconds since 1970",
+        _POD,
+    ),
+    Entry(
+        "kube_pod_completion_time",
+        "pods",
+        "the end to the second, where it is not dropped",
+        "seconds since 1970",
+        _POD,
+    ),
+    Entry(
+        "kube_pod_deletion_timestamp",
+        "pods",
+        "a deadline in the future, never an end: explains a pod that is going",
+        "seconds since 1970",
+        _POD,
+    ),
+    Entry(
+        "kube_pod_status_scheduled_time",
+        "pods",
+        "binding to a node: the start of being held",
+        "seconds since 1970",
+        _POD,
+    ),
+    Entry(
+        "kube_pod_status_unschedulable",
+        "pods",
+        "a pod that waits for a device holds none",
+        "always 1",
+        _POD,
+    ),
+    Entry(
+        "kube_pod_init_container_info",
+        "pods",
+        'restart_policy="Always" makes an init container a sidecar',
+        "always 1",
+        (*_POD, "container", "restart_policy"),
+    ),
+    Entry(
+        "kube_pod_resourceclaim_info",
+        "pods",
+        "devices by claim are in no request; the name of the claim is all that samples know",
+        "always 1",
+        (*_POD, "claim_name", "resourceclaim_name"),
+    ),
+    Entry(
+        "kube_node_info",
+        "nodes",
+        "every node that exists: the second sentinel",
+        "always 1",
+        ("node",),
+        sentinel=True,
+    ),
+    Entry(
+        "kube_node_role",
+        "nodes",
+        "workers are what the programme counts",
+        "always 1",
+        ("node", "role"),
+    ),
+    Entry(
+        "kube_node_spec_unschedulable",
+        "nodes",
+        "a cordoned node still runs pods and still counts",
+        "0 or 1",
+        ("node",),
+    ),
+    Entry(
+        "kube_node_labels",
+        "nodes",
+        "product, sharing and MIG layout of the node, dated by its samples",
+        "always 1",
+        ("node",),
+    ),
+    Entry(
+        "kube_namespace_labels",
+        "nodes",
+        "the provider's marks on a namespace",
+        "always 1",
+        ("namespace",),
+    ),
+    Entry(
+        "kube_node_status_condition",
+        "conditions",
+        "active nodes are Ready; telemetry of a node that is not says nothing",
+        "0 or 1",
+        ("node", "condition", "status"),
+        'condition="Ready",status="true"',
+    ),
+    Entry(
+        "kube_resourcequota",
+        "quotas",
+        "hard and used device quotas, beside what was allocated",
+        "devices",
+        ("namespace", "resourcequota", "resource", "type"),
+        'resource=~"requests[.].+/.+|.+[.]deviceclass[.]resource[.]k8s[.]io/devices"',
+    ),
+)
+
+TELEMETRY_ENTRIES = (
+    _telemetry("DCGM_FI_DEV_GPU_UTIL", "percent", "utilisation of a whole card"),
+    _telemetry("DCGM_FI_DEV_MEM_COPY_UTIL", "percent", "memory traffic of a whole card"),
+    _telemetry(
+        "DCGM_FI_DEV_FB_USED", "MiB", "memory in use: an idle card with full memory is held"
+    ),
+    _telemetry("DCGM_FI_DEV_FB_FREE", "MiB", "with FB_USED, the memory of the device"),
+    _telemetry("DCGM_FI_DEV_POWER_USAGE", "W", "energy of use, and a second signal of idleness"),
+    _telemetry("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "mJ", "a counter, reset by the driver"),
+    _telemetry("DCGM_FI_DEV_XID_ERRORS", "code", "the last error of a device"),
+    _telemetry("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "fraction", "1001: the use of a MIG instance"),
+    _telemetry("DCGM_FI_PROF_SM_ACTIVE", "fraction", "1002: multiprocessors with work"),
+    _telemetry("DCGM_FI_PROF_SM_OCCUPANCY", "fraction", "1003: how full they are"),
+    _telemetry("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "fraction", "1004: tensor cores"),
+    _telemetry("DCGM_FI_PROF_DRAM_ACTIVE", "fraction", "1005: memory interface"),
+    _telemetry("DCGM_FI_PROF_PIPE_FP64_ACTIVE", "fraction", "1006: double precision"),
+    _telemetry("DCGM_FI_PROF_PIPE_FP32_ACTIVE", "fraction", "1007: single precision"),
+    _telemetry("DCGM_FI_PROF_PIPE_FP16_ACTIVE", "fraction", "1008: half precision"),
+    _telemetry("DCGM_FI_PROF_PCIE_TX_BYTES", "bytes/s", "1009: to the host"),
+    _telemetry("DCGM_FI_PROF_PCIE_RX_BYTES", "bytes/s", "1010: from the host"),
+    _telemetry("DCGM_FI_PROF_NVLINK_TX_BYTES", "bytes/s", "1011: to other cards"),
+    _telemetry("DCGM_FI_PROF_NVLINK_RX_BYTES", "bytes/s", "1012: from other cards"),
+    _telemetry("gpu_gfx_activity", "percent", "AMD: utilisation"),
+    _telemetry("gpu_umc_activity", "percent", "AMD: memory traffic"),
+    _telemetry("gpu_used_vram", "MB", "AMD: memory in use"),
+    _telemetry("gpu_total_vram", "MB", "AMD: memory of the device"),
+    _telemetry("gpu_package_power", "W", "AMD: power"),
+    _telemetry("gpu_average_package_power", "W", "AMD: power, older cards"),
+    _telemetry("gpu_energy_consumed", "uJ", "AMD: a counter, only on partition 0"),
+)
+
+TELEMETRY_NAMES = "DCGM_FI_.+|gpu_.+"
+"""Which names to look for before single metrics are asked; what is absent is not asked."""
+
+CATALOGUE = (*ALLOCATION_ENTRIES, *TELEMETRY_ENTRIES)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Entries that share one request."""
+
+    name: str
+    metrics: tuple[str, ...]
+    matchers: str
+
+
+def allocation_asks() -> tuple[Ask, ...]:
+    """The requests that fetch all allocation entries, in the catalogue's order."""
+    grouped: dict[str, list[Entry]] = {}
+    for entry in ALLOCATION_ENTRIES:
+        grouped.setdefault(entry.ask, []).append(entry)
+    return tuple(
+        Ask(name, tuple(entry.metric for entry in entries), entries[0].matchers)
+        for name, entries in grouped.items()
+    )
+
+
+def pod_label_ask(pod_labels: tuple[str, ...]) -> Ask | None:
+    """The request for labels of pods on the allow-list; None when nothing is allowed."""
+    if not pod_labels:
+        return None
+    return Ask("pod_labels", ("kube_pod_labels",), "")
+
+
+def sentinels() -> tuple[str, ...]:
+    return tuple(entry.metric for entry in CATALOGUE if entry.sentinel)

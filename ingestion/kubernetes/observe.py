@@ -1,0 +1,357 @@
+"""What of a Kubernetes object is kept, and nothing else: an allow-list, field by field.
+
+Put here: which pods matter, and the projection of each kind that goes into the journal.
+Not here: comparing observations (`state`), or writing them down (`spool`).
+
+Environment variables, annotations, commands, messages and volumes never land: tenants put secrets
+there. What is kept is bounded in number and in length, so no object can fill the journal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Document = Mapping[str, Any]
+Projection = dict[str, Any]
+
+# Whose extended resources are devices that are billed.
+DEVICE_DOMAINS = ("nvidia.com", "amd.com", "gpu.intel.com", "habana.ai")
+
+# Another vendor's device: no known domain, but a name that says what it is.
+_DEVICE_NAME = re.compile(r"(^|[-_.])(gpu|mig|vgpu|gaudi|xpu)([-_.\d]|$)", re.IGNORECASE)
+
+# Kubernetes allows 253 for a name and 63 for a label's value; anything longer is not from there.
+TEXT_LIMIT = 253
+# A pod of the API server may have more, but nobody needs more to know who asked for what.
+LIST_LIMIT = 256
+
+POD_LABELS = (
+    "app",
+    "app.kubernetes.io/component",
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/name",
+    "app.kubernetes.io/part-of",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+    "kueue.x-k8s.io/queue-name",
+    "leaderworkerset.sigs.k8s.io/name",
+    "notebook-name",
+    "pod-template-hash",
+    "ray.io/cluster",
+    "serving.kserve.io/inferenceservice",
+    "training.kubeflow.org/job-name",
+)
+NODE_LABEL_PREFIXES = (
+    "amd.com/",
+    "feature.node.kubernetes.io/amd-gpu",
+    "gpu.intel.com/",
+    "habana.ai/",
+    "node-role.kubernetes.io/",
+    "nvidia.com/",
+    "topology.kubernetes.io/",
+)
+NODE_LABELS = ("kubernetes.io/hostname", "node.kubernetes.io/instance-type")
+# Rewritten whenever feature discovery restarts; says nothing about the node.
+NODE_LABELS_LEFT_OUT = ("nvidia.com/gfd.timestamp",)
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+
+
+def is_device(resource: str) -> bool:
+    """Whether an extended resource is (or looks like) a device that may be billed."""
+    domain, slash, name = resource.partition("/")
+    if not slash:
+        return False
+    return domain in DEVICE_DOMAINS or bool(_DEVICE_NAME.search(name))
+
+
+def matters(pod: Document) -> bool:
+    """Whether a pod asks for a device, or uses a claim that may be one."""
+    spec = _mapping(pod.get("spec"))
+    if spec.get("resourceClaims") or _mapping(pod.get("status")).get("extendedResourceClaimStatus"):
+        return True
+    containers = [*_items(spec.get("containers")), *_items(spec.get("initContainers"))]
+    return any(_device_requests(container) for container in containers)
+
+
+def _device_requests(container: Document) -> dict[str, str]:
+    asked = extended_requests(container)
+    return {name: text for name, text in asked.items() if is_device(name) and text != "0"}
+
+
+def extended_requests(container: Document) -> dict[str, str]:
+    """What a container asks for besides CPU, memory and storage, raw names and quantities."""
+    resources = _mapping(container.get("resources"))
+    # Kubernetes writes both; where only one is there, it holds for the other.
+    asked = {**_mapping(resources.get("limits")), **_mapping(resources.get("requests"))}
+    return {
+        _text(name): _text(quantity)
+        for name, quantity in sorted(asked.items())[:LIST_LIMIT]
+        if "/" in name and not name.startswith("requests.")
+    }
+
+
+# --- projections ---------------------------------------------------------------------------------
+
+
+def pod(document: Document) -> Projection:
+    spec, status = _mapping(document.get("spec")), _mapping(document.get("status"))
+    labels = _mapping(_mapping(document.get("metadata")).get("labels"))
+    projection: Projection = {
+        "metadata": _metadata(document) | {"labels": _chosen(labels, POD_LABELS)},
+        "spec": {
+            "nodeName": _text(spec.get("nodeName")),
+            "restartPolicy": _text(spec.get("restartPolicy")),
+            "containers": [_container(c) for c in _items(spec.get("containers"))],
+            "initContainers": [_container(c) for c in _items(spec.get("initContainers"))],
+            "resourceClaims": [
+                _texts(c, "name", "resourceClaimName", "resourceClaimTemplateName")
+                for c in _items(spec.get("resourceClaims"))
+            ],
+        },
+        "status": {
+            "phase": _text(status.get("phase")),
+            "reason": _text(status.get("reason")),
+            "startTime": time_or_empty(status.get("startTime")),
+            "conditions": [_condition(c) for c in _items(status.get("conditions"))],
+            "containerStatuses": _container_statuses(status, "containerStatuses"),
+            "initContainerStatuses": _container_statuses(status, "initContainerStatuses"),
+            "resourceClaimStatuses": [
+                _texts(c, "name", "resourceClaimName")
+                for c in _items(status.get("resourceClaimStatuses"))
+            ],
+        },
+    }
+    extended = _mapping(status.get("extendedResourceClaimStatus"))
+    if extended:
+        projection["status"]["extendedResourceClaim"] = _text(extended.get("resourceClaimName"))
+    return projection
+
+
+def _metadata(document: Document) -> Projection:
+    meta = _mapping(document.get("metadata"))
+    owners = [o for o in _items(meta.get("ownerReferences")) if o.get("controller")]
+    grace = meta.get("deletionGracePeriodSeconds")
+    projection: Projection = _texts(meta, "name", "namespace", "uid", "resourceVersion")
+    projection["creationTimestamp"] = time_or_empty(meta.get("creationTimestamp"))
+    if meta.get("deletionTimestamp"):
+        projection["deletionTimestamp"] = time_or_empty(meta.get("deletionTimestamp"))
+        projection["deletionGracePeriodSeconds"] = grace if isinstance(grace, int) else 0
+    if owners:
+        projection["owner"] = _texts(owners[0], "apiVersion", "kind", "name", "uid")
+    return projection
+
+
+def _container(document: Document) -> Projection:
+    projection: Projection = {
+        "name": _text(document.get("name")),
+        "requests": extended_requests(document),
+    }
+    if document.get("restartPolicy"):
+        projection["restartPolicy"] = _text(document.get("restartPolicy"))
+    claims = _items(_mapping(document.get("resources")).get("claims"))
+    if claims:
+        projection["claims"] = [_texts(c, "name", "request") for c in claims]
+    return projection
+
+
+def _condition(document: Document) -> Projection:
+    return _texts(document, "type", "status", "reason") | {
+        "lastTransitionTime": time_or_empty(document.get("lastTransitionTime"))
+    }
+
+
+def _container_statuses(status: Document, name: str) -> list[Projection]:
+    return [
+        {
+            "name": _text(c.get("name")),
+            "restartCount": _whole(c.get("restartCount")),
+            "state": _container_state(_mapping(c.get("state"))),
+            "lastState": _container_state(_mapping(c.get("lastState"))),
+        }
+        for c in _items(status.get(name))
+    ]
+
+
+def _container_state(state: Document) -> Projection:
+    for kind in ("running", "terminated", "waiting"):
+        if kind not in state:
+            continue
+        inside = _mapping(state[kind])
+        projection: Projection = _texts(inside, "reason")
+        for time in ("startedAt", "finishedAt"):
+            if inside.get(time):
+                projection[time] = time_or_empty(inside[time])
+        if kind == "terminated":
+            projection["exitCode"] = _whole(inside.get("exitCode"))
+        return {kind: projection}
+    return {}
+
+
+def node(document: Document) -> Projection:
+    spec, status = _mapping(document.get("spec")), _mapping(document.get("status"))
+    labels = _mapping(_mapping(document.get("metadata")).get("labels"))
+    ready = [c for c in _items(status.get("conditions")) if c.get("type") == "Ready"]
+    return {
+        "metadata": _metadata(document) | {"labels": _node_labels(labels)},
+        "unschedulable": bool(spec.get("unschedulable", False)),
+        "ready": [_condition(c) for c in ready],
+        "capacity": _extended(status.get("capacity")),
+        "allocatable": _extended(status.get("allocatable")),
+    }
+
+
+def _node_labels(labels: Document) -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in labels.items()
+        if (name.startswith(NODE_LABEL_PREFIXES) or name in NODE_LABELS)
+        and name not in NODE_LABELS_LEFT_OUT
+    }
+    return _chosen(kept, tuple(kept))
+
+
+def _extended(resources: object) -> dict[str, str]:
+    pairs = sorted(_mapping(resources).items())
+    return {_text(name): _text(quantity) for name, quantity in pairs[:LIST_LIMIT] if "/" in name}
+
+
+def namespace(document: Document) -> Projection:
+    phase = _mapping(document.get("status")).get("phase")
+    return {"metadata": _metadata(document), "phase": _text(phase)}
+
+
+def quota(document: Document) -> Projection:
+    status = _mapping(document.get("status"))
+    return {
+        "metadata": _metadata(document),
+        "hard": _device_quota(status.get("hard")),
+        "used": _device_quota(status.get("used")),
+    }
+
+
+def _device_quota(counts: object) -> dict[str, str]:
+    """Requests of extended resources, and devices of a class: what a quota says about GPUs."""
+    pairs = sorted(_mapping(counts).items())
+    return {
+        _text(name): _text(quantity)
+        for name, quantity in pairs[:LIST_LIMIT]
+        if (name.startswith("requests.") and "/" in name) or name.endswith("/devices")
+    }
+
+
+def claim(document: Document) -> Projection:
+    spec, status = _mapping(document.get("spec")), _mapping(document.get("status"))
+    requests = _items(_mapping(spec.get("devices")).get("requests"))
+    results = _items(_mapping(_mapping(status.get("allocation")).get("devices")).get("results"))
+    annotations = _mapping(_mapping(document.get("metadata")).get("annotations"))
+    extended = annotations.get("resource.kubernetes.io/extended-resource-claim") == "true"
+    return {
+        "metadata": _metadata(document),
+        "extendedResource": extended,
+        "requests": [_claim_request(r) for r in requests],
+        "results": [
+            _texts(r, "driver", "pool", "device", "request")
+            | {"adminAccess": bool(r.get("adminAccess", False))}
+            for r in results
+        ],
+        "reservedFor": [
+            _texts(r, "name", "uid")
+            for r in _items(status.get("reservedFor"))
+            if r.get("resource") == "pods"
+        ],
+    }
+
+
+def _claim_request(request: Document) -> Projection:
+    exactly = _mapping(request.get("exactly")) or request
+    return _texts(request, "name") | {
+        "deviceClassName": _text(exactly.get("deviceClassName")),
+        "count": _whole(exactly.get("count", 1)),
+        "adminAccess": bool(exactly.get("adminAccess", False)),
+    }
+
+
+def resource_slice(document: Document) -> Projection:
+    spec = _mapping(document.get("spec"))
+    pool = _mapping(spec.get("pool"))
+    return {
+        "metadata": _metadata(document),
+        "driver": _text(spec.get("driver")),
+        "nodeName": _text(spec.get("nodeName")),
+        "pool": _text(pool.get("name")),
+        "generation": _whole(pool.get("generation")),
+        "devices": [_device(d) for d in _items(spec.get("devices"))],
+    }
+
+
+def _device(document: Document) -> Projection:
+    inside = _mapping(document.get("basic")) or document  # v1beta1 puts them one level deeper
+    attributes = _mapping(inside.get("attributes"))
+    wanted = ("uuid", "productName", "type", "profile", "parentUUID")
+    memory = _mapping(_mapping(inside.get("capacity")).get("memory")).get("value")
+    return {
+        "name": _text(document.get("name")),
+        "attributes": {
+            name: _text(_mapping(attributes[name]).get("string"))
+            for name in wanted
+            if name in attributes
+        },
+        "memory": _text(memory),
+        "tainted": bool(inside.get("taints")),
+    }
+
+
+def owner(document: Document) -> Projection:
+    """What an owner says about its own owner."""
+    return {"kind": _text(document.get("kind")), "metadata": _metadata(document)}
+
+
+PROJECTIONS: Mapping[str, Callable[[Document], Projection]] = {
+    "pods": pod,
+    "nodes": node,
+    "namespaces": namespace,
+    "resourcequotas": quota,
+    "resourceclaims": claim,
+    "resourceslices": resource_slice,
+}
+
+
+# --- small readers, which believe nothing --------------------------------------------------------
+
+
+def time_or_empty(value: object) -> str:
+    """A time as the API writes it, or "" when it is none."""
+    return value if isinstance(value, str) and _TIME.fullmatch(value) else ""
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _items(value: object) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list):
+        return []
+    return [item for item in value[:LIST_LIMIT] if isinstance(item, Mapping)]
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, (str, int)):
+        return ""
+    # NUL ends strings in some readers; a lone surrogate has no bytes at all.
+    cleaned = str(value)[:TEXT_LIMIT].replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return cleaned.encode("utf-8", "replace").decode()
+
+
+def _texts(document: Mapping[str, Any], *names: str) -> Projection:
+    return {name: _text(document[name]) for name in names if document.get(name)}
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _chosen(labels: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, str]:
+    return {n: _text(labels[n]) for n in sorted(names)[:LIST_LIMIT] if n in labels}

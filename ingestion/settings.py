@@ -1,0 +1,343 @@
+"""The settings: config.toml as typed values, strictly read.
+
+Put here: what may stand in config.toml, its defaults with their reasons, and the commented file
+that `gpu-ledger init` writes.
+Not here: what people decide with a date (`decisions/*.csv`): intervals, prices, tenants, gaps; nor
+secrets, of which only file names stand here.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from domain.errors import BadInput
+from ingestion.manifest import Sampling
+from warehouse.store import KeyNotAllowed, validate_key
+
+DEFAULT_TIMEOUT_SECONDS = 300
+"""ACM's own query timeout; a shorter one of ours would give up while the server still works."""
+
+DEFAULT_REPLICA_LABELS = (
+    "prometheus_replica",
+    "replica",
+    "receive_replica",
+    "receive",
+    "rule_replica",
+    "thanos_replica",
+    "__replica__",
+)
+"""Labels that tell copies of one series apart; removed by us, and the copies united."""
+
+DEFAULT_CLUSTER_MATCHER = 'clusterID="{cluster_id}"'
+"""ACM adds `clusterID`, which survives a renaming; a Prometheus of one cluster has none ("")."""
+
+_MATCHER = re.compile(r'[a-zA-Z_][a-zA-Z0-9_]*(=~|!~|!=|=)"[^"\\\n]*"', re.ASCII)
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
+
+
+class SettingNotValid(BadInput):
+    """A key that is unknown, missing or of the wrong kind in config.toml."""
+
+    code = "CONF-001"
+
+    def __init__(self, where: str, seen: str, remedy: str) -> None:
+        super().__init__(
+            where=where,
+            seen=seen,
+            why="a setting that is silently ignored asks another question than the one meant",
+            remedy=remedy,
+        )
+
+
+class SettingsUnreadable(BadInput):
+    """config.toml is not TOML, or not readable."""
+
+    code = "CONF-002"
+
+    def __init__(self, where: str, cause: str) -> None:
+        super().__init__(
+            where=where,
+            seen=f"it cannot be read: {cause}",
+            why="without settings there is nobody to ask",
+            remedy="correct that place; `gpu-ledger init` in an empty folder shows a whole example",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How a server is reached; secrets are named by their files, which are read again each time."""
+
+    url: str
+    token_file: str = ""
+    ca_file: str = ""
+    client_certificate_file: str = ""
+    client_key_file: str = ""
+    proxy: str = ""
+    timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class ThanosSettings:
+    """A Prometheus-compatible server that holds the samples of one or more clusters."""
+
+    name: str
+    connection: Connection
+    cluster_matcher: str = DEFAULT_CLUSTER_MATCHER
+    replica_labels: tuple[str, ...] = DEFAULT_REPLICA_LABELS
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesSettings:
+    """The API server of one cluster, and where its collector keeps the journal."""
+
+    connection: Connection
+    journal: str = ""  # folder or URL; "" means HOME/journal/<cluster_id>
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """The places where a cluster can be asked."""
+
+    cluster_id: str
+    thanos: ThanosSettings | None = None
+    kubernetes: KubernetesSettings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of config.toml."""
+
+    clusters: Mapping[str, ClusterSettings] = field(default_factory=dict)
+    pod_labels: tuple[str, ...] = ()  # the allow-list: only these labels of pods are kept
+    landing: str = ""
+    record: str = ""
+    close_on_schedule: bool = False
+    postgres_url_file: str = ""
+
+    def cluster(self, cluster_id: str) -> ClusterSettings:
+        """The settings of a cluster; refuses one that config.toml does not know."""
+        if cluster_id not in self.clusters:
+            known = ", ".join(sorted(self.clusters)) or "none"
+            raise SettingNotValid(
+                "config.toml",
+                f"no [clusters.{cluster_id}]; there are: {known}",
+                f"add [clusters.{cluster_id}], or correct cluster_id in decisions/clusters.csv",
+            )
+        return self.clusters[cluster_id]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSource:
+    """A cluster as it is asked for one window: where, and with which intervals just then."""
+
+    cluster_id: str
+    thanos: ThanosSettings
+    sampling: Sampling
+    pod_labels: tuple[str, ...] = ()
+
+
+def load_settings(path: Path) -> Settings:
+    """Read config.toml."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as cause:
+        raise SettingsUnreadable(str(path), str(cause)) from None
+    return parse_settings(text, str(path))
+
+
+def parse_settings(text: str, where: str = "config.toml") -> Settings:
+    """The settings in a text; every key that is not known is refused with its line."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as cause:
+        raise SettingsUnreadable(where, str(cause)) from None
+    return _Reader(text, where).settings(tables)
+
+
+def template_config() -> str:
+    """The commented config.toml that `gpu-ledger init` writes."""
+    return (Path(__file__).parent / "config_template.toml").read_text(encoding="utf-8")
+
+
+class _Reader:
+    """Walks the tables once; remembers the text, so that a message can name the line."""
+
+    def __init__(self, text: str, where: str) -> None:
+        self._lines = text.splitlines()
+        self._where = where
+
+    def settings(self, tables: dict[str, Any]) -> Settings:
+        self._only(tables, "", {"places", "ask", "schedule", "thanos", "clusters"})
+        places = self._table(tables, "places", {"landing": str, "record": str})
+        ask = self._table(tables, "ask", {"pod_labels": list})
+        schedule = self._table(
+            tables, "schedule", {"close_on_schedule": bool, "postgres_url_file": str}
+        )
+        servers = {
+            name: self._thanos(name, table) for name, table in self._named(tables, "thanos").items()
+        }
+        clusters = {
+            cluster_id: self._cluster(cluster_id, table, servers)
+            for cluster_id, table in self._named(tables, "clusters").items()
+        }
+        pod_labels = self._texts("ask", "pod_labels", ask.get("pod_labels", []), None)
+        return Settings(clusters=clusters, pod_labels=pod_labels, **places, **schedule)
+
+    def _thanos(self, name: str, table: dict[str, Any]) -> ThanosSettings:
+        section = f"thanos.{name}"
+        connection = self._connection(section, table, {"cluster_matcher", "replica_labels"})
+        matcher = table.get("cluster_matcher", DEFAULT_CLUSTER_MATCHER)
+        if not isinstance(matcher, str) or (matcher and not _MATCHER.fullmatch(matcher)):
+            self._refuse(
+                section,
+                "cluster_matcher",
+                f"{matcher!r} is not one label matcher",
+                'write cluster_matcher = \'clusterID="{cluster_id}"\', or "" for one cluster',
+            )
+        labels = table.get("replica_labels", list(DEFAULT_REPLICA_LABELS))
+        return ThanosSettings(
+            name, connection, matcher, self._texts(section, "replica_labels", labels, _LABEL)
+        )
+
+    def _cluster(
+        self, cluster_id: str, table: dict[str, Any], servers: Mapping[str, ThanosSettings]
+    ) -> ClusterSettings:
+        section = f"clusters.{cluster_id}"
+        try:
+            validate_key(cluster_id)
+        except KeyNotAllowed:
+            self._refuse(
+                section,
+                cluster_id,
+                f"{cluster_id!r} cannot be a cluster ID",
+                "use the UID of the cluster's kube-system namespace",
+            )
+        self._only(table, section, {"thanos", "kubernetes"})
+        server = table.get("thanos")
+        if server is not None and server not in servers:
+            self._refuse(
+                section,
+                "thanos",
+                f"{server!r} is not a server here; there are: {', '.join(sorted(servers)) or '-'}",
+                f"add [thanos.{server}] with its url, or name one that is there",
+            )
+        kubernetes = None
+        if "kubernetes" in table:
+            kubernetes = self._kubernetes(f"{section}.kubernetes", table["kubernetes"])
+        return ClusterSettings(cluster_id, servers[server] if server else None, kubernetes)
+
+    def _kubernetes(self, section: str, table: Any) -> KubernetesSettings:
+        if not isinstance(table, dict):
+            self._refuse(section, "kubernetes", "it is not a table", f"write [{section}]")
+        connection = self._connection(section, table, {"journal"})
+        journal = table.get("journal", "")
+        if not isinstance(journal, str):
+            self._refuse(section, "journal", f"{journal!r} is not text", "a folder or a URL")
+        return KubernetesSettings(connection, journal)
+
+    def _connection(self, section: str, table: dict[str, Any], others: set[str]) -> Connection:
+        names = {f.name: int if f.name == "timeout_seconds" else str for f in fields(Connection)}
+        self._only(table, section, set(names) | others)
+        values = {key: table[key] for key in names if key in table}
+        for key, value in values.items():
+            self._expect(section, key, value, names[key])
+        url = values.get("url", "")
+        if not url.startswith(("http://", "https://")):
+            self._refuse(
+                section,
+                "url",
+                f"url is {url!r}" if url else "url is missing",
+                'write url = "https://…", the address without /api/v1',
+            )
+        parts = urlsplit(url)
+        if "token_file" in values and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+            self._refuse(
+                section,
+                "url",
+                "a token would be sent over http://, readable on the way",
+                "use the https:// address, with ca_file for a private authority",
+            )
+        if "@" in parts.netloc or parts.query:
+            self._refuse(
+                section,
+                "url",
+                "the url carries a password or a query",
+                "put secrets into a file and name it as token_file",
+            )
+        if bool(values.get("client_certificate_file")) != bool(values.get("client_key_file")):
+            self._refuse(
+                section,
+                "client_certificate_file",
+                "a client certificate and its key come in two files, and one is missing",
+                "give both client_certificate_file and client_key_file",
+            )
+        if values.get("timeout_seconds", 1) < 1:
+            self._refuse(section, "timeout_seconds", "it is below 1", "give whole seconds")
+        return Connection(**{**values, "url": url.rstrip("/")})
+
+    def _table(self, tables: dict[str, Any], name: str, keys: dict[str, type]) -> dict[str, Any]:
+        table = tables.get(name, {})
+        if not isinstance(table, dict):
+            self._refuse(name, name, "it is not a table", f"write [{name}]")
+        self._only(table, name, set(keys))
+        for key, value in table.items():
+            self._expect(name, key, value, keys[key])
+        return dict(table)
+
+    def _named(self, tables: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
+        found = tables.get(name, {})
+        if not isinstance(found, dict) or not all(isinstance(t, dict) for t in found.values()):
+            self._refuse(name, name, "it is not a table of tables", f"write [{name}.NAME]")
+        return dict(found)
+
+    def _texts(
+        self, section: str, key: str, value: Any, form: re.Pattern[str] | None
+    ) -> tuple[str, ...]:
+        right = isinstance(value, list) and all(
+            isinstance(item, str) and (form is None or form.fullmatch(item)) for item in value
+        )
+        if not right:
+            self._refuse(section, key, f"{value!r} is not a list of names", f'{key} = ["a", "b"]')
+        return tuple(value)
+
+    def _expect(self, section: str, key: str, value: Any, kind: type) -> None:
+        if type(value) is not kind:
+            words = {str: "text in quotes", int: "a whole number", bool: "true or false"}
+            wanted = words.get(kind, "a list")
+            self._refuse(section, key, f"{key} is {value!r}, not {wanted}", f"give {wanted}")
+
+    def _only(self, table: dict[str, Any], section: str, known: set[str]) -> None:
+        for key in table:
+            if key not in known:
+                self._refuse(
+                    section,
+                    key,
+                    f"unknown key {key!r}",
+                    f"known here: {', '.join(sorted(known))}",
+                )
+
+    def _refuse(self, section: str, key: str, seen: str, remedy: str) -> NoReturn:
+        raise SettingNotValid(
+            f"{self._where}{self._line(section, key)}", f"[{section}] {seen}", remedy
+        )
+
+    def _line(self, section: str, key: str) -> str:
+        """`:12`, when the line that sets the key (or opens its section) can be told."""
+        inside = section == ""
+        opened = ""
+        for number, line in enumerate(self._lines, 1):
+            text = line.strip()
+            if text.startswith("["):
+                inside = text.strip("[] \t").replace('"', "") in (section, f"{section}.{key}")
+                opened = f":{number}" if inside else opened
+            name = text.partition("=")[0].strip().strip('"')
+            if (inside and "=" in text and name == key) or (inside and text == f"[{key}]"):
+                return f":{number}"
+        return opened

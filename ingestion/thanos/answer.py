@@ -1,0 +1,156 @@
+"""What an answer says: the envelope of the Prometheus HTTP API, and every way in which it is bad.
+
+Put here: from a reply to (outcome, reason, warnings, series as raw JSON slices).
+Not here: the samples inside (`ingestion.thanos.decode`), or retries (`ingestion.thanos.client`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+from ingestion.manifest import Outcome
+from ingestion.thanos.client import Reply
+
+REASON_LENGTH_LIMIT = 300
+"""A server's own error text can be a page; the body is landed, the reason is a sentence."""
+
+_LIMIT_WORDS = re.compile(
+    r"too many samples|exceed|limit|too large|max[-_ ]?(series|samples|points)",
+    re.IGNORECASE,
+)
+
+
+class RawSeries(msgspec.Struct, gc=False):
+    """One series, not yet decoded: slices of the body."""
+
+    metric: msgspec.Raw
+    values: msgspec.Raw = msgspec.Raw(b"[]")
+    histograms: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _MatrixData(msgspec.Struct, gc=False):
+    resultType: str  # the protocol's own spelling
+    result: list[RawSeries]
+
+
+class _MatrixEnvelope(msgspec.Struct, gc=False):
+    status: str
+    data: _MatrixData
+    warnings: list[str] = []
+
+
+class _AnyData(msgspec.Struct):
+    resultType: str = ""
+
+
+class _AnyEnvelope(msgspec.Struct):
+    status: str = ""
+    data: _AnyData | None = None
+    error: str = ""
+    errorType: str = ""
+    warnings: list[str] = []
+
+
+_MATRIX = msgspec.json.Decoder(_MatrixEnvelope)
+_ANY = msgspec.json.Decoder(_AnyEnvelope)
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """An answer that was understood, or the reason why not."""
+
+    outcome: Outcome
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
+    series: tuple[RawSeries, ...] | list[RawSeries] = ()
+    limit_hit: bool = False  # a smaller question may be answered
+
+    @property
+    def usable(self) -> bool:
+        return self.outcome in (Outcome.OK, Outcome.WARNED)
+
+
+def read_matrix(reply: Reply) -> Matrix:
+    """Read a reply that should hold a matrix. Whole, or not at all."""
+    if reply.too_large:
+        return Matrix(Outcome.REFUSED, f"the answer is {reply.failure}", limit_hit=True)
+    if reply.cut_short:
+        return Matrix(Outcome.TRUNCATED, reply.failure)
+    if reply.failure:
+        return Matrix(Outcome.FAILED, reply.failure)
+    if not reply.content_type.lower().startswith("application/json"):
+        kind = reply.content_type[:60] or "no content type"
+        outcome = (
+            Outcome.REFUSED if reply.status in (301, 302, 303, 307, 401, 403) else Outcome.FAILED
+        )
+        return Matrix(outcome, f"status {reply.status} with {kind}, not JSON")
+    if reply.status != 200:
+        return _refusal(reply)
+    return read_matrix_body(reply.body)
+
+
+def read_matrix_body(body: bytes) -> Matrix:
+    """Read the body of a 200 answer (as it comes, or from the landing)."""
+    try:
+        envelope = _MATRIX.decode(body)
+    except msgspec.ValidationError as cause:
+        return _not_a_matrix(body, str(cause))
+    except msgspec.DecodeError as cause:
+        outcome = Outcome.TRUNCATED if "truncated" in str(cause) else Outcome.FAILED
+        return Matrix(outcome, _sentence(f"not whole JSON: {cause}"))
+    if envelope.status != "success":
+        return Matrix(Outcome.FAILED, _sentence(f"status {envelope.status!r} with data"))
+    if envelope.data.resultType != "matrix":
+        return Matrix(
+            Outcome.FAILED, _sentence(f"a {envelope.data.resultType}, where a matrix was asked")
+        )
+    warnings = tuple(envelope.warnings)
+    if warnings:
+        seen = _sentence(f"{len(warnings)} warnings, the first: {warnings[0]}")
+        return Matrix(Outcome.WARNED, seen, warnings, envelope.data.result)
+    return Matrix(Outcome.OK, series=envelope.data.result)
+
+
+def _not_a_matrix(body: bytes, cause: str) -> Matrix:
+    try:
+        envelope = _ANY.decode(body)
+    except msgspec.MsgspecError:
+        return Matrix(Outcome.FAILED, _sentence(f"not the protocol: {cause}"))
+    if envelope.status == "error":
+        text = _sentence(f"{envelope.errorType}: {envelope.error}")
+        limit_hit = bool(_LIMIT_WORDS.search(envelope.error))
+        outcome = Outcome.REFUSED if limit_hit else Outcome.FAILED
+        return Matrix(outcome, text, tuple(envelope.warnings), limit_hit=limit_hit)
+    if envelope.data is not None and envelope.data.resultType not in ("", "matrix"):
+        kind = envelope.data.resultType
+        return Matrix(Outcome.FAILED, _sentence(f"a {kind}, where a matrix was asked"))
+    return Matrix(Outcome.FAILED, _sentence(f"not the protocol: {cause}"))
+
+
+def _refusal(reply: Reply) -> Matrix:
+    """A status other than 200: an error envelope if the server is one, else only the number."""
+    try:
+        envelope = _ANY.decode(reply.body)
+    except msgspec.MsgspecError:
+        envelope = _AnyEnvelope()
+    seen = f"status {reply.status}"
+    if envelope.error:
+        seen += f", {envelope.errorType}: {envelope.error}"
+    limit_hit = reply.status in (400, 413, 422) and bool(_LIMIT_WORDS.search(envelope.error))
+    # 4xx will be answered the same way tomorrow, except when it only says "not now".
+    final = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
+    return Matrix(
+        Outcome.REFUSED if final else Outcome.FAILED,
+        _sentence(seen),
+        tuple(envelope.warnings),
+        limit_hit=limit_hit or reply.status == 413,
+    )
+
+
+def _sentence(text: str) -> str:
+    """One bounded line; what a server writes is data and must not break ours."""
+    line = "".join(character if character.isprintable() else " " for character in text)
+    return line if len(line) <= REASON_LENGTH_LIMIT else line[: REASON_LENGTH_LIMIT - 1] + "…"

@@ -1,0 +1,269 @@
+"""The edge to a Prometheus-compatible server: one request, retried within a budget, as bytes.
+
+Put here: connections, credentials, compression, sizes, retries.
+Not here: what an answer says (`ingestion.thanos.answer`), or which questions there are
+(`ingestion.catalogue`).
+
+Nothing is raised for a bad answer: a `Reply` says what came; a failed asking is evidence too.
+Tokens are read from their file for every request, and never become part of a reply.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import httpx
+
+from domain.errors import CouldNotLook
+from ingestion.settings import Connection
+
+TRIES_LIMIT = 5
+"""A restart of a querier takes seconds; what five tries over two minutes do not reach is away."""
+
+WAIT_BUDGET_SECONDS = 120.0
+"""All waiting between the tries of one request; the hour is asked again later anyway."""
+
+FIRST_WAIT_SECONDS = 1.0
+WAIT_LIMIT_SECONDS = 30.0
+
+CONNECT_TIMEOUT_SECONDS = 10.0
+"""A host that accepts no connection in this time is away, however long queries may take."""
+
+CONNECTION_LIMIT = 4
+"""Requests at once; a querier serves everybody's dashboards besides us."""
+
+ANSWER_BYTES_LIMIT = 96 << 20
+"""96 MiB unpacked: with its decoded form under 300 MB per cluster; larger asks are split."""
+
+CHUNK_BYTES = 1 << 18
+
+RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class CredentialUnreadable(CouldNotLook):
+    """A token, certificate or authority file cannot be read."""
+
+    code = "ASK-001"
+
+    def __init__(self, path: str, cause: str) -> None:
+        super().__init__(
+            where=path,
+            seen=f"cannot be read: {cause}",
+            why="without it the server would answer nothing, or not be who it says",
+            remedy="check the path in config.toml and that the file is readable by this user",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back. `failure` is "" when a whole HTTP answer came, of whatever status."""
+
+    status: int
+    content_type: str
+    body: bytes
+    failure: str = ""
+    cut_short: bool = False  # the body, or its compression, ended early
+    too_large: bool = False  # our own limit ended it
+    retry_after_seconds: float | None = None
+    tries: int = 1
+
+    @property
+    def worth_another_try(self) -> bool:
+        failed = bool(self.failure) and not self.too_large
+        return failed or self.status in RETRIED_STATUSES
+
+
+class ThanosClient:
+    """Asks one server. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        transport: httpx.BaseTransport | None = None,
+        wait: Callable[[float], None] = time.sleep,
+        answer_bytes_limit: int = ANSWER_BYTES_LIMIT,
+    ) -> None:
+        self._connection = connection
+        self._wait = wait
+        self._answer_bytes_limit = answer_bytes_limit
+        self._http = httpx.Client(
+            base_url=connection.url,
+            transport=transport,
+            verify=_tls(connection) if connection.url.startswith("https://") else True,
+            proxy=connection.proxy or None,
+            timeout=httpx.Timeout(
+                connection.timeout_seconds,
+                connect=min(CONNECT_TIMEOUT_SECONDS, connection.timeout_seconds),
+            ),
+            limits=httpx.Limits(
+                max_connections=CONNECTION_LIMIT, max_keepalive_connections=CONNECTION_LIMIT
+            ),
+            # A redirect leads to a login page, and must not carry the token anywhere.
+            follow_redirects=False,
+        )
+
+    def __enter__(self) -> ThanosClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def post(self, path: str, form: Mapping[str, str]) -> Reply:
+        """Ask by POST: queries are longer than some proxies allow an URL to be."""
+        return self._retried("POST", path, form)
+
+    def get(self, path: str) -> Reply:
+        return self._retried("GET", path, {})
+
+    def _retried(self, method: str, path: str, form: Mapping[str, str]) -> Reply:
+        budget = WAIT_BUDGET_SECONDS
+        for attempt in range(1, TRIES_LIMIT + 1):
+            reply = replace(self._once(method, path, form), tries=attempt)
+            if not reply.worth_another_try or attempt == TRIES_LIMIT:
+                break
+            seconds = _pause(attempt, f"{path} {sorted(form.items())}", reply.retry_after_seconds)
+            if seconds > budget:
+                break
+            budget -= seconds
+            self._wait(seconds)
+        return reply
+
+    def _once(self, method: str, path: str, form: Mapping[str, str]) -> Reply:
+        try:
+            with self._http.stream(
+                method, path, data=dict(form) or None, headers=self._headers()
+            ) as response:
+                return self._read(response)
+        except httpx.TimeoutException as cause:
+            return Reply(0, "", b"", failure=f"timed out ({type(cause).__name__})")
+        except httpx.RemoteProtocolError as cause:
+            return Reply(0, "", b"", failure=f"cut off: {cause}", cut_short=True)
+        except httpx.TransportError as cause:
+            return Reply(0, "", b"", failure=f"unreachable: {cause}")
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
+        if self._connection.token_file:
+            headers["Authorization"] = f"Bearer {_secret(self._connection.token_file)}"
+        return headers
+
+    def _read(self, response: httpx.Response) -> Reply:
+        reply = Reply(
+            response.status_code,
+            response.headers.get("content-type", ""),
+            b"",
+            retry_after_seconds=_retry_after(response.headers),
+        )
+        encoding = response.headers.get("content-encoding", "identity").lower()
+        if encoding not in ("identity", "gzip", ""):
+            return replace(reply, failure=f"an encoding that was not asked for: {encoding[:40]}")
+        unpacked = _Unpacked(encoding == "gzip", self._answer_bytes_limit)
+        # httpx limits the silence between two chunks; a trickle could go on for ever.
+        deadline = time.monotonic() + self._connection.timeout_seconds
+        try:
+            for chunk in response.iter_raw(CHUNK_BYTES):
+                unpacked.add(chunk)
+                if time.monotonic() > deadline:
+                    seen = f"still arriving after {self._connection.timeout_seconds} s"
+                    return replace(reply, body=unpacked.body, failure=seen, cut_short=True)
+                if unpacked.too_large:
+                    seen = f"larger than {self._answer_bytes_limit} bytes"
+                    return replace(reply, failure=seen, too_large=True)
+        except httpx.RemoteProtocolError as cause:
+            return replace(reply, body=unpacked.body, failure=f"cut off: {cause}", cut_short=True)
+        except zlib.error as cause:
+            return replace(reply, body=unpacked.body, failure=f"not gzip: {cause}", cut_short=True)
+        if not unpacked.ended:
+            return replace(reply, body=unpacked.body, failure="gzip ends early", cut_short=True)
+        return replace(reply, body=unpacked.body)
+
+
+class _Unpacked:
+    """Collects a body while it arrives; unpacks it ourselves to know whether gzip was whole."""
+
+    def __init__(self, gzipped: bool, limit: int) -> None:
+        self._inflate = zlib.decompressobj(wbits=31) if gzipped else None
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._limit = limit
+
+    def add(self, chunk: bytes) -> None:
+        while chunk and not self.too_large:
+            part = chunk
+            chunk = b""
+            if self._inflate is not None:
+                part = self._inflate.decompress(part, CHUNK_BYTES * 4)
+                chunk = self._inflate.unconsumed_tail
+                if self._inflate.eof and self._inflate.unused_data:
+                    raise zlib.error("more bytes after its end")
+            self._parts.append(part)
+            self._size += len(part)
+
+    @property
+    def too_large(self) -> bool:
+        return self._size > self._limit
+
+    @property
+    def ended(self) -> bool:
+        return self._inflate is None or self._inflate.eof
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self._parts)
+
+
+def _pause(attempt: int, what: str, asked_for: float | None) -> float:
+    """Seconds before the next try: doubling, spread by the request itself, at least Retry-After.
+
+    The spread comes from a hash, not from chance: many requests that failed at one moment do not
+    come back at one moment, and the same run waits the same way again.
+    """
+    spread = (
+        int.from_bytes(hashlib.sha256(f"{attempt} {what}".encode()).digest()[:4], "big") / 2**32
+    )
+    backoff = min(FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1), WAIT_LIMIT_SECONDS)
+    return max(backoff * (0.5 + spread / 2), asked_for or 0.0)
+
+
+def _retry_after(headers: httpx.Headers) -> float | None:
+    """Seconds to wait, as the server asks; its dates are measured by its own clock."""
+    text = headers.get("retry-after", "").strip()
+    if text.isdigit():
+        return float(text)
+    try:
+        until = parsedate_to_datetime(text)
+        seconds: float = (until - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
+    except (ValueError, TypeError):
+        return None
+    return max(seconds, 0.0)
+
+
+def _secret(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as cause:
+        raise CredentialUnreadable(path, type(cause).__name__) from None
+
+
+def _tls(connection: Connection) -> ssl.SSLContext:
+    """Always verified: there is no setting that switches it off."""
+    try:
+        context = ssl.create_default_context(cafile=connection.ca_file or None)
+    except (OSError, ssl.SSLError) as cause:
+        raise CredentialUnreadable(connection.ca_file, str(cause)) from None
+    if connection.client_certificate_file:
+        try:
+            context.load_cert_chain(connection.client_certificate_file, connection.client_key_file)
+        except (OSError, ssl.SSLError) as cause:
+            raise CredentialUnreadable(connection.client_certificate_file, str(cause)) from None
+    return context

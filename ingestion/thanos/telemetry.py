@@ -1,0 +1,122 @@
+"""Device telemetry by the hour: average, maximum and count, computed by the server.
+
+Put here: the question per metric and function, and its answers united into one row per device-hour.
+Not here: allocation, which is never asked as a function (`ingestion.thanos.pull`).
+
+Each function is asked alone: `avg_over_time({__name__=~"a|b"}[1h])` is refused by every server.
+The step is an hour on whole hours, and `offset 1ms` makes a range mean `[h, h+1)` on servers whose
+ranges are closed as well as on those whose ranges are left-open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from domain.identity import sha256
+from domain.interval import HOUR, Interval
+from ingestion.thanos.answer import RawSeries
+from ingestion.thanos.decode import HOUR_MS, MalformedSeries, Series
+
+_PAIRS = msgspec.json.Decoder(list[tuple[float, str]])
+_LABELS = msgspec.json.Decoder(dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHour:
+    """One device (or MIG instance), one metric, one hour."""
+
+    series: Series
+    hour_ms: int
+    sample_count: int
+    average_value: float | None  # None when the server has no number (NaN)
+    maximum_value: float | None
+
+
+def function_query(function: str, selector: str) -> str:
+    return f"{function}({selector}[1h] offset 1ms)"
+
+
+def range_form(query: str, window: Interval) -> dict[str, str]:
+    """The form of a range query that evaluates each hour of the window once, at its end."""
+    return {
+        "query": query,
+        "start": str(int((window.started_at + HOUR).timestamp())),
+        "end": str(int(window.ended_at.timestamp())),
+        "step": "3600",
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionAnswer:
+    """The answer to one function of one metric."""
+
+    metric: str
+    function: str
+    series: Sequence[RawSeries]
+
+
+def device_hours(
+    answers: Iterable[FunctionAnswer], replica_labels: Iterable[str], window: Interval
+) -> list[DeviceHour]:
+    """Rows for the hours of the window. Of replicas the one with most samples speaks."""
+    dropped = frozenset(replica_labels)
+    found: dict[tuple[str, int], dict[bytes, dict[str, float]]] = {}
+    series_by_id: dict[str, Series] = {}
+    for answer in answers:
+        for raw in answer.series:
+            replica = bytes(raw.metric)
+            series = _series(replica, answer.metric, dropped)
+            series_by_id[series.series_id] = series
+            for hour_ms, value in _hourly(raw, window):
+                by_replica = found.setdefault((series.series_id, hour_ms), {})
+                by_replica.setdefault(replica, {})[answer.function] = value
+    return [
+        _row(series_by_id[series_id], hour_ms, by_replica)
+        for (series_id, hour_ms), by_replica in sorted(found.items())
+    ]
+
+
+def _row(
+    series: Series, hour_ms: int, by_replica: Mapping[bytes, Mapping[str, float]]
+) -> DeviceHour:
+    _, fullest = max(
+        by_replica.items(), key=lambda item: (item[1].get("count_over_time", 0.0), item[0])
+    )
+    maxima = [values.get("max_over_time", math.nan) for values in by_replica.values()]
+    finite = [value for value in maxima if math.isfinite(value)]
+    average = fullest.get("avg_over_time", math.nan)
+    return DeviceHour(
+        series,
+        hour_ms,
+        int(fullest.get("count_over_time", 0.0)),
+        average if math.isfinite(average) else None,
+        max(finite) if finite else None,
+    )
+
+
+def _hourly(raw: RawSeries, window: Interval) -> Iterable[tuple[int, float]]:
+    try:
+        pairs = _PAIRS.decode(raw.values)
+        for seconds, text in pairs:
+            hour_ms = round(seconds * 1000.0) - HOUR_MS
+            started_ms = int(window.started_at.timestamp()) * 1000
+            if started_ms <= hour_ms < started_ms + window.seconds * 1000:
+                yield hour_ms, float(text)
+    except (msgspec.MsgspecError, ValueError) as cause:
+        raise MalformedSeries(f"telemetry: {cause}") from None
+
+
+def _series(raw_labels: bytes, metric: str, dropped: frozenset[str]) -> Series:
+    try:
+        labels = _LABELS.decode(raw_labels)
+    except msgspec.MsgspecError as cause:
+        raise MalformedSeries(f"labels: {cause}") from None
+    kept = {name: text for name, text in labels.items() if name not in dropped}
+    kept["__name__"] = metric  # functions drop it
+    series_id = sha256(kept)[:32]
+    del kept["__name__"]
+    return Series(series_id, metric, kept)

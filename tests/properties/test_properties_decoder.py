@@ -1,0 +1,134 @@
+"""The fast decoder says what a naive one says, on any answer.
+
+Put here: the differential properties of `ingestion.thanos.decode`.
+Not here: single situations with their expected runs by pencil (`tests/unit/test_thanos_decode`).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingestion.thanos.answer import read_matrix_body
+from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+
+HOUR_MS = 3_600_000
+START_MS = 1_790_848_800_000  # 2026-10-01T10:00:00Z
+REPLICA = "replica"
+
+
+def naive_runs(body: bytes, look: Look) -> set[tuple[Any, ...]]:
+    """json.loads, dictionaries and loops: slow, and readable enough to be believed."""
+    samples: dict[str, set[tuple[int, str]]] = {}
+    for series in json.loads(body)["data"]["result"]:
+        labels = {k: v for k, v in series["metric"].items() if k != REPLICA}
+        name = json.dumps(labels, sort_keys=True)
+        for seconds, value in series.get("values", []):
+            millis = round(seconds * 1000)
+            if look.started_ms <= millis < look.ended_ms:
+                samples.setdefault(name, set()).add((millis, value))
+    runs: set[tuple[Any, ...]] = set()
+    for name, points in samples.items():
+        run: list[tuple[int, str]] = []
+        for point in [*sorted(points), None]:
+            if run and (point is None or breaks(run[-1], point, look)):
+                runs.add((name, run[0][0], run[-1][0], len(run), run[0][1]))
+                run = []
+            if point is not None:
+                run.append(point)
+    return runs
+
+
+def breaks(left: tuple[int, str], right: tuple[int, str], look: Look) -> bool:
+    return (
+        left[1] != right[1]
+        or right[0] - left[0] > look.hole_ms
+        or left[0] // HOUR_MS != right[0] // HOUR_MS
+    )
+
+
+def as_set(runs: Runs) -> set[tuple[Any, ...]]:
+    rows = [
+        (
+            json.dumps({"__name__": one.metric, **one.labels}, sort_keys=True),
+            int(runs.first_ms[row]),
+            int(runs.last_ms[row]),
+            int(runs.sample_count[row]),
+            runs.values[runs.value_index[row]],
+        )
+        for row in range(len(runs))
+        for one in [runs.series[runs.series_index[row]]]
+    ]
+    assert len(rows) == len(set(rows))
+    assert all(
+        int(h) == int(f) // HOUR_MS * HOUR_MS
+        for h, f in zip(runs.hour_ms, runs.first_ms, strict=True)
+    )
+    return set(rows)
+
+
+labels = st.fixed_dictionaries(
+    {"__name__": st.sampled_from(["up", "requests"])},
+    optional={
+        "pod": st.sampled_from(["a", "b", 'q"uo\\te', "ünïcödé", "x],[y"]),
+        REPLICA: st.sampled_from(["0", "1"]),
+    },
+)
+values = st.sampled_from(["0", "1", "2", "NaN", "+Inf", "-1.5", "1e+06", "0.30000000000000004"])
+odd_values = st.sampled_from(["1", "],[", 'a"b', "", "1,2", "\n"])
+
+
+def pairs(texts: st.SearchStrategy[str]) -> st.SearchStrategy[list[list[Any]]]:
+    moments = st.integers(START_MS - 90_000, START_MS + 2 * HOUR_MS + 90_000).map(
+        lambda ms: ms // 1000 if ms % 3 == 0 else ms / 1000
+    )
+    return st.lists(st.tuples(moments, texts).map(list), max_size=12)
+
+
+def answers(texts: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, Any]]:
+    series = st.fixed_dictionaries({"metric": labels}, optional={"values": pairs(texts)})
+    return st.lists(series, max_size=8).map(
+        lambda result: {"status": "success", "data": {"resultType": "matrix", "result": result}}
+    )
+
+
+look = Look(
+    START_MS, START_MS + 2 * HOUR_MS, 45_000, START_MS - 30_000, START_MS + 2 * HOUR_MS + 30_000
+)
+
+
+def check(answer: dict[str, Any], separators: tuple[str, str], ascii_only: bool) -> None:
+    body = json.dumps(answer, separators=separators, ensure_ascii=ascii_only).encode()
+    found = decode_runs(read_matrix_body(body).series, SeriesDictionary([REPLICA]), look)
+    assert as_set(found) == naive_runs(body, look)
+
+
+@settings(max_examples=300, deadline=None)
+@given(answers(values), st.booleans())
+def test_compact_answers_decode_as_a_naive_reader_decodes_them(
+    answer: dict[str, Any], ascii_only: bool
+) -> None:
+    check(answer, (",", ":"), ascii_only)
+
+
+@settings(max_examples=200, deadline=None)
+@given(answers(st.one_of(values, odd_values)), st.sampled_from([(",", ":"), (", ", ": ")]))
+def test_answers_with_spaces_and_odd_values_decode_the_same(
+    answer: dict[str, Any], separators: tuple[str, str]
+) -> None:
+    check(answer, separators, True)
+
+
+@settings(max_examples=100, deadline=None)
+@given(answers(values), answers(values))
+def test_a_dictionary_that_remembers_changes_nothing(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    remembered = SeriesDictionary([REPLICA], limit=3)
+    for answer in (first, second, first):
+        body = json.dumps(answer, separators=(",", ":")).encode()
+        found = decode_runs(read_matrix_body(body).series, remembered, look)
+        assert as_set(found) == naive_runs(body, look)

@@ -1,0 +1,318 @@
+"""A pull from end to end, against answers written by pencil.
+
+Put here: what one attempt lands and writes for known answers.
+Not here: bad answers one by one (`test_thanos_answer`, `test_thanos_client`), hole rules
+(`test_thanos_decode`), or properties.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import httpx
+import pyarrow.parquet as pq
+import pytest
+
+from domain.clock import StoppedClock
+from domain.interval import Interval
+from ingestion.landing import Landing
+from ingestion.manifest import Outcome, Sampling
+from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.client import ThanosClient
+from ingestion.thanos.pull import HourNotOver, NotWholeHours, pull_hours
+from warehouse.store import FolderStore
+
+TEN = datetime(2026, 10, 1, 10, tzinfo=UTC)
+START = int(TEN.timestamp())
+HOUR = timedelta(hours=1)
+CLUSTER = ClusterSource(
+    "c1", ThanosSettings("hub", Connection("http://hub.test")), Sampling(600, 30)
+)
+Form = dict[str, str]
+Answering = Callable[[Form], httpx.Response]
+
+
+def matrix(*series: tuple[dict[str, str], list[tuple[int, str]]], **more: Any) -> httpx.Response:
+    result = [{"metric": labels, "values": values} for labels, values in series]
+    data = {"resultType": "matrix", "result": result}
+    return httpx.Response(200, json={"status": "success", "data": data, **more})
+
+
+def every_ten_minutes(value: str, started_at: int = START, count: int = 6) -> list[tuple[int, str]]:
+    return [(started_at + 600 * step, value) for step in range(count)]
+
+
+UP = ({"__name__": "up", "job": "ksm"}, every_ten_minutes("1"))
+NODE = ({"__name__": "kube_node_info", "node": "n1"}, every_ten_minutes("1"))
+REQUEST = (
+    {"__name__": "kube_pod_container_resource_requests", "uid": "u1", "resource": "nvidia_com_gpu"},
+    every_ten_minutes("2"),
+)
+
+
+def healthy(form: Form) -> httpx.Response:
+    """A cluster of one node and one pod, for one hour."""
+    query = form["query"]
+    if "up" in query.split("|")[0]:
+        return matrix(UP)
+    if "kube_node_info" in query:
+        return matrix(NODE)
+    if "kube_pod_container_resource_requests" in query:
+        return matrix(REQUEST)
+    return matrix()
+
+
+class Chunks(httpx.SyncByteStream):
+    """A body that is still to be read, as over a socket."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._body
+
+
+class Server:
+    """Answers by a function, and remembers what was asked."""
+
+    def __init__(self, answering: Answering) -> None:
+        self.forms: list[Form] = []
+        self.requests: list[httpx.Request] = []
+        self._answering = answering
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        form = {key: texts[0] for key, texts in parse_qs(request.content.decode()).items()}
+        self.forms.append(form)
+        self.requests.append(request)
+        answer = self._answering(form)
+        return httpx.Response(
+            answer.status_code, headers=answer.headers, stream=Chunks(answer.content)
+        )
+
+    def client(self) -> ThanosClient:
+        return ThanosClient(
+            CLUSTER.thanos.connection, httpx.MockTransport(self), wait=lambda seconds: None
+        )
+
+
+def pull(tmp_path: Path, server: Server, window: Interval | None = None) -> Any:
+    return pull_hours(
+        CLUSTER,
+        window or Interval(TEN, TEN + HOUR),
+        Landing(FolderStore(tmp_path / "landing")),
+        tmp_path / "runs",
+        StoppedClock(TEN + timedelta(days=2)),
+        server.client(),
+    )
+
+
+def rows(tmp_path: Path, kind: str) -> list[dict[str, Any]]:
+    [path] = (tmp_path / "runs/thanos/c1").glob(f"*.{kind}.parquet")
+    found: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return found
+
+
+def test_a_healthy_hour_is_ok_with_its_counts(tmp_path: Path) -> None:
+    attempt = pull(tmp_path, Server(healthy))
+    [hour] = attempt.hours
+    assert (hour.hour, hour.outcome, hour.reason) == (TEN, Outcome.OK, "")
+    assert hour.by_metric == {
+        "kube_node_info": (1, 6),
+        "kube_pod_container_resource_requests": (1, 6),
+        "up": (1, 6),
+    }
+    assert (hour.series_count, hour.sample_count) == (3, 18)
+
+
+def test_every_answer_is_landed_byte_for_byte(tmp_path: Path) -> None:
+    attempt = pull(tmp_path, Server(healthy))
+    landing = Landing(FolderStore(tmp_path / "landing"))
+    for answer in attempt.answers:
+        assert json.loads(landing.read_body(answer.sha256))["status"] == "success"
+    assert landing.verify().problems == ()
+    assert landing.attempts() == [attempt]
+
+
+def test_the_runs_are_the_samples_of_the_hour(tmp_path: Path) -> None:
+    attempt = pull(tmp_path, Server(healthy))
+    [run] = [r for r in rows(tmp_path, "runs") if "requests" in r["metric"]]
+    assert run == {
+        "cluster_id": "c1",
+        "attempt_id": attempt.attempt_id,
+        "hour_started_at": TEN,
+        "metric": "kube_pod_container_resource_requests",
+        "series_id": run["series_id"],
+        "first_sampled_at": TEN,
+        "last_sampled_at": TEN + timedelta(minutes=50),
+        "sample_count": 6,
+        "sample_value": "2",
+    }
+    [series] = [r for r in rows(tmp_path, "series") if r["series_id"] == run["series_id"]]
+    assert dict(series["labels"]) == {"uid": "u1", "resource": "nvidia_com_gpu"}
+
+
+def test_questions_are_raw_ranges_with_an_interval_of_overlap_and_never_half_an_answer(
+    tmp_path: Path,
+) -> None:
+    server = Server(healthy)
+    pull(tmp_path, server)
+    requests = [r for r in server.requests if r.url.path == "/api/v1/query"]
+    assert {r.method for r in requests} == {"POST"}
+    assert all(r.headers["accept-encoding"] == "gzip" for r in requests)
+    form = server.forms[0]
+    assert form["query"] == '{__name__=~"up|scrape_samples_scraped",clusterID="c1"}[4800s]'
+    assert form["time"] == str(START + 3600 + 600)
+    assert form["dedup"] == "false"
+    assert form["partial_response"] == "false"
+    assert form["max_source_resolution"] == "0s"
+
+
+def test_telemetry_is_asked_by_metric_and_function_on_whole_hours(tmp_path: Path) -> None:
+    labels = {"gpu": "0", "UUID": "GPU-1"}
+    values = {"avg": "41.5", "max": "97", "count": "118"}
+
+    def answering(form: Form) -> httpx.Response:
+        if form["query"].startswith("count by"):
+            return matrix(({"__name__": "DCGM_FI_DEV_GPU_UTIL"}, [(START + 3600, "1")]))
+        for function, value in values.items():
+            if form["query"].startswith(f"{function}_over_time(DCGM_FI_DEV_GPU_UTIL"):
+                return matrix((labels, [(START + 3600, value)]))
+        return healthy(form)
+
+    server = Server(answering)
+    attempt = pull(tmp_path, server)
+    [row] = rows(tmp_path, "telemetry")
+    assert row == {
+        "cluster_id": "c1",
+        "attempt_id": attempt.attempt_id,
+        "hour_started_at": TEN,
+        "metric": "DCGM_FI_DEV_GPU_UTIL",
+        "series_id": row["series_id"],
+        "sample_count": 118,
+        "average_value": 41.5,
+        "maximum_value": 97.0,
+    }
+    [form] = [f for f in server.forms if f["query"].startswith("avg_over")]
+    assert form["query"] == ('avg_over_time(DCGM_FI_DEV_GPU_UTIL{clusterID="c1"}[1h] offset 1ms)')
+    assert (form["start"], form["end"], form["step"]) == (
+        str(START + 3600),
+        str(START + 3600),
+        "3600",
+    )
+
+
+def test_a_day_in_one_request_has_a_row_for_each_hour(tmp_path: Path) -> None:
+    day = Interval(TEN, TEN + timedelta(hours=3))
+
+    def answering(form: Form) -> httpx.Response:
+        if "up" in form["query"].split("|")[0]:
+            return matrix(({"__name__": "up"}, every_ten_minutes("1", count=18)))
+        if "kube_node_info" in form["query"]:
+            first_two = every_ten_minutes("1", count=12)
+            return matrix(({"__name__": "kube_node_info"}, first_two))
+        return matrix()
+
+    attempt = pull(tmp_path, Server(answering), day)
+    assert [hour.outcome for hour in attempt.hours] == [Outcome.OK, Outcome.OK, Outcome.EMPTY]
+    assert attempt.hours[2].reason == "no sample of kube_node_info"
+    assert [hour.sample_count for hour in attempt.hours] == [12, 12, 6]
+
+
+def test_samples_on_the_edges_belong_to_one_hour_only(tmp_path: Path) -> None:
+    samples = [(START - 600, "1"), (START, "1"), (START + 3600, "1")]
+
+    def answering(form: Form) -> httpx.Response:
+        if "up" in form["query"].split("|")[0]:
+            return matrix(({"__name__": "up"}, samples))
+        return healthy(form)
+
+    attempt = pull(tmp_path, Server(answering))
+    assert attempt.hours[0].by_metric["up"] == (1, 1)
+
+
+def test_one_failed_question_degrades_the_hour_and_says_which(tmp_path: Path) -> None:
+    def answering(form: Form) -> httpx.Response:
+        if "kube_pod_status_phase" in form["query"]:
+            return httpx.Response(503, text="overloaded")
+        return healthy(form)
+
+    [hour] = pull(tmp_path, Server(answering)).hours
+    assert hour.outcome is Outcome.DEGRADED
+    assert hour.reason.startswith("phase: status 503")
+
+
+def test_a_server_that_cannot_be_reached_makes_an_attempt_too(tmp_path: Path) -> None:
+    def answering(form: Form) -> httpx.Response:
+        raise httpx.ConnectError("no route to host")
+
+    attempt = pull(tmp_path, Server(answering))
+    [hour] = attempt.hours
+    assert hour.outcome is Outcome.FAILED
+    assert "no route to host" in hour.reason
+    assert attempt.answer_sha256s == ()
+    assert rows(tmp_path, "runs") == []
+
+
+def test_a_warning_is_kept_with_the_hour(tmp_path: Path) -> None:
+    def answering(form: Form) -> httpx.Response:
+        if "kube_pod_container_resource_requests" in form["query"]:
+            return matrix(REQUEST, warnings=["fetch series: store 2 is gone"])
+        return healthy(form)
+
+    attempt = pull(tmp_path, Server(answering))
+    [hour] = attempt.hours
+    assert hour.outcome is Outcome.WARNED
+    assert "store 2 is gone" in hour.reason
+    assert attempt.warning_count == 1
+    assert hour.by_metric["kube_pod_container_resource_requests"] == (1, 6)  # kept all the same
+
+
+def test_an_empty_success_is_not_no_usage(tmp_path: Path) -> None:
+    [hour] = pull(tmp_path, Server(lambda form: matrix())).hours
+    assert hour.outcome is Outcome.EMPTY
+
+
+def test_an_hour_is_not_asked_before_it_is_over(tmp_path: Path) -> None:
+    landing = Landing(FolderStore(tmp_path))
+    window = Interval(TEN, TEN + HOUR)
+    early = StoppedClock(TEN + HOUR + timedelta(seconds=599))
+    with pytest.raises(HourNotOver):
+        pull_hours(CLUSTER, window, landing, tmp_path / "runs", early, Server(healthy).client())
+    assert landing.attempts() == []
+
+
+def test_windows_that_are_not_whole_hours_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotWholeHours):
+        pull(tmp_path, Server(healthy), Interval(TEN, TEN + timedelta(minutes=90)))
+    with pytest.raises(NotWholeHours):
+        pull(tmp_path, Server(healthy), Interval(TEN, TEN + timedelta(hours=25)))
+
+
+def test_a_limit_halves_the_window_and_loses_no_hour(tmp_path: Path) -> None:
+    window = Interval(TEN, TEN + timedelta(hours=4))
+    asked: list[str] = []
+
+    def answering(form: Form) -> httpx.Response:
+        seconds = int(form["query"].rsplit("[", 1)[1].rstrip("s]")) if "start" not in form else 0
+        if seconds > 3600 + 1200:
+            error = "query processing would load too many samples into memory"
+            return httpx.Response(
+                422, json={"status": "error", "errorType": "execution", "error": error}
+            )
+        if "up" in form["query"].split("|")[0] and "start" not in form:
+            asked.append(form["time"])
+            end = int(form["time"]) - 600
+            return matrix(({"__name__": "up"}, every_ten_minutes("1", end - 3600)))
+        if "kube_node_info" in form["query"]:
+            end = int(form["time"]) - 600
+            return matrix(({"__name__": "kube_node_info"}, every_ten_minutes("1", end - 3600)))
+        return matrix()
+
+    attempt = pull(tmp_path, Server(answering), window)
+    assert [hour.outcome for hour in attempt.hours] == [Outcome.OK] * 4
+    assert asked == [str(START + 3600 * n + 600) for n in (1, 2, 3, 4)]
