@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from domain.errors import BadInput
-from domain.interval import Interval
+from domain.interval import Interval, require_aware
 
-_FORM = re.compile(r"(\d{4})-(0[1-9]|1[0-2])", re.ASCII)
+# From 2000 to 2999: a year outside of it is a mistyped one.
+_FORM = re.compile(r"2\d{3}-(0[1-9]|1[0-2])", re.ASCII)
+_LONGEST_TEXT_SHOWN = 40
 
 
 class NotABillingPeriod(BadInput):
@@ -30,38 +32,47 @@ class BillingPeriod:
     name: str
 
     def __post_init__(self) -> None:
-        match = _FORM.fullmatch(self.name)
-        if not match or not 2000 <= int(match[1]) <= 2999:
+        if not _FORM.fullmatch(self.name):
             raise NotABillingPeriod(
                 where="a billing period",
-                seen=f"{self.name!r} is not a month",
+                seen=f"{self.name[:_LONGEST_TEXT_SHOWN]!r} is not a month",
                 why="an invoice covers exactly one calendar month in UTC",
                 remedy="write it as 2026-10",
             )
 
     @classmethod
     def containing(cls, instant: datetime) -> BillingPeriod:
-        return cls(instant.astimezone(UTC).strftime("%Y-%m"))
+        return cls(require_aware(instant).date().isoformat()[:7])
 
     @property
     def interval(self) -> Interval:
-        started_at = datetime(int(self.name[:4]), int(self.name[5:]), 1, tzinfo=UTC)
-        return Interval(started_at, self.next().started_at)
+        return Interval(self.started_at, self.ended_at)
 
     @property
     def started_at(self) -> datetime:
-        return datetime(int(self.name[:4]), int(self.name[5:]), 1, tzinfo=UTC)
+        return _first_of_month(*self._year_and_month)
 
     @property
     def ended_at(self) -> datetime:
-        return self.next().started_at
+        year, month = self._year_and_month
+        return _first_of_month(year + month // 12, month % 12 + 1)
 
     def next(self) -> BillingPeriod:
-        year, month = int(self.name[:4]), int(self.name[5:])
-        return BillingPeriod(f"{year + month // 12:04}-{month % 12 + 1:02}")
+        return BillingPeriod.containing(self.ended_at)
+
+    def previous(self) -> BillingPeriod:
+        return BillingPeriod.containing(self.started_at - timedelta(seconds=1))
 
     def hours(self) -> Iterator[datetime]:
         return self.interval.hours()
 
+    @property
+    def _year_and_month(self) -> tuple[int, int]:
+        return int(self.name[:4]), int(self.name[5:])
+
     def __str__(self) -> str:
         return self.name
+
+
+def _first_of_month(year: int, month: int) -> datetime:
+    return datetime(year, month, 1, tzinfo=UTC)

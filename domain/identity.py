@@ -18,7 +18,7 @@ from fractions import Fraction
 
 from domain.interval import format_instant
 
-type_error = "only text, bytes, whole numbers, decimals, fractions, times, lists and mappings"
+_ALLOWED = "only text, bytes, whole numbers, decimals, fractions, times, lists and mappings"
 
 
 def canonical(value: object) -> bytes:
@@ -73,7 +73,7 @@ def _kind_and_body(value: object) -> tuple[bytes, bytes]:
         case Sequence():
             return b"l", b"".join(canonical(item) for item in value)
         case _:
-            raise TypeError(f"{type(value).__name__} has no canonical bytes: {type_error}")
+            raise TypeError(f"{type(value).__name__} has no canonical bytes: {_ALLOWED}")
 
 
 def _decimal(value: Decimal) -> bytes:

@@ -9,6 +9,7 @@ no naive time: constructing an interval from one raises.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,18 @@ from itertools import pairwise
 from domain.errors import BadInput
 
 HOUR = timedelta(hours=1)
+_SECOND = timedelta(seconds=1)
+
+_LONGEST_TEXT_SHOWN = 60
+
+# One form, spelled out: what `fromisoformat` takes beside it (week dates, fractions it cuts off)
+# depends on the version of Python.
+_FORM = re.compile(
+    r"\d{4}-\d{2}-\d{2}"
+    r"(?P<time>[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(?P<fraction>\.\d{1,9})?)?"
+    r"(Z|[+-]\d{2}:\d{2})?)?",
+    re.ASCII,
+)
 
 
 class NotAnInstant(BadInput):
@@ -31,51 +44,70 @@ class NotAnInterval(BadInput):
     code = "TIME-002"
 
 
-def require_instant(instant: datetime, where: str = "a time") -> datetime:
-    """Return `instant` in UTC; refuse naive times and fractions of a second."""
-    if instant.tzinfo is None:
+def require_aware(instant: datetime, where: str = "a time") -> datetime:
+    """Return `instant` in UTC, fraction and all; refuse naive times."""
+    if instant.utcoffset() is None:
         raise NotAnInstant(
             where=where,
             seen=f"{instant.isoformat()} has no time zone",
             why="a time without a zone is another hour in another country",
             remedy="write it in UTC, as 2026-10-01T00:00:00Z",
         )
-    in_utc = instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        raise _not_a_time(instant.isoformat(), where) from None
+
+
+def require_instant(instant: datetime, where: str = "a time") -> datetime:
+    """Return `instant` in UTC; refuse naive times and fractions of a second."""
+    in_utc = require_aware(instant, where)
     if in_utc.microsecond:
-        raise NotAnInstant(
-            where=where,
-            seen=f"{instant.isoformat()} has a fraction of a second",
-            why="the ledger counts whole seconds",
-            remedy="round it where it is observed, not where it is counted",
-        )
+        raise _has_a_fraction(instant.isoformat(), where)
     return in_utc
 
 
 def parse_instant(text: str, where: str = "a time") -> datetime:
     """Read `2026-10-01T00:00:00Z` (or with an offset, or a bare date: midnight UTC)."""
     cleaned = text.strip()
-    if len(cleaned) == 10:
-        cleaned += "T00:00:00Z"
+    match = _FORM.fullmatch(cleaned)
+    if not match:
+        raise _not_a_time(text, where)
+    if (match["fraction"] or "").strip(".0"):
+        raise _has_a_fraction(cleaned, where)
     try:
-        instant = datetime.fromisoformat(cleaned)
+        instant = datetime.fromisoformat(cleaned if match["time"] else f"{cleaned}T00:00:00Z")
     except ValueError:
-        raise NotAnInstant(
-            where=where,
-            seen=f"{text!r} is not a time",
-            why="the ledger must know the instant exactly",
-            remedy="write it in UTC, as 2026-10-01T00:00:00Z",
-        ) from None
+        raise _not_a_time(text, where) from None
     return require_instant(instant, where)
 
 
 def format_instant(instant: datetime) -> str:
     """Write a time as `2026-10-01T00:00:00Z`."""
-    return require_instant(instant).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{require_instant(instant).replace(tzinfo=None).isoformat()}Z"
 
 
 def hour_of(instant: datetime) -> datetime:
-    """The start of the hour that holds `instant`."""
-    return instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    """The start of the hour that holds `instant`, which may have a fraction of a second."""
+    return require_aware(instant).replace(minute=0, second=0, microsecond=0)
+
+
+def _not_a_time(text: str, where: str) -> NotAnInstant:
+    return NotAnInstant(
+        where=where,
+        seen=f"{text[:_LONGEST_TEXT_SHOWN]!r} is not a time",
+        why="the ledger must know the instant exactly",
+        remedy="write it in UTC, as 2026-10-01T00:00:00Z",
+    )
+
+
+def _has_a_fraction(text: str, where: str) -> NotAnInstant:
+    return NotAnInstant(
+        where=where,
+        seen=f"{text[:_LONGEST_TEXT_SHOWN]} has a fraction of a second",
+        why="the ledger counts whole seconds",
+        remedy="round it where it is observed, not where it is counted",
+    )
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -99,7 +131,7 @@ class Interval:
 
     @property
     def seconds(self) -> int:
-        return int((self.ended_at - self.started_at).total_seconds())
+        return (self.ended_at - self.started_at) // _SECOND
 
     def __bool__(self) -> bool:
         return self.started_at < self.ended_at
@@ -108,7 +140,9 @@ class Interval:
         return self.started_at <= instant < self.ended_at
 
     def overlaps(self, other: Interval) -> bool:
-        return self.started_at < other.ended_at and other.started_at < self.ended_at
+        """Whether some instant lies in both; an empty interval has no instant to share."""
+        starts_last = max(self.started_at, other.started_at)
+        return starts_last < min(self.ended_at, other.ended_at)
 
     def clipped_to(self, window: Interval) -> Interval | None:
         """The part inside `window`, or None when there is none."""
@@ -125,7 +159,7 @@ class Interval:
     def hours(self) -> Iterator[datetime]:
         """The start of every hour that the interval touches."""
         hour = hour_of(self.started_at)
-        while hour < self.ended_at:
+        while self and hour < self.ended_at:
             yield hour
             hour += HOUR
 
@@ -146,27 +180,43 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 def intersection(left: Iterable[Interval], right: Iterable[Interval]) -> list[Interval]:
     """The instants that both sides cover, disjoint and ordered."""
-    others = union(right)
-    parts = [a.clipped_to(b) for a in union(left) for b in others]
-    return [part for part in parts if part]
+    ours, others = union(left), union(right)
+    parts: list[Interval] = []
+    i = j = 0
+    while i < len(ours) and j < len(others):
+        part = ours[i].clipped_to(others[j])
+        if part:
+            parts.append(part)
+        if ours[i].ended_at <= others[j].ended_at:
+            i += 1
+        else:
+            j += 1
+    return parts
 
 
 def subtract(left: Iterable[Interval], right: Iterable[Interval]) -> list[Interval]:
     """The instants of `left` that `right` does not cover, disjoint and ordered."""
-    remaining = union(left)
-    for hole in union(right):
-        remaining = [piece for whole in remaining for piece in _without(whole, hole)]
-    return remaining
+    holes = union(right)
+    pieces: list[Interval] = []
+    first = 0
+    for whole in union(left):
+        while first < len(holes) and holes[first].ended_at <= whole.started_at:
+            first += 1
+        pieces += _without(whole, holes, first)
+    return pieces
 
 
-def _without(whole: Interval, hole: Interval) -> list[Interval]:
-    if not whole.overlaps(hole):
-        return [whole]
-    pieces = [
-        (whole.started_at, min(whole.ended_at, hole.started_at)),
-        (max(whole.started_at, hole.ended_at), whole.ended_at),
-    ]
-    return [Interval(a, b) for a, b in pieces if a < b]
+def _without(whole: Interval, holes: list[Interval], first: int) -> Iterator[Interval]:
+    """What is left of `whole` between the holes, beginning with hole number `first`."""
+    at = whole.started_at
+    for index in range(first, len(holes)):
+        if holes[index].started_at >= whole.ended_at:
+            break
+        if at < holes[index].started_at:
+            yield Interval(at, holes[index].started_at)
+        at = max(at, holes[index].ended_at)
+    if at < whole.ended_at:
+        yield Interval(at, whole.ended_at)
 
 
 def total_seconds(intervals: Iterable[Interval]) -> int:

@@ -18,10 +18,11 @@ class CreditTooLarge(BadInput):
     code = "MONEY-006"
 
     def __init__(self, asked: Money, left: Money, where: str) -> None:
+        too_much = f"{left} of the line can still be credited (the difference is {asked - left})"
         super().__init__(
             where=where,
-            seen=f"a credit of {asked}, and {left} of the line can still be credited "
-            f"(the difference is {asked - left})",
+            seen=f"a credit of {asked}, "
+            + (too_much if asked.nanos > 0 else "which is below zero and would be a charge"),
             why="giving back more than was charged is money paid out for nothing",
             remedy="lower the credit, or see which earlier credit the line has already had",
         )
