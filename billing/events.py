@@ -160,10 +160,16 @@ class Ledger:
             for seal in cast("list[str]", event.body.get("corrections_sha256s", []))
         }
 
-    def pending_corrections(self) -> list[str]:
-        """Recorded, and not yet on an invoice."""
+    def pending_before(self, period: str) -> list[str]:
+        """Corrections of earlier periods that stand on no invoice yet."""
         billed = self.billed_corrections()
-        return [seal for seal in self.recorded_corrections() if seal not in billed]
+        return [
+            cast(str, event.body["corrections_sha256"])
+            for event in self.events
+            if event.kind is EventKind.CORRECTIONS_RECORDED
+            and event.body["corrections_sha256"] not in billed
+            and cast(str, event.body["corrects_period"]) < period
+        ]
 
 
 def chain_problems(events: Sequence[tuple[str, bytes]]) -> list[tuple[str, str]]:

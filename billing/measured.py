@@ -6,7 +6,7 @@ Not here: the verdicts themselves (`quality`).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
@@ -36,21 +36,20 @@ def measured_section(
 
 
 def _hours(verdicts: Iterable[Verdict]) -> Document:
-    states: defaultdict[datetime, list[VerdictState]] = defaultdict(list)
-    by_source: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    expected: defaultdict[datetime, list[VerdictState]] = defaultdict(list)
+    by_source: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for verdict in verdicts:
         by_source[verdict.source][verdict.state.value] += 1
         if verdict.state is not VerdictState.NOT_EXPECTED:
-            states[verdict.hour_started_at].append(verdict.state)
-    complete = [found.count(VerdictState.COMPLETE) for found in states.values()]
-    alone = [
-        len(found) > 1 and found.count(VerdictState.COMPLETE) == 1 for found in states.values()
-    ]
+            expected[verdict.hour_started_at].append(verdict.state)
+    complete = [states.count(VerdictState.COMPLETE) for states in expected.values()]
+    witnesses = [len(states) for states in expected.values()]
+    alone = [whole == 1 and of > 1 for whole, of in zip(complete, witnesses, strict=True)]
     return {
-        "hours_expected": len(states),
-        "hours_measured": sum(count > 0 for count in complete),
+        "hours_expected": len(expected),
+        "hours_measured": sum(whole > 0 for whole in complete),
         "hours_with_one_witness_of_two": sum(alone),
-        "hours_not_wholly_measured": sum(count == 0 for count in complete),
+        "hours_not_wholly_measured": complete.count(0),
         "hours_by_source": {
             source: dict(sorted(counts.items())) for source, counts in sorted(by_source.items())
         },

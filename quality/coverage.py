@@ -70,7 +70,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SignedGap:
-    """A decision that accepts a gap; an empty source accepts it of any witness."""
+    """A decision that accepts a gap of one witness, for all pods of a cluster or for one."""
 
     cluster_id: str
     source: str
@@ -78,6 +78,7 @@ class SignedGap:
     treatment: str
     reason: str
     decided_by: str
+    pod_uid: str = ""  # '' is every pod of the cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +146,11 @@ def coverage_findings(
     for expectation in sorted(expectations, key=lambda e: (e.cluster_id, e.measured)):
         own = [gap for gap in gaps if gap.cluster_id == expectation.cluster_id]
         unseen = unseen_time(expectation, own)
-        accepted = [s.interval for s in signed if s.cluster_id == expectation.cluster_id]
-        for interval in subtract(unseen, accepted):
+        accepted = [s for s in signed if s.cluster_id == expectation.cluster_id and not s.pod_uid]
+        for interval in subtract(unseen, [decision.interval for decision in accepted]):
             findings.append(_not_measured(expectation.cluster_id, interval, own, stakes))
-        for decision in signed:
-            if decision.cluster_id == expectation.cluster_id:
-                findings += _signed(decision, intersection(unseen, [decision.interval]), stakes)
+        for decision in accepted:
+            findings += _signed(decision, intersection(unseen, [decision.interval]), stakes)
         findings += _covered(expectation, own, unseen, stakes)
     return findings
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from domain.interval import Interval
 from quality.conservation import Comparison
 from quality.coverage import HourCoverage, HourUse
+from quality.pricing import PricedCharge
 from quality.reconciliation import Stretch, TenantUse
 from quality.unknowns import Use
 
@@ -82,6 +83,20 @@ _TOO_SHORT = """
     group by cluster_id, namespace, pod_uid, pod_name, resource
     having bool_and(method = 'lifecycle_only') and count(incomplete.hour_started_at) = 0
         and sum(billable_seconds) > 0
+    order by all
+"""
+
+_CHARGES = """
+    select clusters.cluster_id, rate_id, device_seconds, weight_numerator, weight_denominator,
+        rate_nanos_per_hour, cost_nanos
+    from (
+        select distinct cluster_id from marts.fct_coverage where billing_period = $period
+        union
+        select distinct cluster_id from marts.fct_charges where billing_period = $period
+    ) as clusters
+    left join (
+        select * from marts.fct_charges where billing_period = $period
+    ) as charges using (cluster_id)
     order by all
 """
 
@@ -164,6 +179,32 @@ def read_unpriced_use(connection: duckdb.DuckDBPyConnection, period: str) -> lis
 
 def read_unknown_devices(connection: duckdb.DuckDBPyConnection, period: str) -> list[Use]:
     return _uses(connection, _UNKNOWN, period)
+
+
+def read_charges(
+    connection: duckdb.DuckDBPyConnection, period: str
+) -> dict[str, list[PricedCharge]]:
+    """The charges of every cluster of the calendar; a cluster without any has an empty list."""
+    charges: dict[str, list[PricedCharge]] = {}
+    for cluster, rate_id, seconds, numerator, denominator, rate, cost in _rows(
+        connection, _CHARGES, period=period
+    ):
+        found = charges.setdefault(cluster, [])
+        if rate_id is not None:
+            weight = Fraction(numerator, denominator)
+            found.append(PricedCharge(cluster, rate_id, seconds, weight, int(rate), int(cost)))
+    return charges
+
+
+def has_period(connection: duckdb.DuckDBPyConnection, period: str) -> bool:
+    """Whether the period has been built: its calendar is there."""
+    statement = """
+        select count(*) from information_schema.tables
+        where table_schema = 'marts' and table_name = 'fct_coverage'
+    """
+    if not connection.execute(statement).fetchall()[0][0]:
+        return False
+    return bool(_rows(connection, _COVERAGE, period=period))
 
 
 def read_comparisons(

@@ -102,6 +102,7 @@ def _accepted(stretch: Stretch, signed: Iterable[SignedGap]) -> SignedGap | None
     for decision in signed:
         if (
             decision.cluster_id == stretch.cluster_id
+            and decision.pod_uid in ("", stretch.pod_uid)
             and decision.treatment in _ACCEPTING
             and decision.interval.started_at <= stretch.interval.started_at
             and stretch.interval.ended_at <= decision.interval.ended_at

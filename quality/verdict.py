@@ -27,7 +27,7 @@ def verdicts(
             Verdict(cluster, source, hour, VerdictState.NOT_EXPECTED, "", 0, 0),
             [e for e in expectations if e.cluster_id == cluster and source in e.sources],
             by_key.get((cluster, source, hour)),
-            [s for s in signed if s.cluster_id == cluster and s.source in ("", source)],
+            [s for s in signed if s.cluster_id == cluster and s.source == source and not s.pod_uid],
         )
         for cluster in clusters
         for source in SOURCES

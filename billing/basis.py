@@ -1,0 +1,125 @@
+"""What a close stands on, as a sealed document: decisions, evidence, judgement, code.
+
+Put here: how the ground of a close is written down, and read back for a recount.
+Not here: the documents that stand on it (`invoice`, `statement`).
+
+Nothing in it depends on when or in which order evidence arrived or was asked for, nor on the time
+of the close, so that the same evidence under the same decisions has the same basis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from billing.sealing import Document, sha256, to_bytes
+from domain.billing_period import BillingPeriod
+from domain.decisions import Decisions, canonical_files, load_decisions
+from domain.findings import Check, Finding, Judgement, Verdict
+from domain.interval import format_instant
+from domain.money import format_nanos
+
+SCHEMA = "gpu-ledger/basis/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """Everything that the documents of one period follow from."""
+
+    period: BillingPeriod
+    currency: str
+    decisions: Decisions  # the copies that held in the period
+    product_facts: Mapping[str, str]
+    evidence: Mapping[str, Mapping[str, list[str]]]
+    judgement: Judgement
+    code_version: str
+    library_versions: Mapping[str, str]
+
+    def document(self) -> Document:
+        return {
+            "schema": SCHEMA,
+            "billing_period": self.period.name,
+            "currency": self.currency,
+            "decisions": canonical_files(self.decisions.rows),
+            "decisions_sha256": self.decisions.sha256,
+            "product_facts": dict(self.product_facts),
+            "evidence": {cluster: dict(found) for cluster, found in self.evidence.items()},
+            "facts_sha256": self.judgement.facts_sha256,
+            "judgement": judgement_entry(self.judgement),
+            "code_version": self.code_version,
+            "library_versions": dict(self.library_versions),
+        }
+
+    def stands_on(self) -> dict[str, str]:
+        """The hashes and versions that every document of the period carries."""
+        document = self.document()
+        return {
+            "basis_sha256": sha256(to_bytes(document)),
+            "decisions_sha256": self.decisions.sha256,
+            "product_facts_sha256": sha256(to_bytes(dict(self.product_facts))),
+            "evidence_sha256": sha256(to_bytes({"evidence": document["evidence"]})),
+            "facts_sha256": self.judgement.facts_sha256,
+            "checks_sha256": sha256(to_bytes({"checks": _checks(self.judgement)})),
+            "code_version": self.code_version,
+            **{f"{name}_version": text for name, text in sorted(self.library_versions.items())},
+        }
+
+
+def sealed_decisions(basis: Mapping[str, Any]) -> Decisions:
+    """The decisions as they were sealed, whatever has been decided since."""
+    return load_decisions(basis["decisions"])
+
+
+def judgement_entry(judgement: Judgement) -> Document:
+    return {
+        "is_billable": judgement.billable,
+        "findings": [finding_entry(finding) for finding in judgement.findings],
+        "verdicts": [_verdict_entry(verdict) for verdict in judgement.verdicts],
+        "checks": _checks(judgement),
+        "missing_checks": list(judgement.missing_checks),
+    }
+
+
+def finding_entry(finding: Finding) -> Document:
+    started_at, ended_at = finding.hour_started_at, finding.hour_ended_at
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "where": finding.where,
+        "seen": finding.seen,
+        "why": finding.why,
+        "what_to_do": finding.what_to_do,
+        "blocks": finding.blocks,
+        "remedy": finding.remedy.value,
+        "cluster_id": finding.cluster_id,
+        "tenant": finding.tenant,
+        "hour_started_at": format_instant(started_at) if started_at else "",
+        "hour_ended_at": format_instant(ended_at) if ended_at else "",
+        "affected_seconds": finding.affected_seconds,
+        "affected_cost": format_nanos(finding.affected_nanos),
+    }
+
+
+def _checks(judgement: Judgement) -> list[Document]:
+    return [_check_entry(check) for check in judgement.checks]
+
+
+def _check_entry(check: Check) -> Document:
+    return {
+        "name": check.name,
+        "evaluated_row_count": check.evaluated_row_count,
+        "failed_row_count": check.failed_row_count,
+    }
+
+
+def _verdict_entry(verdict: Verdict) -> Document:
+    return {
+        "cluster_id": verdict.cluster_id,
+        "source": verdict.source,
+        "hour_started_at": format_instant(verdict.hour_started_at),
+        "state": verdict.state.value,
+        "reason": verdict.reason,
+        "expected_count": verdict.expected_count,
+        "seen_count": verdict.seen_count,
+    }

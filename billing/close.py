@@ -1,0 +1,283 @@
+"""Closing a period: judged again, sealed, numbered and recorded in one event, or refused.
+
+Put here: the order of the steps, and the reasons to refuse.
+Not here: what the documents are (`plan`), how they are kept (`record`) or rendered (`render`).
+
+The one event is the commit: before it nothing is issued and no number is taken, after it all
+documents are. A close that was killed is simply run again. What it seals is read from the very
+facts that were judged, which their hash shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib.metadata import version
+from typing import Any
+
+from billing.basis import Basis
+from billing.correcting import pending_lines
+from billing.events import Event, EventKind, Ledger
+from billing.plan import Plan, plan_close
+from billing.reader import read_evidence, read_usage
+from billing.record import Record
+from billing.render import render_documents
+from billing.usage import Usage, only_currency
+from domain.billing_period import BillingPeriod
+from domain.clock import Clock
+from domain.decisions import Decisions
+from domain.errors import CheckFailed, NotBillable
+from domain.findings import Finding, Judgement
+from domain.interval import format_instant
+from domain.money import CurrenciesDiffer, Money, format_nanos, parse_nanos
+from warehouse.connection import connected
+from warehouse.home import Home
+from warehouse.lease import lease
+from warehouse.project import seed_text
+
+FINDINGS_NAMED = 20
+"""Findings that a refusal names; more than a screen is read in `gpu-ledger judge`."""
+
+PRODUCT_FACTS = ("gpu_products", "mig_profiles")
+LIBRARIES = ("duckdb", "dbt-core")
+
+Judge = Callable[[], Judgement]
+
+
+class PeriodNotBillable(NotBillable):
+    """Judgement says no."""
+
+    code = "CLOSE-001"
+
+    def __init__(self, judgement: Judgement) -> None:
+        period, blocking = judgement.period, judgement.blocking
+        named = [f"{f.code} {f.where}: {f.seen}" for f in blocking[:FINDINGS_NAMED]]
+        named += [f"check {name} was not executed" for name in judgement.missing_checks]
+        more = len(blocking) - FINDINGS_NAMED
+        named += [f"and {more} more findings"] if more > 0 else []
+        super().__init__(
+            where=f"period {period}",
+            seen=f"{len(blocking)} findings block, {_hours_and_amounts(blocking)}\n    "
+            + "\n    ".join(named),
+            why="an invoice is only issued for what can be proved; nothing was recorded",
+            remedy=f"gpu-ledger gaps {period}, then heal or sign what it names",
+        )
+
+
+class TooEarlyToClose(NotBillable):
+    """The grace time in which late evidence still counts is not over."""
+
+    code = "CLOSE-002"
+
+    def __init__(self, period: BillingPeriod, now: datetime, closes_from: datetime) -> None:
+        super().__init__(
+            where=f"period {period}",
+            seen=f"it is {format_instant(now.replace(microsecond=0))}, and the grace time ends at "
+            f"{format_instant(closes_from)}",
+            why="evidence that arrives until then still changes the amounts",
+            remedy=f"gpu-ledger close {period} --dry-run shows every invoice as it stands now",
+        )
+
+
+class FactsChangedSinceJudged(CheckFailed):
+    """The facts that would be sealed are not those that were judged."""
+
+    code = "CLOSE-003"
+
+    def __init__(self, period: BillingPeriod, judged: str, found: str) -> None:
+        super().__init__(
+            where=f"period {period}",
+            seen=f"facts with hash {judged} were judged, and the facts now have hash {found}",
+            why="what nobody judged must not be billed; nothing was recorded",
+            remedy="let the other command end, then run the same command again",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSummary:
+    """One document of a close, as a table shows it."""
+
+    number: str
+    tenant: str
+    billed_nanos: int
+    sha256: str  # empty while it is only planned
+
+
+@dataclass(frozen=True, slots=True)
+class CloseResult:
+    """What a close issued, or what a dry run would issue and what stands against it."""
+
+    period: BillingPeriod
+    invoices: tuple[DocumentSummary, ...]
+    total: Money | None  # None for consumption statements
+    refused_by: tuple[Finding, ...]
+    missing_checks: tuple[str, ...]
+    closes_from: datetime  # when the grace time ends
+    closed: bool
+
+
+def close_period(
+    home: Home,
+    period: BillingPeriod,
+    decisions: Decisions,
+    judge: Judge,
+    clock: Clock,
+    *,
+    dry_run: bool = True,
+    holder: str = "gpu-ledger close",
+) -> CloseResult:
+    """Close a period, or show what closing it would do. Closing a closed one changes nothing."""
+    record = Record(home.record_store())
+    ledger = record.ledger()
+    if period.name in ledger.closes():
+        return _as_recorded(home, record, ledger, period, decisions, dry_run)
+    if not dry_run:
+        _require_grace_over(period, decisions, clock)
+    judgement, plan = _judge_and_plan(home, period, decisions, judge, record, ledger, clock)
+    if dry_run:
+        return _as_planned(plan, judgement, decisions, period)
+    if not judgement.billable:
+        raise PeriodNotBillable(judgement)
+    # Judging may take long, so the lease is only held for the writing. Whatever was recorded
+    # meanwhile moved the head, and then the plan's numbers are not used.
+    with lease(record.store, holder, clock, above=ledger.highest_fence) as held:
+        if period.name not in record.closed_periods():
+            body = seal_plan(record, period, plan, ledger.pending_before(period.name))
+            record.append(held, ledger.head, EventKind.PERIOD_CLOSED, body, clock.now(), holder)
+    return _as_recorded(home, record, record.ledger(), period, decisions, dry_run=False)
+
+
+def seal_plan(
+    record: Record, period: BillingPeriod, plan: Plan, corrections: Sequence[str]
+) -> dict[str, Any]:
+    """Seal every document; the body of the event that will issue them."""
+    return {
+        "period": period.name,
+        "basis_sha256": record.seal(plan.basis),
+        "documents": [
+            {"number": draft.number, "sha256": record.seal(draft.document)} for draft in plan.drafts
+        ],
+        "corrections_sha256s": list(corrections),
+    }
+
+
+def _judge_and_plan(
+    home: Home,
+    period: BillingPeriod,
+    decisions: Decisions,
+    judge: Judge,
+    record: Record,
+    ledger: Ledger,
+    clock: Clock,
+) -> tuple[Judgement, Plan]:
+    judgement = judge()
+    usage = _read_judged_usage(home, period, judgement)
+    basis = Basis(
+        period=period,
+        currency=_currency(decisions, period, usage),
+        decisions=decisions.valid_in(period.interval),
+        product_facts={f"{name}.csv": seed_text(name) for name in PRODUCT_FACTS},
+        evidence=read_evidence(home.landing_store(), period),
+        judgement=judgement,
+        code_version=version("gpu-ledger"),
+        library_versions={name: version(name) for name in LIBRARIES},
+    )
+    corrections = pending_lines(record, ledger.pending_before(period.name))
+    numbers = [document.number for document in ledger.documents()]
+    issued_at = clock.now().replace(microsecond=0)
+    return judgement, plan_close(basis, usage, corrections, numbers, issued_at)
+
+
+def _currency(decisions: Decisions, period: BillingPeriod, usage: Usage) -> str:
+    """The currency of the period's documents; empty without a price list."""
+    if not decisions.valid_in(period.interval).rates:
+        return ""
+    decided = decisions.currency(period.ended_at - timedelta(seconds=1)) or ""
+    used = only_currency(usage.charges) or decided
+    if used != decided:
+        raise CurrenciesDiffer(decided, used, f"the charges of period {period}")
+    return decided
+
+
+def _read_judged_usage(home: Home, period: BillingPeriod, judgement: Judgement) -> Usage:
+    """The usage of the facts that were judged: their hash is taken from what is read here."""
+    from warehouse.content import period_sha256
+
+    with connected(home.warehouse_path, read_only=True) as connection:
+        found = period_sha256(connection, period.name)
+        if found != judgement.facts_sha256:
+            raise FactsChangedSinceJudged(period, judgement.facts_sha256, found)
+        return read_usage(connection, period)
+
+
+def closes_from(period: BillingPeriod, decisions: Decisions) -> datetime:
+    """The end of the grace time, by the policy that held when the period ended."""
+    last = period.ended_at - timedelta(seconds=1)
+    return period.ended_at + timedelta(days=decisions.grace_days(last))
+
+
+def _require_grace_over(period: BillingPeriod, decisions: Decisions, clock: Clock) -> None:
+    if clock.now() < (until := closes_from(period, decisions)):
+        raise TooEarlyToClose(period, clock.now(), until)
+
+
+def _as_planned(
+    plan: Plan, judgement: Judgement, decisions: Decisions, period: BillingPeriod
+) -> CloseResult:
+    summaries = [DocumentSummary(d.number, d.tenant, d.billed_nanos, "") for d in plan.drafts]
+    currency = str(plan.basis["currency"])
+    return CloseResult(
+        period=period,
+        invoices=tuple(summaries),
+        total=Money(plan.billed_nanos, currency) if currency else None,
+        refused_by=judgement.blocking,
+        missing_checks=judgement.missing_checks,
+        closes_from=closes_from(period, decisions),
+        closed=False,
+    )
+
+
+def _as_recorded(
+    home: Home,
+    record: Record,
+    ledger: Ledger,
+    period: BillingPeriod,
+    decisions: Decisions,
+    dry_run: bool,
+) -> CloseResult:
+    if not dry_run:
+        render_documents(home, period)
+    event = ledger.closes()[period.name]
+    currency = str(record.sealed(str(event.body["basis_sha256"]))["currency"])
+    summaries = _summaries(record, event)
+    total = sum(summary.billed_nanos for summary in summaries)
+    return CloseResult(
+        period=period,
+        invoices=tuple(summaries),
+        total=Money(total, currency) if currency else None,
+        refused_by=(),
+        missing_checks=(),
+        closes_from=closes_from(period, decisions),
+        closed=True,
+    )
+
+
+def _summaries(record: Record, event: Event) -> list[DocumentSummary]:
+    summaries = []
+    for issued in event.documents():
+        document: dict[str, Any] = record.sealed(issued.sha256)
+        billed = parse_nanos(document["total_billed_cost"])
+        summaries.append(DocumentSummary(issued.number, document["tenant"], billed, issued.sha256))
+    return summaries
+
+
+def _hours_and_amounts(findings: Iterable[Finding]) -> str:
+    spans = {
+        (f.cluster_id, f.hour_started_at, f.hour_ended_at)
+        for f in findings
+        if f.hour_started_at and f.hour_ended_at
+    }
+    hours = sum(int((end - start).total_seconds()) // 3600 for _, start, end in spans)
+    nanos = sum(finding.affected_nanos for finding in findings)
+    return f"about {hours} hours and {format_nanos(nanos)} of the currency"

@@ -1,0 +1,37 @@
+"""CSV that is the same bytes everywhere and harmless in a spreadsheet.
+
+Put here: quoting, line ends, and the defence against cells that a spreadsheet would execute.
+Not here: which columns a file has.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
+_RISKY = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def csv_bytes(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    """UTF-8, LF, minimal quotes; floats are refused, because their text is nobody's amount."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        if len(row) != len(columns):
+            raise ValueError(f"{len(row)} cells for {len(columns)} columns")
+        writer.writerow([_cell(value) for value in row])
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        raise TypeError("no floating-point number belongs in a document")
+    text = "" if value is None else str(value)
+    # A pod may be called =HYPERLINK(…); a leading quote makes spreadsheets show it as text.
+    if text.startswith(_RISKY) and not _NUMBER.fullmatch(text):
+        return "'" + text
+    return text

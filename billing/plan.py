@@ -1,0 +1,149 @@
+"""The plan of a close: every document of a period, with its number, before anything is written.
+
+Put here: which documents a period has, in which order they are numbered, what they add up to.
+Not here: reading the facts (`reader`) or writing the record (`close`). A dry run is a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from billing.basis import Basis
+from billing.invoice import DocumentKind, Header, clusters_of, invoice_document
+from billing.lines import Line, rounded, usage_lines
+from billing.measured import measured_section
+from billing.numbering import INVOICE, STATEMENT, next_position, number_text
+from billing.sealing import Document
+from billing.usage import Usage
+from domain.decisions import PartyRole, Policy, PolicyName, Rate
+
+PRINTED_POLICIES = (
+    PolicyName.BILLABLE_STATE,
+    PolicyName.MIG_WEIGHT,
+    PolicyName.ONE_WITNESS_LIMIT,
+    PolicyName.UNCERTAINTY_LIMIT,
+    PolicyName.GRACE_DAYS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A document that would be issued: its number, whom it concerns, what it comes to."""
+
+    number: str
+    tenant: str
+    billed_nanos: int
+    exact_nanos: int
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything a close would seal."""
+
+    basis: Document
+    drafts: tuple[Draft, ...]
+
+    @property
+    def billed_nanos(self) -> int:
+        return sum(draft.billed_nanos for draft in self.drafts)
+
+
+def plan_close(
+    basis: Basis,
+    usage: Usage,
+    corrections: Mapping[str, Sequence[Line]],
+    issued: Sequence[str],
+    issued_at: datetime,
+) -> Plan:
+    """One document per tenant that used anything or has a correction, in order of their names."""
+    tenants = sorted({*usage.tenants(), *corrections})
+    series = INVOICE if basis.currency else STATEMENT
+    first = next_position(series, issued)
+    stands_on = basis.stands_on()
+    drafts = [
+        _draft(
+            basis,
+            usage.of(tenant),
+            corrections.get(tenant, ()),
+            tenant,
+            number_text(series, first + index),
+            issued_at,
+            stands_on,
+        )
+        for index, tenant in enumerate(tenants)
+    ]
+    return Plan(basis.document(), tuple(drafts))
+
+
+def _draft(
+    basis: Basis,
+    usage: Usage,
+    corrections: Sequence[Line],
+    tenant: str,
+    number: str,
+    issued_at: datetime,
+    stands_on: Mapping[str, str],
+) -> Draft:
+    lines = usage_lines(usage.charges)
+    lines += [replace(line, number=len(lines) + n) for n, line in enumerate(corrections, start=1)]
+    total = rounded(lines, basis.currency)
+    header = _header(basis, lines, tenant, number, issued_at, stands_on)
+    document = invoice_document(header, total, usage)
+    return Draft(number, tenant, total.billed_nanos, total.exact_nanos, document)
+
+
+def _header(
+    basis: Basis,
+    lines: Sequence[Line],
+    tenant: str,
+    number: str,
+    issued_at: datetime,
+    stands_on: Mapping[str, str],
+) -> Header:
+    decisions, period = basis.decisions, basis.period
+    last = period.ended_at - timedelta(seconds=1)
+    names = {row.cluster_id: row.cluster_name for row in decisions.clusters}
+    kind = DocumentKind.INVOICE if basis.currency else DocumentKind.CONSUMPTION_STATEMENT
+    return Header(
+        number=number,
+        kind=kind,
+        period=period,
+        issued_at=issued_at,
+        tenant=tenant,
+        currency=basis.currency,
+        issuer=decisions.party(PartyRole.ISSUER, "", last),
+        customer=decisions.party(PartyRole.CUSTOMER, tenant, last),
+        policies=printed_policies(basis),
+        rates=_rates_of(basis, lines),
+        cluster_names=names,
+        measured=measured_section(
+            clusters_of(lines),
+            names,
+            basis.judgement.verdicts,
+            decisions.accepted_gaps,
+            period.interval,
+        ),
+        stands_on=stands_on,
+    )
+
+
+def printed_policies(basis: Basis) -> list[Policy]:
+    """Every version of every policy that held in the period, in order of time."""
+    window = basis.period.interval
+    instants = [window.started_at, *basis.decisions.cut_points(window)]
+    found: list[Policy] = []
+    for name in PRINTED_POLICIES:
+        for instant in instants:
+            policy = basis.decisions.policy(name, instant)
+            if policy not in found:
+                found.append(policy)
+    return found
+
+
+def _rates_of(basis: Basis, lines: Sequence[Line]) -> list[Rate]:
+    used = {line.key.rate_id for line in lines}
+    rates = [rate for rate in basis.decisions.rates if rate.rate_id in used]
+    return sorted(rates, key=lambda rate: (rate.gpu_class, rate.mig_profile, rate.valid_from))

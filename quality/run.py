@@ -1,0 +1,190 @@
+"""Judging a period: the one edge of quality, from the marts to the judgement and its tables.
+
+Put here: reading the facts, putting the pure parts together, writing what was judged.
+Not here: any rule (`coverage`, `reconciliation`, `conservation`, `unknowns`, `verdict`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from domain.billing_period import BillingPeriod
+from domain.clock import Clock
+from domain.decisions import Decisions
+from domain.errors import CouldNotLook
+from domain.findings import Check, Finding, Judgement, Verdict, VerdictState
+from domain.interval import Interval
+from quality import facts
+from quality.catalogue import CATALOGUE
+from quality.conservation import IDENTITIES, check_of, sum_findings
+from quality.coverage import (
+    JOURNAL,
+    SAMPLES,
+    Expectation,
+    SignedGap,
+    Stakes,
+    coverage_findings,
+    gaps_of_hours,
+)
+from quality.pricing import PRICED_EXACTLY, priced_exactly
+from quality.reconciliation import Limits, limit_findings, stretch_findings
+from quality.tables import write_judgement
+from quality.unknowns import price_change_findings, unknown_device_findings, unpriced_findings
+from quality.verdict import verdicts
+from warehouse.connection import connected
+from warehouse.home import Home
+
+if TYPE_CHECKING:
+    import duckdb
+
+ONE_VERDICT_PER_HOUR = "every_expected_hour_has_one_verdict"
+REQUIRED_CHECKS = (ONE_VERDICT_PER_HOUR, PRICED_EXACTLY, *IDENTITIES)
+"""Checks without which no period is billable: absent, skipped or on no row means failed."""
+
+
+class FactsMissing(CouldNotLook):
+    """The period's facts are not in the warehouse."""
+
+    code = "JUDGE-001"
+
+    def __init__(self, home: Home, period: BillingPeriod) -> None:
+        super().__init__(
+            where=f"{home.warehouse_path}, period {period}",
+            seen="no facts of this period",
+            why="only facts can be judged, and only judged facts can be billed",
+            remedy=f"gpu-ledger refresh --period {period}",
+        )
+
+
+def judge(home: Home, period: BillingPeriod, decisions: Decisions, clock: Clock) -> Judgement:
+    """Judge the facts that are in the warehouse now, and write down what was judged."""
+    if not home.warehouse_path.is_file():
+        raise FactsMissing(home, period)
+    with connected(home.warehouse_path) as connection:
+        if not facts.has_period(connection, period.name):
+            raise FactsMissing(home, period)
+        judgement = judge_facts(connection, period, decisions)
+        write_judgement(connection, judgement, clock.now())
+    return judgement
+
+
+def judge_facts(
+    connection: duckdb.DuckDBPyConnection, period: BillingPeriod, decisions: Decisions
+) -> Judgement:
+    """The judgement of the facts behind a connection; nothing is written."""
+    from warehouse.content import period_sha256
+
+    expectations = expectations_of(decisions, period.interval)
+    signed = signed_gaps_of(decisions)
+    coverage = facts.read_coverage(connection, period.name)
+    judged = tuple(verdicts(expectations, coverage, signed, period.interval))
+    checks, broken = _checks(connection, period, judged)
+    findings = [
+        *_findings(connection, period, decisions, expectations, signed),
+        *broken,
+        *_check_findings(checks),
+    ]
+    executed = {check.name for check in checks if check.evaluated_row_count}
+    return Judgement(
+        period=period,
+        facts_sha256=period_sha256(connection, period.name),
+        findings=tuple(sorted(findings, key=_order)),
+        verdicts=judged,
+        checks=tuple(sorted(checks, key=lambda check: check.name)),
+        missing_checks=tuple(name for name in REQUIRED_CHECKS if name not in executed),
+    )
+
+
+def expectations_of(decisions: Decisions, window: Interval) -> list[Expectation]:
+    """When which cluster is measured, and by whom."""
+    return [
+        Expectation(row.cluster_id, piece, frozenset(source.value for source in row.sources))
+        for piece, row in decisions.measured(window)
+    ]
+
+
+def signed_gaps_of(decisions: Decisions) -> list[SignedGap]:
+    return [
+        SignedGap(
+            cluster_id=row.cluster_id,
+            source=row.source.value,
+            interval=row.interval,
+            treatment=row.treatment.value,
+            reason=row.reason,
+            decided_by=row.decided_by,
+            pod_uid=row.pod_uid,
+        )
+        for row in decisions.accepted_gaps
+    ]
+
+
+def limits_of(decisions: Decisions, window: Interval) -> Limits:
+    """The strictest version of each limit that holds in the window."""
+    instants = [window.started_at, *decisions.cut_points(window)]
+    return Limits(
+        one_witness=min(decisions.one_witness_limit(instant) for instant in instants),
+        uncertainty=min(decisions.uncertainty_limit(instant) for instant in instants),
+    )
+
+
+def _findings(
+    connection: duckdb.DuckDBPyConnection,
+    period: BillingPeriod,
+    decisions: Decisions,
+    expectations: list[Expectation],
+    signed: list[SignedGap],
+) -> Iterator[Finding]:
+    window, name = period.interval, period.name
+    gaps = gaps_of_hours(expectations, facts.read_coverage(connection, name), window)
+    currency = decisions.currency(window.ended_at - timedelta(seconds=1)) or ""
+    stakes = Stakes(facts.read_hour_use(connection, name), currency)
+    yield from coverage_findings(expectations, gaps, signed, stakes)
+    sampled = frozenset(e.cluster_id for e in expectations if SAMPLES in e.sources)
+    both = frozenset(e.cluster_id for e in expectations if {SAMPLES, JOURNAL} <= e.sources)
+    yield from stretch_findings(facts.read_stretches(connection, name, sampled), signed)
+    uses = facts.read_tenant_use(connection, name, both)
+    yield from limit_findings(uses, limits_of(decisions, window))
+    unpriced = facts.read_unpriced_use(connection, name)
+    yield from unpriced_findings(unpriced, has_price_list=bool(decisions.rates))
+    yield from unknown_device_findings(facts.read_unknown_devices(connection, name))
+    yield from price_change_findings(decisions.valid_in(window).problems)
+
+
+def _checks(
+    connection: duckdb.DuckDBPyConnection, period: BillingPeriod, judged: tuple[Verdict, ...]
+) -> tuple[list[Check], list[Finding]]:
+    expected = [v for v in judged if v.state is not VerdictState.NOT_EXPECTED]
+    places = {(v.cluster_id, v.source, v.hour_started_at) for v in expected}
+    checks = [
+        Check(ONE_VERDICT_PER_HOUR, len(expected), len(expected) - len(places)),
+        priced_exactly(facts.read_charges(connection, period.name)),
+    ]
+    findings: list[Finding] = []
+    for name, statement in IDENTITIES.items():
+        comparisons = facts.read_comparisons(connection, statement, period.name)
+        checks.append(check_of(name, comparisons))
+        findings += sum_findings(name, comparisons)
+    return checks, findings
+
+
+def _check_findings(checks: Iterable[Check]) -> Iterator[Finding]:
+    """Failed and unexecuted checks, as findings that block like any other."""
+    by_name = {check.name: check for check in checks}
+    for name in sorted({*by_name, *REQUIRED_CHECKS}):
+        check = by_name.get(name, Check(name, 0, 0))
+        if not check.evaluated_row_count:
+            yield CATALOGUE["check_not_executed"].finding(
+                where=f"check {name}", seen="0 rows evaluated, at least 1 is required"
+            )
+        elif check.failed_row_count:
+            yield CATALOGUE["check_failed"].finding(
+                where=f"check {name}",
+                seen=f"{check.failed_row_count} of {check.evaluated_row_count} rows failed",
+            )
+
+
+def _order(finding: Finding) -> tuple[bool, str, str, str]:
+    """Blocking ones first, then by code and place; never by the order in which they were found."""
+    return (not finding.blocks, finding.code, finding.where, finding.seen)

@@ -1,0 +1,112 @@
+"""The judgement in the warehouse: tables beside the marts, for readers of the published copy.
+
+Put here: their columns, and replacing one period's rows in one transaction.
+Not here: the judgement as billing takes it, which is a value (`domain.findings.Judgement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from domain.findings import Judgement
+from warehouse.connection import transaction
+from warehouse.schema import insert_rows
+
+if TYPE_CHECKING:
+    import duckdb
+
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "judgements": {
+        "billing_period": "VARCHAR",
+        "judged_at": "TIMESTAMPTZ",
+        "facts_sha256": "VARCHAR",
+        "is_billable": "BOOLEAN",
+        "finding_count": "BIGINT",
+        "blocking_count": "BIGINT",
+    },
+    "findings": {
+        "billing_period": "VARCHAR",
+        "code": "VARCHAR",
+        "name": "VARCHAR",
+        "blocks": "BOOLEAN",
+        "remedy": "VARCHAR",
+        "cluster_id": "VARCHAR",
+        "tenant": "VARCHAR",
+        "hour_started_at": "TIMESTAMPTZ",
+        "hour_ended_at": "TIMESTAMPTZ",
+        "affected_seconds": "BIGINT",
+        "affected_nanos": "DECIMAL(38,0)",
+        "found_where": "VARCHAR",
+        "seen": "VARCHAR",
+        "why": "VARCHAR",
+        "what_to_do": "VARCHAR",
+    },
+    "verdicts": {
+        "billing_period": "VARCHAR",
+        "cluster_id": "VARCHAR",
+        "source": "VARCHAR",
+        "hour_started_at": "TIMESTAMPTZ",
+        "state": "VARCHAR",
+        "reason": "VARCHAR",
+        "expected_count": "BIGINT",
+        "seen_count": "BIGINT",
+    },
+    "checks": {
+        "billing_period": "VARCHAR",
+        "name": "VARCHAR",
+        "evaluated_row_count": "BIGINT",
+        "failed_row_count": "BIGINT",
+        "passed": "BOOLEAN",
+    },
+}
+
+
+def write_judgement(
+    connection: duckdb.DuckDBPyConnection, judgement: Judgement, judged_at: datetime
+) -> None:
+    """Replace what was judged of this period before."""
+    period = judgement.period.name
+    rows = _rows(judgement, judged_at)
+    with transaction(connection):
+        connection.execute("create schema if not exists quality")
+        for table, columns in TABLES.items():
+            spelled = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+            connection.execute(f"create table if not exists quality.{table} ({spelled})")
+            connection.execute(f"delete from quality.{table} where billing_period = ?", [period])
+            insert_rows(connection, f"quality.{table}", columns, rows[table])
+
+
+def _rows(judgement: Judgement, judged_at: datetime) -> dict[str, Iterable[dict[str, Any]]]:
+    period = {"billing_period": judgement.period.name}
+    return {
+        "judgements": [
+            {
+                **period,
+                "judged_at": judged_at,
+                "facts_sha256": judgement.facts_sha256,
+                "is_billable": judgement.billable,
+                "finding_count": len(judgement.findings),
+                "blocking_count": len(judgement.blocking),
+            }
+        ],
+        "findings": [
+            {**period, **_fields(finding), "remedy": finding.remedy.value}
+            for finding in judgement.findings
+        ],
+        "verdicts": [
+            {**period, **_fields(verdict), "state": verdict.state.value}
+            for verdict in judgement.verdicts
+        ],
+        "checks": [
+            {**period, **_fields(check), "passed": check.passed} for check in judgement.checks
+        ],
+    }
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    fields = {name: getattr(value, name) for name in value.__dataclass_fields__}
+    if "where" in fields:
+        fields["found_where"] = fields.pop("where")
+    return fields
