@@ -9,31 +9,13 @@ of a cluster is mostly a few distinct texts repeated.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 
 from fake_gpu.exporters.numbers import answer_text, timestamp_text
-from fake_gpu.prometheus.evaluate import Labels, Points
+from fake_gpu.prometheus.evaluate import Points
+from fake_gpu.prometheus.go_json import encode
 from fake_gpu.prometheus.refusals import Refused
 from fake_gpu.prometheus.series import RawSeries
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-# What Go's encoder escapes although JSON need not; text in HTML was once the worry.
-_GO_ESCAPES = str.maketrans(
-    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-)
-
-
-def encode(value: object) -> str:
-    """Any JSON value as Go's encoder writes it."""
-    return _ENCODER.encode(value).translate(_GO_ESCAPES)
-
-
-@lru_cache(maxsize=1 << 16)
-def labels_text(labels: Labels) -> str:
-    """One label set as an object, in the order of names."""
-    return encode(dict(labels))
 
 
 def success(data: str, warnings: Sequence[str] = (), infos: Sequence[str] = ()) -> str:
@@ -55,7 +37,7 @@ def query_data(kind: str, series: Iterable[str], extra: str = "") -> str:
 def raw_matrix(found: Iterable[RawSeries]) -> list[str]:
     """Raw samples, one text per series."""
     return [
-        f'{{"metric":{labels_text(series.key)},"values":['
+        f'{{"metric":{series.label_set.text},"values":['
         f"{','.join([piece.fragment() for piece in series.pieces])}]}}"
         for series in found
     ]
@@ -64,16 +46,13 @@ def raw_matrix(found: Iterable[RawSeries]) -> list[str]:
 def matrix(answers: Iterable[Points]) -> list[str]:
     """Values at steps, one text per series."""
     return [
-        f'{{"metric":{labels_text(points.labels)},"values":[{_pairs(points)}]}}'
-        for points in answers
+        f'{{"metric":{points.label_set.text},"values":[{_pairs(points)}]}}' for points in answers
     ]
 
 
 def vector(answers: Iterable[Points]) -> list[str]:
     """The values at the only step, one text per series."""
-    return [
-        f'{{"metric":{labels_text(points.labels)},"value":{_pairs(points)}}}' for points in answers
-    ]
+    return [f'{{"metric":{points.label_set.text},"value":{_pairs(points)}}}' for points in answers]
 
 
 def _pairs(points: Points) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Literal
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Literal
 from domain.clock import Clock
 from fake_gpu.prometheus import answer
 from fake_gpu.prometheus.evaluate import Dialect, evaluate_steps, raw_range
+from fake_gpu.prometheus.go_json import encode
 from fake_gpu.prometheus.language import Selector
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.parameters import Parameters
 from fake_gpu.prometheus.refusals import ParseError, Refused, bad_parameter
-from fake_gpu.prometheus.series import SeriesSource
+from fake_gpu.prometheus.series import RawSeries, SeriesSource
 from fake_gpu.prometheus.view import QuerierView
 
 if TYPE_CHECKING:
@@ -122,14 +123,14 @@ class Api:
     def labels(self, asked: Parameters, _: str = "") -> Reply:
         view = self.view(asked)
         names = {name for labels in self._label_sets(view, asked) for name in labels}
-        return self.success(answer.encode(sorted(names)), view)
+        return self.success(encode(sorted(names)), view)
 
     def label_values(self, asked: Parameters, name: str) -> Reply:
         if not _LABEL_NAME.fullmatch(name):
             raise Refused("bad_data", f'invalid label name: "{name}"')
         view = self.view(asked)
         values = {labels[name] for labels in self._label_sets(view, asked) if name in labels}
-        return self.success(answer.encode(sorted(values)), view)
+        return self.success(encode(sorted(values)), view)
 
     def _label_sets(self, view: QuerierView, asked: Parameters) -> list[dict[str, str]]:
         selectors = asked.selectors() or [(Matcher("__name__", "!=", ""),)]
@@ -139,7 +140,9 @@ class Api:
             for series in self.in_window(view, matchers, asked)
         ]
 
-    def in_window(self, view: QuerierView, matchers: Sequence[Matcher], asked: Parameters):  # type: ignore[no-untyped-def]
+    def in_window(
+        self, view: QuerierView, matchers: Sequence[Matcher], asked: Parameters
+    ) -> list[RawSeries]:
         start = asked.time("start", _EARLIEST_MS)
         end = asked.time("end", self.now_ms())
         return view.select(matchers, start, end)
@@ -155,7 +158,7 @@ class Api:
             "buildDate": "",
             "goVersion": "",
         }
-        return Reply(answer.success(answer.encode(info)).encode())
+        return Reply(answer.success(encode(info)).encode())
 
     def view(self, asked: Parameters) -> QuerierView:
         thanos = self.options.flavour == "thanos"
@@ -194,7 +197,7 @@ def _ready(api: Api, _: Parameters, __: str) -> Reply:
     return Reply(text.encode(), content_type="text/plain; charset=utf-8")
 
 
-def _endpoint(api: Api, handler: Handler):  # type: ignore[no-untyped-def]
+def _endpoint(api: Api, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     from starlette.concurrency import run_in_threadpool
 
     async def endpoint(request: Request) -> Response:

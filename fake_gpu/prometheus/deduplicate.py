@@ -27,11 +27,10 @@ def without_labels(found: Iterable[RawSeries], names: Sequence[str]) -> list[Raw
     dropped = frozenset(names)
     stripped = []
     for series in found:
-        if dropped.isdisjoint(series.labels):
-            stripped.append(series)
-            continue
-        kept = tuple(pair for pair in series.key if pair[0] not in dropped)
-        stripped.append(RawSeries(dict(kept), series.pieces, series.stale_ms, kept))
+        if not dropped.isdisjoint(series.labels):
+            label_set = series.label_set.without(dropped)
+            series = RawSeries(label_set, series.pieces, series.stale_ms)
+        stripped.append(series)
     return sorted(stripped, key=lambda series: series.key)
 
 
@@ -69,7 +68,7 @@ class _Merger:
             block, stale = self._times(one, other)
             if block.times:
                 pieces = (Piece(block, 0, len(block.times), constant),)
-        return RawSeries(one.labels, pieces, stale, one.sort_key)
+        return RawSeries(one.label_set, pieces, stale)
 
     def _times(self, one: RawSeries, other: RawSeries) -> tuple[TimeBlock, tuple[int, ...]]:
         """The times that are shown, when all samples have one value."""

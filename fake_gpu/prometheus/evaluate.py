@@ -16,9 +16,8 @@ from math import isinf, isnan
 
 from fake_gpu.prometheus.language import METRIC_NAME, Call, Expression, Function, Selector
 from fake_gpu.prometheus.refusals import Refused, bad_parameter
-from fake_gpu.prometheus.series import Piece, RawSeries, SeriesSource
+from fake_gpu.prometheus.series import LabelSet, Piece, RawSeries, SeriesSource
 
-Labels = tuple[tuple[str, str], ...]
 SAME_LABELSET = "vector cannot contain metrics with the same labelset"
 
 
@@ -38,7 +37,7 @@ class Dialect:
 class Points:
     """One series of an answer: labels, and values at steps."""
 
-    labels: Labels
+    label_set: LabelSet
     times_ms: Sequence[int]
     values: Sequence[float]
 
@@ -83,7 +82,7 @@ def _instants(
                 times.append(step)
                 values.append(value)
         if times:
-            answers.append(Points(series.key, times, values))
+            answers.append(Points(series.label_set, times, values))
     return answers
 
 
@@ -104,14 +103,14 @@ def _call(
                 times.append(step)
                 values.append(_aggregate(call.function, runs, dialect.left_open))
         if times:
-            nameless = tuple(pair for pair in series.key if pair[0] != METRIC_NAME)
+            nameless = series.label_set.without((METRIC_NAME,))
             answers.append(Points(nameless, times, values))
     _refuse_equal_labels(answers)
     return answers
 
 
 def _refuse_equal_labels(answers: Sequence[Points]) -> None:
-    if len({answer.labels for answer in answers}) < len(answers):
+    if len({answer.label_set.key for answer in answers}) < len(answers):
         raise Refused("execution", SAME_LABELSET)
 
 

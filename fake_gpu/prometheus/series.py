@@ -10,17 +10,39 @@ is a cut of a shared `TimeBlock` with one value, and its JSON text is written on
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
 from fake_gpu.exporters.numbers import answer_text, timestamp_text
+from fake_gpu.prometheus.go_json import encode
 from fake_gpu.prometheus.matchers import Matcher
 
+LabelPairs = tuple[tuple[str, str], ...]
 # The fragments that one block remembers; an hour of one target has a few dozen distinct cuts.
 LARGEST_FRAGMENT_CACHE = 4096
+
+
+class LabelSet:
+    """The labels of one series in the order in which servers compare them; made once per series."""
+
+    __slots__ = ("_text", "key", "mapping")
+
+    def __init__(self, labels: Iterable[tuple[str, str]]) -> None:
+        self.key: LabelPairs = tuple(sorted(labels))
+        self.mapping: dict[str, str] = dict(self.key)
+        self._text: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The labels as a JSON object."""
+        if self._text is None:
+            self._text = encode(self.mapping)
+        return self._text
+
+    def without(self, names: Container[str]) -> LabelSet:
+        return LabelSet(pair for pair in self.key if pair[0] not in names)
 
 
 class TimeBlock:
@@ -123,19 +145,29 @@ class VaryingPiece:
 AnyPiece = Piece | VaryingPiece
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RawSeries:
     """One series in a window: its samples in order, and the times of its staleness markers."""
 
-    labels: Mapping[str, str]  # with __name__
+    label_set: LabelSet  # with __name__
     pieces: tuple[AnyPiece, ...]
     stale_ms: tuple[int, ...] = ()
-    sort_key: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
-    @cached_property
-    def key(self) -> tuple[tuple[str, str], ...]:
-        """The labels in the order in which servers compare them."""
-        return self.sort_key or tuple(sorted(self.labels.items()))
+    @classmethod
+    def of(cls, labels: Mapping[str, str], samples: Mapping[int, float]) -> RawSeries:
+        """A series of a handful of samples."""
+        times = sorted(samples)
+        numbers = [samples[at] for at in times]
+        piece = VaryingPiece(TimeBlock(times), 0, len(times), numbers)
+        return cls(LabelSet(labels.items()), (piece,) if times else ())
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.label_set.mapping
+
+    @property
+    def key(self) -> LabelPairs:
+        return self.label_set.key
 
     @property
     def timestamps_ms(self) -> list[int]:
@@ -151,10 +183,11 @@ class RawSeries:
         return [answer_text(number) for number in self.numbers]
 
     def clipped(self, from_ms: int, until_ms: int) -> RawSeries:
-        """The samples in the closed range; it may have none."""
+        """The samples and markers in the closed range; there may be none."""
         cut = (piece.clipped(from_ms, until_ms) for piece in self.pieces)
         pieces = tuple(piece for piece in cut if piece is not None)
-        return RawSeries(self.labels, pieces, self.stale_ms, self.sort_key)
+        stale = tuple(at for at in self.stale_ms if from_ms <= at <= until_ms)
+        return RawSeries(self.label_set, pieces, stale)
 
     def last_before(self, until_ms: int, from_ms: int) -> float | None:
         """The newest value in the closed range, unless a staleness marker is newer."""

@@ -24,7 +24,7 @@ _SUFFIXES = {
     "P": 10**15, "E": 10**18, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50,
     "Ei": 2**60,
 }  # fmt: skip
-_QUANTITY = re.compile(r"(-?[\d.]+(?:[eE]-?\d+)?)([numkMGTPE]?i?)")
+_QUANTITY = re.compile(r"(-?[\d.]+(?:[eE]-?\d+)?)((?:[numkMGTPE]|[KMGTPE]i)?)")
 _NOT_OF_A_LABEL = re.compile(r"[^a-zA-Z0-9_]")
 _CAPITAL = re.compile(r"([a-z0-9])([A-Z])")
 _STATUSES = ("True", "False", "Unknown")

@@ -1,0 +1,123 @@
+"""When targets are scraped: intervals, offsets, late scrapes, and what a collector takes of them.
+
+Put here: the times of the samples of one target in one Prometheus replica.
+Not here: what a scrape finds (`histories`), faults that lose scrapes (`faults`).
+
+A Prometheus scrapes each target at its own offset within the interval, by a hash of the target and
+of itself, and writes the intended time unless it is late by more than two milliseconds. So most
+times lie on a grid, and a few are late by some milliseconds. All of it comes from hashes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from fake_gpu.prometheus.series import TimeBlock
+
+HOUR_MS = 3_600_000
+# One scrape in this many is late, by at most this much: what a busy Prometheus shows.
+LATE_ONE_IN = 40
+LATEST_MS = 47
+SMALLEST_LATENESS_MS = 3  # below it, Prometheus writes the intended time
+# One digest of 64 bytes says of 32 scrapes whether they are late, and by how much.
+_SCRAPES_PER_DIGEST = 32
+# Hours of times that one grid keeps; older ones are computed again when asked for.
+LARGEST_BLOCK_CACHE = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The scrapes of one target by one Prometheus replica."""
+
+    name: str  # unique per target and replica; the offset and the lateness come from it
+    interval_ms: int
+    late_one_in: int = LATE_ONE_IN  # 0: never late
+
+    @property
+    def offset_ms(self) -> int:
+        return _hashed(self.name) % self.interval_ms
+
+    def times(self, from_ms: int, until_ms: int) -> list[int]:
+        """The scrapes in `[from_ms, until_ms)`; a late one belongs where it was written."""
+        offset, interval = self.offset_ms, self.interval_ms
+        first = (from_ms - LATEST_MS - offset) // interval
+        last = (until_ms - 1 - offset) // interval
+        times = []
+        for index in range(first, last + 1):
+            at = offset + index * interval + self._lateness(index)
+            if from_ms <= at < until_ms:
+                times.append(at)
+        return times
+
+    def _lateness(self, index: int) -> int:
+        if not self.late_one_in:
+            return 0
+        block, position = divmod(index, _SCRAPES_PER_DIGEST)
+        digest = _digest(self.name, block)
+        if digest[2 * position] * self.late_one_in >= 256:
+            return 0
+        spread = LATEST_MS - SMALLEST_LATENESS_MS + 1
+        return SMALLEST_LATENESS_MS + digest[2 * position + 1] * spread // 256
+
+
+@lru_cache(maxsize=1 << 14)
+def _hashed(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+
+
+@lru_cache(maxsize=1 << 12)
+def _digest(name: str, block: int) -> bytes:
+    return hashlib.sha512(f"{name}\n{block}".encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collector that takes the newest sample of everything at its own interval (federation)."""
+
+    name: str
+    interval_ms: int
+
+    def taken(
+        self, times: Callable[[int, int], list[int]], from_ms: int, until_ms: int
+    ) -> list[int]:
+        """Of the samples in the window those that were the newest at a collection."""
+        offset = _hashed(self.name) % self.interval_ms
+        # A sample in the window may be taken by the first collection after the window.
+        first = (from_ms - offset) // self.interval_ms
+        last = (until_ms - offset) // self.interval_ms + 1
+        scraped = times(from_ms - HOUR_MS, until_ms + self.interval_ms)
+        taken: list[int] = []
+        for index in range(first, last + 1):
+            position = bisect_right(scraped, offset + index * self.interval_ms)
+            if position == 0:
+                continue
+            newest = scraped[position - 1]
+            if from_ms <= newest < until_ms and (not taken or taken[-1] != newest):
+                taken.append(newest)
+        return taken
+
+
+class Grid:
+    """The times of one target's samples, hour by hour; safe to be used by many threads."""
+
+    def __init__(self, times: Callable[[int, int], list[int]]) -> None:
+        self._times = times
+        self._hours: OrderedDict[int, TimeBlock] = OrderedDict()
+
+    def blocks(self, from_ms: int, until_ms: int) -> list[TimeBlock]:
+        """The hours that touch the closed range, in order."""
+        return [self._hour(hour) for hour in range(from_ms // HOUR_MS, until_ms // HOUR_MS + 1)]
+
+    def _hour(self, hour: int) -> TimeBlock:
+        known = self._hours.get(hour)
+        if known is None:
+            known = TimeBlock(self._times(hour * HOUR_MS, (hour + 1) * HOUR_MS))
+            while len(self._hours) >= LARGEST_BLOCK_CACHE:
+                self._hours.popitem(last=False)
+            self._hours[hour] = known
+        return known

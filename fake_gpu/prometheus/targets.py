@@ -1,0 +1,167 @@
+"""What a cluster's Prometheus scrapes, and the labels that it adds.
+
+Put here: targets, and how their labels meet those of an exposition.
+Not here: what an exposition says (`fake_gpu.exporters`), or when it is scraped (`scrapes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fake_gpu.estate.model import Cluster, Node, ScrapeJob
+from fake_gpu.prometheus.series import LabelPairs
+
+KUBE_STATE_METRICS = "kube-state-metrics"
+SCHEDULER = "kube-scheduler"
+DCGM = "dcgm-exporter"
+AMD = "amd-exporter"
+# Where each exporter listens, and what OpenShift calls its container and its endpoint.
+_PLACES = {
+    KUBE_STATE_METRICS: ("openshift-monitoring", 8443, "kube-rbac-proxy-main", "https-main"),
+    SCHEDULER: ("openshift-kube-scheduler", 10259, "kube-scheduler", "https"),
+    DCGM: ("nvidia-gpu-operator", 9400, "nvidia-dcgm-exporter", "gpu-metrics"),
+    AMD: ("kube-amd-gpu", 5000, "metrics-exporter-container", "exporter-port"),
+}
+_PER_NODE = {DCGM: "nvidia", AMD: "amd"}
+# kube-state-metrics speaks of others; its own instance and pod say nothing and change at restarts.
+_DROPPED_FROM_SAMPLES = {KUBE_STATE_METRICS: ("instance", "pod")}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One endpoint that is scraped, from when until when it is known."""
+
+    name: str  # unique in the estate
+    job: str
+    interval_ms: int
+    honor_labels: bool
+    labels: LabelPairs  # of `up` and of all samples
+    dropped: tuple[str, ...]  # labels that samples lose again
+    present: tuple[tuple[int, int | None], ...]  # milliseconds; known to service discovery
+    reachable: tuple[tuple[int, int | None], ...]  # milliseconds; `up` is 0 elsewhere
+    node: Node | None = None
+
+    def labelled(self, name: str, exposed: Iterable[tuple[str, str]]) -> LabelPairs:
+        """The labels of a sample: those exposed, those of the target, and what conflicts make."""
+        labels = dict(exposed)
+        if self.honor_labels:
+            labels = {**dict(self.labels), **labels}
+        else:
+            labels = _target_first(dict(self.labels), labels)
+        labels["__name__"] = name
+        kept = labels.items() if not self.dropped else self._undropped(labels)
+        return tuple((key, value) for key, value in kept if value)
+
+    def labelled_up(self, name: str) -> LabelPairs:
+        """The labels of what a Prometheus says itself about the scrapes of this target."""
+        return (*self.labels, ("__name__", name))
+
+    def _undropped(self, labels: dict[str, str]) -> list[tuple[str, str]]:
+        own = dict(self.labels)
+        return [
+            (key, value)
+            for key, value in labels.items()
+            if key not in self.dropped or own.get(key) != value
+        ]
+
+
+def _target_first(own: dict[str, str], exposed: dict[str, str]) -> dict[str, str]:
+    """As without honor_labels: an exposed label of the same name becomes `exported_…`."""
+    merged = {**exposed, **own}
+    conflicts = sorted((name for name in own if exposed.get(name)), key=lambda name: len(name))
+    for name in conflicts:
+        moved = f"exported_{name}"
+        while merged.get(moved):
+            moved = f"exported_{moved}"
+        merged[moved] = exposed[name]
+    return merged
+
+
+def targets_of(cluster: Cluster) -> tuple[Target, ...]:
+    """Every target of a cluster's Prometheus."""
+    found: list[Target] = []
+    for job in cluster.monitoring.jobs:
+        if not job.enabled:
+            continue
+        vendor = _PER_NODE.get(job.job)
+        if vendor is None:
+            found.append(_central(cluster, job))
+        else:
+            nodes = (node for node in cluster.nodes if _has_cards(node, vendor))
+            found.extend(_on_node(cluster, job, node) for node in nodes)
+    return tuple(found)
+
+
+def _has_cards(node: Node, vendor: str) -> bool:
+    return any(card.vendor == vendor for card in node.cards)
+
+
+def _central(cluster: Cluster, job: ScrapeJob) -> Target:
+    always = ((cluster.created_at * 1000, None),)
+    address = f"10.128.0.{10 + len(job.job)}"
+    pod = f"{job.job}-0"
+    return _target(cluster, job, address, pod, always, always, None)
+
+
+def _on_node(cluster: Cluster, job: ScrapeJob, node: Node) -> Target:
+    present = [
+        (state.from_at, state.until_at) for state in node.states if not state.exporters_paused
+    ]
+    reachable = [
+        (state.from_at, state.until_at)
+        for state in node.states
+        if state.ready == "True" and not state.exporters_paused
+    ]
+    pod = f"{job.job}-{node.uid[:5]}"
+    return _target(
+        cluster, job, node.host_ip, pod, _milliseconds(present), _milliseconds(reachable), node
+    )
+
+
+def _target(
+    cluster: Cluster,
+    job: ScrapeJob,
+    address: str,
+    pod: str,
+    present: tuple[tuple[int, int | None], ...],
+    reachable: tuple[tuple[int, int | None], ...],
+    node: Node | None,
+) -> Target:
+    namespace, port, container, endpoint = _PLACES.get(
+        job.job, ("monitoring", 8080, job.job, "metrics")
+    )
+    labels = (
+        ("container", container),
+        ("endpoint", endpoint),
+        ("instance", f"{address}:{port}"),
+        ("job", job.job),
+        ("namespace", namespace),
+        ("pod", pod),
+        ("service", job.job),
+    )
+    return Target(
+        name=f"{cluster.cluster_id}/{job.job}/{address}:{port}",
+        job=job.job,
+        interval_ms=job.scrape_interval_seconds * 1000,
+        honor_labels=job.honor_labels,
+        labels=labels,
+        dropped=_DROPPED_FROM_SAMPLES.get(job.job, ()),
+        present=present,
+        reachable=reachable,
+        node=node,
+    )
+
+
+def _milliseconds(
+    stretches: Sequence[tuple[int, int | None]],
+) -> tuple[tuple[int, int | None], ...]:
+    """The same in milliseconds, with adjoining stretches joined."""
+    joined: list[tuple[int, int | None]] = []
+    for from_at, until_at in stretches:
+        end = None if until_at is None else until_at * 1000
+        if joined and joined[-1][1] == from_at * 1000:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((from_at * 1000, end))
+    return tuple(joined)
