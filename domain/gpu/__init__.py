@@ -1,0 +1,22 @@
+"""GPUs: which products there are, and what a resource of a cluster is of them.
+
+Put here: the catalogue, classification, weights, how many cards stand behind a node's numbers.
+Not here: what a card can be cut into (`domain.mig`), or prices (`domain.decisions`).
+"""
+
+from domain.gpu.catalogue import NOT_A_DEVICE as NOT_A_DEVICE
+from domain.gpu.catalogue import Catalogue as Catalogue
+from domain.gpu.catalogue import Product as Product
+from domain.gpu.catalogue import Vendor as Vendor
+from domain.gpu.claims import classify_claim as classify_claim
+from domain.gpu.classify import classify as classify
+from domain.gpu.kinds import WHOLE_CARD as WHOLE_CARD
+from domain.gpu.kinds import Classified as Classified
+from domain.gpu.kinds import DeviceKind as DeviceKind
+from domain.gpu.kinds import Kind as Kind
+from domain.gpu.kinds import Reason as Reason
+from domain.gpu.kinds import Unclassified as Unclassified
+from domain.gpu.names import may_be_a_device as may_be_a_device
+from domain.gpu.tables import parse_catalogue as parse_catalogue
+from domain.gpu.weights import WeightPolicy as WeightPolicy
+from domain.gpu.weights import weight as weight

@@ -1,0 +1,159 @@
+"""Whether one set of instances fits one card: in which order and at which slots, or why not.
+
+Put here: the proof for a given set, compute instances included.
+Not here: all layouts of a card (`domain.mig.layouts`), configuration files (`domain.mig.parted`).
+
+mig-parted creates instances one after another, each where the driver puts it, and tries every
+order until one succeeds. The order given here is one that succeeds when each instance takes the
+lowest free slots at which it may start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from domain.mig.geometry import Geometry, InstanceProfile
+from domain.mig.layouts import Instances, Layout, Placement, Taken, can_take
+from domain.mig.profile import MigProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The GPU instances in an order of creation, each with its slots."""
+
+    order: Layout
+
+    fits = True
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaceable:
+    """No order and no slots exist; in one sentence, why."""
+
+    reason: str
+
+    fits = False
+
+
+def place(geometry: Geometry, wanted: Mapping[MigProfile, int]) -> Placed | Unplaceable:
+    """Prove that a set of instances fits a card, or say why it cannot."""
+    counts = {profile: count for profile, count in wanted.items() if count}
+    if unknown := [str(profile) for profile in counts if geometry.canonical(profile) is None]:
+        return Unplaceable(f"{geometry.name} has no profile {', '.join(sorted(unknown))}")
+    if any(count < 0 for count in counts.values()):
+        return Unplaceable("a count is negative")
+    if excess := _over_a_limit(geometry, counts):
+        return Unplaceable(excess)
+    order = _creation_order(geometry, gpu_instances(geometry, counts))
+    return Placed(order) if order is not None else Unplaceable(_why_no_slots(geometry, counts))
+
+
+def gpu_instances(geometry: Geometry, counts: Mapping[MigProfile, int]) -> Instances:
+    """The GPU instances behind a set: compute instances share as few as can hold them."""
+    parts: dict[MigProfile, list[int]] = {}
+    for profile, count in counts.items():
+        canonical = geometry.canonical(profile)
+        if canonical is not None:
+            sizes = parts.setdefault(canonical.instance, [])
+            sizes += [canonical.compute_slices] * count
+    needed = [
+        (instance, _fewest_bins(instance.gpu_slices, tuple(sorted(sizes, reverse=True))))
+        for instance, sizes in parts.items()
+    ]
+    return tuple(sorted((instance, count) for instance, count in needed if count))
+
+
+def _over_a_limit(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
+    """The first limit that plain adding-up breaks, or nothing."""
+    compute = sum(profile.compute_slices * count for profile, count in counts.items())
+    if compute > geometry.compute_slots:
+        return f"{compute} compute slots are asked for, and the card has {geometry.compute_slots}"
+    instances = gpu_instances(geometry, counts)
+    for name, count in instances:
+        limit = _known(geometry, name).max_count
+        if count > limit:
+            return f"{count} instances of {name} are asked for, and the card holds {limit}"
+    memory = sum(_known(geometry, name).memory_slots * count for name, count in instances)
+    if memory > geometry.memory_slots:
+        return f"{memory} memory slots are asked for, and the card has {geometry.memory_slots}"
+    media = sum(_known(geometry, name).media_engines * count for name, count in instances)
+    if media > geometry.media_engines:
+        return f"{media} media engines are asked for, and the card has {geometry.media_engines}"
+    return ""
+
+
+def _known(geometry: Geometry, profile: MigProfile) -> InstanceProfile:
+    found = geometry.find(profile)
+    assert found is not None, f"{profile} was looked up before"
+    return found
+
+
+def _why_no_slots(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
+    """Every sum is within its limit, and still no slots are left: say where each may start."""
+    instances = gpu_instances(geometry, counts)
+    compute = sum(_known(geometry, name).compute_slots * count for name, count in instances)
+    places = [
+        f"{count} × {name} (covers {_known(geometry, name).memory_slots} of "
+        f"{geometry.memory_slots} slots, starts at "
+        f"{_either(_known(geometry, name).starts)})"
+        for name, count in reversed(instances)
+    ]
+    return (
+        f"the slices add up to {compute} of {geometry.compute_slots}, "
+        f"but no slots are left: {', '.join(places)}"
+    )
+
+
+def _either(starts: tuple[int, ...]) -> str:
+    words = [str(start) for start in starts]
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+@lru_cache(maxsize=4096)
+def _creation_order(geometry: Geometry, instances: Instances) -> Layout | None:
+    """Try the orders as mig-parted does, largest first; the lowest free slots are taken."""
+    left = tuple(sorted(instances, key=lambda pair: (-pair[0].gpu_slices, pair[0])))
+    return _continue_order(geometry, left, (), Taken())
+
+
+def _continue_order(
+    geometry: Geometry, left: Instances, order: Layout, taken: Taken
+) -> Layout | None:
+    if not left:
+        return order
+    for index, (name, count) in enumerate(left):
+        profile = _known(geometry, name)
+        start = next((s for s in profile.starts if can_take(geometry, taken, profile, s)), None)
+        if start is None:
+            continue
+        rest = left[:index] + (((name, count - 1),) if count > 1 else ()) + left[index + 1 :]
+        more = (*order, Placement(start, profile.memory_slots, name))
+        found = _continue_order(geometry, rest, more, taken.with_instance(profile, start))
+        if found is not None:
+            return found
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _fewest_bins(capacity: int, sizes: tuple[int, ...]) -> int:
+    """The fewest instances of `capacity` slices that hold compute instances of these sizes."""
+    if all(size == capacity for size in sizes):
+        return len(sizes)
+    rest = sizes[1:]
+    return 1 + min(
+        _fewest_bins(capacity, left) for left in _after_one_bin(capacity - sizes[0], rest)
+    )
+
+
+def _after_one_bin(room: int, sizes: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """What can remain after filling one instance as far as it goes."""
+    fitting = {size for size in sizes if size <= room}
+    if not fitting:
+        return {sizes}
+    remaining: set[tuple[int, ...]] = set()
+    for size in fitting:
+        index = sizes.index(size)
+        remaining |= _after_one_bin(room - size, sizes[:index] + sizes[index + 1 :])
+    return remaining

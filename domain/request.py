@@ -1,0 +1,148 @@
+"""What a pod asks for: its effective request of each device, as the scheduler computes it.
+
+Put here: containers, init containers and sidecars made into one number per resource; quantities.
+Not here: what the resource is (`domain.gpu`), or when the pod holds it.
+
+Init containers run one after another before the containers, and their devices are handed on, so
+they are never added to those of the containers. A sidecar (an init container that restarts
+always) keeps its devices from its start to the pod's end, so it is added to both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from domain.errors import BadInput
+
+LARGEST_QUANTITY = 2**63 - 1
+"""What Kubernetes keeps in a quantity without losing digits."""
+
+_QUANTITY = re.compile(
+    r"([+-]?)([0-9]{1,40})(?:\.([0-9]{0,40}))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?",
+    re.ASCII,
+)
+_SUFFIXES = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", start=1)},
+    **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", start=1)},
+}
+
+Requests = Mapping[str, int]
+
+
+class NotACount(BadInput):
+    """A quantity that is no whole number of devices."""
+
+    code = "POD-001"
+
+    def __init__(self, where: str, quantity: object) -> None:
+        text = repr(quantity)
+        super().__init__(
+            where=where,
+            seen=f"{text if len(text) <= 80 else text[:79] + '…'} is no whole number of devices",
+            why="devices are counted; a part of one cannot be requested, and a negative number "
+            "would be taken off a bill",
+            remedy="look at the pod as the API server stores it; the request may be damaged",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InitContainer:
+    """An init container's requests; a sidecar when it restarts always."""
+
+    requests: Requests = field(default_factory=dict)
+    is_sidecar: bool = False
+
+
+def effective_request(
+    containers: Iterable[Requests],
+    init_containers: Iterable[InitContainer] = (),
+    overhead: Requests | None = None,
+) -> dict[str, int]:
+    """The devices that a pod holds, by resource; resources of which it holds none are left out."""
+    sidecars: dict[str, int] = {}
+    most: dict[str, int] = {}  # while the init containers run
+    for container in init_containers:
+        if container.is_sidecar:
+            sidecars = _sum(sidecars, container.requests)
+            most = _larger(most, sidecars)
+        else:
+            most = _larger(most, _sum(sidecars, container.requests))
+    running = sidecars
+    for requests in containers:
+        running = _sum(running, requests)
+    total = _sum(_larger(most, running), overhead or {})
+    return {resource: count for resource, count in sorted(total.items()) if count}
+
+
+def effective_request_of_pod(
+    pod_spec: Mapping[str, object], is_counted: Callable[[str], bool]
+) -> dict[str, int]:
+    """The same from a pod's `spec`, for the resources that `is_counted` chooses."""
+    containers = [_requests(c, is_counted) for c in _objects(pod_spec, "containers")]
+    init_containers = [
+        InitContainer(_requests(c, is_counted), c.get("restartPolicy") == "Always")
+        for c in _objects(pod_spec, "initContainers")
+    ]
+    overhead = _counts(pod_spec.get("overhead"), is_counted)
+    return effective_request(containers, init_containers, overhead)
+
+
+def parse_count(quantity: object, where: str = "a quantity") -> int:
+    """Read a Kubernetes quantity that counts devices: `4`, `"4"`, `"1k"`, `"4000m"`."""
+    if isinstance(quantity, int) and not isinstance(quantity, bool):
+        number = Fraction(quantity)
+    elif isinstance(quantity, str) and (match := _QUANTITY.fullmatch(quantity)):
+        number = _number(match)
+    else:
+        raise NotACount(where, quantity)
+    if number.denominator != 1 or not 0 <= number <= LARGEST_QUANTITY:
+        raise NotACount(where, quantity)
+    return int(number)
+
+
+def _number(match: re.Match[str]) -> Fraction:
+    sign, whole, decimals, suffix, exponent = match.groups()
+    number = Fraction(f"{whole}.{decimals or '0'}")
+    if suffix:
+        number *= _SUFFIXES[suffix]
+    if exponent:
+        number *= Fraction(10) ** int(exponent)
+    return -number if sign == "-" else number
+
+
+def _objects(parent: Mapping[str, object], key: str) -> Sequence[Mapping[str, object]]:
+    found = parent.get(key)
+    return [o for o in found if isinstance(o, Mapping)] if isinstance(found, list) else []
+
+
+def _requests(container: Mapping[str, object], is_counted: Callable[[str], bool]) -> dict[str, int]:
+    """A container's requests; a limit without a request requests the same."""
+    resources = container.get("resources")
+    if not isinstance(resources, Mapping):
+        return {}
+    limits = _counts(resources.get("limits"), is_counted)
+    return {**limits, **_counts(resources.get("requests"), is_counted)}
+
+
+def _counts(quantities: object, is_counted: Callable[[str], bool]) -> dict[str, int]:
+    if not isinstance(quantities, Mapping):
+        return {}
+    return {
+        resource: parse_count(quantity, f"the request of {resource}")
+        for resource, quantity in quantities.items()
+        if isinstance(resource, str) and is_counted(resource)
+    }
+
+
+def _sum(left: Requests, right: Requests) -> dict[str, int]:
+    return {r: left.get(r, 0) + right.get(r, 0) for r in {**left, **right}}
+
+
+def _larger(left: Requests, right: Requests) -> dict[str, int]:
+    return {r: max(left.get(r, 0), right.get(r, 0)) for r in {**left, **right}}
