@@ -9,7 +9,6 @@ from domain.decisions.errors import (
     DecisionsContradict,
     DecisionsRefused,
     NoRate,
-    NoTableWeight,
     PriceChangeNeedsSecondName,
     TwoRates,
     UnknownTable,
@@ -17,7 +16,7 @@ from domain.decisions.errors import (
     WrongCell,
     WrongColumns,
 )
-from domain.decisions.policies import DEFAULT_POLICIES, BillableState, MigWeight
+from domain.decisions.policies import DEFAULT_POLICIES, BillableState
 from domain.decisions.rates import Rates
 from domain.decisions.reading import load_decisions, read_decisions
 from domain.decisions.rows import (
@@ -38,7 +37,6 @@ from domain.decisions.rows import (
     Row,
     Source,
     TableName,
-    TableWeight,
     Tenant,
     Witnesses,
 )
@@ -58,9 +56,7 @@ __all__ = [
     "DecisionsRefused",
     "Difference",
     "GapTreatment",
-    "MigWeight",
     "NoRate",
-    "NoTableWeight",
     "Outage",
     "OutageTreatment",
     "Party",
@@ -74,7 +70,6 @@ __all__ = [
     "Row",
     "Source",
     "TableName",
-    "TableWeight",
     "Tenant",
     "TwoRates",
     "UnknownTable",

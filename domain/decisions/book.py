@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from domain.billing_period import BillingPeriod
-from domain.decisions.errors import NoTableWeight, PriceChangeNeedsSecondName
-from domain.decisions.policies import DEFAULT_POLICIES, BillableState, MigWeight, value_of
+from domain.decisions.errors import PriceChangeNeedsSecondName
+from domain.decisions.policies import DEFAULT_POLICIES, BillableState, value_of
 from domain.decisions.price_changes import unsigned_price_changes
 from domain.decisions.rates import Rates
 from domain.decisions.rows import (
@@ -33,12 +33,12 @@ from domain.decisions.rows import (
     Row,
     Source,
     TableName,
-    TableWeight,
     Tenant,
 )
 from domain.decisions.sealing import canonical_rows, held_in
+from domain.gpu.weights import WeightPolicy
 from domain.identity import sha256
-from domain.interval import Interval, format_instant, union
+from domain.interval import Interval, union
 from domain.tenant import BelongsTo, Ownership
 
 
@@ -49,7 +49,6 @@ class Decisions:
     clusters: tuple[Cluster, ...] = ()
     tenants: tuple[Tenant, ...] = ()
     rates: tuple[Rate, ...] = ()
-    weights: tuple[TableWeight, ...] = ()
     budgets: tuple[Budget, ...] = ()
     outages: tuple[Outage, ...] = ()
     accepted_gaps: tuple[AcceptedGap, ...] = ()
@@ -82,18 +81,6 @@ class Decisions:
         """The price that holds; without one `NoRate`, never a price of 0."""
         return self.price_list.at(cluster_id, gpu_class, mig_profile, instant)
 
-    def table_weight(self, gpu_class: str, mig_profile: str, instant: datetime) -> Fraction:
-        """What the table of weights says; it is asked only under the policy `table`."""
-        for row in self.weights:
-            if (row.gpu_class, row.mig_profile) == (gpu_class, mig_profile) and holds(row, instant):
-                return row.weight
-        raise NoTableWeight(
-            where=f"{gpu_class} / {mig_profile} at {format_instant(instant)}",
-            seen="the policy mig_weight is table, and no row of weights.csv holds",
-            why="a slice without a weight can neither be billed nor given away unseen",
-            remedy=f"add a row for {gpu_class}, {mig_profile} to weights.csv",
-        )
-
     def currency(self, instant: datetime) -> str | None:
         """The ledger's currency: by policy, or that of the prices; None without either."""
         decided = next(
@@ -113,7 +100,7 @@ class Decisions:
     def belongs_to(self, namespace: str, instant: datetime) -> BelongsTo:
         return self.ownership.belongs_to(namespace, instant)
 
-    def cluster(self, cluster_id: str, instant: datetime) -> Cluster | None:
+    def cluster_at(self, cluster_id: str, instant: datetime) -> Cluster | None:
         """The decision to measure a cluster, or None at instants at which it is not measured."""
         rows = (c for c in self.clusters if c.cluster_id == cluster_id and holds(c, instant))
         return next(rows, None)
@@ -155,8 +142,8 @@ class Decisions:
     def billable_state(self, instant: datetime) -> BillableState:
         return BillableState(value_of(self.policy(PolicyName.BILLABLE_STATE, instant)))
 
-    def mig_weight(self, instant: datetime) -> MigWeight:
-        return MigWeight(value_of(self.policy(PolicyName.MIG_WEIGHT, instant)))
+    def mig_weight(self, instant: datetime) -> WeightPolicy:
+        return WeightPolicy(value_of(self.policy(PolicyName.MIG_WEIGHT, instant)))
 
     def uncertainty_limit(self, instant: datetime) -> Fraction:
         return Fraction(value_of(self.policy(PolicyName.UNCERTAINTY_LIMIT, instant)))

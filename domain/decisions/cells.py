@@ -20,6 +20,7 @@ from domain.billing_period import BillingPeriod
 from domain.decisions.errors import shown
 from domain.errors import BadInput
 from domain.interval import format_instant, parse_instant
+from domain.mig.profile import parse_profile
 from domain.money import format_nanos, parse_nanos, require_currency
 
 T = TypeVar("T")
@@ -36,9 +37,8 @@ _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 _FRACTION = re.compile(r"(\d{1,9})(?:/(\d{1,9})|\.(\d{1,9}))?", re.ASCII)
-_PROFILE = re.compile(
-    r"whole|(\d+c\.)?\d+g\.\d+gb([+-][a-z][a-z0-9.,]*)?|[a-z][a-z0-9_]*", re.ASCII
-)
+_PARTITION = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
+_PRODUCT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,250}[A-Za-z0-9])?", re.ASCII)
 
 
 class CellRefused(ValueError):
@@ -83,8 +83,23 @@ def identifier() -> Cell[str]:
     return _matching(_IDENTIFIER, "an identifier", "the UID as Kubernetes shows it")
 
 
+def product() -> Cell[str]:
+    """A product or a class, in the letters that the product table allows."""
+    return _matching(_PRODUCT, "a name of a GPU", "letters, digits, and . _ / - between them")
+
+
 def profile() -> Cell[str]:
-    return _matching(_PROFILE, "a profile", "whole, a MIG profile such as 1g.5gb, or a partition")
+    """`whole`, a MIG profile in its one spelling, or a partition in lower case (`cpx_nps4`)."""
+
+    def read(typed: str) -> str:
+        if _PARTITION.fullmatch(typed):
+            return typed
+        spelled = str(_said_by_domain(parse_profile)(typed))
+        if spelled != typed:
+            raise CellRefused(f"{shown(typed)}, another spelling of {spelled}", f"write {spelled}")
+        return typed
+
+    return Cell(read, str)
 
 
 def currency() -> Cell[str]:

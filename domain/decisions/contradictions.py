@@ -21,7 +21,6 @@ _DATED_QUESTIONS: dict[TableName, Callable[[Any], tuple[str, ...]]] = {
     TableName.CLUSTERS: lambda row: (row.cluster_id,),
     TableName.TENANTS: lambda row: (row.namespace,),
     TableName.RATES: lambda row: (row.cluster_id, row.gpu_class, row.mig_profile),
-    TableName.WEIGHTS: lambda row: (row.gpu_class, row.mig_profile),
     TableName.POLICIES: lambda row: (row.policy,),
     TableName.PARTIES: lambda row: (row.role, row.tenant),
     TableName.ACCEPTED_GAPS: lambda row: (row.cluster_id, row.source, row.pod_uid),

@@ -87,9 +87,3 @@ class TwoRates(BadInput):
     """Two equally specific prices hold at one instant."""
 
     code = "RATE-002"
-
-
-class NoTableWeight(WrongUse):
-    """The weight policy says `table`, and the table has no weight for a profile."""
-
-    code = "RATE-003"

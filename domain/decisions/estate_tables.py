@@ -19,6 +19,8 @@ from domain.decisions.columns import (
 )
 from domain.decisions.rows import Cluster, Party, PartyRole, Product, TableName, Tenant, Witnesses
 from domain.decisions.table_form import Column, Objection, Table
+from domain.gpu.catalogue import Vendor
+from domain.gpu.tables import MOST_SLOTS
 from domain.tenant import BelongsTo
 
 LONGEST_INTERVAL_SECONDS = 3_600
@@ -26,9 +28,6 @@ LONGEST_INTERVAL_SECONDS = 3_600
 
 LARGEST_MEMORY_MIB = 10_000_000
 """Ten terabytes on one card: a hundred times the largest one sold."""
-
-MOST_SLOTS = 1_000
-"""Far above the 8 slots of a MIG card; a larger number is a mistyped one."""
 
 
 def _check_cluster(row: Cluster) -> Iterable[Objection]:
@@ -135,14 +134,17 @@ PRODUCTS = Table(
     (
         Column(
             "product",
-            cells.text(),
+            cells.product(),
             "as the node label nvidia.com/gpu.product has it",
             "NVIDIA-X200",
         ),
-        Column("vendor", cells.text(), "nvidia, amd or intel", "nvidia"),
-        Column("gpu_class", cells.text(), "what is priced", "X200"),
+        Column("vendor", cells.one_of(Vendor), f"one of: {', '.join(Vendor)}", "nvidia"),
+        Column("gpu_class", cells.product(), "what is priced", "X200"),
         Column(
-            "memory_mib", cells.whole_number(1, LARGEST_MEMORY_MIB), "memory of a card", "196608"
+            "memory_mib",
+            cells.optional(cells.whole_number(1, LARGEST_MEMORY_MIB)),
+            "memory of a card",
+            "196608",
         ),
         Column("compute_slots", cells.whole_number(1, MOST_SLOTS), "compute slots of a card", "7"),
         Column("memory_slots", cells.whole_number(1, MOST_SLOTS), "memory slots of a card", "8"),

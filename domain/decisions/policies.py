@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from enum import StrEnum
-from fractions import Fraction
 from typing import Any
 
 from domain.decisions import cells
 from domain.decisions.cells import Cell
 from domain.decisions.rows import Policy, PolicyName
+from domain.gpu.weights import WeightPolicy
 
 
 class BillableState(StrEnum):
@@ -23,16 +23,9 @@ class BillableState(StrEnum):
     HELD = "held"
 
 
-class MigWeight(StrEnum):
-    MAX = "max"
-    COMPUTE = "compute"
-    MEMORY = "memory"
-    TABLE = "table"
-
-
 VALUE_FORMS: dict[PolicyName, Cell[Any]] = {
     PolicyName.BILLABLE_STATE: cells.one_of(BillableState),
-    PolicyName.MIG_WEIGHT: cells.one_of(MigWeight),
+    PolicyName.MIG_WEIGHT: cells.one_of(WeightPolicy),
     PolicyName.UNCERTAINTY_LIMIT: cells.share(),
     PolicyName.ONE_WITNESS_LIMIT: cells.share(),
     PolicyName.GRACE_DAYS: cells.whole_number(0, 60),
@@ -69,10 +62,3 @@ DEFAULT_POLICIES: dict[PolicyName, Policy] = {
 def value_of(policy: Policy) -> Any:
     """The policy's value as what it means: a word, an exact share, a number of days."""
     return VALUE_FORMS[policy.policy].read(policy.value)
-
-
-def share_value(policy: Policy) -> Fraction:
-    value = value_of(policy)
-    if not isinstance(value, Fraction):
-        raise TypeError(f"the policy {policy.policy} is not a share")
-    return value

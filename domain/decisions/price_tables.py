@@ -21,7 +21,7 @@ from domain.decisions.columns import (
     two_people,
 )
 from domain.decisions.policies import DEFAULT_VERSION, VALUE_FORMS
-from domain.decisions.rows import Budget, Policy, PolicyName, Rate, TableName, TableWeight
+from domain.decisions.rows import Budget, Policy, PolicyName, Rate, TableName
 from domain.decisions.table_form import Column, Objection, Table
 
 LARGEST_RATE_UNITS = 1_000_000_000
@@ -54,7 +54,10 @@ RATES = Table(
     (
         ANY_CLUSTER_ID,
         Column(
-            "gpu_class", cells.text(), "the class of GPU, as the product table has it", "A100-40"
+            "gpu_class",
+            cells.product(),
+            "the class of GPU, as the product table has it",
+            "A100-40GB",
         ),
         Column(
             "mig_profile",
@@ -76,23 +79,6 @@ RATES = Table(
         second_name("when a price changes by more than a quarter", always=False),
     ),
     _check_rate,
-)
-
-WEIGHTS = Table(
-    TableName.WEIGHTS,
-    "What a MIG profile weighs under the policy mig_weight = table; not read under the others.",
-    TableWeight,
-    (
-        Column(
-            "gpu_class", cells.text(), "the class of GPU, as the product table has it", "A100-40"
-        ),
-        Column("mig_profile", cells.profile(), "the MIG profile", "1g.5gb"),
-        Column("weight", cells.fraction(), "the part of a card's price, exactly", "1/7"),
-        VALID_FROM,
-        VALID_UNTIL,
-        *SIGNED,
-    ),
-    dated,
 )
 
 BUDGETS = Table(

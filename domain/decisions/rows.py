@@ -15,6 +15,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from domain.billing_period import BillingPeriod
+from domain.gpu.catalogue import Vendor
 from domain.identity import sha256
 from domain.interval import Interval
 from domain.money import Money
@@ -30,7 +31,6 @@ class TableName(StrEnum):
     CLUSTERS = "clusters"
     TENANTS = "tenants"
     RATES = "rates"
-    WEIGHTS = "weights"
     BUDGETS = "budgets"
     OUTAGES = "outages"
     ACCEPTED_GAPS = "accepted_gaps"
@@ -160,18 +160,12 @@ class Rate(DatedRow):
     def money_per_hour(self) -> Money:
         return Money(self.rate_nanos_per_hour, self.currency)
 
-    def weight(self, policy_weight: Fraction) -> Fraction:
-        """By what to multiply: a profile's own price is for one such instance as it is."""
-        return policy_weight if self.mig_profile == WHOLE else Fraction(1)
+    def weight(self, policy_weight: Fraction, unit_share: Fraction) -> Fraction:
+        """By what to multiply: the policy's weight of the card, or the part of one instance.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableWeight(DatedRow):
-    """What a MIG profile weighs under the weight policy `table`."""
-
-    gpu_class: str
-    mig_profile: str
-    weight: Fraction
+        `unit_share` is the part of what the profile names: 1, or 1/n for one of n replicas on it.
+        """
+        return policy_weight if self.mig_profile == WHOLE else unit_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,9 +246,9 @@ class Product(Row):
     """A GPU that the shipped product table does not have yet."""
 
     product: str
-    vendor: str
+    vendor: Vendor
     gpu_class: str
-    memory_mib: int
+    memory_mib: int | None = None
     compute_slots: int
     memory_slots: int
     mig_geometry: str = ""

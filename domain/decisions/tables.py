@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from domain.decisions.estate_tables import CLUSTERS, PARTIES, PRODUCTS, TENANTS
 from domain.decisions.exception_tables import ACCEPTED_GAPS, AMENDMENTS, OUTAGES
-from domain.decisions.price_tables import BUDGETS, POLICIES, RATES, WEIGHTS
+from domain.decisions.price_tables import BUDGETS, POLICIES, RATES
 from domain.decisions.table_form import Table
 
 TABLES: tuple[Table, ...] = (
     CLUSTERS,
     TENANTS,
     RATES,
-    WEIGHTS,
     BUDGETS,
     OUTAGES,
     ACCEPTED_GAPS,
