@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 
 import zstandard
 
+from domain.decisions.rows import Source
 from domain.errors import CouldNotLook, EvidenceChanged
 from domain.identity import sha256_bytes
-from ingestion.manifest import Attempt, AttemptDraft, Source
+from ingestion.manifest import Attempt, AttemptDraft
 from warehouse.store import ObjectMissing, Store, validate_key
 
 BODY_BYTES_LIMIT = 1 << 30

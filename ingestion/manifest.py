@@ -14,19 +14,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from domain.decisions.rows import Source
 from domain.identity import sha256_bytes
 from domain.interval import HOUR, Interval, format_instant, parse_instant
 
 MANIFEST_VERSION = 1
 WINDOW_HOURS_LIMIT = 24
 """A day per request: a body of a large cluster stays under the memory limit, a month is 31 asks."""
-
-
-class Source(StrEnum):
-    """The two witnesses."""
-
-    THANOS = "thanos"
-    KUBERNETES = "kubernetes"
 
 
 class Outcome(StrEnum):
@@ -101,6 +95,7 @@ class AttemptDraft:
     answers: tuple[Answer, ...]
     hours: tuple[Hour, ...]
     facts: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # needed to read it again
 
     def at(self, sequence: int, previous_sha256: str) -> Attempt:
         body = _manifest_bytes(self, sequence, previous_sha256)
@@ -192,6 +187,7 @@ def _manifest_bytes(draft: AttemptDraft, sequence: int, previous_sha256: str) ->
         "answers": [_answer_value(answer) for answer in draft.answers],
         "hours": [_hour_value(hour) for hour in draft.hours],
         "facts": dict(draft.facts),
+        "settings": {name: list(texts) for name, texts in draft.settings.items()},
     }
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass") + b"\n"
@@ -244,6 +240,7 @@ def _draft(value: dict[str, Any]) -> AttemptDraft:
         answers=tuple(_answer(item) for item in value["answers"]),
         hours=tuple(_hour(item) for item in value["hours"]),
         facts=value["facts"],
+        settings={name: tuple(texts) for name, texts in value["settings"].items()},
     )
 
 

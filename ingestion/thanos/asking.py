@@ -23,9 +23,6 @@ from ingestion.thanos.decode import Look, MalformedSeries, Runs, SeriesDictionar
 QUERY_PATH = "/api/v1/query"
 RANGE_PATH = "/api/v1/query_range"
 
-HOLE_FACTOR = 1.5
-"""Neighbours further apart than 1.5 intervals have a missed scrape between them; jitter is less."""
-
 COMMON_FORM = {"dedup": "false", "partial_response": "false", "max_source_resolution": "0s"}
 """Replicas are united here, half an answer is refused, and averages are never taken for samples.
 A plain Prometheus ignores all three."""
@@ -78,7 +75,8 @@ class Asker:
             return
         answer = self.landed(ask.name, query, window, reply, matrix)
         try:
-            runs = decode_runs(matrix.series, self._dictionary, self.look(window))
+            look = Look.at(window, self.source.sampling.sample_interval_seconds)
+            runs = decode_runs(matrix.series, self._dictionary, look)
         except MalformedSeries as cause:
             answer = replace(answer, outcome=Outcome.FAILED, reason=f"not the protocol: {cause}")
             yield Part(ask.name, window, answer)
@@ -98,13 +96,6 @@ class Asker:
         cluster = self.source.thanos.cluster_matcher.format(cluster_id=self.source.cluster_id)
         matchers = ",".join(part for part in (name, ask.matchers, cluster) if part)
         return f"{'' if name else ask.metrics[0]}{{{matchers}}}"
-
-    def look(self, window: Interval) -> Look:
-        started_ms = int(window.started_at.timestamp()) * 1000
-        ended_ms = int(window.ended_at.timestamp()) * 1000
-        overlap_ms = int(self._overlap.total_seconds()) * 1000
-        hole_ms = int(HOLE_FACTOR * overlap_ms)
-        return Look(started_ms, ended_ms, hole_ms, started_ms - overlap_ms, ended_ms + overlap_ms)
 
     def landed(
         self, name: str, query: str, window: Interval, reply: Reply, matrix: Matrix

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.identity import sha256
+from domain.interval import Interval
 from ingestion.thanos.answer import RawSeries
 
 if TYPE_CHECKING:
@@ -88,9 +89,23 @@ class Look:
 
     started_ms: int
     ended_ms: int
-    hole_ms: int  # neighbours further apart than this have a hole between them
+    hole_ms: int  # 1.5 intervals: neighbours further apart have a missed scrape between them
     asked_from_ms: int  # the overlap asked for on both sides; samples beyond it are nonsense
     asked_until_ms: int
+
+    @classmethod
+    def at(cls, window: Interval, sample_interval_seconds: int) -> Look:
+        """The look at a window whose server samples at that interval."""
+        started_ms = int(window.started_at.timestamp()) * 1000
+        ended_ms = int(window.ended_at.timestamp()) * 1000
+        interval_ms = sample_interval_seconds * 1000
+        return cls(
+            started_ms,
+            ended_ms,
+            interval_ms * 3 // 2,
+            started_ms - interval_ms,
+            ended_ms + interval_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from domain.clock import Clock
+from domain.decisions.rows import Source
 from domain.errors import WrongUse
 from domain.interval import Interval, format_instant
 from ingestion.catalogue import (
@@ -35,7 +36,6 @@ from ingestion.manifest import (
     AttemptDraft,
     Hour,
     Outcome,
-    Source,
     whole_hours,
     worst,
 )
@@ -113,6 +113,10 @@ def pull_hours(
         answers=(*(part.answer for part in allocation), *telemetry.answers),
         hours=tuple(_hour(hour, allocation) for hour in hours),
         facts=telemetry.facts,
+        settings={
+            "replica_labels": cluster.thanos.replica_labels,
+            "pod_labels": cluster.pod_labels,
+        },
     )
     attempt = landing.append_attempt(draft)
     runs = [part.runs for part in allocation if part.runs is not None]

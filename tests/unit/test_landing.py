@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from domain.decisions.rows import Source
 from domain.interval import Interval
 from ingestion.landing import BodyChanged, Landing, ManifestChanged
 from ingestion.manifest import (
@@ -22,7 +23,6 @@ from ingestion.manifest import (
     Hour,
     Outcome,
     Sampling,
-    Source,
     whole_hours,
     worst,
 )

@@ -1,0 +1,225 @@
+"""The hour ledger: what the calendar expects, what was asked, and what is still owed.
+
+Put here: joining expected hours with attempts, which hours are due again, and in which order.
+Not here: verdicts (`quality`), or the asking itself (`ingestion.thanos.pull`,
+`ingestion.kubernetes.pull`).
+
+The calendar drives it, not what arrived: an hour for which nothing ever came is a row like any
+other. An hour of samples can be healed as long as the store keeps raw samples. An hour of the
+journal that nobody watched is missing for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+
+from domain.decisions.rows import Source
+from domain.interval import HOUR, Interval
+from ingestion.manifest import WINDOW_HOURS_LIMIT, Attempt, Hour, Outcome
+
+READY_AFTER = timedelta(minutes=11)
+"""Two rounds of ACM's collector (300 s each) and a minute: earlier an hour's end is not there."""
+
+LATE_AFTER = (timedelta(hours=3), timedelta(hours=26))
+"""Backlogs of senders last minutes to hours; blocks are uploaded every 2 h, and synced in a day."""
+
+RETRY_AFTER = timedelta(minutes=10)
+RETRY_AFTER_LIMIT = timedelta(hours=6)
+"""A bad hour is asked again after 10 minutes, then twice as long, at most 6 hours apart."""
+
+RAW_RETENTION_DAYS = 365
+"""ACM keeps raw samples for a year by default; older hours hold averages, which are never taken."""
+
+MASS_ENDINGS = "mass_endings"
+"""The fact in an hour that says: many series ended at one scrape. Believed when seen twice."""
+
+
+class Why(StrEnum):
+    """Why an hour is owed another asking."""
+
+    NEVER_ASKED = "never asked"
+    NOT_OK = "the last answer was not ok"
+    MASS_ENDINGS = "many series ended at one scrape, seen once"
+    LATE_DATA = "late samples may have arrived since"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one attempt said about one hour."""
+
+    attempt_id: str
+    sequence: int
+    asked_at: datetime
+    hour: Hour
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.hour.outcome
+
+
+@dataclass(frozen=True, slots=True)
+class HourEntry:
+    """One expected hour of one witness, and everything that was ever answered about it."""
+
+    cluster_id: str
+    source: Source
+    hour_started_at: datetime
+    told: tuple[Told, ...] = ()
+
+    @property
+    def ended_at(self) -> datetime:
+        return self.hour_started_at + HOUR
+
+    @property
+    def best(self) -> Told | None:
+        """The attempt that speaks for the hour: an ok one before others, then the latest."""
+        ranked = sorted(self.told, key=lambda t: (t.outcome is Outcome.OK, t.asked_at, t.sequence))
+        return ranked[-1] if ranked else None
+
+    @property
+    def changes(self) -> dict[str, tuple[int, int]]:
+        """Metrics whose number of samples differs between the last two ok attempts: late data."""
+        ok = [told.hour.by_metric for told in self.told if told.outcome is Outcome.OK]
+        found: dict[str, tuple[int, int]] = {}
+        for before, after in list(pairwise(ok))[-1:]:
+            for metric in sorted({*before, *after}):
+                counts = before.get(metric, (0, 0))[1], after.get(metric, (0, 0))[1]
+                if counts[0] != counts[1]:
+                    found[metric] = counts
+        return found
+
+    def healable(self, now: datetime, raw_retention_days: int = RAW_RETENTION_DAYS) -> bool:
+        """Whether asking again can bring anything."""
+        if self.source is Source.KUBERNETES:
+            # The journal is ours. What it says will not change; only a failed reading can.
+            return all(told.outcome not in (Outcome.OK, Outcome.EMPTY) for told in self.told)
+        return now - self.hour_started_at < timedelta(days=raw_retention_days)
+
+
+@dataclass(frozen=True, slots=True)
+class Debt:
+    """Neighbouring hours of one witness that are to be asked together."""
+
+    cluster_id: str
+    source: Source
+    window: Interval
+    why: Why
+    is_live: bool = False
+
+
+def hour_ledger(
+    expected: Iterable[tuple[str, Source, datetime]], attempts: Iterable[Attempt]
+) -> list[HourEntry]:
+    """A row for every expected hour, with its attempts in their order; by cluster, source, hour."""
+    told: dict[tuple[str, Source, datetime], list[Told]] = {}
+    for attempt in attempts:
+        for hour in attempt.hours:
+            key = (attempt.cluster_id, attempt.source, hour.hour)
+            entry = Told(attempt.attempt_id, attempt.sequence, attempt.draft.asked_at, hour)
+            told.setdefault(key, []).append(entry)
+    return [
+        HourEntry(*key, tuple(sorted(told.get(key, ()), key=lambda one: one.sequence)))
+        for key in sorted(set(expected))
+    ]
+
+
+def debts(
+    entries: Sequence[HourEntry],
+    now: datetime,
+    raw_retention_days: int = RAW_RETENTION_DAYS,
+    edges: Iterable[tuple[str, datetime]] = (),
+) -> list[Debt]:
+    """What is to be asked now: the live hour of each witness first, then the oldest.
+
+    `edges`: (cluster, instant) at which a decision changes how a cluster is sampled; no window
+    reaches over one, because an attempt has one sampling interval.
+    """
+    owed = [
+        (entry, why)
+        for entry in entries
+        if (why := why_due(entry, now)) and entry.healable(now, raw_retention_days)
+    ]
+    live_hour = max((e.hour_started_at for e in entries if ready(e, now)), default=None)
+    live = [pair for pair in owed if pair[0].hour_started_at == live_hour]
+    older = [pair for pair in owed if pair[0].hour_started_at != live_hour]
+    cuts = frozenset(edges)
+    return [
+        *(_debt([entry], why, True) for entry, why in live),
+        *sorted(_joined(older, cuts), key=lambda d: (d.window, d.cluster_id, d.source)),
+    ]
+
+
+def ready(entry: HourEntry, now: datetime) -> bool:
+    return entry.ended_at + READY_AFTER <= now
+
+
+def why_due(entry: HourEntry, now: datetime) -> Why | None:
+    """The reason why an hour is due now, or None when nothing is owed yet or any more."""
+    if not ready(entry, now):
+        return None
+    if not entry.told:
+        return Why.NEVER_ASKED
+    last = max(entry.told, key=lambda told: (told.asked_at, told.sequence))
+    if entry.source is Source.KUBERNETES:
+        return Why.NOT_OK if last.outcome is not Outcome.OK and _rested(entry, now) else None
+    if not any(told.outcome is Outcome.OK for told in entry.told):
+        return Why.NOT_OK if _rested(entry, now) else None
+    if last.hour.facts.get(MASS_ENDINGS) and _seen_once(entry) and _rested(entry, now):
+        return Why.MASS_ENDINGS
+    for late in LATE_AFTER:
+        due_at = entry.ended_at + late
+        if now >= due_at and last.asked_at < due_at and _rested(entry, now):
+            return Why.LATE_DATA
+    return None
+
+
+def _seen_once(entry: HourEntry) -> bool:
+    """Whether no two answers agree on what ended."""
+    counts = [told.hour.by_metric for told in entry.told if told.hour.facts.get(MASS_ENDINGS)]
+    return all(counts[-1] != other for other in counts[:-1])
+
+
+def _rested(entry: HourEntry, now: datetime) -> bool:
+    """Whether enough time has passed since the last asking, by how often it went wrong."""
+    latest = max(told.asked_at for told in entry.told)
+    bad_count = sum(told.outcome is not Outcome.OK for told in entry.told)
+    wait: timedelta = min(RETRY_AFTER * 2 ** min(max(bad_count - 1, 0), 10), RETRY_AFTER_LIMIT)
+    return now - latest >= wait
+
+
+def _joined(
+    owed: Sequence[tuple[HourEntry, Why]], cuts: frozenset[tuple[str, datetime]]
+) -> list[Debt]:
+    """Neighbouring hours with one reason become windows of up to a day."""
+    found: list[Debt] = []
+    group: list[HourEntry] = []
+    group_why: Why | None = None
+    for entry, why in sorted(
+        owed, key=lambda p: (p[0].cluster_id, p[0].source, p[0].hour_started_at)
+    ):
+        follows = (
+            group
+            and why is group_why
+            and (entry.cluster_id, entry.source) == (group[-1].cluster_id, group[-1].source)
+            and entry.hour_started_at == group[-1].ended_at
+            and len(group) < WINDOW_HOURS_LIMIT
+            and (entry.cluster_id, entry.hour_started_at) not in cuts
+        )
+        if not follows and group and group_why:
+            found.append(_debt(group, group_why))
+            group = []
+        group.append(entry)
+        group_why = why
+    if group and group_why:
+        found.append(_debt(group, group_why))
+    return found
+
+
+def _debt(group: Sequence[HourEntry], why: Why, is_live: bool = False) -> Debt:
+    first, last = group[0], group[-1]
+    window = Interval(first.hour_started_at, last.ended_at)
+    return Debt(first.cluster_id, first.source, window, why, is_live)
