@@ -25,13 +25,13 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "gpu": ("gpu", "command", "Say what a resource name is."),
     "mig": ("mig", "command", "Say what MIG layouts a card can have, and whether a file fits."),
     "fake": ("fake", "command", "Serve, export and explain a GPU estate that is not there."),
-    "pull": ("pull", "pull", "Ask the witnesses for hours, and land what they say."),
+    "pull": ("evidence", "pull", "Ask the witnesses for hours, and land what they say."),
     "collect": ("collect", "collect", "Watch one cluster's Kubernetes API into a journal."),
-    "hours": ("hours", "hours", "List the hours of a period: expected, attempts, outcomes."),
-    "refresh": ("refresh", "refresh", "Build a period's facts from the landed evidence."),
-    "judge": ("judge", "judge", "Say whether a period may be billed, and what stands against it."),
-    "close": ("close", "close", "Close a period and issue its invoices (a dry run by default)."),
-    "invoice": ("invoice", "invoice", "List invoices, or print one from its sealed record."),
+    "hours": ("evidence", "hours", "List the hours of a period: expected, attempts, outcomes."),
+    "refresh": ("facts", "refresh", "Build a period's facts from the landed evidence."),
+    "judge": ("facts", "judge", "Say whether a period may be billed, and what stands against it."),
+    "close": ("billing", "close", "Close a period and issue its invoices (a dry run by default)."),
+    "invoice": ("billing", "invoice", "List invoices, or print one from its sealed record."),
 }
 
 
@@ -59,7 +59,7 @@ EPILOG = """\b
 Examples:
   gpu-ledger demo                          from nothing to sealed invoices, in a minute
   gpu-ledger init my-ledger                a home of your own
-  gpu-ledger close 2026-10 --home my-ledger --dry-run
+  gpu-ledger close 2026-10 --home my-ledger
 
 \b
 Exit codes: 0 fine, 1 not billable or a check failed, 2 wrong use, 3 could not look.

@@ -1,0 +1,116 @@
+"""`gpu-ledger close` and `invoice`: documents that never change.
+
+Put here: the commands about documents.
+Not here: closing and rendering (`billing`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from domain.billing_period import BillingPeriod
+from orchestration.cli.output import emit, emit_document, home_option, output_option
+from orchestration.cli.periods import PERIOD
+
+if TYPE_CHECKING:
+    from billing.close import CloseResult
+
+CLOSE_EPILOG = """\b
+Examples:
+  gpu-ledger close 2026-10                 what closing would issue, and what stands against it
+  gpu-ledger close 2026-10 --issue         close it: this cannot be undone, only corrected
+"""
+
+
+@click.command(epilog=CLOSE_EPILOG)
+@click.argument("period", type=PERIOD)
+@click.option("--dry-run/--issue", default=True, show_default=True, help="Show, or really close.")
+@home_option
+@output_option
+def close(period: BillingPeriod, dry_run: bool, home_path: Path, output: str) -> int:
+    """Close PERIOD and issue its invoices; by default only show what that would do.
+
+    The facts are judged again in the same step. Exit 1 while anything stands against it.
+    """
+    from orchestration.open_home import OpenHome
+    from orchestration.steps import close as close_period
+
+    opened = OpenHome.at(home_path)
+    result = close_period(opened, period, dry_run=dry_run)
+    rows = [
+        {
+            "invoice": document.number,
+            "tenant": document.tenant,
+            "billed": _amount(document.billed_nanos, result),
+            "currency": result.total.currency if result.total else "",
+            "sha256": document.sha256,
+        }
+        for document in result.invoices
+    ]
+    if output == "json":
+        emit_document(
+            {
+                "period": period.name,
+                "closed": result.closed,
+                "invoices": rows,
+                "refused_by": [f"{f.code} {f.where}: {f.seen}" for f in result.refused_by],
+                "missing_checks": list(result.missing_checks),
+            }
+        )
+    else:
+        emit(rows, output, ["invoice", "tenant", "billed", "currency", "sha256"])
+    for finding in result.refused_by:
+        click.echo(f"stands against it: {finding.code} {finding.where}: {finding.seen}", err=True)
+    for name in result.missing_checks:
+        click.echo(f"stands against it: the check {name} was not executed", err=True)
+    if result.closed:
+        click.echo(
+            f"{period} is closed; documents in {opened.home.documents / period.name}", err=True
+        )
+    else:
+        click.echo("Nothing was issued: this was a dry run.", err=True)
+    return 1 if result.refused_by or result.missing_checks else 0
+
+
+def _amount(nanos: int, result: CloseResult) -> str:
+    from domain.money import format_nanos
+
+    return format_nanos(nanos) if result.total else ""
+
+
+INVOICE_EPILOG = """\b
+Examples:
+  gpu-ledger invoice 2026-10                      the invoices of a month
+  gpu-ledger invoice 2026-10 --number INV-2026-0001
+"""
+
+
+@click.command(epilog=INVOICE_EPILOG)
+@click.argument("period", type=PERIOD)
+@click.option("--number", help="Print this document, from its sealed record.")
+@home_option
+@output_option
+def invoice(period: BillingPeriod, number: str | None, home_path: Path, output: str) -> int:
+    """List the documents of PERIOD, or print one from its sealed record."""
+    from billing.render_text import invoice_text
+    from orchestration.open_home import OpenHome
+
+    record = OpenHome.at(home_path).record
+    issued = record.invoices(period.name)
+    if number is None:
+        emit(
+            [{"number": document.number, "sha256": document.sha256} for document in issued], output
+        )
+        return 0
+    for document in issued:
+        if document.number == number:
+            if output == "json":
+                emit_document(record.sealed(document.sha256))
+            else:
+                click.echo(invoice_text(record.sealed(document.sha256), document.sha256), nl=False)
+            return 0
+    known = ", ".join(document.number for document in issued) or "none"
+    raise click.UsageError(f"{period} has no document {number}; it has: {known}")

@@ -1,0 +1,50 @@
+"""`gpu-ledger decisions`: whether what people decided can be meant.
+
+Put here: reading and showing the decision tables of a home.
+Not here: their rules (`domain.decisions`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from orchestration.cli.output import emit, home_option, output_option
+
+
+@click.group()
+def command() -> None:
+    """Check what people decided.
+
+    \b
+    Examples:
+      gpu-ledger decisions check --home my-ledger
+    """
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  gpu-ledger decisions check --home my-ledger
+  gpu-ledger decisions check -o json
+"""
+)
+@home_option
+@output_option
+def check(home_path: Path, output: str) -> int:
+    """Read every decision table; name every problem with file, line, values and remedy.
+
+    Exit 1 when there are problems.
+    """
+    from domain.decisions import read_decisions
+    from orchestration.open_home import decision_files
+    from warehouse.home import Home
+
+    decisions, problems = read_decisions(decision_files(Home.open(home_path)))
+    rows = [problem.as_dict() for problem in problems]
+    if rows or output != "table":
+        emit(rows, output, ["code", "where", "seen", "why", "remedy"])
+    if not rows:
+        click.echo(f"The decisions are whole; their hash is {decisions.sha256}.", err=True)
+    return 1 if rows else 0

@@ -1,0 +1,88 @@
+"""A home that was opened: its settings, decisions, stores and clock, as every step needs them.
+
+Put here: opening and holding them together, and how each cluster is asked.
+Not here: the steps themselves (`orchestration.steps`), options and printing (`orchestration.cli`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from domain.clock import Clock, SystemClock
+from domain.decisions import Decisions, load_decisions
+from warehouse.home import Home
+from warehouse.store import Store, open_store
+
+if TYPE_CHECKING:
+    from billing.record import Record
+    from ingestion.landing import Landing
+    from ingestion.settings import ClusterSource, Settings
+
+
+@dataclass(frozen=True)
+class OpenHome:
+    """A home as it was when it was opened; settings and decisions are read once, when needed."""
+
+    home: Home
+    clock: Clock
+
+    @classmethod
+    def at(cls, path: Path, clock: Clock | None = None) -> OpenHome:
+        return cls(Home.open(path), clock or SystemClock())
+
+    @cached_property
+    def settings(self) -> Settings:
+        from ingestion.settings import load_settings
+
+        return load_settings(self.home.config_path)
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        return load_decisions(decision_files(self.home))
+
+    @cached_property
+    def landing(self) -> Landing:
+        from ingestion.landing import Landing
+
+        return Landing(self.home.landing_store())
+
+    @cached_property
+    def record(self) -> Record:
+        from billing.record import Record
+
+        return Record(self.home.record_store())
+
+    def spool(self, cluster_id: str) -> Store:
+        """Where the collector of a cluster keeps its journal."""
+        kubernetes = self.settings.cluster(cluster_id).kubernetes
+        place = kubernetes.journal if kubernetes else ""
+        return open_store(place or self.home.path / "journal" / cluster_id)
+
+    def thanos_source(self, cluster_id: str, at: datetime) -> ClusterSource | None:
+        """How the samples of a cluster are asked for an instant; None where nobody expects them."""
+        from ingestion.manifest import Sampling
+        from ingestion.settings import ClusterSource
+
+        cluster = self.settings.cluster(cluster_id)
+        decided = self.decisions.cluster_at(cluster_id, at)
+        if cluster.thanos is None or decided is None:
+            return None
+        sampling = Sampling(decided.sample_interval_seconds, decided.scrape_interval_seconds)
+        return ClusterSource(cluster_id, cluster.thanos, sampling, self.settings.pod_labels)
+
+
+def decision_files(home: Home) -> Mapping[str, bytes]:
+    """The decision tables of a home, by file name."""
+    return {path.name: path.read_bytes() for path in sorted(home.decisions.glob("*.csv"))}
+
+
+def holder() -> str:
+    """Who holds a lease: this process, in a form by which a person can find it."""
+    return f"{socket.gethostname()}:{os.getpid()}"
