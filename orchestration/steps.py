@@ -7,13 +7,14 @@ Not here: any rule of a stage, options and printing (`orchestration.cli`), sched
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR, Interval
+from ingestion.manifest import WINDOW_HOURS_LIMIT
 from orchestration.open_home import OpenHome, holder
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from warehouse.build import BuildResult
 
 Progress = Callable[[int, int, str], None]
-
-WINDOW_HOURS = 24  # the most that one attempt may ask for
 
 
 def pull(
@@ -94,7 +93,7 @@ def judge(opened: OpenHome, period: BillingPeriod) -> Judgement:
 
 
 def close(opened: OpenHome, period: BillingPeriod, *, dry_run: bool) -> CloseResult:
-    """Close a period on facts that are judged again in the same step; or show what that would do."""
+    """Close a period on facts judged again in the same step; or show what that would do."""
     from billing.close import close_period
 
     return close_period(
@@ -131,17 +130,15 @@ def _windows(
 
 
 def _runs_of_hours(hours: Sequence[datetime]) -> Iterator[Interval]:
-    start = previous = None
+    """Neighbouring hours joined, at most a day at once."""
+    run: list[datetime] = []
     for hour in hours:
-        fits = start is not None and previous is not None
-        if fits and hour == previous + HOUR and hour - start < timedelta(hours=WINDOW_HOURS):
-            previous = hour
-            continue
-        if start is not None and previous is not None:
-            yield Interval(start, previous + HOUR)
-        start = previous = hour
-    if start is not None and previous is not None:
-        yield Interval(start, previous + HOUR)
+        if run and (hour != run[-1] + HOUR or len(run) == WINDOW_HOURS_LIMIT):
+            yield Interval(run[0], run[-1] + HOUR)
+            run = []
+        run.append(hour)
+    if run:
+        yield Interval(run[0], run[-1] + HOUR)
 
 
 def _complete_hours(opened: OpenHome) -> frozenset[tuple[str, str, datetime]]:

@@ -34,10 +34,6 @@ def init(folder: Path) -> None:
         if not path.exists():
             path.write_text(text, encoding="utf-8")
     click.echo(f"A ledger's home is in {home.path}. Next:")
-    click.echo(f"  1. say where your Thanos and your clusters are: {home.config_path}")
-    click.echo(
-        f"  2. say which clusters are measured since when:  {home.decisions / 'clusters.csv'}"
-    )
-    click.echo(
-        f"  3. check both:                                  gpu-ledger decisions check --home {folder}"
-    )
+    click.echo(f"  1. where your Thanos and your clusters are:   {home.config_path}")
+    click.echo(f"  2. which clusters are measured since when:    {home.decisions / 'clusters.csv'}")
+    click.echo(f"  3. check both: gpu-ledger decisions check --home {folder}")
