@@ -11,6 +11,7 @@ from domain.decisions.errors import (
     NoRate,
     PriceChangeNeedsSecondName,
     TwoRates,
+    UnknownReference,
     UnknownTable,
     UnreadableTable,
     WrongCell,
@@ -18,7 +19,8 @@ from domain.decisions.errors import (
 )
 from domain.decisions.policies import DEFAULT_POLICIES, BillableState
 from domain.decisions.rates import Rates
-from domain.decisions.reading import load_decisions, read_decisions
+from domain.decisions.reading import load_decisions, load_sealed_copy, read_decisions
+from domain.decisions.references import unknown_to_catalogue
 from domain.decisions.rows import (
     WHOLE,
     AcceptedGap,
@@ -72,6 +74,7 @@ __all__ = [
     "TableName",
     "Tenant",
     "TwoRates",
+    "UnknownReference",
     "UnknownTable",
     "UnreadableTable",
     "Witnesses",
@@ -81,6 +84,8 @@ __all__ = [
     "canonical_rows",
     "differences",
     "load_decisions",
+    "load_sealed_copy",
     "read_decisions",
     "template_files",
+    "unknown_to_catalogue",
 ]

@@ -127,8 +127,16 @@ class Decisions:
         return next((p for p in rows if holds(p, instant)), None)
 
     def budget(self, tenant: str, period: BillingPeriod) -> Budget | None:
-        """The budget of one period: its own row, or else the row for every period."""
-        rows = {b.billing_period: b for b in self.budgets if b.tenant == tenant}
+        """The budget of one period: its own row, or else the row for every period.
+
+        A budget in another currency than the period's prices is none: there is no share of it.
+        """
+        currency = self.currency(period.started_at)
+        rows = {
+            budget.billing_period: budget
+            for budget in self.budgets
+            if budget.tenant == tenant and currency in (None, budget.currency)
+        }
         return rows.get(period) or rows.get(None)
 
     # Policies -------------------------------------------------------------------------------
@@ -188,7 +196,7 @@ class Decisions:
 
     def valid_in(self, window: Interval) -> Decisions:
         """The copies that a close seals; see `sealing` for what they leave out."""
-        return Decisions(**{t.value: held_in(self.rows(t), window) for t in TableName})
+        return Decisions(**held_in(self.rows, window))
 
 
 def holds(row: DatedRow, instant: datetime) -> bool:

@@ -109,15 +109,12 @@ def _currencies(rows: Rows, cells: Cells) -> Iterator[DecisionsContradict]:
             why="an invoice is one sum, and no rate of exchange is known here",
             remedy="write all prices of one time in one currency",
         )
-    known = {_currency(row) for row in dated}
-    for budget in rows[TableName.BUDGETS]:
-        if known and budget.currency not in known:
-            yield DecisionsContradict(
-                where=f"budgets.csv line {budget.line}",
-                seen=f"a budget in {budget.currency}, and prices in {', '.join(sorted(known))}",
-                why="a share of the budget cannot be said in two currencies",
-                remedy="write the budget in the currency of the prices",
-            )
+
+
+def priced_currencies(rates: Iterable[Rate], policies: Iterable[Policy]) -> set[str]:
+    """Every currency that prices are in, at whatever time."""
+    decided = {p.value for p in policies if p.policy is PolicyName.CURRENCY}
+    return decided | {rate.currency for rate in rates}
 
 
 def _currency(row: Rate | Policy) -> str:

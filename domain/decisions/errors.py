@@ -77,6 +77,12 @@ class DecisionsRefused(BadInput):
         self.problems = tuple(problems)
 
 
+class UnknownReference(BadInput):
+    """A decision about a cluster, a class or a profile that nobody knows."""
+
+    code = "DEC-008"
+
+
 class NoRate(WrongUse):
     """No price holds for a class and profile at an instant."""
 

@@ -14,6 +14,7 @@ from domain.decisions.book import Decisions
 from domain.decisions.contradictions import contradictions
 from domain.decisions.errors import DecisionsRefused, UnknownTable, shown
 from domain.decisions.rates import Rates
+from domain.decisions.references import unknown_clusters, unpriced_currencies
 from domain.decisions.rows import Row, TableName
 from domain.decisions.sealing import in_canonical_order
 from domain.decisions.table_reading import read_table
@@ -27,16 +28,14 @@ def read_decisions(files: Mapping[str, str | bytes]) -> tuple[Decisions, list[Ba
     `files` maps names such as `rates.csv` to their content; a table that is not there is empty.
     Decisions with problems are for showing the problems, never for counting.
     """
-    problems: list[BadInput] = [_unknown_table(f) for f in sorted(files) if f not in TABLE_BY_FILE]
-    rows: dict[TableName, list[Any]] = {table.name: [] for table in TABLES}
-    for table in TABLES:
-        if table.file in files:
-            rows[table.name], table_problems = read_table(table, files[table.file])
-            problems += table_problems
+    rows, problems = _read_tables(files)
+    all_read = not problems  # a name may be unknown only because its own row could not be read
     problems += contradictions(rows, _as_in_file)
     problems += Rates(rows[TableName.RATES]).undecided()
-    tables = {t.name.value: in_canonical_order(t, rows[t.name]) for t in TABLES}
-    return Decisions(**tables), problems
+    if all_read:
+        problems += unknown_clusters(rows.__getitem__)
+        problems += unpriced_currencies(rows.__getitem__)
+    return _decisions(rows), problems
 
 
 def load_decisions(files: Mapping[str, str | bytes]) -> Decisions:
@@ -45,6 +44,34 @@ def load_decisions(files: Mapping[str, str | bytes]) -> Decisions:
     if problems:
         raise DecisionsRefused(problems)
     return decisions
+
+
+def load_sealed_copy(files: Mapping[str, str | bytes]) -> Decisions:
+    """The copy that a close sealed (`canonical_files`), with the checks of its cells and columns.
+
+    Rows are not held against each other again. The copy lacks what held at other times only, such
+    as the row that once decided between two prices; and it was whole when it was sealed.
+    """
+    rows, problems = _read_tables(files)
+    if problems:
+        raise DecisionsRefused(problems)
+    return _decisions(rows)
+
+
+def _read_tables(
+    files: Mapping[str, str | bytes],
+) -> tuple[dict[TableName, list[Any]], list[BadInput]]:
+    problems: list[BadInput] = [_unknown_table(f) for f in sorted(files) if f not in TABLE_BY_FILE]
+    rows: dict[TableName, list[Any]] = {table.name: [] for table in TABLES}
+    for table in TABLES:
+        if table.file in files:
+            rows[table.name], table_problems = read_table(table, files[table.file])
+            problems += table_problems
+    return rows, problems
+
+
+def _decisions(rows: dict[TableName, list[Any]]) -> Decisions:
+    return Decisions(**{t.name.value: in_canonical_order(t, rows[t.name]) for t in TABLES})
 
 
 def _as_in_file(table: TableName, row: Row) -> str:

@@ -40,6 +40,10 @@ class TableName(StrEnum):
     AMENDMENTS = "amendments"
 
 
+NAMING_A_CLUSTER = (TableName.RATES, TableName.OUTAGES, TableName.ACCEPTED_GAPS)
+"""The tables whose rows may be about one cluster, beside the one that lists the clusters."""
+
+
 class Source(StrEnum):
     """The two sources that evidence is asked from."""
 

@@ -5,7 +5,8 @@ Not here: where a copy is kept (the record).
 
 A copy must not change when something is decided for a later time. So a row that holds beyond the
 period is copied as open-ended: whether somebody ends it next year is no part of this month. An
-amendment is no part of it either; it speaks about a period that is closed already.
+amendment is no part of it either: it speaks about a period that is closed already. Nor are rows
+about clusters that are not measured in the period, or budgets in another currency than its prices.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any
 
-from domain.decisions.rows import Amendment, Budget, DatedRow, Outage, Row, TableName
+from domain.decisions.contradictions import priced_currencies
+from domain.decisions.rows import (
+    NAMING_A_CLUSTER,
+    Amendment,
+    Budget,
+    DatedRow,
+    Outage,
+    Row,
+    TableName,
+)
 from domain.decisions.table_form import Table
 from domain.decisions.tables import TABLES
 from domain.interval import Interval
@@ -55,10 +65,21 @@ def in_canonical_order(table: Table, rows: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(sorted(rows, key=table.cells_of))
 
 
-def held_in(rows: Iterable[Row], window: Interval) -> tuple[Any, ...]:
-    """The rows that decide anything inside the window, as they are copied."""
-    copies = (_copied(row, window) for row in rows)
-    return tuple(copy for copy in copies if copy is not None)
+def held_in(rows_of: RowsOf, window: Interval) -> dict[str, tuple[Any, ...]]:
+    """The rows of every table that decide anything inside the window, as they are copied."""
+    copies: dict[TableName, list[Any]] = {}
+    for table in TableName:
+        found = (_copied(row, window) for row in rows_of(table))
+        copies[table] = [row for row in found if row is not None]
+    if any(True for _ in rows_of(TableName.CLUSTERS)):
+        measured = {row.cluster_id for row in copies[TableName.CLUSTERS]}
+        for table in NAMING_A_CLUSTER:
+            copies[table] = [r for r in copies[table] if r.cluster_id in measured | {""}]
+    currencies = priced_currencies(copies[TableName.RATES], copies[TableName.POLICIES])
+    if currencies:
+        budgets = copies[TableName.BUDGETS]
+        copies[TableName.BUDGETS] = [b for b in budgets if b.currency in currencies]
+    return {table.name.value: in_canonical_order(table, copies[table.name]) for table in TABLES}
 
 
 def _copied(row: Any, window: Interval) -> Row | None:
