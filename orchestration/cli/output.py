@@ -75,10 +75,11 @@ def emit_document(document: Mapping[str, Any]) -> None:
 def csv_text(rows: Sequence[Row], names: Sequence[str]) -> str:
     """Rows as CSV; a cell that a spreadsheet would run as a formula is given a leading quote."""
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        writer.writerow([_cell(row.get(name)) for name in names])
+    minimal = csv.writer(buffer, lineterminator="\n")
+    # The writer quotes what its own line end needs; a lone carriage return would split the row.
+    full = csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for cells in (names, *([_cell(row.get(name)) for name in names] for row in rows)):
+        (full if any("\r" in cell for cell in cells) else minimal).writerow(cells)
     return buffer.getvalue()
 
 

@@ -1,0 +1,47 @@
+"""Partitions: the hours of a cluster, and the billing periods.
+
+Put here: how hours and periods are named in Dagster, and read back.
+Not here: which hours are expected (the decisions say that) or complete (the hour ledger does).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import dagster as dg
+
+from domain.billing_period import BillingPeriod
+from domain.interval import Interval, hour_of
+
+HOUR_FORMAT = "%Y-%m-%dT%H"
+PERIOD_FORMAT = "%Y-%m"
+
+
+def hours_since(started_at: datetime, ended_at: datetime | None) -> dg.HourlyPartitionsDefinition:
+    """One partition per hour that a cluster is measured; named 2026-10-01T00, in UTC."""
+    return dg.HourlyPartitionsDefinition(
+        start_date=hour_of(started_at).strftime(HOUR_FORMAT),
+        end_date=ended_at.strftime(HOUR_FORMAT) if ended_at else None,
+        timezone="UTC",
+        fmt=HOUR_FORMAT,
+    )
+
+
+def periods_since(started_at: datetime) -> dg.MonthlyPartitionsDefinition:
+    """One partition per billing period, the open one included; named 2026-10."""
+    return dg.MonthlyPartitionsDefinition(
+        start_date=BillingPeriod.containing(started_at).name,
+        timezone="UTC",
+        fmt=PERIOD_FORMAT,
+        end_offset=1,
+    )
+
+
+def window_of(context: dg.AssetExecutionContext) -> Interval:
+    """The hours that a run was asked for: one partition, or a range of them."""
+    window = context.partition_time_window
+    return Interval(window.start, window.end)
+
+
+def period_of(context: dg.AssetExecutionContext) -> BillingPeriod:
+    return BillingPeriod(context.partition_key)

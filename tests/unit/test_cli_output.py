@@ -1,0 +1,76 @@
+"""What commands print: rows for people and for machines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from orchestration.cli.output import csv_text, emit, progress
+
+ROWS = [
+    {
+        "tenant": "team-a",
+        "hour": datetime(2026, 10, 1, tzinfo=UTC),
+        "weight": Fraction(3, 7),
+        "amount": Decimal("1234567890123456789.000000001"),
+        "whole": True,
+    },
+    {"tenant": "=HYPERLINK(1)", "hour": None, "weight": Fraction(1), "amount": 0, "whole": False},
+]
+
+
+def test_json_keeps_every_digit(capsys: pytest.CaptureFixture[str]) -> None:
+    emit(ROWS, "json")
+    first = json.loads(capsys.readouterr().out)[0]
+    assert first == {
+        "tenant": "team-a",
+        "hour": "2026-10-01T00:00:00Z",
+        "weight": "3/7",
+        "amount": "1234567890123456789.000000001",
+        "whole": True,
+    }
+
+
+def test_a_cell_that_a_spreadsheet_would_run_is_quoted() -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_text(ROWS, list(ROWS[0])))))
+    assert rows[1]["tenant"] == "'=HYPERLINK(1)"
+    assert rows[0]["tenant"] == "team-a"
+    assert rows[1]["hour"] == ""
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+def test_each_risky_beginning_is_quoted(text: str) -> None:
+    [row] = csv.DictReader(io.StringIO(csv_text([{"name": text}], ["name"]), newline=""))
+    assert row["name"] == "'" + text
+
+
+def test_a_negative_number_stays_a_number() -> None:
+    assert csv_text([{"nanos": -5}], ["nanos"]) == "nanos\n-5\n"
+
+
+def test_a_table_shows_markup_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    emit([{"pod": "[red]not a colour[/red]"}], "table")
+    assert "[red]not a colour[/red]" in capsys.readouterr().out
+
+
+def test_no_rows_are_said_in_words_and_as_an_empty_list(capsys: pytest.CaptureFixture[str]) -> None:
+    emit([], "table")
+    emit([], "json")
+    assert capsys.readouterr().out == "(nothing)\n[]\n"
+
+
+def test_progress_without_a_terminal_is_one_line_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with progress("Asking") as report:
+        report(1, 3, "east")
+        report(3, 3, "")
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == "Asking: 3 of 3\n"
