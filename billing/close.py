@@ -191,9 +191,10 @@ def _judge_and_plan(
 
 def _currency(decisions: Decisions, period: BillingPeriod, usage: Usage) -> str:
     """The currency of the period's documents; empty without a price list."""
-    if not decisions.valid_in(period.interval).rates:
+    rates = decisions.valid_in(period.interval).rates
+    if not rates:
         return ""
-    decided = decisions.currency(period.ended_at - timedelta(seconds=1)) or ""
+    decided = decisions.currency(period.ended_at - timedelta(seconds=1)) or rates[0].currency
     used = only_currency(usage.charges) or decided
     if used != decided:
         raise CurrenciesDiffer(decided, used, f"the charges of period {period}")

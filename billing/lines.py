@@ -55,7 +55,7 @@ class Total:
 
 
 def usage_lines(charges: Iterable[Charge]) -> list[Line]:
-    """One line per charge, in the charges' own order, whatever order they came in."""
+    """One line per charge, by class, shape, cluster and time, whatever order they came in."""
     return [
         Line(
             number=number,
@@ -67,8 +67,14 @@ def usage_lines(charges: Iterable[Charge]) -> list[Line]:
             device_seconds=charge.device_seconds,
             cost_nanos=charge.cost_nanos,
         )
-        for number, charge in enumerate(sorted(charges), start=1)
+        for number, charge in enumerate(sorted(charges, key=_reading_order), start=1)
     ]
+
+
+def _reading_order(charge: Charge) -> tuple[object, ...]:
+    key = charge.key
+    shape = (key.gpu_class, key.mig_profile, key.cluster_id, key.weight, key.weight_policy)
+    return (*shape, charge.started_at, key.rate_id)
 
 
 def rounded(lines: Sequence[Line], currency: str) -> Total:

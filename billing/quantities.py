@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from domain.billing_period import BillingPeriod
 from domain.money import divide_rounding_half_even, format_nanos, parse_nanos
 
 
@@ -28,6 +29,18 @@ def grouped(amount: str) -> str:
     sign, digits = ("-", amount[1:]) if amount.startswith("-") else ("", amount)
     whole, point, decimals = digits.partition(".")
     return f"{sign}{int(whole):,}{point}{decimals}"
+
+
+def aligned(amounts: Iterable[str]) -> list[str]:
+    """Amounts that stand below each other: exact, with as many decimals as the longest has."""
+    texts = list(amounts)
+    decimals = max((len(text.partition(".")[2]) for text in texts), default=0)
+    return [_padded(grouped(text), decimals) for text in texts]
+
+
+def _padded(text: str, decimals: int) -> str:
+    whole, _, part = text.partition(".")
+    return f"{whole}.{part:0<{decimals}}" if decimals else whole
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,3 +71,34 @@ def seconds_by_method(pods: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     for pod in pods:
         seconds[pod["method"]] += pod["device_seconds"]
     return dict(sorted(seconds.items()))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DaySum:
+    """A day's part of a document, over all lines and workloads."""
+
+    day: str
+    device_seconds: int
+    nanos: int
+
+    @property
+    def cost(self) -> str:
+        return format_nanos(self.nanos)
+
+
+def day_sums(document: Mapping[str, Any]) -> list[DaySum]:
+    """Every day of the period, those without use as well; none when nothing was used at all."""
+    if not document["workload_days"]:
+        return []
+    seconds: defaultdict[str, int] = defaultdict(int)
+    nanos: defaultdict[str, int] = defaultdict(int)
+    for entry in document["workload_days"]:
+        seconds[entry["day"]] += entry["device_seconds"]
+        nanos[entry["day"]] += parse_nanos(entry["cost"])
+    days = sorted({*_days_of(document), *seconds})
+    return [DaySum(day, seconds[day], nanos[day]) for day in days]
+
+
+def _days_of(document: Mapping[str, Any]) -> list[str]:
+    period = BillingPeriod(document["billing_period"])
+    return sorted({hour.date().isoformat() for hour in period.hours()})

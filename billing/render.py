@@ -17,6 +17,7 @@ from typing import Any
 from billing.events import Ledger
 from billing.record import Record
 from billing.render_csv import lines_csv, pods_csv
+from billing.render_pdf import invoice_pdf
 from billing.render_text import invoice_text
 from billing.sealing import from_bytes, to_bytes
 from domain.billing_period import BillingPeriod
@@ -25,6 +26,7 @@ from warehouse.home import Home
 Renderer = Callable[[Mapping[str, Any], str], bytes]
 
 RENDERERS: Mapping[str, Renderer] = {
+    ".pdf": invoice_pdf,
     ".csv": lambda document, _: lines_csv(document),
     "-pods.csv": lambda document, _: pods_csv(document),
     ".txt": lambda document, digest: invoice_text(document, digest).encode(),

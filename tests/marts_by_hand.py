@@ -1,0 +1,243 @@
+"""A home whose marts were written by hand: facts without dbt, for tests of judgement and billing.
+
+Put here: the columns that the contract between facts and billing names, and a small way to fill
+them. Costs are computed with fractions and Python's own rounding, not with the code under test.
+Not here: estates, evidence, or anything that has to go through the whole pipeline.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from domain.billing_period import BillingPeriod
+from domain.decisions import Decisions, load_decisions
+from domain.interval import Interval, hour_of
+from warehouse.connection import connected
+from warehouse.home import Home
+
+HOUR = timedelta(hours=1)
+
+CLUSTERS = (
+    "cluster_id,cluster_name,valid_from,valid_until,witnesses,sample_interval_seconds,"
+    "scrape_interval_seconds,reason,decided_by,decided_on\n"
+)
+RATES = (
+    "cluster_id,gpu_class,mig_profile,currency,rate_per_hour,valid_from,valid_until,"
+    "reason,decided_by,decided_on,second_name\n"
+)
+GAPS = "cluster_id,source,started_at,ended_at,treatment,reason,decided_by,decided_on,pod_uid\n"
+PARTIES = (
+    "role,tenant,name,address,tax_id,email,valid_from,valid_until,reason,decided_by,decided_on\n"
+)
+SIGNED = "because,ada,2026-09-01"
+
+TABLES = {
+    "fct_coverage": """
+        billing_period VARCHAR, cluster_id VARCHAR, source VARCHAR, hour_started_at TIMESTAMPTZ,
+        expected_count BIGINT, seen_count BIGINT, missing_count BIGINT,
+        longest_hole_seconds BIGINT, outcome VARCHAR, reason VARCHAR, healable BOOLEAN
+    """,
+    "fct_pod_hours": """
+        billing_period VARCHAR, cluster_id VARCHAR, hour_started_at TIMESTAMPTZ, tenant VARCHAR,
+        belongs_to VARCHAR, namespace VARCHAR, pod_uid VARCHAR, pod_name VARCHAR,
+        workload_kind VARCHAR, workload_name VARCHAR, node_name VARCHAR, resource VARCHAR,
+        device_count BIGINT, gpu_class VARCHAR, mig_profile VARCHAR,
+        segment_started_at TIMESTAMPTZ, segment_ended_at TIMESTAMPTZ, state VARCHAR,
+        method VARCHAR, running_seconds BIGINT, held_seconds BIGINT, billable_seconds BIGINT,
+        compute_share_numerator BIGINT, compute_share_denominator BIGINT,
+        memory_share_numerator BIGINT, memory_share_denominator BIGINT,
+        weight_numerator BIGINT, weight_denominator BIGINT, weight_policy VARCHAR,
+        rate_id VARCHAR, uncertainty_seconds BIGINT, cost_nanos DECIMAL(38, 0)
+    """,
+    "fct_charges": """
+        billing_period VARCHAR, tenant VARCHAR, belongs_to VARCHAR, cluster_id VARCHAR,
+        gpu_class VARCHAR, mig_profile VARCHAR, weight_numerator BIGINT,
+        weight_denominator BIGINT, weight_policy VARCHAR, rate_id VARCHAR,
+        rate_nanos_per_hour DECIMAL(38, 0), currency VARCHAR, charge_started_at TIMESTAMPTZ,
+        charge_ended_at TIMESTAMPTZ, device_seconds BIGINT, cost_nanos DECIMAL(38, 0)
+    """,
+}
+
+
+def at(text: str) -> datetime:
+    """`09 14:30` or `09 14:30:15` of October 2026, UTC."""
+    return datetime.fromisoformat(f"2026-10-{text}+00:00")
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One pod that ran; what it costs follows from its rate in the decisions."""
+
+    tenant: str
+    name: str
+    started_at: datetime
+    ended_at: datetime
+    cluster_id: str = "c1"
+    gpu_class: str = "A100-40"
+    mig_profile: str = "whole"
+    weight: Fraction = Fraction(1)
+    device_count: int = 1
+    method: str = "confirmed"
+    belongs_to: str = "tenant"
+    uncertainty_seconds: int = 0
+    workload: str = ""
+
+    @property
+    def uid(self) -> str:
+        return f"uid-{self.tenant}-{self.name}"
+
+
+@dataclass
+class World:
+    """What happened, as facts; `write` makes them the only facts of the period."""
+
+    path: Path
+    period: BillingPeriod = field(default_factory=lambda: BillingPeriod("2026-10"))
+    pods: list[Pod] = field(default_factory=list)
+    clusters: dict[str, str] = field(default_factory=lambda: {"c1": "both"})
+    rates: list[str] = field(
+        default_factory=lambda: [f",A100-40,whole,EUR,3.6,2026-01-01,,{SIGNED},"]
+    )
+    accepted_gaps: list[str] = field(default_factory=list)
+    parties: list[str] = field(default_factory=list)
+    missing: dict[tuple[str, str, datetime], tuple[int, str, bool]] = field(default_factory=dict)
+
+    @property
+    def home(self) -> Home:
+        return Home.create(self.path)
+
+    @property
+    def decisions(self) -> Decisions:
+        clusters = [
+            f"{name},name-of-{name},2026-01-01,,{witnesses},30,30,{SIGNED}"
+            for name, witnesses in sorted(self.clusters.items())
+        ]
+        files = {
+            "clusters.csv": CLUSTERS + "\n".join(clusters),
+            "rates.csv": RATES + "\n".join(self.rates),
+            "accepted_gaps.csv": GAPS + "\n".join(self.accepted_gaps),
+            "parties.csv": PARTIES + "\n".join(self.parties),
+        }
+        return load_decisions(files)
+
+    def lose(
+        self,
+        source: str,
+        first: str,
+        hours: int = 1,
+        cluster_id: str = "c1",
+        *,
+        seen: int = 0,
+        reason: str = "query failed",
+        healable: bool = True,
+    ) -> None:
+        """Take hours of one witness away, wholly unless `seen` says what is left."""
+        for index in range(hours):
+            self.missing[cluster_id, source, at(first) + index * HOUR] = (seen, reason, healable)
+
+    def write(self) -> Home:
+        home = self.home
+        with connected(home.warehouse_path) as connection:
+            connection.execute("create schema if not exists marts")
+            rows = {
+                "fct_coverage": list(self._coverage()),
+                "fct_pod_hours": list(self._pod_hours()),
+                "fct_charges": list(self._charges()),
+            }
+            for table, columns in TABLES.items():
+                connection.execute(f"create table if not exists marts.{table} ({columns})")
+                connection.execute(
+                    f"delete from marts.{table} where billing_period = ?", [self.period.name]
+                )
+                if rows[table]:
+                    marks = ", ".join("?" for _ in rows[table][0])
+                    connection.executemany(
+                        f"insert into marts.{table} values ({marks})", rows[table]
+                    )
+        return home
+
+    def _coverage(self) -> Iterator[tuple[Any, ...]]:
+        for cluster in sorted(self.clusters):
+            for source, expected in (("thanos", 120), ("kubernetes", 3600)):
+                for hour in self.period.hours():
+                    seen, reason, healable = self.missing.get(
+                        (cluster, source, hour), (expected, "", True)
+                    )
+                    outcome = "ok" if seen == expected else "failed"
+                    yield (
+                        self.period.name, cluster, source, hour, expected, seen, expected - seen,
+                        0, outcome, reason, healable,
+                    )  # fmt: skip
+
+    def _segments(self) -> Iterator[tuple[Pod, Interval, str, int]]:
+        for pod in self.pods:
+            inside = Interval(pod.started_at, pod.ended_at).clipped_to(self.period.interval)
+            edges = [e for rate in self.decisions.rates for e in rate.validity.edges()]
+            for piece in inside.split_at_hours() if inside else []:
+                for segment in piece.split_at(edges):
+                    rate = self.decisions.price_list.find(
+                        pod.cluster_id, pod.gpu_class, pod.mig_profile, segment.started_at
+                    )
+                    yield (
+                        pod,
+                        segment,
+                        rate.rate_id if rate else "",
+                        (rate.rate_nanos_per_hour if rate else 0),
+                    )
+
+    def _sums(self) -> dict[tuple[Any, ...], int]:
+        sums: defaultdict[tuple[Any, ...], int] = defaultdict(int)
+        for pod, segment, rate_id, rate in self._segments():
+            if pod.method not in ("disputed", "missing"):
+                sums[_key(pod, rate_id, rate)] += segment.seconds * pod.device_count
+        return sums
+
+    def _charges(self) -> Iterator[tuple[Any, ...]]:
+        for key, seconds in sorted(self._sums().items(), key=str):
+            tenant, belongs_to, cluster, gpu_class, profile, weight, rate_id, rate = key
+            yield (
+                self.period.name, tenant, belongs_to, cluster, gpu_class, profile,
+                weight.numerator, weight.denominator, "mig_weight max default-1", rate_id, rate,
+                "EUR" if rate_id else "", *self._charged(rate_id), seconds,
+                round(Fraction(seconds * rate, 3600) * weight),
+            )  # fmt: skip
+
+    def _charged(self, rate_id: str) -> tuple[datetime, datetime]:
+        for rate in self.decisions.rates:
+            if rate.rate_id == rate_id:
+                clipped = rate.validity.clipped_to(self.period.interval)
+                assert clipped
+                return clipped.started_at, clipped.ended_at
+        return self.period.started_at, self.period.ended_at
+
+    def _pod_hours(self) -> Iterator[tuple[Any, ...]]:
+        so_far: defaultdict[tuple[Any, ...], int] = defaultdict(int)
+        for pod, segment, rate_id, rate in self._segments():
+            billed = pod.method not in ("disputed", "missing")
+            key = _key(pod, rate_id, rate)
+            price = Fraction(rate, 3600) * pod.weight
+            before = round(so_far[key] * price)
+            so_far[key] += segment.seconds * pod.device_count if billed else 0
+            share = (pod.weight.numerator, pod.weight.denominator)
+            yield (
+                self.period.name, pod.cluster_id, hour_of(segment.started_at), pod.tenant,
+                pod.belongs_to, pod.tenant, pod.uid, pod.name, "Job", pod.workload or pod.name,
+                "node-1", "nvidia.com/gpu", pod.device_count, pod.gpu_class, pod.mig_profile,
+                segment.started_at, segment.ended_at, "running", pod.method, segment.seconds, 0,
+                segment.seconds if billed else 0, *share, *share, *share,
+                "mig_weight max default-1", rate_id, pod.uncertainty_seconds,
+                round(so_far[key] * price) - before,
+            )  # fmt: skip
+
+
+def _key(pod: Pod, rate_id: str, rate: int) -> tuple[Any, ...]:
+    return (
+        pod.tenant, pod.belongs_to, pod.cluster_id, pod.gpu_class, pod.mig_profile, pod.weight,
+        rate_id, rate,
+    )  # fmt: skip

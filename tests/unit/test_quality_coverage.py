@@ -1,0 +1,234 @@
+"""Gaps: unseen, signed, covered, and what they say."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from domain.findings import Remedy, VerdictState
+from domain.interval import Interval
+from quality.coverage import (
+    JOURNAL,
+    SAMPLES,
+    Expectation,
+    Gap,
+    HourCoverage,
+    HourUse,
+    SignedGap,
+    Stakes,
+    coverage_findings,
+    gaps_of_hours,
+    unseen_time,
+)
+from quality.verdict import verdicts
+
+BOTH = frozenset({SAMPLES, JOURNAL})
+NO_STAKES = Stakes({}, "EUR")
+
+
+def at(hour: int, minute: int = 0, second: int = 0) -> datetime:
+    return datetime(2026, 10, 9, tzinfo=UTC) + timedelta(hours=hour, minutes=minute, seconds=second)
+
+
+def hours(first: int, last: int) -> Interval:
+    return Interval(at(first), at(last))
+
+
+def gap(
+    source: str, interval: Interval, reason: str = "query failed", healable: bool = True
+) -> Gap:
+    return Gap("c1", source, interval, reason, healable)
+
+
+def signed(interval: Interval, source: str = SAMPLES, pod_uid: str = "") -> SignedGap:
+    return SignedGap("c1", source, interval, "bill_nothing", "fire drill", "ada", pod_uid)
+
+
+def names(*args: object, **kwargs: object) -> list[str]:
+    return [finding.name for finding in coverage_findings(*args, **kwargs)]  # type: ignore[arg-type]
+
+
+MEASURED = [Expectation("c1", hours(0, 24), BOTH)]
+
+
+def test_an_hour_that_neither_witness_saw_blocks_and_names_cluster_and_hour() -> None:
+    [finding] = coverage_findings(
+        MEASURED, [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(9, 10))], [], NO_STAKES
+    )
+    assert finding.code == "GAP-001"
+    assert finding.blocks
+    assert finding.cluster_id == "c1"
+    assert (finding.hour_started_at, finding.hour_ended_at) == (at(9), at(10))
+    assert "cluster c1, 2026-10-09T09:00:00Z to 2026-10-09T10:00:00Z" in finding.where
+    assert "1 hour, 3600 s seen by no witness" in finding.seen
+    assert finding.what_to_do == (
+        "gpu-ledger pull --cluster c1 --from 2026-10-09T09:00:00Z --to 2026-10-09T10:00:00Z"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "name"), [(SAMPLES, "samples_missing"), (JOURNAL, "journal_missing")]
+)
+def test_a_gap_that_the_other_witness_covers_is_flagged_and_does_not_block(
+    source: str, name: str
+) -> None:
+    [finding] = coverage_findings(MEASURED, [gap(source, hours(9, 10))], [], NO_STAKES)
+    assert finding.name == name
+    assert not finding.blocks
+    assert finding.remedy is Remedy.COVERED
+
+
+@pytest.mark.parametrize("source", [SAMPLES, JOURNAL])
+def test_where_one_witness_is_expected_its_gap_blocks(source: str) -> None:
+    expectation = [Expectation("c1", hours(0, 24), frozenset({source}))]
+    assert names(expectation, [gap(source, hours(3, 4))], [], NO_STAKES) == ["hour_not_measured"]
+
+
+@pytest.mark.parametrize("source", [SAMPLES, JOURNAL])
+def test_a_witness_that_is_not_expected_has_no_gaps(source: str) -> None:
+    other = ({SAMPLES, JOURNAL} - {source}).pop()
+    expectation = [Expectation("c1", hours(0, 24), frozenset({other}))]
+    assert names(expectation, [gap(source, hours(3, 4))], [], NO_STAKES) == []
+
+
+def test_two_gaps_block_only_where_they_overlap() -> None:
+    samples = Interval(at(9, 10), at(9, 40))
+    journal = Interval(at(9, 30), at(10, 20))
+    found = coverage_findings(
+        MEASURED, [gap(SAMPLES, samples), gap(JOURNAL, journal)], [], NO_STAKES
+    )
+    by_name = {finding.name: finding.affected_seconds for finding in found}
+    assert by_name == {
+        "hour_not_measured": 600,
+        "samples_missing": 1200,
+        "journal_missing": 2400,
+    }
+
+
+def test_gaps_beside_each_other_leave_nothing_unseen() -> None:
+    gaps = [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(10, 11))]
+    assert unseen_time(MEASURED[0], gaps) == []
+
+
+def test_neighbouring_hours_of_one_cause_are_one_finding() -> None:
+    gaps = [gap(SAMPLES, hours(h, h + 1)) for h in (7, 5, 6)]
+    [finding] = coverage_findings(MEASURED, gaps, [], NO_STAKES)
+    assert (finding.hour_started_at, finding.hour_ended_at) == (at(5), at(8))
+
+
+def test_a_signed_gap_no_longer_blocks_and_says_who_signed() -> None:
+    gaps = [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(9, 10))]
+    [finding] = coverage_findings(MEASURED, gaps, [signed(hours(9, 10))], NO_STAKES)
+    assert finding.name == "gap_signed"
+    assert not finding.blocks
+    assert "accepted by ada (bill_nothing: fire drill)" in finding.seen
+
+
+def test_a_signature_for_part_of_a_gap_leaves_the_rest_blocking() -> None:
+    gaps = [gap(SAMPLES, hours(9, 11)), gap(JOURNAL, hours(9, 11))]
+    found = coverage_findings(MEASURED, gaps, [signed(hours(9, 10))], NO_STAKES)
+    assert [(f.name, f.hour_started_at) for f in found] == [
+        ("hour_not_measured", at(10)),
+        ("gap_signed", at(9)),
+    ]
+
+
+def test_a_signature_for_one_pod_accepts_no_hour() -> None:
+    gaps = [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(9, 10))]
+    assert names(MEASURED, gaps, [signed(hours(9, 10), pod_uid="u1")], NO_STAKES) == [
+        "hour_not_measured"
+    ]
+
+
+def test_what_cannot_heal_says_how_to_sign() -> None:
+    gaps = [
+        gap(SAMPLES, hours(9, 10), "retention is over", healable=False),
+        gap(JOURNAL, hours(9, 10), "no collector", healable=False),
+    ]
+    [finding] = coverage_findings(MEASURED, gaps, [], NO_STAKES)
+    assert finding.remedy is Remedy.SIGN
+    assert finding.what_to_do.startswith("it cannot heal: gpu-ledger accept-gap --cluster c1")
+
+
+def test_money_at_stake_comes_from_the_nearest_measured_hour_before() -> None:
+    stakes = Stakes(
+        {
+            ("c1", at(7)): HourUse(1_000_000_000, 3600, ("a",)),
+            ("c1", at(8)): HourUse(12_340_000_000, 7200, ("a", "b")),
+            ("c1", at(10)): HourUse(99_000_000_000, 7200, ("z",)),
+            ("c2", at(8)): HourUse(55_000_000_000, 7200, ("y",)),
+        },
+        "EUR",
+    )
+    gaps = [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(9, 10))]
+    [finding] = coverage_findings(MEASURED, gaps, [], stakes)
+    assert finding.affected_nanos == 12_340_000_000
+    assert "this concerns a, b, about 12.34 EUR" in finding.seen
+
+
+def test_hours_that_were_never_asked_for_are_gaps() -> None:
+    rows = [HourCoverage("c1", SAMPLES, at(h), 120, 120, 0) for h in range(24) if h != 5]
+    rows += [HourCoverage("c1", JOURNAL, at(h), 1, 1, 0) for h in range(24)]
+    [found] = gaps_of_hours(MEASURED, rows, hours(0, 24))
+    assert (found.source, found.interval, found.reason) == (SAMPLES, hours(5, 6), "never asked")
+    assert found.healable
+
+
+def test_one_missed_scrape_is_a_gap() -> None:
+    rows = [HourCoverage("c1", SAMPLES, at(h), 120, 120, 0) for h in range(24) if h != 5]
+    rows.append(HourCoverage("c1", SAMPLES, at(5), 120, 119, 1, reason="target down"))
+    expectation = [Expectation("c1", hours(0, 24), frozenset({SAMPLES}))]
+    [found] = gaps_of_hours(expectation, rows, hours(0, 24))
+    assert (found.interval, found.reason) == (hours(5, 6), "target down")
+
+
+def test_a_cluster_measured_from_half_past_expects_half_an_hour() -> None:
+    expectation = [Expectation("c1", Interval(at(5, 30), at(7)), frozenset({SAMPLES}))]
+    found = gaps_of_hours(expectation, [], hours(0, 24))
+    assert [g.interval for g in found] == [Interval(at(5, 30), at(6)), hours(6, 7)]
+
+
+@pytest.mark.parametrize(
+    ("row", "state"),
+    [
+        (HourCoverage("c1", SAMPLES, at(5), 120, 120, 0), VerdictState.COMPLETE),
+        (HourCoverage("c1", SAMPLES, at(5), 120, 119, 1), VerdictState.DEGRADED),
+        (HourCoverage("c1", SAMPLES, at(5), 120, 0, 120, outcome="failed"), VerdictState.MISSING),
+        (HourCoverage("c1", SAMPLES, at(5), 0, 0, 0, outcome="empty"), VerdictState.MISSING),
+        (None, VerdictState.MISSING),
+    ],
+)
+def test_the_state_of_an_hour(row: HourCoverage | None, state: VerdictState) -> None:
+    expectation = [Expectation("c1", hours(5, 6), frozenset({SAMPLES}))]
+    found = verdicts(expectation, [row] if row else [], [], hours(5, 6))
+    assert {v.source: v.state for v in found} == {
+        SAMPLES: state,
+        JOURNAL: VerdictState.NOT_EXPECTED,
+    }
+
+
+def test_every_hour_of_the_calendar_has_exactly_one_verdict_per_witness() -> None:
+    window = hours(0, 24)
+    found = verdicts(MEASURED, [], [], window)
+    assert len(found) == 48
+    assert len({(v.cluster_id, v.source, v.hour_started_at) for v in found}) == 48
+
+
+def test_a_signature_waives_the_verdict_of_its_own_witness_only_where_it_covers_the_hour() -> None:
+    decisions = [signed(Interval(at(5), at(6, 30)))]
+    found = verdicts(MEASURED, [], decisions, hours(5, 7))
+    states = {(v.source, v.hour_started_at): v.state for v in found}
+    assert states == {
+        (SAMPLES, at(5)): VerdictState.WAIVED,
+        (SAMPLES, at(6)): VerdictState.MISSING,
+        (JOURNAL, at(5)): VerdictState.MISSING,
+        (JOURNAL, at(6)): VerdictState.MISSING,
+    }
+
+
+def test_outside_the_measured_time_nothing_is_expected() -> None:
+    window = Interval(at(0) - timedelta(hours=2), at(2))
+    found = verdicts(MEASURED, [], [], window)
+    before = [v.state for v in found if v.hour_started_at < at(0)]
+    assert set(before) == {VerdictState.NOT_EXPECTED}
