@@ -141,7 +141,8 @@ class Landing:
             sequence = head.sequence + 1 if head else 1
             attempt = draft.at(sequence, head.attempt_id if head else "")
             key = f"{chain}{sequence:010d}.json"
-            if self.store.create(key, attempt.to_bytes()):
+            # Taken by our own bytes: an earlier try whose answer was lost on the way.
+            if self.store.create(key, body := attempt.to_bytes()) or self.store.read(key) == body:
                 self._attempts[key] = attempt
                 return attempt
         raise ChainBusy(self.store.location, chain)

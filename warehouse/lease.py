@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from domain.clock import Clock
@@ -64,19 +65,22 @@ class LeaseState:
     fence: int
     holder: str
     expires_at: datetime
+    nonce: str  # two holders never write the same bytes, so a swap tells them apart
 
     def to_bytes(self) -> bytes:
         value = {
             "expires_at": format_instant(self.expires_at),
             "fence": self.fence,
             "holder": self.holder,
+            "nonce": self.nonce,
         }
         return json.dumps(value, sort_keys=True).encode() + b"\n"
 
     @classmethod
     def from_bytes(cls, body: bytes) -> LeaseState:
         value = json.loads(body)
-        return cls(value["fence"], value["holder"], parse_instant(value["expires_at"]))
+        expires_at = parse_instant(value["expires_at"])
+        return cls(value["fence"], value["holder"], expires_at, value["nonce"])
 
 
 class Lease:
@@ -106,14 +110,13 @@ class Lease:
     def renew(self) -> None:
         """Hold it for the full time again; raises LeaseLost when somebody else has it."""
         self.check()
-        renewed = LeaseState(self.fence, self._state.holder, _expiry(self._clock, self._seconds))
-        self._swap(renewed)
+        self._swap(replace(self._state, expires_at=_expiry(self._clock, self._seconds)))
 
     def release(self) -> None:
         """Give it back. The fence stays in the store, so that the next one is higher."""
         now = self._clock.now().replace(microsecond=0)
         with contextlib.suppress(LeaseLost):
-            self._swap(LeaseState(self.fence, self._state.holder, now))
+            self._swap(replace(self._state, expires_at=now))
 
     def _swap(self, state: LeaseState) -> None:
         if not self._store.replace(LEASE_KEY, state.to_bytes(), self._state.to_bytes()):
@@ -140,7 +143,7 @@ def acquire(store: Store, holder: str, clock: Clock, seconds: int, above: int = 
         raise LeaseHeld(store.location, present)
     # A restored store may have lost the lease object; the record remembers its fences.
     fence = max(present.fence if present else 0, above) + 1
-    state = LeaseState(fence, holder, _expiry(clock, seconds))
+    state = LeaseState(fence, holder, _expiry(clock, seconds), os.urandom(8).hex())
     if not store.replace(LEASE_KEY, state.to_bytes(), body):
         raise LeaseHeld(store.location, _present(store)[1] or state)
     return Lease(store, clock, seconds, state)

@@ -97,12 +97,21 @@ class Store(Protocol):
     def exists(self, key: str) -> bool: ...
 
     def replace(self, key: str, body: bytes, expected: bytes | None) -> bool:
-        """Compare and swap: write `body` if the object is `expected` (None: absent) now."""
+        """Compare and swap: write `body` if the object is `expected` (None: absent) now.
+
+        Swappers must write bytes of their own: two that write the same may both be told True.
+        """
         ...
 
 
 def open_store(location: str | Path) -> Store:
-    """A folder by its path."""
+    """A folder by its path (or file URL), or an object store by its URL (`s3://bucket/prefix`)."""
+    if isinstance(location, str) and location.startswith("file://"):
+        return FolderStore(Path(location.removeprefix("file://")))
+    if isinstance(location, str) and "://" in location:
+        from warehouse.object_store import ObjectStore
+
+        return ObjectStore.open(location)
     return FolderStore(Path(location))
 
 

@@ -1,0 +1,65 @@
+"""The home: its parts, and which folder is one.
+
+Put here: making and opening a home, where its stores are.
+Not here: the settings in its config.toml (`test_settings`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warehouse.home import KEPT, FolderInUse, Home, NotAHome, PlacesUnreadable
+from warehouse.store import FolderStore
+
+
+def test_a_new_home_has_its_four_kept_parts_and_nothing_else(tmp_path: Path) -> None:
+    home = Home.create(tmp_path / "ledger", "# settings\n")
+    assert sorted(path.name for path in home.path.iterdir()) == sorted(KEPT)
+    assert home.config_path.read_text() == "# settings\n"
+
+
+def test_making_a_home_again_changes_nothing_in_it(tmp_path: Path) -> None:
+    Home.create(tmp_path / "ledger", "# mine\n")
+    assert Home.create(tmp_path / "ledger", "# other\n").config_path.read_text() == "# mine\n"
+
+
+def test_a_folder_without_settings_is_no_home(tmp_path: Path) -> None:
+    with pytest.raises(NotAHome, match=r"no config\.toml"):
+        Home.open(tmp_path)
+    with pytest.raises(NotAHome, match="no such folder"):
+        Home.open(tmp_path / "absent")
+
+
+def test_a_folder_with_other_files_does_not_become_a_home(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(FolderInUse, match=r"thesis\.tex"):
+        Home.create(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_home_restored_without_its_derived_parts_opens(tmp_path: Path) -> None:
+    home = Home.create(tmp_path / "ledger")
+    (home.path / "runs").mkdir()
+    (home.path / "runs").rmdir()
+    assert Home.open(tmp_path / "ledger") == home
+
+
+def test_the_stores_are_in_the_home_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
+    home = Home.create(tmp_path / "ledger")
+    landing = home.landing_store()
+    assert isinstance(landing, FolderStore)
+    assert landing.folder == home.landing
+    home.config_path.write_text('[places]\nlanding = "memory://evidence"\n')
+    assert home.landing_store().location.startswith("memory://")
+    assert isinstance(home.record_store(), FolderStore)
+
+
+@pytest.mark.parametrize("text", ["[places", "[places]\nlanding = 3\n"])
+def test_settings_that_cannot_be_read_do_not_lead_to_another_place(
+    tmp_path: Path, text: str
+) -> None:
+    home = Home.create(tmp_path / "ledger", text)
+    with pytest.raises(PlacesUnreadable):
+        home.landing_store()
