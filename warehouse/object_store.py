@@ -153,7 +153,12 @@ class ObjectStore:
             raise ObjectMissing(self.location, key) from None
         except _failures() as cause:
             raise self._unusable(f"read {key}", cause) from cause
-        return body, {"e_tag": meta["e_tag"], "version": meta["version"]}
+        version: UpdateVersion = {}
+        if meta["e_tag"] is not None:
+            version["e_tag"] = meta["e_tag"]
+        if meta["version"] is not None:
+            version["version"] = meta["version"]
+        return body, version
 
     def _holds(self, key: str, body: bytes) -> bool:
         """Whether a refused swap was our own, whose answer got lost and which was sent again."""
