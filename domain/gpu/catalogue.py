@@ -94,6 +94,14 @@ class Catalogue:
         known = sorted({name(p) for p in devices for name in (_product_name, _class_name)})
         raise UnknownProduct(text, difflib.get_close_matches(text, known, n=3))
 
+    def pci_device_ids(self, text: str) -> frozenset[str]:
+        """The PCI device ids of the card that a person means, or of all cards of that class."""
+        product = self.choose(text)
+        if text.strip().lower() != product.gpu_class.lower():
+            return product.pci_device_ids
+        same_class = (p for p in self.products.values() if p.gpu_class == product.gpu_class)
+        return frozenset[str]().union(*(p.pci_device_ids for p in same_class))
+
     def geometry_of(self, product: Product) -> Geometry:
         """The geometry of a product that people ask MIG questions about."""
         if product.geometry is None:

@@ -77,11 +77,21 @@ def _over_a_limit(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
             return f"{count} instances of {name} are asked for, and the card holds {limit}"
     memory = sum(_known(geometry, name).memory_slots * count for name, count in instances)
     if memory > geometry.memory_slots:
-        return f"{memory} memory slots are asked for, and the card has {geometry.memory_slots}"
+        slices = f"the slices add up to {compute} of {geometry.compute_slots}"
+        return f"{slices}, but {memory} memory slots are asked for, and the card has " + (
+            f"{geometry.memory_slots}: {_sizes(geometry, instances)}"
+        )
     media = sum(_known(geometry, name).media_engines * count for name, count in instances)
     if media > geometry.media_engines:
         return f"{media} media engines are asked for, and the card has {geometry.media_engines}"
     return ""
+
+
+def _sizes(geometry: Geometry, instances: Instances) -> str:
+    return ", ".join(
+        f"{count} × {name} covers {count * _known(geometry, name).memory_slots}"
+        for name, count in reversed(instances)
+    )
 
 
 def _known(geometry: Geometry, profile: MigProfile) -> InstanceProfile:

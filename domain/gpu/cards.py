@@ -1,0 +1,201 @@
+"""How many physical cards stand behind a node's numbers, and behind what is allocated of them.
+
+Put here: cards from capacity and labels, and the bounds where the devices are not known.
+Not here: what one resource is (`domain.gpu.classify`), or the packing (`domain.mig.packing`).
+
+A node's numbers count devices: slices under MIG, replicas under sharing, partitions on AMD. Where
+only those are known, the smallest number of cards over all layouts that the capacity allows is
+given, and the largest beside it: where they are equal, the number is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from domain.gpu.catalogue import Catalogue, Product, Vendor
+from domain.gpu.classify import classify
+from domain.gpu.kinds import DeviceKind, Kind, Reason, Unclassified
+from domain.gpu.labels import NodeLabels
+from domain.gpu.names import may_be_a_device
+from domain.gpu.nvidia import GPU, parse_product_label
+from domain.mig.packing import fewest_cards
+from domain.mig.placing import gpu_instances
+from domain.mig.profile import MigProfile, parse_profile
+
+MOST_CARDS = 100_000
+"""On one node; a capacity beyond it is damaged and is not packed."""
+
+
+class HowKnown(StrEnum):
+    """On what a number of cards rests."""
+
+    LABEL = "label"  # the node's label counts its cards
+    CAPACITY = "capacity"  # the capacity counts cards, or a known part of each
+    LAYOUTS = "layouts"  # at least so many, over all layouts that the capacity allows
+
+
+@dataclass(frozen=True, slots=True)
+class CardCount:
+    """The cards of one product on one node: at least and at most."""
+
+    product: str
+    gpu_class: str
+    least: int
+    most: int
+    how_known: HowKnown
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCards:
+    """The cards of one node, product by product, and what could not be classified."""
+
+    counts: tuple[CardCount, ...]
+    unclassified: tuple[tuple[str, Unclassified], ...] = ()
+
+    @property
+    def least(self) -> int:
+        return sum(count.least for count in self.counts)
+
+    @property
+    def most(self) -> int:
+        return sum(count.most for count in self.counts)
+
+    @property
+    def is_exact(self) -> bool:
+        return self.least == self.most and not self.unclassified
+
+
+@dataclass(slots=True)
+class _Devices:
+    """The devices of one product, sorted by how many of them one card can have."""
+
+    product: Product
+    whole: int = 0
+    parts: dict[int, int] = field(default_factory=dict)  # parts of a card -> number of such parts
+    instances: dict[MigProfile, int] = field(default_factory=dict)
+
+    def add(self, kind: DeviceKind, count: int) -> None:
+        if kind.kind in (Kind.WHOLE, Kind.PASSTHROUGH):
+            self.whole += count
+        elif kind.kind in (Kind.REPLICA, Kind.PARTITION):
+            per_card = int(1 / kind.compute_share)
+            self.parts[per_card] = self.parts.get(per_card, 0) + count
+        else:
+            profile = parse_profile(kind.mig_profile)
+            devices = _cards_of(count, kind.replicas)
+            self.instances[profile] = self.instances.get(profile, 0) + devices
+
+    @property
+    def plain_cards(self) -> int:
+        """The cards that are not cut by MIG."""
+        return self.whole + sum(_cards_of(count, parts) for parts, count in self.parts.items())
+
+    def gpu_instances(self) -> dict[MigProfile, int]:
+        """GPU instances, at least so many: compute instances may share one."""
+        assert self.product.geometry is not None, "only such products have MIG resources"
+        return dict(gpu_instances(self.product.geometry, self.instances))
+
+
+def physical_cards(
+    node_capacity: Mapping[str, int], node_labels: Mapping[str, str], catalogue: Catalogue
+) -> NodeCards:
+    """How many cards a node has, by product."""
+    devices, unclassified = _devices(node_capacity, node_capacity, node_labels, catalogue)
+    labelled = _labelled_cards(NodeLabels(node_labels), catalogue)
+    if labelled is not None and labelled[0].product not in devices:
+        devices[labelled[0].product] = _Devices(labelled[0])
+    counts = [_card_count(found, labelled) for found in devices.values()]
+    return NodeCards(tuple(count for count in counts if count.most), unclassified)
+
+
+def cards_needed(
+    allocated: Mapping[str, int],
+    node_capacity: Mapping[str, int],
+    node_labels: Mapping[str, str],
+    catalogue: Catalogue,
+) -> NodeCards:
+    """On how many cards the allocated devices are: at least and at most, by product."""
+    taken, unclassified = _devices(allocated, node_capacity, node_labels, catalogue)
+    there, _ = _devices(node_capacity, node_capacity, node_labels, catalogue)
+    labelled = _labelled_cards(NodeLabels(node_labels), catalogue)
+    counts = []
+    for name, found in taken.items():
+        offered = there.get(name, _Devices(found.product))
+        counts.append(_needed(found, offered, _card_count(offered, labelled)))
+    return NodeCards(tuple(count for count in counts if count.most), unclassified)
+
+
+def _devices(
+    counted: Mapping[str, int],
+    node_capacity: Mapping[str, int],
+    node_labels: Mapping[str, str],
+    catalogue: Catalogue,
+) -> tuple[dict[str, _Devices], tuple[tuple[str, Unclassified], ...]]:
+    """Sort counted devices by product."""
+    devices: dict[str, _Devices] = {}
+    unclassified = []
+    for resource, count in sorted(counted.items()):
+        if count <= 0 or not may_be_a_device(resource):
+            continue
+        kind = classify(resource, node_labels, catalogue, node_capacity=node_capacity)
+        if isinstance(kind, DeviceKind):
+            product = catalogue.products[kind.product]
+            devices.setdefault(product.product, _Devices(product)).add(kind, min(count, MOST_CARDS))
+        elif kind.reason is not Reason.NOT_A_DEVICE:
+            unclassified.append((resource, kind))
+    return devices, tuple(unclassified)
+
+
+def _labelled_cards(labels: NodeLabels, catalogue: Catalogue) -> tuple[Product, int] | None:
+    """NVIDIA's `gpu.count`, where it counts cards: not under the single strategy (slices)."""
+    value, count = labels.value(f"{GPU}.product"), labels.count(f"{GPU}.count")
+    if value is None or count is None:
+        return None
+    label = parse_product_label(value)
+    product = catalogue.product(label.model)
+    if product is None or label.profile or product.vendor != Vendor.NVIDIA:
+        return None
+    return product, count
+
+
+def _card_count(devices: _Devices, labelled: tuple[Product, int] | None) -> CardCount:
+    """The cards of one product: as labelled, unless the capacity proves that there are more."""
+    product = devices.product
+    least, most = devices.plain_cards, devices.plain_cards
+    if devices.instances and product.geometry is not None:
+        instances = devices.gpu_instances()
+        least += fewest_cards(product.geometry, instances, {}, None)
+        most += sum(instances.values())
+    stated = labelled[1] if labelled is not None and labelled[0] == product else None
+    if stated is not None and stated >= least:
+        return CardCount(product.product, product.gpu_class, stated, stated, HowKnown.LABEL)
+    how_known = HowKnown.LAYOUTS if devices.instances else HowKnown.CAPACITY
+    return CardCount(product.product, product.gpu_class, least, most, how_known)
+
+
+def _needed(taken: _Devices, offered: _Devices, there: CardCount) -> CardCount:
+    """The cards behind allocated devices of one product."""
+    product = taken.product
+    least, most = taken.plain_cards, taken.whole
+    for parts, count in taken.parts.items():
+        most += min(
+            count, max(_cards_of(offered.parts.get(parts, 0), parts), _cards_of(count, parts))
+        )
+    if taken.instances and product.geometry is not None:
+        instances = taken.gpu_instances()
+        on_mig = there.most - offered.plain_cards if there.how_known is HowKnown.LABEL else None
+        all_instances = offered.gpu_instances() if offered.instances else {}
+        fewest = fewest_cards(product.geometry, instances, all_instances, on_mig)
+        spread = sum(taken.instances.values())
+        least += fewest
+        most += max(fewest, min(spread, on_mig) if on_mig is not None else spread)
+    is_plain = not taken.instances and not taken.parts
+    how_known = HowKnown.CAPACITY if is_plain else HowKnown.LAYOUTS
+    return CardCount(product.product, product.gpu_class, least, most, how_known)
+
+
+def _cards_of(devices: int, per_card: int) -> int:
+    """⌈devices / per card⌉."""
+    return -(-devices // per_card)

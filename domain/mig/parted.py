@@ -1,0 +1,284 @@
+"""mig-parted's configuration files: read exactly as mig-parted reads them, bare or in a ConfigMap.
+
+Put here: which files it accepts, and what they say.
+Not here: whether a configuration fits a card (`domain.mig.fitting`).
+
+What mig-parted accepts here it may still fail to apply: it looks at the form only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from domain.mig.errors import NotAMigChoice, NotAMigPartedFile, NotAMigProfile, shown
+from domain.mig.profile import LARGEST_NUMBER, MigProfile, parse_profile
+from domain.mig.yaml_tree import Document, Value, read_documents
+
+ACCEPTED = "Selected MIG configuration is valid"
+"""What `nvidia-mig-parted assert --valid-config` prints."""
+
+DEFAULT_KEY = "config.yaml"
+"""The key of the ConfigMap's data that the GPU operator mounts."""
+
+ALL_DEVICES = None
+"""`devices: all`."""
+
+MOST_PROBLEMS_SHOWN = 20
+"""More than a screen of problems is not read."""
+
+_FILTER = re.compile(r"(?:0x)?([0-9A-Fa-f]{4})([0-9A-Fa-f]{4})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class PartedEntry:
+    """One entry of a configuration: which cards, and how each of them is cut."""
+
+    line: int
+    device_filter: tuple[str, ...]
+    devices: tuple[int, ...] | None  # None: all
+    mig_enabled: bool
+    mig_devices: Mapping[MigProfile, int] = field(default_factory=dict)
+
+    def is_for(self, pci_device_ids: frozenset[str]) -> bool:
+        """Whether a card with one of these PCI device ids passes the filter."""
+        return not self.device_filter or not self.filtered_ids().isdisjoint(pci_device_ids)
+
+    def covers(self, earlier: PartedEntry) -> bool:
+        """Whether every card that `earlier` is for is also this one's, whichever card it is."""
+        all_cards = self.devices is ALL_DEVICES or (
+            earlier.devices is not ALL_DEVICES and set(earlier.devices) <= set(self.devices)
+        )
+        every_kind = not self.device_filter or (
+            bool(earlier.device_filter) and earlier.filtered_ids() <= self.filtered_ids()
+        )
+        return all_cards and every_kind
+
+    def filtered_ids(self) -> frozenset[str]:
+        """The PCI device ids that the filter names; `0x20B010DE` is the device 20B0 of 10DE."""
+        matches = (_FILTER.fullmatch(text) for text in self.device_filter)
+        return frozenset(match[1].upper() for match in matches if match)
+
+
+@dataclass(frozen=True, slots=True)
+class PartedFile:
+    """The configurations of a file by name, and what is strange about them."""
+
+    configs: Mapping[str, tuple[PartedEntry, ...]]
+    warnings: tuple[str, ...] = ()
+
+    def chosen(self, where: str, name: str | None) -> Mapping[str, tuple[PartedEntry, ...]]:
+        """One configuration by its name, or all of them."""
+        if name is None:
+            return self.configs
+        if name not in self.configs:
+            raise NotAMigChoice(f"the configurations of {where}", name, _listed(self.configs))
+        return {name: self.configs[name]}
+
+
+def effective_entry(
+    entries: tuple[PartedEntry, ...], card: int, pci_device_ids: frozenset[str]
+) -> PartedEntry | None:
+    """What one card ends up with: the last entry that is for it."""
+    matching = [
+        entry
+        for entry in entries
+        if (entry.devices is ALL_DEVICES or card in entry.devices) and entry.is_for(pci_device_ids)
+    ]
+    return matching[-1] if matching else None
+
+
+def parse_parted_file(
+    body: str | bytes, where: str = "the file", *, lenient: bool = False
+) -> PartedFile:
+    """Read a file, or raise one error with all that mig-parted would refuse.
+
+    `lenient` also takes a scalar `devices: 0`, which mig-parted refuses, with a warning.
+    """
+    reader = _Reader(where, lenient)
+    found = reader.file(read_documents(where, body))
+    if reader.problems:
+        shown_first = reader.problems[:MOST_PROBLEMS_SHOWN]
+        listed = "; ".join(f"line {line}: {problem}" for line, problem in shown_first)
+        more = len(reader.problems) - len(shown_first)
+        raise NotAMigPartedFile(where, listed + (f"; and {more} more" if more else ""))
+    return PartedFile(found, tuple(reader.warnings))
+
+
+class _Reader:
+    """Walks the tree of one file and collects problems and warnings."""
+
+    def __init__(self, where: str, lenient: bool) -> None:
+        self.where = where
+        self.lenient = lenient
+        self.problems: list[tuple[int, str]] = []
+        self.warnings: list[str] = []
+
+    def file(self, documents: list[Document]) -> dict[str, tuple[PartedEntry, ...]]:
+        inner = self._config_map(documents)
+        if inner is not None:
+            documents = read_documents(f"{self.where} in its ConfigMap", inner)
+        if len(documents) > 1:
+            self.warnings.append("mig-parted reads only the first YAML document")
+        for line, key in documents[0].repeated_keys:
+            self.warnings.append(f"line {line}: {shown(key)} is there twice; the last one counts")
+        return self._spec(documents[0].root)
+
+    def _config_map(self, documents: list[Document]) -> str | None:
+        """The text in a ConfigMap's data, when one of the documents is a ConfigMap."""
+        for document in documents:
+            fields = document.root.content
+            if not isinstance(fields, dict) or "kind" not in fields:
+                continue
+            if fields["kind"].content == "ConfigMap":
+                return self._config_text(document.root.line, fields.get("data"))
+        return None
+
+    def _config_text(self, line: int, data: Value | None) -> str:
+        values = data.content if data is not None and isinstance(data.content, dict) else {}
+        texts = {key: v.content for key, v in values.items() if isinstance(v.content, str)}
+        if DEFAULT_KEY not in texts and len(texts) != 1:
+            raise NotAMigPartedFile(
+                f"{self.where} line {line}",
+                f"the ConfigMap has {len(texts)} texts and none under {DEFAULT_KEY}",
+            )
+        return texts.get(DEFAULT_KEY, next(iter(texts.values())))
+
+    def _problem(self, value: Value, text: str) -> None:
+        self.problems.append((value.line, text))
+
+    def _spec(self, root: Value) -> dict[str, tuple[PartedEntry, ...]]:
+        if root.content is None:
+            return {}
+        if not isinstance(root.content, dict):
+            self._problem(root, "the file is no mapping")
+            return {}
+        fields = root.content
+        if not fields:
+            self._problem(root, "unknown version: ''")
+        elif "version" not in fields:
+            self._problem(root, "the field `version` is missing")
+        elif fields["version"].content != "v1":
+            self._problem(fields["version"], f"unknown version: {shown(fields['version'].content)}")
+        for name, value in root.items():
+            if name not in ("version", "mig-configs"):
+                self._problem(value, f"unexpected field: {shown(name)}")
+        return self._configs(fields["mig-configs"]) if "mig-configs" in fields else {}
+
+    def _configs(self, value: Value) -> dict[str, tuple[PartedEntry, ...]]:
+        if not isinstance(value.content, dict) or not value.content:
+            self._problem(value, "`mig-configs` needs at least one configuration")
+            return {}
+        return {name: self._entries(name, entries) for name, entries in value.items()}
+
+    def _entries(self, name: str, value: Value) -> tuple[PartedEntry, ...]:
+        if not isinstance(value.content, list) or not value.content:
+            self._problem(value, f"the configuration {shown(name)} needs at least one entry")
+            return ()
+        return tuple(
+            entry for item in value.content if (entry := self._entry(name, item)) is not None
+        )
+
+    def _entry(self, name: str, value: Value) -> PartedEntry | None:
+        if not isinstance(value.content, dict):
+            self._problem(value, f"an entry of {shown(name)} is no mapping")
+            return None
+        fields: dict[str, Value] = value.content
+        for key in fields:
+            if key not in ("device-filter", "devices", "mig-enabled", "mig-devices"):
+                self._problem(fields[key], f"unexpected field: {shown(key)}")
+        missing = [key for key in ("devices", "mig-enabled") if key not in fields]
+        for key in missing:
+            self._problem(value, f"missing required field: {key}")
+        if missing:
+            return None
+        enabled = fields["mig-enabled"].content
+        if not isinstance(enabled, bool) and enabled is not None:
+            self._problem(fields["mig-enabled"], f"mig-enabled is {shown(enabled)}, no boolean")
+        return PartedEntry(
+            line=value.line,
+            device_filter=self._filter(fields.get("device-filter")),
+            devices=self._devices(fields["devices"]),
+            mig_enabled=enabled is True,
+            mig_devices=self._mig_devices(value, enabled is True, fields.get("mig-devices")),
+        )
+
+    def _filter(self, value: Value | None) -> tuple[str, ...]:
+        if value is None or value.content is None:
+            return ()
+        texts = (
+            [item.content for item in value.content]
+            if isinstance(value.content, list)
+            else [value.content]
+        )
+        if not all(isinstance(text, str) for text in texts):
+            self._problem(value, "device-filter is neither text nor a list of texts")
+            return ()
+        for text in texts:
+            if text and not _FILTER.fullmatch(text):
+                self.warnings.append(
+                    f"line {value.line}: the filter {shown(text)} is no id such as 0x20B010DE; "
+                    "it matches no card"
+                )
+        return tuple(text for text in texts if text)
+
+    def _devices(self, value: Value) -> tuple[int, ...] | None:
+        content = value.content
+        if content == "all":
+            return ALL_DEVICES
+        if self.lenient and isinstance(content, int) and not isinstance(content, bool):
+            self.warnings.append(
+                f"line {value.line}: devices is the single number {content}; "
+                f"mig-parted wants a list, [{content}]"
+            )
+            return (content,)
+        if isinstance(content, str):
+            self._problem(value, f"devices is {shown(content)}; the only text allowed is `all`")
+            return ()
+        if not isinstance(content, list) or not all(_is_integer(item) for item in content):
+            self._problem(value, "devices is neither `all` nor a list of whole numbers")
+            return ()
+        return tuple(item.content for item in content)
+
+    def _mig_devices(
+        self, entry: Value, enabled: bool, value: Value | None
+    ) -> dict[MigProfile, int]:
+        if value is None or value.content is None:
+            if enabled:
+                self._problem(entry, "mig-devices is missing though mig-enabled is true")
+            return {}
+        if not isinstance(value.content, dict):
+            self._problem(value, "mig-devices is no mapping of profiles to counts")
+            return {}
+        counts = self._counts(value)
+        if value.content and not enabled:
+            self._problem(value, "mig-devices is there though mig-enabled is false")
+        elif value.content and counts and not any(counts.values()):
+            self._problem(value, "all counts of mig-devices are 0")
+        return counts
+
+    def _counts(self, value: Value) -> dict[MigProfile, int]:
+        counts: dict[MigProfile, int] = {}
+        for name, count in value.items():
+            try:
+                profile = parse_profile(name)
+            except NotAMigProfile as error:
+                self._problem(count, f"mig-devices: {error.seen}")
+                continue
+            number = 0 if count.content is None else count.content
+            if isinstance(number, bool) or not isinstance(number, int) or number > LARGEST_NUMBER:
+                self._problem(count, f"the count of {name} is {shown(number)}, no whole number")
+            elif number < 0:
+                self._problem(count, f"the count of {name} is negative: {number}")
+            else:
+                counts[profile] = counts.get(profile, 0) + number
+        return counts
+
+
+def _is_integer(value: Value) -> bool:
+    return isinstance(value.content, int) and not isinstance(value.content, bool)
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return ", ".join(sorted(names)[:MOST_PROBLEMS_SHOWN]) or "none"

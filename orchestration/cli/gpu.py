@@ -1,0 +1,139 @@
+"""`gpu-ledger gpu`: what a resource name is, on a node with given labels.
+
+Put here: the command, and reading the product facts that it and `mig` rest on.
+Not here: classification itself (`domain.gpu`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestration.cli.output import emit, output_option
+
+if TYPE_CHECKING:
+    from domain.gpu import Catalogue, Classified
+
+LARGEST_PRODUCTS_BYTES = 4_000_000
+"""The shipped table has ten thousand bytes; a larger file is another one."""
+
+products_option = click.option(
+    "--products",
+    "products_path",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A decisions/products.csv whose rows extend the shipped ones.",
+)
+
+
+def read_catalogue(products_path: Path | None) -> Catalogue:
+    """The shipped product facts, extended by the rows of a file."""
+    from domain.gpu import parse_catalogue
+    from domain.gpu.errors import BadProductFacts
+    from warehouse.project import seed_text
+
+    shipped = (seed_text("gpu_products"), seed_text("mig_profiles"))
+    if products_path is None:
+        return parse_catalogue(*shipped)
+    with products_path.open("rb") as file:
+        body = file.read(LARGEST_PRODUCTS_BYTES + 1)
+    if len(body) > LARGEST_PRODUCTS_BYTES:
+        raise BadProductFacts([f"{products_path}: more than {LARGEST_PRODUCTS_BYTES} bytes"])
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadProductFacts([f"{products_path}: byte {error.start} is not UTF-8"]) from None
+    return parse_catalogue(*shipped, text, str(products_path))
+
+
+@click.group(name="gpu", no_args_is_help=True)
+def command() -> None:
+    """Say what a resource name is."""
+
+
+CLASSIFY_EPILOG = """\b
+Examples:
+  gpu-ledger gpu classify nvidia.com/mig-1g.5gb --label nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB
+  gpu-ledger gpu classify nvidia_com_gpu --label label_nvidia_com_gpu_product=Tesla-T4
+  gpu-ledger gpu classify nvidia.com/GH100_H100_SXM5_80GB -o json
+"""
+
+
+@command.command(epilog=CLASSIFY_EPILOG)
+@click.argument("resource")
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A label of the node, as it stands there or as kube_node_labels has it. May be repeated.",
+)
+@products_option
+@output_option
+def classify(
+    resource: str, labels: tuple[str, ...], products_path: Path | None, output: str
+) -> None:
+    """Say what one device of RESOURCE is: its class, its profile, its share and its weights.
+
+    RESOURCE is written as in a pod (nvidia.com/gpu), as in a metric (nvidia_com_gpu), or, for a
+    claimed device, as driver/device (gpu.nvidia.com/gpu-0). Exit code 1 when nobody can say.
+    """
+    from domain.gpu import Unclassified
+    from domain.gpu import classify as classify_resource
+    from domain.gpu.errors import NotClassified
+
+    catalogue = read_catalogue(products_path)
+    found = classify_resource(resource, _labels(labels), catalogue)
+    if isinstance(found, Unclassified):
+        raise NotClassified(resource, f"{found.reason.value}: {found.explanation}")
+    rows = [{"fact": fact, "value": value} for fact, value in _facts(found, catalogue).items()]
+    if output == "json":
+        from orchestration.cli.output import emit_document
+
+        emit_document(_facts(found, catalogue))
+    else:
+        emit(rows, output, title=resource)
+
+
+def _labels(texts: tuple[str, ...]) -> dict[str, str]:
+    labels = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--label")
+        labels[key] = value
+    return labels
+
+
+def _facts(found: Classified, catalogue: Catalogue) -> dict[str, object]:
+    from domain.gpu import DeviceKind
+
+    assert isinstance(found, DeviceKind), "the unclassified were refused before"
+    return {
+        "vendor": found.vendor.value,
+        "kind": found.kind.value,
+        "product": found.product,
+        "gpu_class": found.gpu_class,
+        "mig_profile": found.mig_profile,
+        "compute_share": found.compute_share,
+        "memory_share": found.memory_share,
+        "replicas": found.replicas,
+        "is_claimed": found.is_claimed,
+        **_weights(found, catalogue),
+        "evidence": found.evidence,
+    }
+
+
+def _weights(found: Classified, catalogue: Catalogue) -> dict[str, object]:
+    from domain.gpu import DeviceKind, WeightPolicy, weight
+    from domain.mig.errors import NoTableWeight
+
+    assert isinstance(found, DeviceKind), "the unclassified were refused before"
+    weights: dict[str, object] = {}
+    for policy in WeightPolicy:
+        try:
+            weights[f"weight_{policy.value}"] = weight(found, policy, catalogue)
+        except NoTableWeight:
+            weights[f"weight_{policy.value}"] = None
+    return weights

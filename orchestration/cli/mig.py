@@ -1,0 +1,260 @@
+"""`gpu-ledger mig`: which layouts a card can have, and whether a mig-parted file fits its cards.
+
+Put here: the two commands and their rows.
+Not here: the proofs (`domain.mig`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from orchestration.cli.gpu import products_option, read_catalogue
+from orchestration.cli.output import emit, emit_document, output_option
+
+if TYPE_CHECKING:
+    from domain.gpu import Catalogue
+    from domain.mig import Geometry, Layout, MigProfile
+    from domain.mig.fitting import EntryFit
+    from domain.mig.parted import PartedEntry
+
+Row = dict[str, object]
+
+TABLE_COLUMNS = (
+    "config",
+    "entry",
+    "card",
+    "slices_add_up",
+    "fits",
+    "slots_or_reason",
+    "sold_compute",
+    "unsold_compute",
+    "sold_memory",
+    "unsold_memory",
+    "note",
+)
+
+
+@click.group(name="mig", no_args_is_help=True)
+def command() -> None:
+    """Say what MIG layouts a card can have, and whether a file fits."""
+
+
+LAYOUTS_EPILOG = """\b
+Examples:
+  gpu-ledger mig layouts NVIDIA-A100-SXM4-40GB --profiles 1g,2g,3g,4g,7g
+  gpu-ledger mig layouts H100-80GB --profiles 1g.10gb,1g.20gb,3g.40gb -o json
+  gpu-ledger mig layouts A30-24GB -o csv
+"""
+
+
+@command.command(epilog=LAYOUTS_EPILOG)
+@click.argument("product")
+@click.option(
+    "--profiles",
+    metavar="A,B",
+    help="Only layouts of these profiles (1g stands for the narrow one). Default: all of the card.",
+)
+@products_option
+@output_option
+def layouts(product: str, profiles: str | None, products_path: Path | None, output: str) -> None:
+    """Count and list the layouts of PRODUCT, a product, a GPU class or a geometry.
+
+    positioned: every non-empty choice of instances at their slots. maximal: those to which no
+    instance can be added. placeable: the distinct sets of instances, whatever their slots. The
+    table lists the maximal ones, JSON and CSV all.
+    """
+    from domain.mig import layouts as all_layouts
+
+    catalogue = read_catalogue(products_path)
+    chosen_product = catalogue.choose(product)
+    geometry = catalogue.geometry_of(chosen_product)
+    chosen = _profiles(geometry, profiles)
+    found = all_layouts(geometry, chosen)
+    rows = [_layout_row(layout, layout in found.maximal) for layout in found.positioned]
+    counts = {
+        "positioned": len(found.positioned),
+        "maximal": len(found.maximal),
+        "placeable": len(found.placeable),
+    }
+    if output == "json":
+        about = {"product": chosen_product.product, "geometry": geometry.name}
+        names = [str(profile) for profile in chosen]
+        emit_document({**about, "profiles": names, **counts, "layouts": rows})
+    elif output == "csv":
+        emit([{**row, "instances": _spoken(row)} for row in rows], output)
+    else:
+        shown = [{"instances": _spoken(row)} for row in rows if row["maximal"]]
+        title = ", ".join(f"{count} {name}" for name, count in counts.items())
+        emit(shown, output, title=f"{chosen_product.product}: {title}; the maximal ones")
+
+
+def _profiles(geometry: Geometry, text: str | None) -> list[MigProfile]:
+    """The profiles that a person names, exactly or as `1g`; all of the card without a choice."""
+    from domain.mig.errors import NotAMigChoice
+
+    known = [profile.profile for profile in geometry.profiles]
+    if text is None:
+        return known
+    by_name = {str(name): p.profile for p in geometry.profiles for name in p.names}
+    for profile in sorted(known, key=lambda p: p.memory_gb, reverse=True):
+        if not profile.with_attributes and not profile.without_attributes:
+            by_name[f"{profile.gpu_slices}g"] = profile  # the narrowest one is set last
+    chosen: list[MigProfile] = []
+    for name in (part.strip() for part in text.split(",")):
+        if name not in by_name:
+            names = ", ".join(str(profile) for profile in known)
+            raise NotAMigChoice(f"the profiles of {geometry.name}", name, names)
+        if by_name[name] not in chosen:
+            chosen.append(by_name[name])
+    return chosen
+
+
+def _layout_row(layout: Layout, is_maximal: bool) -> Row:
+    instances = [{"profile": str(p.profile), "start": p.start, "size": p.size} for p in layout]
+    return {"maximal": is_maximal, "instances": instances}
+
+
+def _spoken(row: Row) -> str:
+    instances = row["instances"]
+    assert isinstance(instances, list), "a layout's row has a list of instances"
+    return " ".join(f"{i['profile']}@{i['start']}:{i['size']}" for i in instances)
+
+
+CHECK_EPILOG = """\b
+Examples:
+  gpu-ledger mig check config.yaml
+  gpu-ledger mig check config.yaml --product NVIDIA-H100-80GB-HBM3 --config all-balanced
+  kubectl get configmap default-mig-parted-config -o yaml | gpu-ledger mig check - -o json
+"""
+
+
+@command.command(epilog=CHECK_EPILOG)
+@click.argument("file", type=click.File("rb"))
+@click.option("--product", help="The card it is meant for: a product, a GPU class or a geometry.")
+@click.option("--config", "config_name", help="Only this configuration of the file.")
+@click.option("--lenient", is_flag=True, help="Also take `devices: 0`, with a warning.")
+@products_option
+@output_option
+def check(
+    file: BinaryIO,
+    product: str | None,
+    config_name: str | None,
+    lenient: bool,
+    products_path: Path | None,
+    output: str,
+) -> None:
+    """Check a mig-parted FILE, bare or in its ConfigMap (- reads standard input).
+
+    For each entry: what mig-parted itself says, what adding up slices says, whether it fits the
+    card and at which slots or why not, which shares it sells and what stays unsold. Without
+    --product the cards are those of the entry's filter, or all that have its profiles; then an
+    entry fits if it fits one of them. Exit code 1 when an entry does not fit.
+    """
+    from domain.mig.errors import LayoutDoesNotFit
+    from domain.mig.parted import ACCEPTED, parse_parted_file
+    from domain.mig.yaml_tree import LARGEST_FILE_BYTES
+
+    catalogue = read_catalogue(products_path)
+    parsed = parse_parted_file(file.read(LARGEST_FILE_BYTES + 1), file.name, lenient=lenient)
+    rows: list[Row] = []
+    failed = total = 0
+    for name, entries in parsed.chosen(file.name, config_name).items():
+        for number, entry in enumerate(entries, start=1):
+            found = list(_entry_rows(entry, product, catalogue))
+            overriding = [later for later in entries[number:] if later.covers(entry)]
+            note = f"line {overriding[-1].line} overrides it" if overriding else ""
+            rows += [{"config": name, "entry": number, **row, "note": note} for row in found]
+            total += 1
+            failed += all(row["fits"] is False for row in found)
+    if output == "json":
+        about = {"file": file.name, "valid": True, "mig_parted": ACCEPTED}
+        emit_document({**about, "warnings": list(parsed.warnings), "entries": rows})
+    else:
+        columns = TABLE_COLUMNS if output == "table" else None
+        shown = [{**row, "slots_or_reason": row["slots"] or row["why_not"]} for row in rows]
+        emit(
+            shown if columns else rows,
+            output,
+            columns,
+            title=f"{file.name}: mig-parted says: {ACCEPTED}",
+        )
+        for warning in parsed.warnings:
+            click.echo(f"warning: {warning}", err=True)
+    if failed:
+        raise LayoutDoesNotFit(file.name, failed, total)
+
+
+def _entry_rows(entry: PartedEntry, product: str | None, catalogue: Catalogue) -> Iterator[Row]:
+    from domain.mig.fitting import fit_entry
+
+    if product is not None and not entry.is_for(catalogue.pci_device_ids(product)):
+        yield _row(product, fits=None, reason="its filter is for other cards")
+    elif not entry.mig_enabled:
+        yield _row(product or "any card", fits=True, slots="MIG is off: each card stays whole")
+    elif product is None and not entry.mig_devices and not entry.device_filter:
+        yield _row("any MIG card", fits=True, slots="no instances")
+    else:
+        geometries = list(_geometries(entry, product, catalogue))
+        if not geometries:
+            what = "of its filter" if entry.device_filter else "with all of these profiles"
+            yield _row("no card", fits=False, reason=f"the catalogue has no card {what}")
+        for geometry in geometries:
+            yield _fit_row(fit_entry(entry, geometry))
+
+
+def _geometries(
+    entry: PartedEntry, product: str | None, catalogue: Catalogue
+) -> Iterable[Geometry]:
+    """The geometries that an entry is meant for, each once."""
+    from domain.gpu import Vendor
+
+    if product is not None:
+        return [catalogue.geometry_of(catalogue.choose(product))]
+    if entry.device_filter:
+        cards = (
+            card
+            for device_id in sorted(entry.filtered_ids())
+            for card in catalogue.products_by_pci(Vendor.NVIDIA, device_id)
+        )
+        found = {card.geometry.name: card.geometry for card in cards if card.geometry is not None}
+        return found.values()
+    return [
+        geometry
+        for geometry in catalogue.geometries.values()
+        if all(geometry.canonical(profile) is not None for profile in entry.mig_devices)
+    ]
+
+
+def _fit_row(fit: EntryFit) -> Row:
+    from domain.mig import Placed
+
+    if not isinstance(fit.placed, Placed):
+        row = _row(fit.geometry, fits=False, reason=fit.placed.reason)
+        return {**row, "slices_add_up": fit.slices_add_up}
+    slots = " ".join(str(placement) for placement in fit.placed.order) or "no instances"
+    return {
+        **_row(fit.geometry, fits=True, slots=slots),
+        "slices_add_up": fit.slices_add_up,
+        "sold_compute": fit.sold.compute,
+        "sold_memory": fit.sold.memory,
+        "unsold_compute": fit.unsold.compute,
+        "unsold_memory": fit.unsold.memory,
+    }
+
+
+def _row(card: str, *, fits: bool | None, slots: str = "", reason: str = "") -> Row:
+    return {
+        "card": card,
+        "slices_add_up": None,
+        "fits": fits,
+        "slots": slots,
+        "why_not": reason,
+        "sold_compute": None,
+        "sold_memory": None,
+        "unsold_compute": None,
+        "unsold_memory": None,
+    }
