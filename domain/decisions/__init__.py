@@ -9,7 +9,6 @@ from domain.decisions.errors import (
     DecisionsContradict,
     DecisionsRefused,
     NoRate,
-    PriceChangeNeedsSecondName,
     TwoRates,
     UnknownReference,
     UnknownTable,
@@ -18,6 +17,7 @@ from domain.decisions.errors import (
     WrongColumns,
 )
 from domain.decisions.policies import DEFAULT_POLICIES, BillableState
+from domain.decisions.price_changes import PriceChange, PriceChangeNeedsSecondName
 from domain.decisions.rates import Rates
 from domain.decisions.reading import load_decisions, load_sealed_copy, read_decisions
 from domain.decisions.references import unknown_to_catalogue
@@ -65,6 +65,7 @@ __all__ = [
     "PartyRole",
     "Policy",
     "PolicyName",
+    "PriceChange",
     "PriceChangeNeedsSecondName",
     "Product",
     "Rate",

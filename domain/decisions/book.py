@@ -7,15 +7,14 @@ Not here: how tables are read (`reading`), or what a decision does to a figure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 from functools import cached_property
 
 from domain.billing_period import BillingPeriod
-from domain.decisions.errors import PriceChangeNeedsSecondName
 from domain.decisions.policies import DEFAULT_POLICIES, BillableState, value_of
-from domain.decisions.price_changes import unsigned_price_changes
+from domain.decisions.price_changes import PriceChangeNeedsSecondName
 from domain.decisions.rates import Rates
 from domain.decisions.rows import (
     AcceptedGap,
@@ -56,6 +55,8 @@ class Decisions:
     parties: tuple[Party, ...] = ()
     products: tuple[Product, ...] = ()
     amendments: tuple[Amendment, ...] = ()
+    problems: tuple[PriceChangeNeedsSecondName, ...] = field(default=(), compare=False)
+    """What was decided in a valid form and still lacks something: a second name."""
 
     def rows(self, table: TableName) -> tuple[Row, ...]:
         rows: tuple[Row, ...] = getattr(self, table.value)
@@ -65,11 +66,6 @@ class Decisions:
     def sha256(self) -> str:
         """One hash for what is decided, whatever the order, spelling and comments of the files."""
         return sha256(canonical_rows(self.rows))
-
-    @cached_property
-    def problems(self) -> tuple[PriceChangeNeedsSecondName, ...]:
-        """What was decided in a valid form, and still lacks something: a second name."""
-        return tuple(unsigned_price_changes(self.rates))
 
     # Prices ---------------------------------------------------------------------------------
 
@@ -170,17 +166,19 @@ class Decisions:
         pieces = (row.validity.clipped_to(window) for row in rows)
         return union(piece for piece in pieces if piece)
 
+    @cached_property
+    def _gaps(self) -> dict[tuple[str, Source], list[AcceptedGap]]:
+        gaps: dict[tuple[str, Source], list[AcceptedGap]] = {}
+        for gap in self.accepted_gaps:
+            gaps.setdefault((gap.cluster_id, gap.source), []).append(gap)
+        return gaps
+
     def accepted_gap(
         self, cluster_id: str, source: Source, instant: datetime, pod_uid: str = ""
     ) -> AcceptedGap | None:
         """What was signed for an instant: the pod's own row, or else the cluster's."""
-        rows = [
-            gap
-            for gap in self.accepted_gaps
-            if (gap.cluster_id, gap.source) == (cluster_id, source)
-            and gap.pod_uid in ("", pod_uid)
-            and gap.interval.contains(instant)
-        ]
+        gaps = self._gaps.get((cluster_id, source), ())
+        rows = [g for g in gaps if g.pod_uid in ("", pod_uid) and g.interval.contains(instant)]
         return max(rows, key=lambda gap: gap.pod_uid != "", default=None)
 
     # Time -----------------------------------------------------------------------------------
@@ -196,7 +194,8 @@ class Decisions:
 
     def valid_in(self, window: Interval) -> Decisions:
         """The copies that a close seals; see `sealing` for what they leave out."""
-        return Decisions(**held_in(self.rows, window))
+        problems = tuple(p for p in self.problems if p.change.applies_in(window))
+        return Decisions(**held_in(self.rows, window), problems=problems)
 
 
 def holds(row: DatedRow, instant: datetime) -> bool:

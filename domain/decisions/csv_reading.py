@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
 
-from domain.decisions.errors import UnreadableTable, shown
+from domain.decisions.errors import MOST_PROBLEMS_PER_TABLE, UnreadableTable, shown
 
 LARGEST_FILE_BYTES = 100_000_000
 """A table written by people has kilobytes; this keeps a wrong file from filling the memory."""
@@ -70,8 +70,10 @@ def read_text_table(file: str, body: str | bytes) -> TextTable:
             header = row
         else:
             rows.append(row)
-        if len(rows) > MOST_ROWS or len(problems) > MOST_ROWS:
+        if len(rows) > MOST_ROWS:
             return TextTable(None, (), (_too_many_rows(file),))
+        if len(problems) >= MOST_PROBLEMS_PER_TABLE:
+            break
     return TextTable(header, tuple(rows), tuple(problems))
 
 

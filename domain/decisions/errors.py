@@ -13,6 +13,9 @@ from domain.errors import BadInput, WrongUse
 MOST_PROBLEMS_SHOWN = 20
 """More than a screen of problems is not read; mending the first ones often mends the rest."""
 
+MOST_PROBLEMS_PER_TABLE = 200
+"""After so many the file is not the table it is named after; reading on would only take time."""
+
 _LONGEST_VALUE_SHOWN = 80
 
 
@@ -50,12 +53,6 @@ class UnknownTable(BadInput):
     """A file in decisions/ that no part of the ledger reads."""
 
     code = "DEC-005"
-
-
-class PriceChangeNeedsSecondName(BadInput):
-    """A price that changes by more than a quarter, signed by one person."""
-
-    code = "DEC-006"
 
 
 class DecisionsRefused(BadInput):

@@ -7,12 +7,14 @@ Not here: one table (`table_reading`), or files on a disk: text and bytes come i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
 from domain.decisions.book import Decisions
 from domain.decisions.contradictions import contradictions
 from domain.decisions.errors import DecisionsRefused, UnknownTable, shown
+from domain.decisions.price_changes import unsigned_price_changes
 from domain.decisions.rates import Rates
 from domain.decisions.references import unknown_clusters, unpriced_currencies
 from domain.decisions.rows import Row, TableName
@@ -35,7 +37,8 @@ def read_decisions(files: Mapping[str, str | bytes]) -> tuple[Decisions, list[Ba
     if all_read:
         problems += unknown_clusters(rows.__getitem__)
         problems += unpriced_currencies(rows.__getitem__)
-    return _decisions(rows), problems
+    decisions = _decisions(rows)
+    return replace(decisions, problems=tuple(unsigned_price_changes(decisions.rates))), problems
 
 
 def load_decisions(files: Mapping[str, str | bytes]) -> Decisions:

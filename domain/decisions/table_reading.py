@@ -12,13 +12,16 @@ from typing import Any
 
 from domain.decisions.cells import CellRefused
 from domain.decisions.csv_reading import TextRow, read_text_table
-from domain.decisions.errors import UnreadableTable, WrongCell, WrongColumns, shown
+from domain.decisions.errors import (
+    MOST_PROBLEMS_PER_TABLE,
+    UnreadableTable,
+    WrongCell,
+    WrongColumns,
+    shown,
+)
 from domain.decisions.rows import Row
 from domain.decisions.table_form import Table
 from domain.errors import BadInput
-
-MOST_PROBLEMS_PER_TABLE = 200
-"""After so many the file is not the table it is named after; reading on would only take time."""
 
 _WHY = "a decision that is read as something else is a wrong bill"
 

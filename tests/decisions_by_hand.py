@@ -1,0 +1,48 @@
+"""Decision tables written in a line each, for tests that are about something else than columns.
+
+Put here: the headers as people have them in their homes, spelled out, and a signature.
+Not here: what the tables mean.
+"""
+
+from __future__ import annotations
+
+from domain.decisions import Decisions, load_decisions
+
+SIGNED = "agreed,Ada,2026-09-15"
+
+HEADERS = {
+    "clusters": "cluster_id,cluster_name,valid_from,valid_until,witnesses,"
+    "sample_interval_seconds,scrape_interval_seconds,reason,decided_by,decided_on",
+    "tenants": "namespace,belongs_to,valid_from,valid_until,reason,decided_by,decided_on",
+    "rates": "cluster_id,gpu_class,mig_profile,currency,rate_per_hour,valid_from,valid_until,"
+    "reason,decided_by,decided_on,second_name",
+    "budgets": "tenant,billing_period,currency,amount,reason,decided_by,decided_on",
+    "outages": "cluster_id,started_at,ended_at,treatment,reason,decided_by,decided_on",
+    "accepted_gaps": "cluster_id,source,started_at,ended_at,treatment,reason,decided_by,"
+    "decided_on,pod_uid",
+    "policies": "policy,version,value,valid_from,valid_until,reason,decided_by,decided_on",
+    "parties": "role,tenant,name,address,tax_id,email,valid_from,valid_until,reason,decided_by,"
+    "decided_on",
+    "products": "product,vendor,gpu_class,memory_mib,compute_slots,memory_slots,mig_geometry,"
+    "reason,decided_by,decided_on",
+    "amendments": "billing_period,amended_table,reason,decided_by,decided_on,second_name",
+}
+"""The columns as they stand in homes; a change here is a change of everybody's files."""
+
+SIGNED_LAST = {"clusters", "tenants", "budgets", "outages", "policies", "parties", "products"}
+
+
+def table(name: str, *rows: str) -> dict[str, str]:
+    """One file. Where the signature ends the row it may be left out; `|` stands in its place."""
+    lines = [HEADERS[name]]
+    for row in rows:
+        full = f"{row},|" if name in SIGNED_LAST and "|" not in row else row
+        lines.append(full.replace("|", SIGNED))
+    return {f"{name}.csv": "\n".join(lines) + "\n"}
+
+
+def decided(*tables: dict[str, str]) -> Decisions:
+    files: dict[str, str] = {}
+    for one in tables:
+        files |= one
+    return load_decisions(files)

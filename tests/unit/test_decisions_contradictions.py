@@ -1,0 +1,209 @@
+"""Two rows that answer one question for the same instant are refused, with both lines and values.
+
+Put here: overlap in every table, versions, currencies, names that point nowhere.
+Not here: single cells (`test_decisions_reading`), equally specific prices (`test_decisions_rates`).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.decisions import DecisionsContradict, UnknownReference, read_decisions
+from domain.errors import BadInput
+from tests.decisions_by_hand import SIGNED, table
+
+
+def problems(*tables: dict[str, str]) -> list[BadInput]:
+    files: dict[str, str] = {}
+    for one in tables:
+        files |= one
+    return read_decisions(files)[1]
+
+
+OCTOBER, NOVEMBER, DECEMBER = "2026-10-01", "2026-11-01", "2026-12-01"
+
+ROWS = {
+    "clusters": "c1,prod,{0},{1},both,30,30",
+    "tenants": "shared,provider,{0},{1}",
+    "rates": "c1,A100-40GB,1g.5gb,EUR,1,{0},{1},|,",
+    "policies": "mig_weight,{2},max,{0},{1}",
+    "parties": "customer,team-a,{2},,,,{0},{1}",
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    ("first", "second", "is_good"),
+    [
+        ((OCTOBER, NOVEMBER), (NOVEMBER, ""), True),
+        ((NOVEMBER, ""), (OCTOBER, NOVEMBER), True),
+        ((OCTOBER, NOVEMBER), (DECEMBER, ""), True),
+        ((OCTOBER, NOVEMBER), (f"{OCTOBER}T23:59:59Z", DECEMBER), False),
+        ((OCTOBER, f"{NOVEMBER}T00:00:01Z"), (NOVEMBER, ""), False),
+        ((OCTOBER, ""), (NOVEMBER, ""), False),
+        ((NOVEMBER, ""), (OCTOBER, ""), False),
+        ((OCTOBER, ""), (NOVEMBER, DECEMBER), False),
+        ((OCTOBER, ""), (OCTOBER, ""), False),
+    ],
+)
+def test_validities_may_touch_and_never_overlap(
+    name: str, first: tuple[str, str], second: tuple[str, str], is_good: bool
+) -> None:
+    rows = [ROWS[name].format(*first, "one"), ROWS[name].format(*second, "two")]
+    found = problems(table(name, *rows))
+    if is_good:
+        assert found == []
+    else:
+        assert [type(problem) for problem in found] == [DecisionsContradict]
+        assert "line 2" in found[0].where
+        assert "line 3" in found[0].where
+
+
+def test_both_rows_and_the_instant_are_shown() -> None:
+    (problem,) = problems(
+        table("tenants", "shared,provider,2026-10-01,", "shared,tenant,2026-11-15,2026-12-01")
+    )
+    assert problem.where == "tenants.csv line 3 and line 2"
+    assert problem.seen == (
+        "from 2026-11-15T00:00:00Z both hold for shared: "
+        f"shared,provider,2026-10-01T00:00:00Z,,{SIGNED} and "
+        f"shared,tenant,2026-11-15T00:00:00Z,2026-12-01T00:00:00Z,{SIGNED}"
+    )
+
+
+def test_different_keys_hold_at_once() -> None:
+    rates = [
+        f"{cluster},{gpu},{profile},EUR,1,2026-10-01,,|,"
+        for cluster in ("", "c1")
+        for gpu in ("A100-40GB", "H100-80GB")
+        for profile in ("whole", "1g.5gb")
+    ]
+    assert problems(table("rates", *rates)) == []
+
+
+def test_a_short_row_after_a_long_one_is_found_even_behind_another_short_one() -> None:
+    found = problems(
+        table(
+            "tenants",
+            "shared,provider,2026-01-01,2027-01-01",
+            "shared,tenant,2026-02-01,2026-03-01",
+            "shared,tenant,2026-04-01,2026-05-01",
+        )
+    )
+    assert [problem.where for problem in found] == [
+        "tenants.csv line 3 and line 2",
+        "tenants.csv line 4 and line 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("budgets", "team-a,2026-10,EUR,100"),
+        ("budgets", "team-a,,EUR,100"),
+        ("products", "NVIDIA-X200,nvidia,X200,,7,8,"),
+        ("amendments", "2026-09,tenants,|,Grace"),
+    ],
+)
+def test_tables_without_validity_have_one_row_per_key(name: str, row: str) -> None:
+    (problem,) = problems(table(name, row, row))
+    assert problem.where == f"{name}.csv line 3 and line 2"
+    assert "is decided twice" in problem.seen
+
+
+def test_a_budget_for_one_month_stands_beside_the_one_for_every_month() -> None:
+    rows = ["team-a,,EUR,100", "team-a,2026-10,EUR,200", "team-b,2026-10,EUR,300"]
+    assert problems(table("budgets", *rows)) == []
+
+
+GAP = "c1,thanos,2026-10-09T{0}:00:00Z,2026-10-09T{1}:00:00Z,{2},|,{3}"
+
+
+@pytest.mark.parametrize(
+    ("second", "is_good"),
+    [
+        (("15", "17", "waive", ""), True),  # signed in two overlapping pieces
+        (("15", "17", "bill_lifecycle", ""), False),
+        (("16", "17", "bill_lifecycle", ""), True),
+        (("15", "17", "bill_lifecycle", "pod-1"), True),  # one pod's row stands before
+    ],
+)
+def test_a_gap_may_be_signed_in_pieces_and_not_in_two_ways(
+    second: tuple[str, ...], is_good: bool
+) -> None:
+    found = problems(
+        table("accepted_gaps", GAP.format("14", "16", "waive", ""), GAP.format(*second))
+    )
+    assert [type(p) for p in found] == ([] if is_good else [DecisionsContradict])
+
+
+def test_a_third_answer_is_found_behind_two_rows_that_agree() -> None:
+    found = problems(
+        table(
+            "accepted_gaps",
+            GAP.format("10", "20", "waive", ""),
+            GAP.format("11", "12", "waive", ""),
+            GAP.format("13", "14", "bill_nothing", ""),
+        )
+    )
+    assert [problem.where for problem in found] == ["accepted_gaps.csv line 4 and line 2"]
+
+
+def test_outages_may_overlap_because_they_are_united() -> None:
+    rows = ["c1,2026-10-01,,credit", "c1,2026-10-02,2026-10-03,credit", ",2026-10-01,,credit"]
+    assert problems(table("outages", *rows)) == []
+
+
+def test_a_version_is_one_value_for_ever() -> None:
+    rows = ["mig_weight,v2,memory,2026-01-01,2026-02-01", "mig_weight,v2,max,2026-03-01,"]
+    (problem,) = problems(table("policies", *rows))
+    assert "the version 'v2' of mig_weight is two values" in problem.seen
+    same = ["mig_weight,v2,memory,2026-01-01,2026-02-01", "mig_weight,v2,memory,2026-03-01,"]
+    assert problems(table("policies", *same)) == []
+    other = ["mig_weight,v2,memory,2026-01-01,", "billable_state,v2,held,2026-01-01,"]
+    assert problems(table("policies", *other)) == []
+
+
+def test_two_currencies_at_one_time_are_refused_and_one_after_the_other_is_fine() -> None:
+    row = ",{0},whole,{1},1,{2},{3},|,"
+    euro = row.format("A100-40GB", "EUR", "2026-01-01", "2026-10-01")
+    assert problems(table("rates", euro, row.format("H100-80GB", "USD", "2026-10-01", ""))) == []
+    (problem,) = problems(table("rates", euro, row.format("H100-80GB", "USD", "2026-09-30", "")))
+    assert "two currencies hold: EUR and USD" in problem.seen
+
+
+def test_a_currency_that_was_decided_is_that_of_the_prices() -> None:
+    rates = table("rates", ",A100-40GB,whole,USD,1,2026-10-01,,|,")
+    policy = table("policies", "currency,v1,EUR,2026-01-01,")
+    (problem,) = problems(rates, policy)
+    assert problem.where == "rates.csv line 2 and policies.csv line 2"
+
+
+def test_a_budget_in_a_currency_without_prices_is_refused() -> None:
+    rates = table("rates", ",A100-40GB,whole,USD,1,2026-10-01,,|,")
+    (problem,) = problems(rates, table("budgets", "team-a,,EUR,100"))
+    assert isinstance(problem, UnknownReference)
+    assert problems(table("budgets", "team-a,,EUR,100")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("rates", "c2,A100-40GB,whole,EUR,1,2026-10-01,,|,"),
+        ("outages", "c2,2026-10-01,,credit"),
+        ("accepted_gaps", "c2,thanos,2026-10-01,2026-10-02,waive,|,"),
+    ],
+)
+def test_a_decision_about_an_unknown_cluster_is_refused(name: str, row: str) -> None:
+    clusters = table("clusters", "c1,prod,2026-10-01,,both,30,30")
+    (problem,) = problems(clusters, table(name, row))
+    assert isinstance(problem, UnknownReference)
+    assert problem.where == f"{name}.csv line 2, column cluster_id"
+    assert "is it c1?" in problem.remedy
+    assert problems(clusters, table(name, row.replace("c2", "c1"))) == []
+
+
+def test_no_name_is_called_unknown_while_its_own_row_could_not_be_read() -> None:
+    broken = table("clusters", "c1,prod,yesterday,,both,30,30")
+    rates = table("rates", "c1,A100-40GB,whole,EUR,1,2026-10-01,,|,")
+    assert [problem.code for problem in problems(broken, rates)] == ["DEC-003"]

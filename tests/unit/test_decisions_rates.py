@@ -1,0 +1,346 @@
+"""Which price applies: the most specific row that holds; never a guess, never nothing.
+
+Put here: the lookup, its spans, equal specificity, and prices that jump.
+Not here: what a price costs for a number of seconds (`test_money`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import pytest
+
+from domain.billing_period import BillingPeriod
+from domain.decisions import (
+    Decisions,
+    NoRate,
+    Rate,
+    Rates,
+    TwoRates,
+    load_decisions,
+    read_decisions,
+    unknown_to_catalogue,
+)
+from domain.gpu.tables import parse_catalogue
+from domain.interval import Interval
+from domain.money import Money
+from tests.decisions_by_hand import decided, table
+from warehouse.project import seed_text
+
+OCTOBER = BillingPeriod("2026-10").interval
+AT = datetime(2026, 10, 10, tzinfo=UTC)
+A100 = "A100-40GB"
+
+
+def rate_row(
+    rate_per_hour: str,
+    cluster: str = "",
+    profile: str = "whole",
+    since: str = "2026-01-01",
+    until: str = "",
+    second_name: str = "",
+    currency: str = "EUR",
+    gpu_class: str = A100,
+) -> str:
+    key = f"{cluster},{gpu_class},{profile},{currency},{rate_per_hour}"
+    return f"{key},{since},{until},|,{second_name}"
+
+
+def rates(*rows: str) -> Decisions:
+    return decided(table("rates", *rows))
+
+
+def price(decisions: Decisions, cluster: str, profile: str, at: datetime = AT) -> str:
+    return str(decisions.rate(cluster, A100, profile, at).money_per_hour)
+
+
+def test_the_most_specific_row_wins() -> None:
+    decisions = rates(
+        rate_row("1"),
+        rate_row("2", cluster="c1"),
+        rate_row("3", profile="1g.5gb"),
+        rate_row("4", cluster="c1", profile="1g.5gb"),
+    )
+    assert price(decisions, "c1", "1g.5gb") == "4 EUR"
+    assert price(decisions, "c1", "whole") == "2 EUR"
+    assert price(decisions, "c1", "2g.10gb") == "2 EUR"  # by weight, from the cluster's card
+    assert price(decisions, "c2", "1g.5gb") == "3 EUR"
+    assert price(decisions, "c2", "whole") == "1 EUR"
+    assert price(decisions, "c2", "2g.10gb") == "1 EUR"
+
+
+def test_a_price_holds_from_its_first_instant_to_before_its_last() -> None:
+    decisions = rates(
+        rate_row("1", until="2026-10-10"), rate_row("1.2", since="2026-10-10", until="2026-10-20")
+    )
+    assert price(decisions, "c1", "whole", AT - timedelta(seconds=1)) == "1 EUR"
+    assert price(decisions, "c1", "whole", AT) == "1.2 EUR"
+    with pytest.raises(NoRate, match="2026-10-20T00:00:00Z"):
+        price(decisions, "c1", "whole", datetime(2026, 10, 20, tzinfo=UTC))
+
+
+def test_a_specific_price_that_has_ended_leaves_the_general_one() -> None:
+    decisions = rates(rate_row("1"), rate_row("0.9", cluster="c1", until="2026-10-10"))
+    assert price(decisions, "c1", "whole", AT - timedelta(seconds=1)) == "0.9 EUR"
+    assert price(decisions, "c1", "whole", AT) == "1 EUR"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "gpu_class", "profile"),
+    [("c1", "H100-80GB", "whole"), ("c1", "A100", "whole"), ("c1", "a100-40gb", "whole")],
+)
+def test_no_price_is_an_error_and_never_zero(cluster: str, gpu_class: str, profile: str) -> None:
+    decisions = rates(rate_row("1"))
+    with pytest.raises(NoRate):
+        decisions.rate(cluster, gpu_class, profile, AT)
+    assert decisions.price_list.find(cluster, gpu_class, profile, AT) is None
+
+
+def test_a_price_for_one_cluster_is_none_for_another() -> None:
+    with pytest.raises(NoRate):
+        rates(rate_row("1", cluster="c1")).rate("c2", A100, "whole", AT)
+
+
+def test_a_price_of_zero_is_a_price() -> None:
+    assert price(rates(rate_row("0")), "c1", "whole") == "0 EUR"
+
+
+def test_a_card_price_is_weighed_and_a_profile_price_only_shared() -> None:
+    whole, profile = (rates(rate_row("1", profile=p)).rates[0] for p in ("whole", "1g.5gb"))
+    assert whole.weight(Fraction(1, 7), unit_share=Fraction(1)) == Fraction(1, 7)
+    assert profile.weight(Fraction(1, 7), unit_share=Fraction(1)) == 1
+    assert profile.weight(Fraction(1, 28), unit_share=Fraction(1, 4)) == Fraction(1, 4)
+
+
+def test_a_month_is_cut_where_the_price_changes_and_gaps_are_shown() -> None:
+    decisions = rates(
+        rate_row("1", until="2026-10-10"),
+        rate_row("1.1", since="2026-10-20"),
+        rate_row("1.2", cluster="c1", since="2026-10-25"),
+    )
+    spans = decisions.price_list.spans("c1", A100, "whole", OCTOBER)
+    days = [(p.started_at.day, p.ended_at.day, r and str(r.money_per_hour)) for p, r in spans]
+    assert days == [(1, 10, "1 EUR"), (10, 20, None), (20, 25, "1.1 EUR"), (25, 1, "1.2 EUR")]
+    assert sum(piece.seconds for piece, _ in spans) == 31 * 86_400
+
+
+def test_edges_of_prices_that_do_not_apply_cut_nothing() -> None:
+    decisions = rates(
+        rate_row("1"),
+        rate_row("2", cluster="c2", since="2026-10-10", second_name="Grace"),
+        rate_row("3", profile="1g.5gb", since="2026-10-12"),
+        rate_row("3", cluster="c2", profile="1g.5gb", since="2026-10-12"),
+        rate_row("4", gpu_class="H100-80GB", since="2026-10-14"),
+    )
+    spans = decisions.price_list.spans("c1", A100, "whole", OCTOBER)
+    assert [piece for piece, _ in spans] == [OCTOBER]
+
+
+def test_a_general_price_that_changes_under_a_specific_one_cuts_nothing() -> None:
+    decisions = rates(
+        rate_row("1", until="2026-10-10"),
+        rate_row("1.1", since="2026-10-10"),
+        rate_row("1.2", cluster="c1"),
+    )
+    assert len(decisions.price_list.spans("c1", A100, "whole", OCTOBER)) == 1
+
+
+def undecided(*rows: str) -> list[str]:
+    _, problems = read_decisions(table("rates", *rows))
+    assert {problem.code for problem in problems} <= {"RATE-002"}
+    return [problem.where for problem in problems]
+
+
+def test_a_cluster_price_and_a_profile_price_are_equally_specific() -> None:
+    of_cluster, of_profile = rate_row("1", cluster="c1"), rate_row("2", profile="1g.5gb")
+    where = ["A100-40GB / 1g.5gb in c1 from 2026-01-01T00:00:00Z"]
+    assert undecided(of_cluster, of_profile) == where
+    assert undecided(of_profile, of_cluster) == where
+    assert undecided(of_cluster, of_profile, rate_row("3", cluster="c1", profile="1g.5gb")) == []
+
+
+@pytest.mark.parametrize(
+    ("deciding", "where"),
+    [
+        (("2026-01-01", "2026-10-01"), "2026-10-01"),
+        (("2026-02-01", ""), "2026-01-01"),
+        (("2025-01-01", ""), None),
+    ],
+)
+def test_a_deciding_price_must_hold_as_long_as_the_doubt(
+    deciding: tuple[str, str], where: str | None
+) -> None:
+    found = undecided(
+        rate_row("1", cluster="c1"),
+        rate_row("2", profile="1g.5gb"),
+        rate_row("3", cluster="c1", profile="1g.5gb", since=deciding[0], until=deciding[1]),
+    )
+    assert found == (
+        [f"A100-40GB / 1g.5gb in c1 from {where}T00:00:00Z"] if where is not None else []
+    )
+
+
+def test_equally_specific_prices_of_different_times_are_in_no_doubt() -> None:
+    assert (
+        undecided(
+            rate_row("1", cluster="c1", until="2026-06-01"),
+            rate_row("2", profile="1g.5gb", since="2026-06-01"),
+        )
+        == []
+    )
+
+
+def test_equally_specific_prices_of_different_classes_are_in_no_doubt() -> None:
+    assert (
+        undecided(
+            rate_row("1", cluster="c1"), rate_row("2", profile="1g.10gb", gpu_class="H100-80GB")
+        )
+        == []
+    )
+
+
+def test_a_doubt_is_refused_at_the_lookup_too() -> None:
+    rows = [rate_row("1", cluster="c1"), rate_row("2", profile="1g.5gb")]
+    each = [load_decisions(table("rates", row)).rates[0] for row in rows]
+    with pytest.raises(TwoRates, match=r"1 EUR per hour.*2 EUR per hour"):
+        Rates(each).find("c1", A100, "1g.5gb", AT)
+    assert Rates(each).find("c1", A100, "whole", AT) == each[0]
+    assert Rates(each).find("c2", A100, "1g.5gb", AT) == each[1]
+
+
+def the_rate(**changes: str) -> Rate:
+    return rates(rate_row(changes.pop("rate_per_hour", "1"), **changes)).rates[0]
+
+
+def test_a_rate_keeps_its_name_when_it_ends_or_is_explained_otherwise() -> None:
+    ended = the_rate(until="2026-12-01", second_name="Grace")
+    assert ended.rate_id == the_rate().rate_id
+    assert the_rate(rate_per_hour="1.000").rate_id == the_rate().rate_id
+
+
+def test_every_part_of_a_price_is_in_its_name() -> None:
+    names = {
+        the_rate().rate_id,
+        the_rate(rate_per_hour="1.000000001").rate_id,
+        the_rate(cluster="c1").rate_id,
+        the_rate(profile="1g.5gb").rate_id,
+        the_rate(gpu_class="H100-80GB").rate_id,
+        the_rate(currency="USD").rate_id,
+        the_rate(since="2026-01-01T00:00:01Z").rate_id,
+    }
+    assert len(names) == 7
+
+
+def test_the_name_of_a_rate_never_changes() -> None:
+    """It stands on invoices; a change of how it is made up must be seen here."""
+    canonical = b"l67:s0:s9:A100-40GBs5:wholet20:2026-01-01T00:00:00Zs3:EURi10:1000000000"
+    assert the_rate().rate_id == f"rate-{hashlib.sha256(canonical).hexdigest()[:16]}"
+
+
+def unsigned(*rows: str) -> list[str]:
+    return [problem.seen.split(";")[0] for problem in rates(*rows).problems]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_large"),
+    [
+        ("1", "1.25", False),
+        ("1", "1.250000001", True),
+        ("1", "0.75", False),
+        ("1", "0.749999999", True),
+        ("1", "10", True),
+        ("1", "0", True),
+        ("0", "1", True),
+        ("0", "0", False),
+        ("0.000000004", "0.000000005", False),
+    ],
+)
+def test_a_change_above_a_quarter_needs_a_second_name(old: str, new: str, is_large: bool) -> None:
+    first = rate_row(old, until="2026-10-01")
+    assert bool(unsigned(first, rate_row(new, since="2026-10-01"))) is is_large
+    assert unsigned(first, rate_row(new, since="2026-10-01", second_name="Grace")) == []
+
+
+def test_the_change_is_told_with_both_prices_and_percent() -> None:
+    (problem,) = rates(
+        rate_row("1.803", until="2026-10-01"), rate_row("18.03", since="2026-10-01")
+    ).problems
+    assert problem.where == "rates.csv line 3, column second_name"
+    assert problem.seen == (
+        "from 2026-10-01T00:00:00Z A100-40GB / whole costs 18.03 EUR per hour, "
+        "after 1.803 EUR (line 2), +900.0 %; Ada signed alone"
+    )
+
+
+def test_the_first_price_ever_is_no_change() -> None:
+    assert unsigned(rate_row("1"), rate_row("100", gpu_class="H100-80GB")) == []
+
+
+def test_a_gap_without_a_price_hides_no_jump() -> None:
+    assert unsigned(rate_row("1", until="2026-03-01"), rate_row("10", since="2026-10-01"))
+
+
+def test_a_more_specific_row_that_begins_later_is_a_change() -> None:
+    seen = unsigned(rate_row("1"), rate_row("10", cluster="c1", since="2026-10-01"))
+    assert len(seen) == 1
+    assert unsigned(rate_row("1"), rate_row("10", cluster="c1")) == []  # from the same instant
+
+
+def test_falling_back_to_the_general_price_is_a_change_signed_by_the_row_that_ends() -> None:
+    general = rate_row("10", until="2027-01-01")
+    special = rate_row("1", cluster="c1", until="2026-10-01")
+    assert len(unsigned(general, special)) == 1
+    signed = rate_row("1", cluster="c1", until="2026-10-01", second_name="Grace")
+    assert unsigned(general, signed) == []
+
+
+def test_a_general_change_seen_by_many_clusters_is_told_once() -> None:
+    rows = [rate_row("1", until="2026-10-01"), rate_row("10", since="2026-10-01")]
+    rows += [rate_row("1", cluster=c, until="2026-02-01") for c in ("c1", "c2", "c3")]
+    assert len(unsigned(*rows)) == 1
+
+
+def test_another_currency_is_a_change_that_two_people_sign() -> None:
+    rows = [rate_row("1", until="2026-10-01")]
+    assert unsigned(*rows, rate_row("1", since="2026-10-01", currency="USD"))
+
+
+@pytest.mark.parametrize(
+    ("month", "count"), [("2026-09", 0), ("2026-10", 1), ("2026-11", 1), ("2026-12", 0)]
+)
+def test_a_problem_belongs_to_every_month_that_is_billed_at_the_new_price(
+    month: str, count: int
+) -> None:
+    decisions = rates(
+        rate_row("1", until="2026-10-01"),
+        rate_row("10", since="2026-10-01", until="2026-12-01"),
+    )
+    assert len(decisions.valid_in(BillingPeriod(month).interval).problems) == count
+
+
+def test_prices_for_what_no_product_is_are_found() -> None:
+    catalogue = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"))
+    decisions = rates(
+        rate_row("1"),
+        rate_row("2", profile="1g.5gb"),
+        rate_row("3", profile="1g.10gb"),
+        rate_row("4", profile="1g.6gb"),  # an A30's
+        rate_row("5", gpu_class="A100-40"),
+        rate_row("6", gpu_class="MI300X", profile="cpx_nps4"),
+        rate_row("7", gpu_class="L4", profile="1g.5gb"),
+    )
+    found = unknown_to_catalogue(decisions, catalogue)
+    assert sorted(problem.where for problem in found) == [
+        "rates.csv line 5, column mig_profile",
+        "rates.csv line 6, column gpu_class",
+        "rates.csv line 8, column mig_profile",
+    ]
+    by_line = {problem.where[15]: problem for problem in found}
+    assert "is it A100-40GB?" in by_line["6"].remedy
+
+
+def test_a_price_per_hour_is_money() -> None:
+    assert the_rate(rate_per_hour="1.803").money_per_hour == Money.parse("1.803", "EUR")
+    assert Interval(AT, AT + timedelta(hours=1)).seconds == 3600
