@@ -43,9 +43,10 @@ class NodeCalendar:
     slots: dict[str, list[_Slot]] = field(default_factory=dict)
     by_id: dict[str, _Slot] = field(default_factory=dict)
 
-    def add(self, offer: str, device: Device) -> None:
+    def add(self, offers: Sequence[str], device: Device) -> None:
         slot = _Slot(device)
-        self.slots.setdefault(offer, []).append(slot)
+        for offer in offers:
+            self.slots.setdefault(offer, []).append(slot)
         self.by_id[device.device_id] = slot
 
     def free(self, offer: str, at: int, unusable: frozenset[str] = frozenset()) -> int:

@@ -18,11 +18,11 @@ Conventions, without exception:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, Protocol
 
 DeviceMakeup = Literal["whole", "mig", "replica", "mig_replica", "passthrough", "partition"]
 ContainerKind = Literal["init", "sidecar", "main"]
@@ -270,6 +270,34 @@ class Container:
     image: str = "registry.example/train:1"
 
 
+class Asking(Protocol):
+    """Whatever asks for extended resources as a container does."""
+
+    @property
+    def kind(self) -> ContainerKind: ...
+
+    @property
+    def requests(self) -> Mapping[str, int]: ...
+
+
+def effective_requests(containers: Iterable[Asking]) -> Mapping[str, int]:
+    """max(over init i: init i + sidecars before it, sum of main + sidecars), by resource."""
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    steady: dict[str, int] = {}
+    for container in containers:
+        for resource, count in container.requests.items():
+            if container.kind == "init":
+                needed = count + sidecars.get(resource, 0)
+                peak[resource] = max(peak.get(resource, 0), needed)
+                continue
+            steady[resource] = steady.get(resource, 0) + count
+            if container.kind == "sidecar":
+                sidecars[resource] = sidecars.get(resource, 0) + count
+    resources = sorted(peak.keys() | steady.keys())
+    return {r: max(peak.get(r, 0), steady.get(r, 0)) for r in resources}
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """A pod has one exact device during `[held_from, held_until)`: binding until its end."""
@@ -355,20 +383,7 @@ class PodLife:
 
         max(over init i: init i + sidecars started before it, sum of main + sidecars).
         """
-        sidecars: dict[str, int] = {}
-        peak: dict[str, int] = {}
-        steady: dict[str, int] = {}
-        for container in self.containers:
-            for resource, count in container.requests.items():
-                if container.kind == "init":
-                    needed = count + sidecars.get(resource, 0)
-                    peak[resource] = max(peak.get(resource, 0), needed)
-                else:
-                    steady[resource] = steady.get(resource, 0) + count
-                if container.kind == "sidecar":
-                    sidecars[resource] = sidecars.get(resource, 0) + count
-        resources = sorted(peak.keys() | steady.keys())
-        return {r: max(peak.get(r, 0), steady.get(r, 0)) for r in resources}
+        return effective_requests(self.containers)
 
     def phase_at(self, at: int) -> PhaseChange | None:
         """The phase in force, or None before the creation and after the object is gone."""
@@ -537,6 +552,8 @@ class Estate:
     ended_at: int
     clusters: tuple[Cluster, ...]
     faults: tuple[Fault, ...] = ()
+    # How often each fault of the estate itself touched something; views count theirs as they show.
+    fired: Mapping[str, int] = field(default_factory=dict)
 
     def cluster(self, cluster_id: str) -> Cluster:
         for cluster in self.clusters:

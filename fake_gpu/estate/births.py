@@ -1,0 +1,169 @@
+"""When a workload wants a pod, what it is called, and who owns it.
+
+Put here: arrivals, names, owner chains and owner objects.
+Not here: what becomes of the pod (`play`).
+
+Every draw has its own stream, named by cluster, namespace, workload and number, so that adding a
+workload leaves all others as they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from fake_gpu.estate.model import OwnerRef, WorkloadLife
+from fake_gpu.scenario.seeds import Stream, stream, uuid_of
+from fake_gpu.scenario.spec_work import WorkloadSpec
+
+# A workload without `from` was there before the scenario began; so long at most.
+LONGEST_BEFORE_SECONDS = 3 * 86_400
+SHORTEST_BEFORE_SECONDS = 3_600
+MONDAY_TO_FRIDAY = range(5)
+DAY = 86_400
+
+FOREVER_KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """One pod that a workload wants at an instant."""
+
+    at: int
+    group: int  # which Job or custom object, from 0
+    replica: int  # which of its pods
+    attempt: int = 0  # how many pods had this place before
+    node: str = ""  # a DaemonSet's
+
+
+@dataclass(slots=True)
+class Maker:
+    """One workload of one cluster: what it makes."""
+
+    seed: int
+    cluster_id: str
+    spec: WorkloadSpec
+    started_at: int  # of the scenario
+    ended_at: int
+    objects: dict[tuple[str, str], WorkloadLife] = field(default_factory=dict)
+
+    def draw(self, *names: object) -> Stream:
+        return stream(
+            self.seed, self.cluster_id, self.spec.namespace, self.spec.name, self.spec.kind, *names
+        )
+
+    @property
+    def from_at(self) -> int:
+        """When the workload is made."""
+        if self.spec.from_ is not None:
+            return self.spec.from_
+        if self.spec.kind not in FOREVER_KINDS and not self.spec.arrivals:
+            return self.started_at
+        before = self.draw("from").between(SHORTEST_BEFORE_SECONDS, LONGEST_BEFORE_SECONDS)
+        return self.started_at - (before if not self.spec.lifetime else SHORTEST_BEFORE_SECONDS)
+
+    @property
+    def until_at(self) -> int:
+        return self.spec.until if self.spec.until is not None else self.ended_at
+
+    def first_births(self) -> Iterator[Birth]:
+        """The births that follow from the scenario alone, in order; may be many, so lazily."""
+        if self.spec.pods or self.spec.kind == "DaemonSet":
+            return
+        if self.spec.arrivals is None:
+            for replica in range(self.spec.replicas):
+                yield Birth(self.from_at, 0, replica)
+            return
+        for group, at in enumerate(self._arrival_times()):
+            for replica in range(self.spec.replicas):
+                yield Birth(at, group, replica)
+
+    def _arrival_times(self) -> Iterator[int]:
+        arrivals = self.spec.arrivals
+        assert arrivals is not None, "asked only for workloads with arrivals"
+        if arrivals.every is None:
+            yield from sorted(t for t in arrivals.at if t < self.until_at)
+            return
+        start = self.spec.from_ if self.spec.from_ is not None else self.started_at
+        draw = self.draw("arrivals")
+        first, last = arrivals.day_hours()
+        at = start
+        while True:
+            at += arrivals.every.draw(draw, at_least=1)
+            if at >= self.until_at:
+                return
+            weekday = (at // DAY + 3) % 7  # 1970-01-01 was a Thursday
+            hour = at % DAY // 3600
+            if first <= hour < last and (not arrivals.weekdays or weekday in MONDAY_TO_FRIDAY):
+                yield at
+
+    # --- names and owners ---------------------------------------------------------------------
+
+    def pod_name(self, birth: Birth, at: int) -> str:
+        name = self.group_name(birth.group, at)
+        draw = self.draw("pod", birth.group, birth.replica, birth.attempt, birth.node)
+        match self.spec.kind:
+            case "Deployment":
+                return f"{name}-{self._template_hash()}-{draw.letters(5)}"
+            case "StatefulSet":
+                return f"{name}-{birth.replica}"
+            case "ReplicaSet" | "DaemonSet" | "Job" | "CronJob":
+                return f"{name}-{draw.letters(5)}"
+            case "Pod":
+                return name if self.spec.replicas == 1 else f"{name}-{birth.replica}"
+            case _:
+                again = f"-{birth.attempt}" if birth.attempt else ""
+                return f"{name}-worker-{birth.replica}{again}"
+
+    def group_name(self, group: int, at: int) -> str:
+        """The name of the object that owns the pods of one arrival."""
+        if self.spec.kind == "CronJob":
+            return f"{self.spec.name}-{at // 60}"
+        return f"{self.spec.name}-{group}" if self.spec.arrivals else self.spec.name
+
+    def owners(self, group: int, at: int) -> tuple[OwnerRef, ...]:
+        """The owner chain of a pod, the direct owner first; makes the objects."""
+        name = self.group_name(group, at)
+        made_at = min(self.from_at, at)
+        match self.spec.kind:
+            case "Pod":
+                return ()
+            case "Deployment":
+                top = self._object("apps/v1", "Deployment", name, made_at, None)
+                below = f"{name}-{self._template_hash()}"
+                direct = self._object("apps/v1", "ReplicaSet", below, made_at, top)
+                return (direct, top)
+            case "CronJob":
+                top = self._object("batch/v1", "CronJob", self.spec.name, made_at, None)
+                direct = self._object("batch/v1", "Job", name, at, top)
+                return (direct, top)
+            case kind:
+                made = at if self.spec.arrivals else made_at
+                return (self._object(self.spec.api_version, kind, name, made, None),)
+
+    def _object(
+        self, api_version: str, kind: str, name: str, made_at: int, owner: OwnerRef | None
+    ) -> OwnerRef:
+        known = self.objects.get((kind, name))
+        if known is None:
+            known = WorkloadLife(
+                cluster_id=self.cluster_id,
+                namespace=self.spec.namespace,
+                api_version=api_version,
+                kind=kind,
+                name=name,
+                uid=uuid_of(self.seed, self.cluster_id, self.spec.namespace, kind, name, made_at),
+                created_at=made_at,
+                gone_at=self.spec.until,
+                replicas=self.spec.replicas,
+                owner=owner,
+                labels=self.spec.labels,
+            )
+            self.objects[(kind, name)] = known
+        return OwnerRef(api_version, kind, name, known.uid)
+
+    def _template_hash(self) -> str:
+        text = f"{self.spec.namespace}/{self.spec.name}/{self.spec.requests}"
+        digits = hashlib.sha256(text.encode()).hexdigest()
+        return "".join("bcdfghjklmnpqrstvwxz2456789"[int(d, 16)] for d in digits[:9])
