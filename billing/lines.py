@@ -29,7 +29,6 @@ class Line:
     number: int
     kind: LineKind
     key: ChargeKey
-    started_at: datetime
     ended_at: datetime
     rate_nanos_per_hour: int
     device_seconds: int
@@ -61,20 +60,13 @@ def usage_lines(charges: Iterable[Charge]) -> list[Line]:
             number=number,
             kind=LineKind.USAGE,
             key=charge.key,
-            started_at=charge.started_at,
             ended_at=charge.ended_at,
             rate_nanos_per_hour=charge.rate_nanos_per_hour,
             device_seconds=charge.device_seconds,
             cost_nanos=charge.cost_nanos,
         )
-        for number, charge in enumerate(sorted(charges, key=_reading_order), start=1)
+        for number, charge in enumerate(sorted(charges), start=1)
     ]
-
-
-def _reading_order(charge: Charge) -> tuple[object, ...]:
-    key = charge.key
-    shape = (key.gpu_class, key.mig_profile, key.cluster_id, key.weight, key.weight_policy)
-    return (*shape, charge.started_at, key.rate_id)
 
 
 def rounded(lines: Sequence[Line], currency: str) -> Total:

@@ -20,23 +20,35 @@ from warehouse.store import Store
 if TYPE_CHECKING:
     import duckdb
 
-_KEY = """
+_SHARED_KEY = """
     tenant, belongs_to, gpu_class, mig_profile, cluster_id,
     weight_numerator, weight_denominator, weight_policy, rate_id
 """
-_KEY_LENGTH = 9
+_KEY = f"{_SHARED_KEY}, charge_started_at"
+_KEY_LENGTH = 10
 
 _CHARGES = f"""
-    select {_KEY}, charge_started_at, charge_ended_at, rate_nanos_per_hour, currency,
-        device_seconds, cost_nanos
+    select {_KEY}, charge_ended_at, rate_nanos_per_hour, currency, device_seconds, cost_nanos
     from marts.fct_charges where billing_period = $period and device_seconds > 0
     order by all
+"""
+
+# A rate may hold, pause and hold again: only the instant says to which charge a pod-hour belongs.
+_CHARGED_POD_HOURS = f"""
+    from (
+        select * from marts.fct_pod_hours
+        where billing_period = $period and billable_seconds > 0
+    ) as pod_hours
+    inner join (
+        select {_KEY}, charge_ended_at from marts.fct_charges where billing_period = $period
+    ) as charges using ({_SHARED_KEY})
+    where segment_started_at >= charge_started_at and segment_started_at < charge_ended_at
 """
 
 _WORKLOAD_DAYS = f"""
     select {_KEY}, (hour_started_at at time zone 'UTC')::date, workload_kind, workload_name,
         sum(billable_seconds * device_count)::bigint, sum(cost_nanos)::decimal(38, 0)
-    from marts.fct_pod_hours where billing_period = $period and billable_seconds > 0
+    {_CHARGED_POD_HOURS}
     group by all order by all
 """
 
@@ -45,7 +57,7 @@ _PODS = f"""
         device_count, min(segment_started_at), max(segment_ended_at),
         sum(billable_seconds * device_count)::bigint,
         sum(uncertainty_seconds * device_count)::bigint, sum(cost_nanos)::decimal(38, 0)
-    from marts.fct_pod_hours where billing_period = $period and billable_seconds > 0
+    {_CHARGED_POD_HOURS}
     group by all order by all
 """
 
@@ -75,10 +87,9 @@ def read_evidence(landing: Store, period: BillingPeriod) -> dict[str, dict[str, 
 
 
 def _charge(row: tuple[Any, ...]) -> Charge:
-    started_at, ended_at, rate, currency, seconds, cost = row[_KEY_LENGTH:]
+    ended_at, rate, currency, seconds, cost = row[_KEY_LENGTH:]
     return Charge(
         key=_key(row),
-        started_at=_utc(started_at),
         ended_at=_utc(ended_at),
         rate_nanos_per_hour=int(rate),
         currency=currency,
@@ -114,7 +125,7 @@ def _pod(row: tuple[Any, ...]) -> PodUse:
 
 
 def _key(row: tuple[Any, ...]) -> ChargeKey:
-    tenant, belongs_to, gpu_class, profile, cluster, numerator, denominator, policy, rate = row[
+    tenant, belongs_to, gpu_class, profile, cluster, *weight, policy, rate, start = row[
         :_KEY_LENGTH
     ]
     return ChargeKey(
@@ -123,8 +134,9 @@ def _key(row: tuple[Any, ...]) -> ChargeKey:
         gpu_class=gpu_class,
         mig_profile=profile,
         cluster_id=cluster,
-        weight=Fraction(numerator, denominator),
+        weight=Fraction(*weight),
         weight_policy=policy,
+        started_at=_utc(start),
         rate_id=rate,
     )
 

@@ -26,6 +26,7 @@ class ChargeKey:
     cluster_id: str
     weight: Fraction
     weight_policy: str
+    started_at: datetime  # of the rate's interval: one rate may hold, pause and hold again
     rate_id: str
 
 
@@ -34,7 +35,6 @@ class Charge:
     """One row of fct_charges: the only place that prices and rounds."""
 
     key: ChargeKey
-    started_at: datetime
     ended_at: datetime
     rate_nanos_per_hour: int
     currency: str

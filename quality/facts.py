@@ -41,49 +41,28 @@ _HOUR_USE = """
 """
 
 _TENANT_USE = """
-    with holes as (
-        select cluster_id, hour_started_at from marts.fct_coverage
-        where billing_period = $period and source = 'thanos'
-            and (missing_count > 0 or seen_count = 0)
-    )
-    select tenant, pod_hours.cluster_id, weight_numerator, weight_denominator,
+    select tenant, cluster_id, weight_numerator, weight_denominator,
         sum(billable_seconds * device_count)::bigint,
         coalesce(sum(billable_seconds * device_count) filter (
-            method = 'lifecycle_only' and holes.hour_started_at is not null
+            method = 'lifecycle_only' and method_reason = 'hole'
         ), 0)::bigint,
         coalesce(sum(uncertainty_seconds * device_count), 0)::bigint
-    from marts.fct_pod_hours as pod_hours
-    left join holes using (cluster_id, hour_started_at)
+    from marts.fct_pod_hours
     where billing_period = $period and belongs_to = 'tenant'
     group by all order by all
 """
 
 _CONTESTED = """
-    select cluster_id, namespace, pod_uid, pod_name, resource, method,
+    select cluster_id, namespace, pod_uid, pod_name, resource, method, method_reason,
         min(segment_started_at), max(segment_ended_at),
-        sum(greatest(running_seconds, held_seconds) * device_count)::bigint,
+        sum(greatest(
+            epoch(segment_ended_at - segment_started_at), uncertainty_seconds
+        ) * device_count)::bigint,
         sum(cost_nanos)::decimal(38, 0)
     from marts.fct_pod_hours
-    where billing_period = $period and method in ('disputed', 'missing')
+    where billing_period = $period
+        and (method in ('disputed', 'missing') or method_reason = 'too_short')
     group by all order by all
-"""
-
-_TOO_SHORT = """
-    with incomplete as (
-        select cluster_id, hour_started_at from marts.fct_coverage
-        where billing_period = $period and source = 'thanos'
-            and (missing_count > 0 or seen_count = 0)
-    )
-    select cluster_id, namespace, pod_uid, pod_name, resource, 'too_short',
-        min(segment_started_at), max(segment_ended_at),
-        sum(billable_seconds * device_count)::bigint, sum(cost_nanos)::decimal(38, 0)
-    from marts.fct_pod_hours
-    left join incomplete using (cluster_id, hour_started_at)
-    where billing_period = $period and list_contains($sampled_clusters, cluster_id)
-    group by cluster_id, namespace, pod_uid, pod_name, resource
-    having bool_and(method = 'lifecycle_only') and count(incomplete.hour_started_at) = 0
-        and sum(billable_seconds) > 0
-    order by all
 """
 
 _CHARGES = """
@@ -146,31 +125,9 @@ def read_tenant_use(
     return [TenantUse(tenant, *parts) for tenant, parts in sorted(sums.items())]
 
 
-def read_stretches(
-    connection: duckdb.DuckDBPyConnection, period: str, sampled_clusters: frozenset[str]
-) -> list[Stretch]:
+def read_stretches(connection: duckdb.DuckDBPyConnection, period: str) -> list[Stretch]:
     """Disputed and missing stretches, and pods that lived too short for any sample."""
-    contested = _rows(connection, _CONTESTED, period=period)
-    too_short = _rows(
-        connection, _TOO_SHORT, period=period, sampled_clusters=sorted(sampled_clusters)
-    )
-    return [
-        Stretch(
-            cluster_id=cluster,
-            tenant=tenant,
-            pod_uid=pod_uid,
-            pod_name=pod_name,
-            resource=resource,
-            method=method,
-            interval=Interval(_utc(first), _utc(last)),
-            device_seconds=seconds,
-            nanos=int(nanos),
-        )
-        for cluster, tenant, pod_uid, pod_name, resource, method, first, last, seconds, nanos in [
-            *contested,
-            *too_short,
-        ]
-    ]
+    return [_stretch(row) for row in _rows(connection, _CONTESTED, period=period)]
 
 
 def read_unpriced_use(connection: duckdb.DuckDBPyConnection, period: str) -> list[Use]:
@@ -214,6 +171,22 @@ def read_comparisons(
         Comparison(place, int(left), int(right))
         for place, left, right in _rows(connection, statement, period=period)
     ]
+
+
+def _stretch(row: tuple[Any, ...]) -> Stretch:
+    cluster, tenant, pod_uid, pod_name, resource, method, reason, first, last, seconds, nanos = row
+    return Stretch(
+        cluster_id=cluster,
+        tenant=tenant,
+        pod_uid=pod_uid,
+        pod_name=pod_name,
+        resource=resource,
+        method=method,
+        method_reason=reason,
+        interval=Interval(_utc(first), _utc(last)),
+        device_seconds=int(seconds),
+        nanos=int(nanos),
+    )
 
 
 def _uses(connection: duckdb.DuckDBPyConnection, statement: str, period: str) -> list[Use]:

@@ -27,6 +27,7 @@ class Stretch:
     pod_name: str
     resource: str
     method: str
+    method_reason: str
     interval: Interval
     device_seconds: int
     nanos: int
@@ -52,7 +53,8 @@ class Limits:
 
 def stretch_findings(stretches: Sequence[Stretch], signed: Sequence[SignedGap]) -> list[Finding]:
     """What the method of each stretch means; only disputed, missing and too short ones are news."""
-    return [_stretch(s, signed) for s in sorted(stretches) if s.method in _NAMES]
+    named = [(_name(stretch), stretch) for stretch in sorted(stretches)]
+    return [_stretch(name, stretch, signed) for name, stretch in named if name]
 
 
 def limit_findings(uses: Sequence[TenantUse], limits: Limits) -> list[Finding]:
@@ -69,26 +71,33 @@ def limit_findings(uses: Sequence[TenantUse], limits: Limits) -> list[Finding]:
     return findings
 
 
-_NAMES: Mapping[str, str] = {
-    "disputed": "witnesses_disagree",
-    "missing": "allocation_not_seen",
-    "accepted": "dispute_accepted",
-    "too_short": "too_short_to_be_sampled",
+_NAMES: Mapping[str, str] = {"disputed": "witnesses_disagree", "missing": "allocation_not_seen"}
+_REASONS: Mapping[str, str] = {
+    "absent": "the journal says that it ran, and no sample shows it",
+    "outside_lifecycle": "samples show it where the journal says that it did not run",
+    "unknown_uid": "samples show a pod that the journal never saw",
+    "end_unknown": "the journal lost sight of it, and no sample shows it afterwards",
+    "too_short": "it lived between two scrapes",
 }
 _ACCEPTING = frozenset({"bill_lifecycle", "bill_samples", "bill_nothing", "waive"})
 
 
-def _stretch(stretch: Stretch, signed: Iterable[SignedGap]) -> Finding:
-    decision = _accepted(stretch, signed)
-    name = _NAMES[stretch.method]
-    if decision and name in ("witnesses_disagree", "allocation_not_seen"):
-        name = "dispute_accepted"
+def _name(stretch: Stretch) -> str:
+    if stretch.method_reason == "too_short":
+        return "too_short_to_be_sampled"
+    return _NAMES.get(stretch.method, "")
+
+
+def _stretch(name: str, stretch: Stretch, signed: Iterable[SignedGap]) -> Finding:
+    decision = _accepted(stretch, signed) if stretch.method in _NAMES else None
+    name = "dispute_accepted" if decision else name
     by = f"; {decision.treatment} by {decision.decided_by}" if decision else ""
     hours = hours_around(stretch.interval)
     return CATALOGUE[name].finding(
         where=f"cluster {stretch.cluster_id}, pod {stretch.tenant}/{stretch.pod_name} "
         f"({stretch.pod_uid}), {spelled(stretch.interval)}",
-        seen=f"{stretch.method}: {stretch.device_seconds} device seconds of {stretch.resource}{by}",
+        seen=f"{_REASONS.get(stretch.method_reason, stretch.method)}: "
+        f"{stretch.device_seconds} device seconds of {stretch.resource}{by}",
         cluster_id=stretch.cluster_id,
         tenant=stretch.tenant,
         started_at=hours.started_at,

@@ -141,9 +141,8 @@ def _findings(
     currency = decisions.currency(window.ended_at - timedelta(seconds=1)) or ""
     stakes = Stakes(facts.read_hour_use(connection, name), currency)
     yield from coverage_findings(expectations, gaps, signed, stakes)
-    sampled = frozenset(e.cluster_id for e in expectations if SAMPLES in e.sources)
     both = frozenset(e.cluster_id for e in expectations if {SAMPLES, JOURNAL} <= e.sources)
-    yield from stretch_findings(facts.read_stretches(connection, name, sampled), signed)
+    yield from stretch_findings(facts.read_stretches(connection, name), signed)
     uses = facts.read_tenant_use(connection, name, both)
     yield from limit_findings(uses, limits_of(decisions, window))
     unpriced = facts.read_unpriced_use(connection, name)

@@ -7,6 +7,7 @@ Not here: estates, evidence, or anything that has to go through the whole pipeli
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from domain.decisions import Decisions, load_decisions
 from domain.interval import Interval, hour_of
 from warehouse.connection import connected
 from warehouse.home import Home
+from warehouse.schema import insert_rows
 
 HOUR = timedelta(hours=1)
 
@@ -49,7 +51,8 @@ TABLES = {
         workload_kind VARCHAR, workload_name VARCHAR, node_name VARCHAR, resource VARCHAR,
         device_count BIGINT, gpu_class VARCHAR, mig_profile VARCHAR,
         segment_started_at TIMESTAMPTZ, segment_ended_at TIMESTAMPTZ, state VARCHAR,
-        method VARCHAR, running_seconds BIGINT, held_seconds BIGINT, billable_seconds BIGINT,
+        method VARCHAR, method_reason VARCHAR, treatment VARCHAR,
+        running_seconds BIGINT, held_seconds BIGINT, billable_seconds BIGINT,
         compute_share_numerator BIGINT, compute_share_denominator BIGINT,
         memory_share_numerator BIGINT, memory_share_denominator BIGINT,
         weight_numerator BIGINT, weight_denominator BIGINT, weight_policy VARCHAR,
@@ -84,6 +87,8 @@ class Pod:
     weight: Fraction = Fraction(1)
     device_count: int = 1
     method: str = "confirmed"
+    method_reason: str = "agree"
+    treatment: str = ""
     belongs_to: str = "tenant"
     uncertainty_seconds: int = 0
     workload: str = ""
@@ -155,11 +160,9 @@ class World:
                 connection.execute(
                     f"delete from marts.{table} where billing_period = ?", [self.period.name]
                 )
-                if rows[table]:
-                    marks = ", ".join("?" for _ in rows[table][0])
-                    connection.executemany(
-                        f"insert into marts.{table} values ({marks})", rows[table]
-                    )
+                kinds = _columns(columns)
+                named = [dict(zip(kinds, row, strict=True)) for row in rows[table]]
+                insert_rows(connection, f"marts.{table}", kinds, named)
         return home
 
     def _coverage(self) -> Iterator[tuple[Any, ...]]:
@@ -229,11 +232,17 @@ class World:
                 self.period.name, pod.cluster_id, hour_of(segment.started_at), pod.tenant,
                 pod.belongs_to, pod.tenant, pod.uid, pod.name, "Job", pod.workload or pod.name,
                 "node-1", "nvidia.com/gpu", pod.device_count, pod.gpu_class, pod.mig_profile,
-                segment.started_at, segment.ended_at, "running", pod.method, segment.seconds, 0,
+                segment.started_at, segment.ended_at, "running",
+                pod.method, pod.method_reason, pod.treatment, segment.seconds, 0,
                 segment.seconds if billed else 0, *share, *share, *share,
                 "mig_weight max default-1", rate_id, pod.uncertainty_seconds,
                 round(so_far[key] * price) - before,
             )  # fmt: skip
+
+
+def _columns(spelled: str) -> dict[str, str]:
+    pairs = [part.split(maxsplit=1) for part in re.split(r",(?![^(]*\))", spelled)]
+    return {name: kind.strip().replace(" ", "") for name, kind in pairs}
 
 
 def _key(pod: Pod, rate_id: str, rate: int) -> tuple[Any, ...]:

@@ -1,0 +1,262 @@
+"""Closing a period: what is issued, what is refused, and what never changes afterwards."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from billing.close import (
+    CloseResult,
+    FactsChangedSinceJudged,
+    PeriodNotBillable,
+    TooEarlyToClose,
+    close_period,
+)
+from billing.record import Record
+from billing.render import render_documents
+from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from domain.findings import Judgement
+from domain.money import Money
+from quality.run import judge
+from tests.marts_by_hand import Pod, World, at
+from warehouse.lease import LeaseHeld, lease
+
+NOVEMBER_FOURTH = datetime(2026, 11, 4, 9, 30, 15, tzinfo=UTC)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Two tenants: an hour and a half of a card, and a slice of 3/7 for ten hours."""
+    world = World(tmp_path / "home")
+    world.pods = [
+        Pod("team-a", "train", at("09 10:00"), at("09 11:30")),
+        Pod(
+            "team-b",
+            "serve",
+            at("09 22:00"),
+            at("10 08:00"),
+            mig_profile="3g.20gb",
+            weight=Fraction(3, 7),
+        ),
+        Pod("openshift-monitoring", "probe", at("09 10:00"), at("09 11:00"), belongs_to="provider"),
+    ]
+    return world
+
+
+def judged(world: World) -> Callable[[], Judgement]:
+    clock = StoppedClock(NOVEMBER_FOURTH)
+    return lambda: judge(world.home, world.period, world.decisions, clock)
+
+
+def close(world: World, dry_run: bool = False, now: datetime = NOVEMBER_FOURTH) -> CloseResult:
+    return close_period(
+        world.home,
+        world.period,
+        world.decisions,
+        judged(world),
+        StoppedClock(now),
+        dry_run=dry_run,
+        holder="ada",
+    )
+
+
+def documents(home: Path) -> dict[str, bytes]:
+    folder = home / "documents"
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_clean_month_gives_one_invoice_per_tenant(world: World) -> None:
+    world.write()
+    result = close(world)
+    assert result.closed
+    # 1.5 h × 3.60 = 5.40 and 10 h × 3/7 × 3.60 = 15.428571429
+    assert [(d.number, d.tenant, d.billed_nanos) for d in result.invoices] == [
+        ("INV-000001", "team-a", 5_400_000_000),
+        ("INV-000002", "team-b", 15_430_000_000),
+    ]
+    assert result.total == Money.parse("20.83", "EUR")
+
+
+def test_the_sealed_invoice_says_what_a_pencil_says(world: World) -> None:
+    world.write()
+    close(world)
+    invoice = json.loads((world.path / "documents/2026-10/team-b/INV-000002.json").read_bytes())
+    assert invoice["total_cost"] == "15.428571429"
+    assert invoice["total_billed_cost"] == "15.43"
+    [line] = invoice["lines"]
+    assert line["device_seconds"] == 36_000
+    assert line["weight"] == "3/7"
+    assert line["rate_per_hour"] == "3.6"
+    assert [day["device_seconds"] for day in invoice["workload_days"]] == [7_200, 28_800]
+    assert [pod["pod_uid"] for pod in invoice["pods"]] == ["uid-team-b-serve"]
+    assert invoice["measured"][0]["hours_expected"] == 744
+    assert invoice["measured"][0]["hours_measured"] == 744
+
+
+def test_nothing_about_another_tenant_is_on_an_invoice(world: World) -> None:
+    world.write()
+    close(world)
+    for name, body in documents(world.path).items():
+        if name.startswith("2026-10/team-a/"):
+            assert b"team-b" not in body, name
+            assert b"serve" not in body, name
+
+
+def test_an_hour_that_nobody_saw_refuses_the_close_and_is_named(world: World) -> None:
+    world.lose("thanos", "09 10:00")
+    world.lose("kubernetes", "09 10:00", reason="no collector", healable=False)
+    world.write()
+    with pytest.raises(PeriodNotBillable) as refused:
+        close(world)
+    message = refused.value.message()
+    assert "cluster c1, 2026-10-09T10:00:00Z to 2026-10-09T11:00:00Z" in message
+    assert "about 1 hours and 1.8" in message
+    assert Record(world.home.record_store()).events() == []
+    assert documents(world.path) == {}
+
+
+def test_a_dry_run_shows_every_invoice_and_what_stands_against_it(world: World) -> None:
+    world.lose("thanos", "09 10:00")
+    world.lose("kubernetes", "09 10:00")
+    world.write()
+    result = close(world, dry_run=True)
+    assert not result.closed
+    assert [d.tenant for d in result.invoices] == ["team-a", "team-b"]
+    assert result.total == Money.parse("20.83", "EUR")
+    assert [finding.code for finding in result.refused_by] == ["GAP-001"]
+    assert Record(world.home.record_store()).events() == []
+
+
+def test_a_signed_gap_is_printed_on_the_invoice(world: World) -> None:
+    world.lose("thanos", "09 10:00")
+    world.lose("kubernetes", "09 10:00")
+    world.accepted_gaps = [
+        "c1,thanos,2026-10-09T10:00:00Z,2026-10-09T11:00:00Z,bill_nothing,upgrade,bob,2026-11-02,"
+    ]
+    world.write()
+    assert close(world).closed
+    text = (world.path / "documents/2026-10/team-a/INV-000001.txt").read_text()
+    assert "743 of 744 hours" in text
+    assert "bill_nothing, signed by bob on 2026-11-02 (upgrade)" in text
+
+
+def test_before_the_grace_time_is_over_nothing_is_closed(world: World) -> None:
+    world.write()
+    last_second = datetime(2026, 11, 2, 23, 59, 59, tzinfo=UTC)
+    with pytest.raises(TooEarlyToClose):
+        close(world, now=last_second)
+    assert close(world, dry_run=True, now=last_second).closes_from == datetime(
+        2026, 11, 3, tzinfo=UTC
+    )
+    assert close(world, now=datetime(2026, 11, 3, tzinfo=UTC)).closed
+
+
+def test_closing_twice_issues_nothing_twice(world: World) -> None:
+    world.write()
+    first = close(world)
+    before = documents(world.path)
+    again = close(world, now=datetime(2026, 12, 4, tzinfo=UTC))
+    assert again == first
+    assert documents(world.path) == before
+    assert len(Record(world.home.record_store()).events()) == 1
+
+
+def test_facts_that_changed_after_they_were_judged_are_not_sealed(world: World) -> None:
+    world.write()
+    judgement = judged(world)()
+    world.pods.append(Pod("team-c", "late", at("11 00:00"), at("11 01:00")))
+    world.write()
+    with pytest.raises(FactsChangedSinceJudged):
+        close_period(
+            world.home,
+            world.period,
+            world.decisions,
+            lambda: judgement,
+            StoppedClock(NOVEMBER_FOURTH),
+            dry_run=False,
+        )
+    assert Record(world.home.record_store()).events() == []
+
+
+def test_a_judgement_without_its_required_checks_closes_nothing(world: World) -> None:
+    world.write()
+    judgement = judged(world)()
+    partial = Judgement(
+        judgement.period, judgement.facts_sha256, (), judgement.verdicts, (), ("some_check",)
+    )
+    with pytest.raises(PeriodNotBillable, match="check some_check was not executed"):
+        close_period(
+            world.home,
+            world.period,
+            world.decisions,
+            lambda: partial,
+            StoppedClock(NOVEMBER_FOURTH),
+            dry_run=False,
+        )
+
+
+def test_the_same_facts_give_the_same_bytes_in_another_home(world: World, tmp_path: Path) -> None:
+    world.write()
+    close(world)
+    other = World(tmp_path / "other", pods=list(reversed(world.pods)))
+    other.write()
+    close(other)
+    assert documents(other.path) == documents(world.path)
+
+
+def test_documents_come_back_byte_for_byte_without_the_warehouse(world: World) -> None:
+    world.write()
+    close(world)
+    before = documents(world.path)
+    shutil.rmtree(world.path / "documents")
+    (world.path / "warehouse.duckdb").unlink()
+    render_documents(world.home, world.period)
+    assert documents(world.path) == before
+
+
+def test_numbers_go_on_in_the_next_period(world: World) -> None:
+    world.write()
+    close(world)
+    november = World(
+        world.path,
+        period=BillingPeriod("2026-11"),
+        pods=[Pod("team-a", "next", at("31 23:00"), datetime(2026, 11, 1, 1, tzinfo=UTC))],
+    )
+    november.write()
+    result = close(november, now=datetime(2026, 12, 5, tzinfo=UTC))
+    assert [(d.number, d.tenant) for d in result.invoices] == [("INV-000003", "team-a")]
+    assert result.total == Money.parse("3.60", "EUR")
+
+
+def test_without_a_price_list_consumption_is_stated(world: World) -> None:
+    world.rates = []
+    world.write()
+    result = close(world)
+    assert result.closed
+    assert result.total is None
+    assert [d.number for d in result.invoices] == ["CON-000001", "CON-000002"]
+    text = (world.path / "documents/2026-10/team-a/CON-000001.txt").read_text()
+    assert text.startswith("Consumption statement CON-000001")
+    assert "Amount" not in text
+
+
+def test_use_without_a_rate_refuses_the_close(world: World) -> None:
+    world.pods.append(Pod("team-c", "big", at("09 10:00"), at("09 11:00"), gpu_class="B300"))
+    world.write()
+    with pytest.raises(PeriodNotBillable, match="PRICE-001"):
+        close(world)
+
+
+def test_while_another_writer_holds_the_lease_nothing_is_closed(world: World) -> None:
+    world.write()
+    clock = StoppedClock(NOVEMBER_FOURTH)
+    with lease(world.home.record_store(), "bob", clock), pytest.raises(LeaseHeld):
+        close(world)
+    assert close(world).closed
