@@ -1,4 +1,4 @@
-"""Series as intervals of one value, before anybody scraped them.
+"""kube-state-metrics and the scheduler over a cluster's object history.
 
 Put here: how lines of object versions become the lives of series.
 Not here: the lines (`fake_gpu.exporters`), the times of samples (`scrapes`).
@@ -8,64 +8,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from fake_gpu.exporters.kube_state_metrics.forms import Family
 from fake_gpu.kubernetes.objects import ObjectHistory, Version
-from fake_gpu.prometheus.series import LabelPairs, LabelSet
+from fake_gpu.prometheus.segments import DAY_MS, NO_END, AnySegment, Life, Segment, joined
+from fake_gpu.prometheus.series import LabelPairs
 from fake_gpu.prometheus.targets import Target
 
-# Later than anything: the end of what has no end.
-NO_END = 1 << 62
-DAY_MS = 86_400_000
 # How many (family, days) are kept; a month read day by day needs one of each family.
 LARGEST_CACHE = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """The series is exposed with this value during `[from_ms, until_ms)`."""
-
-    from_ms: int
-    until_ms: int
-    value: float
-
-
-@dataclass(slots=True)
-class Life:
-    """One series of one target: its labels without external ones, and its segments in order."""
-
-    target: Target
-    labels: LabelPairs
-    segments: tuple[Segment, ...]
-    label_sets: dict[object, LabelSet] = field(default_factory=dict)  # per external labels
-
-    def label_set(self, external: LabelPairs) -> LabelSet:
-        known = self.label_sets.get(external)
-        if known is None:
-            own = dict(self.labels)
-            extra = [(name, value) for name, value in external if name not in own]
-            known = self.label_sets[external] = LabelSet([*self.labels, *extra])
-        return known
-
-
-def joined(segments: Iterable[Segment]) -> tuple[Segment, ...]:
-    """Segments in order, with those joined that adjoin and have one value."""
-    result: list[Segment] = []
-    for segment in segments:
-        if result and result[-1].until_ms == segment.from_ms and _same(result[-1], segment):
-            result[-1] = Segment(result[-1].from_ms, segment.until_ms, segment.value)
-        else:
-            result.append(segment)
-    return tuple(result)
-
-
-def _same(one: Segment, other: Segment) -> bool:
-    return one.value == other.value or (one.value != one.value and other.value != other.value)
-
-
 class ObjectSeries:
-    """kube-state-metrics over one cluster's object history."""
+    """The series of one exporter of objects."""
 
     def __init__(self, history: ObjectHistory, target: Target, families: Sequence[Family]) -> None:
         self.target = target
@@ -89,7 +44,7 @@ class ObjectSeries:
         return known
 
     def _made(self, family: Family, first_day: int, last_day: int) -> list[Life]:
-        found: dict[LabelPairs, list[Segment]] = {}
+        found: dict[LabelPairs, list[AnySegment]] = {}
         for version in self._versions(family.kind, first_day, last_day):
             until = NO_END if version.until_at is None else version.until_at * 1000
             seen: set[LabelPairs] = set()

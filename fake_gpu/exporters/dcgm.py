@@ -1,0 +1,293 @@
+"""dcgm-exporter: the default and the profiling set, with MIG, pods, and its known habits.
+
+Put here: names, labels and values of `DCGM_FI_*`.
+Not here: how busy a device is (`devices`), or what a Prometheus makes of the labels.
+
+Its habits, as found in its code and its issues: a GPU with MIG is not exported itself; the
+utilisation fields do not exist for instances; of several pods that share a card, only one is
+named; with virtual GPUs each is, beside a series of the card, all with the card's value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fake_gpu.estate.model import Incident, Monitoring, Node
+from fake_gpu.exporters.devices import Entity, Holder, Step
+from fake_gpu.exporters.exposition import Head, MetricKind, Pairs
+
+# The energy field has no value of its own here: it is the integral of the power.
+ENERGY = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
+POWER = "DCGM_FI_DEV_POWER_USAGE"
+Value = Callable[["Reading"], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How the exporter is set up."""
+
+    hostname_label: Literal["Hostname", "hostname"] = "Hostname"
+    profiling: bool = True
+    pod_uid: bool = False
+    virtual_gpus: bool = False
+    pci_bus_id: bool = True  # absent from old versions
+
+    @classmethod
+    def of(cls, monitoring: Monitoring) -> Style:
+        return cls(
+            monitoring.hostname_label,
+            monitoring.profiling,
+            monitoring.pod_uid_label,
+            monitoring.virtual_gpus,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one field is computed from."""
+
+    entity: Entity
+    step: Step
+    milliwatts: int
+    incident: Incident | None
+
+    @property
+    def busy(self) -> float:
+        """0..1"""
+        return float(self.step.pct) / 100
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One metric: whether MIG instances and the default set have it, how it is written."""
+
+    head: Head
+    value: Value
+    decimals: int = 0  # 0: written with %d; 6: with %f
+    of_instances: bool = True
+    profiling: bool = False
+
+    def text(self, value: float) -> str:
+        return f"{value:.6f}" if self.decimals else f"{value:.0f}"
+
+
+def _field(
+    name: str,
+    text: str,
+    value: Value,
+    *,
+    kind: MetricKind = "gauge",
+    decimals: int = 0,
+    of_instances: bool = True,
+) -> Field:
+    return Field(
+        Head(f"DCGM_FI_DEV_{name}", text, kind), value, decimals, of_instances, profiling=False
+    )
+
+
+def _profiled(name: str, text: str, part: float, decimals: int = 6) -> Field:
+    """A profiling field: a fixed part of how busy the entity is."""
+    places = 6 if decimals else 0
+
+    def value(reading: Reading) -> float:
+        return round(reading.busy * part, places)
+
+    return Field(Head(f"DCGM_FI_PROF_{name}", text), value, decimals, profiling=True)
+
+
+def _clock(idle: int, busy: int) -> Value:
+    return lambda reading: busy if reading.step.pct else idle
+
+
+def _temperature(idle: int, rise: int) -> Value:
+    return lambda reading: idle + int(reading.busy * rise)
+
+
+def _constant(value: float) -> Value:
+    return lambda _: value
+
+
+def _percent(part: float) -> Value:
+    return lambda reading: int(float(reading.step.pct) * part)
+
+
+def _free(reading: Reading) -> float:
+    entity = reading.entity
+    return entity.memory_mib - entity.reserved_mib - reading.step.used_mib
+
+
+def _xid(reading: Reading) -> float:
+    return reading.incident.xid if reading.incident else 0
+
+
+def _uncorrectable(reading: Reading) -> float:
+    return 1 if reading.incident and reading.incident.mode == "ecc" else 0
+
+
+_PCIE = (
+    "The rate of data {0} over the PCIe bus - including both protocol headers and data payloads - "
+    "in bytes per second."
+)
+_NVLINK = "The rate of data {0} over NVLink, not including protocol headers, in bytes per second."
+
+FIELDS: tuple[Field, ...] = (
+    _field("SM_CLOCK", "SM clock frequency (in MHz).", _clock(210, 1410)),
+    _field("MEM_CLOCK", "Memory clock frequency (in MHz).", _clock(1215, 1215)),
+    _field("MEMORY_TEMP", "Memory temperature (in C).", _temperature(32, 40)),
+    _field("GPU_TEMP", "GPU temperature (in C).", _temperature(30, 38)),
+    _field(
+        "POWER_USAGE",
+        "Power draw (in W).",
+        lambda reading: reading.milliwatts / 1000,
+        decimals=6,
+    ),
+    _field(
+        "TOTAL_ENERGY_CONSUMPTION",
+        "Total energy consumption since boot (in mJ).",
+        _constant(0),
+        kind="counter",
+    ),
+    _field("PCIE_REPLAY_COUNTER", "Total number of PCIe retries.", _constant(0), kind="counter"),
+    _field("GPU_UTIL", "GPU utilization (in %).", _percent(1), of_instances=False),
+    _field("MEM_COPY_UTIL", "Memory utilization (in %).", _percent(0.6), of_instances=False),
+    _field("ENC_UTIL", "Encoder utilization (in %).", _constant(0), of_instances=False),
+    _field("DEC_UTIL", "Decoder utilization (in %).", _constant(0), of_instances=False),
+    _field("XID_ERRORS", "Value of the last XID error encountered.", _xid),
+    _field("FB_FREE", "Framebuffer memory free (in MiB).", _free),
+    _field("FB_USED", "Framebuffer memory used (in MiB).", lambda reading: reading.step.used_mib),
+    _field(
+        "FB_RESERVED",
+        "Framebuffer memory reserved (in MiB).",
+        lambda reading: reading.entity.reserved_mib,
+    ),
+    _field(
+        "NVLINK_BANDWIDTH_TOTAL",
+        "Total number of NVLink bandwidth counters for all lanes.",
+        _constant(0),
+        kind="counter",
+    ),
+    _field("VGPU_LICENSE_STATUS", "vGPU License status", _constant(0)),
+    _field(
+        "UNCORRECTABLE_REMAPPED_ROWS",
+        "Number of remapped rows for uncorrectable errors",
+        _uncorrectable,
+        kind="counter",
+    ),
+    _field(
+        "CORRECTABLE_REMAPPED_ROWS",
+        "Number of remapped rows for correctable errors",
+        _constant(0),
+        kind="counter",
+    ),
+    _field("ROW_REMAP_FAILURE", "Whether remapping of rows has failed", _constant(0)),
+    _profiled("GR_ENGINE_ACTIVE", "Ratio of time the graphics engine is active.", 1.0),
+    _profiled("SM_ACTIVE", "The ratio of cycles an SM has at least 1 warp assigned.", 0.9),
+    _profiled("SM_OCCUPANCY", "The ratio of number of warps resident on an SM.", 0.65),
+    _profiled("PIPE_TENSOR_ACTIVE", "Ratio of cycles the tensor (HMMA) pipe is active.", 0.5),
+    _profiled(
+        "DRAM_ACTIVE",
+        "Ratio of cycles the device memory interface is active sending or receiving data.",
+        0.6,
+    ),
+    _profiled("PIPE_FP64_ACTIVE", "Ratio of cycles the fp64 pipes are active.", 0.05),
+    _profiled("PIPE_FP32_ACTIVE", "Ratio of cycles the fp32 pipes are active.", 0.25),
+    _profiled("PIPE_FP16_ACTIVE", "Ratio of cycles the fp16 pipes are active.", 0.35),
+    _profiled("PCIE_TX_BYTES", _PCIE.format("transmitted"), 1.2e9, 0),
+    _profiled("PCIE_RX_BYTES", _PCIE.format("received"), 2.4e9, 0),
+    _profiled("NVLINK_TX_BYTES", _NVLINK.format("transmitted"), 9e9, 0),
+    _profiled("NVLINK_RX_BYTES", _NVLINK.format("received"), 9e9, 0),
+)
+# What the exporter shows of the profiling fields unless it is told to show all of them.
+_PROFILED_BY_DEFAULT = frozenset(
+    f"DCGM_FI_PROF_{name}"
+    for name in (
+        "GR_ENGINE_ACTIVE",
+        "PIPE_TENSOR_ACTIVE",
+        "DRAM_ACTIVE",
+        "PCIE_TX_BYTES",
+        "PCIE_RX_BYTES",
+    )
+)
+
+
+def fields_of(style: Style) -> tuple[Field, ...]:
+    """The fields of the default set, or with all profiling fields."""
+    return tuple(
+        field
+        for field in FIELDS
+        if style.profiling or not field.profiling or field.head.name in _PROFILED_BY_DEFAULT
+    )
+
+
+def identity(node: Node, entity: Entity, style: Style) -> Pairs:
+    """The labels that name an entity."""
+    card = entity.card
+    labels = [("gpu", str(card.index)), ("UUID", card.card_id)]
+    if style.pci_bus_id:
+        labels.append(("pci_bus_id", card.pci_bus_id))
+    labels += [("device", card.device_file), ("modelName", card.model_name)]
+    if entity.gpu_instance_id is not None:
+        labels += [
+            ("GPU_I_PROFILE", entity.profile),
+            ("GPU_I_ID", str(entity.gpu_instance_id)),
+        ]
+    labels += [(style.hostname_label, node.name), ("DCGM_FI_DRIVER_VERSION", node.driver_version)]
+    return tuple(labels)
+
+
+_NOBODY: Pairs = (("container", ""), ("namespace", ""), ("pod", ""))
+
+
+def attributions(entity: Entity, step: Step, style: Style) -> Iterator[Pairs]:
+    """The pod labels of the series of one field: one set, or one per sharing pod and a bare one."""
+    shared = any(device.replica_count for device in entity.devices)
+    if style.virtual_gpus and shared:
+        yield _NOBODY
+        for holder in step.holders:
+            yield (*_pod(holder, style), ("vgpu", str(holder.hold.replica_start)))
+        return
+    if not step.holders:
+        yield _NOBODY
+        return
+    holder = step.holders[-1]
+    if holder.by_claim and entity.gpu_instance_id is not None:
+        # Claims are known by the parent's UUID, metrics by the instance: they never meet.
+        yield _NOBODY
+        return
+    yield (*_pod(holder, style), *_claim(holder))
+
+
+def _pod(holder: Holder, style: Style) -> Pairs:
+    labels = [
+        ("container", holder.container),
+        ("namespace", holder.pod.namespace),
+        ("pod", holder.pod.name),
+    ]
+    if style.pod_uid:
+        labels.append(("pod_uid", holder.pod.uid))
+    return tuple(labels)
+
+
+def _claim(holder: Holder) -> Pairs:
+    if not holder.by_claim:
+        return ()
+    claim = next((c.claim_name for c in holder.pod.claims), "")
+    return (
+        ("dra_claim_name", claim),
+        ("dra_claim_namespace", holder.pod.namespace),
+        ("dra_device_name", holder.device.dra_name),
+        ("dra_driver_name", "gpu.nvidia.com"),
+        ("dra_pool_name", holder.pod.node_name),
+    )
+
+
+def incident_at(incidents: Sequence[Incident], card_id: str, at: int) -> Incident | None:
+    """The newest thing that is wrong with a card."""
+    found = [i for i in incidents if i.card_id == card_id and i.covers(at)]
+    return found[-1] if found else None
+
+
+def by_name(fields: Sequence[Field]) -> Mapping[str, Field]:
+    return {field.head.name: field for field in fields}

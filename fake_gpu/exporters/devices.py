@@ -1,0 +1,244 @@
+"""How busy every device of a node is, and who has it, as steps over a time.
+
+Put here: the state behind device metrics: utilisation, memory, power, energy, errors.
+Not here: how an exporter names and writes them (`dcgm`, `amd`).
+
+An *entity* is what an exporter speaks of: a card, a MIG GPU instance, an AMD partition. Its state
+changes only when a pod comes or goes or a step of its utilisation begins, so a month is a few
+thousand steps, and energy is the integral of the power of these steps, to the microjoule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from fake_gpu.estate.model import Card, Device, Hold, Node, PodLife
+
+# Later than anything: the end of what has no end, in seconds.
+NO_END = 1 << 52
+# What the driver keeps for itself of a card's memory, and what an idle card shows as used.
+RESERVED_ONE_IN = 80
+IDLE_USED_MIB = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A card, a GPU instance or a partition, from when until when it exists."""
+
+    card: Card
+    devices: tuple[Device, ...]
+    memory_mib: int
+    share: Fraction  # of the card's compute
+    exists_from: int
+    exists_until: int
+    gpu_instance_id: int | None = None
+    profile: str = ""  # of the GPU instance
+    partition_id: int | None = None
+
+    @property
+    def reserved_mib(self) -> int:
+        # A GPU instance's memory is what is left after the driver took its part.
+        return 0 if self.gpu_instance_id is not None else self.memory_mib // RESERVED_ONE_IN
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The pod and container that has an entity, as the kubelet tells exporters."""
+
+    pod: PodLife
+    hold: Hold
+    device: Device
+
+    @property
+    def container(self) -> str:
+        return self.hold.container
+
+    @property
+    def by_claim(self) -> bool:
+        return bool(self.hold.claim_uid)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The state of an entity during `[from_at, until_at)`, in whole seconds."""
+
+    from_at: int
+    until_at: int
+    pct: Fraction | int  # of the entity, 0..100
+    used_mib: int
+    holders: tuple[Holder, ...]  # in the order in which they came
+
+
+def entities_of(node: Node) -> tuple[Entity, ...]:
+    """Everything of a node that exporters have ever spoken of."""
+    grouped: dict[tuple[int, int, int, int], list[Device]] = {}
+    for device in node.devices:
+        if device.makeup == "passthrough":
+            continue  # bound to vfio: no driver of the host sees it
+        instance = -1 if device.gpu_instance_id is None else device.gpu_instance_id
+        partition = -1 if device.partition_id is None else device.partition_id
+        key = (device.card_index, instance, partition, device.exists_from)
+        grouped.setdefault(key, []).append(device)
+    return tuple(_entity(node, grouped[key]) for key in sorted(grouped))
+
+
+def _entity(node: Node, devices: Sequence[Device]) -> Entity:
+    first = devices[0]
+    card = node.card(first.card_id)
+    until = first.exists_until
+    shares = {d.device_id: d.compute_share * (d.replica_count or 1) for d in devices}
+    return Entity(
+        card=card,
+        devices=tuple(devices),
+        memory_mib=first.memory_mib,
+        share=min(Fraction(1), sum(shares.values(), Fraction(0))),
+        exists_from=first.exists_from,
+        exists_until=NO_END if until is None else until,
+        gpu_instance_id=first.gpu_instance_id,
+        profile=_instance_profile(first),
+        partition_id=first.partition_id,
+    )
+
+
+def _instance_profile(device: Device) -> str:
+    """`1c.3g.20gb` lies in an instance of the profile `3g.20gb`."""
+    if device.gpu_instance_id is None:
+        return ""
+    head, _, rest = device.profile.partition(".")
+    return rest if head.endswith("c") else device.profile
+
+
+class NodeUse:
+    """The steps of all entities of one node."""
+
+    def __init__(self, node: Node, pods: Iterable[PodLife]) -> None:
+        self.node = node
+        self.entities = entities_of(node)
+        self._holds: dict[str, list[tuple[PodLife, Hold]]] = {}
+        for pod in pods:
+            for hold in pod.holds:
+                self._holds.setdefault(hold.device_id, []).append((pod, hold))
+        self._energy: dict[str, dict[int, int]] = {}
+
+    def steps(self, entity: Entity, from_at: int, until_at: int) -> list[Step]:
+        """The entity's steps in a window, adjoining, without a hole."""
+        low, high = max(from_at, entity.exists_from), min(until_at, entity.exists_until)
+        if low >= high:
+            return []
+        held = [
+            (pod, hold, device)
+            for device in entity.devices
+            for pod, hold in self._holds.get(device.device_id, ())
+            if hold.held_from < high and (hold.held_until is None or hold.held_until > low)
+        ]
+        edges = {low, high}
+        for pod, hold, _ in held:
+            edges.update(_edges(pod, hold, low, high))
+        ordered = sorted(edges)
+        return [_step(entity, held, start, end) for start, end in pairwise(ordered)]
+
+    def milliwatts(self, card: Card, from_at: int, until_at: int) -> list[tuple[int, int, int]]:
+        """The card's power as (from, until, milliwatts), adjoining over the whole window."""
+        parts = [e for e in self.entities if e.card.card_id == card.card_id]
+        changes: dict[int, Fraction | int] = {from_at: 0}
+        for entity in parts:
+            for step in self.steps(entity, from_at, until_at):
+                part = step.pct * entity.share if entity.share != 1 else step.pct
+                changes[step.from_at] = changes.get(step.from_at, 0) + part
+                changes[step.until_at] = changes.get(step.until_at, 0) - part
+        power: list[tuple[int, int, int]] = []
+        load: Fraction | int = 0
+        for start, end in pairwise(sorted({*changes, until_at})):
+            load += changes.get(start, 0)
+            if end <= until_at and start < end:
+                power.append((start, end, _milliwatts(card, load)))
+        return power
+
+    def microjoules_at(self, card: Card, at: int) -> int:
+        """The card's energy since its node was made; days that were asked for are remembered."""
+        known = self._energy.setdefault(card.card_id, {self.node.created_at: 0})
+        if at not in known:
+            start = max((time for time in known if time < at), default=at)
+            power = self.milliwatts(card, start, at)
+            spent = sum(milliwatts * (high - low) for low, high, milliwatts in power)
+            # A milliwatt for a second is a millijoule.
+            known[at] = known.get(start, 0) + spent * 1000
+        return known[at]
+
+
+def _milliwatts(card: Card, load_pct: Fraction | int) -> int:
+    """Idle power, and the rest in proportion to the load."""
+    above = (card.peak_watts - card.idle_watts) * 10 * min(load_pct, 100)
+    return card.idle_watts * 1000 + int(above)
+
+
+def _edges(pod: PodLife, hold: Hold, low: int, high: int) -> Iterator[int]:
+    """Where this pod changes something within `(low, high)`."""
+    until = NO_END if hold.held_until is None else hold.held_until
+    marks = [_known_from(pod, hold), until]
+    for from_at, until_at in _runs(pod, hold.container):
+        marks += [from_at, until_at]
+        start, end = max(from_at, low), min(until_at, until, high)
+        origin = pod.started_at
+        if origin is not None and start < end:
+            pieces = pod.utilisation.pieces(start - origin, end - origin)
+            marks += [origin + piece_from for piece_from, _, _ in pieces]
+    return (mark for mark in marks if low < mark < high)
+
+
+def _known_from(pod: PodLife, hold: Hold) -> int:
+    """The device plugin allocates when the kubelet admits the pod."""
+    seen = pod.acknowledged_at
+    return max(hold.held_from, seen if seen is not None else NO_END)
+
+
+def _runs(pod: PodLife, container: str) -> list[tuple[int, int]]:
+    return [
+        (run.started_at, NO_END if run.ended_at is None else run.ended_at)
+        for each in pod.containers
+        if each.name == container
+        for run in each.runs
+    ]
+
+
+def _step(
+    entity: Entity, held: Sequence[tuple[PodLife, Hold, Device]], start: int, end: int
+) -> Step:
+    holders: list[tuple[int, str, Holder]] = []
+    pct: Fraction | int = 0
+    used = 0
+    for pod, hold, device in held:
+        until = NO_END if hold.held_until is None else hold.held_until
+        known_from = _known_from(pod, hold)
+        if not known_from <= start < until:
+            continue
+        holder = Holder(pod, hold, device)
+        holders.append((known_from, pod.uid, holder))
+        running = any(first <= start < last for first, last in _runs(pod, hold.container))
+        if running and pod.started_at is not None:
+            pct += _weight(entity, device) * pod.utilisation.pct_at(start - pod.started_at)
+            used += _memory(entity, device, hold, pod.memory_used_pct)
+    usable = entity.memory_mib - entity.reserved_mib
+    return Step(
+        start,
+        end,
+        min(pct, 100),
+        min(max(used, IDLE_USED_MIB), usable),
+        tuple(holder for _, _, holder in sorted(holders, key=lambda entry: entry[:2])),
+    )
+
+
+def _weight(entity: Entity, device: Device) -> Fraction | int:
+    """A compute instance is a part of its GPU instance; a replica may use all of its card."""
+    if device.replica_count or not entity.share or device.compute_share == entity.share:
+        return 1
+    return device.compute_share / entity.share
+
+
+def _memory(entity: Entity, device: Device, hold: Hold, used_pct: int) -> int:
+    usable = entity.memory_mib - entity.reserved_mib
+    units, of_units = (hold.replica_count, device.replica_count) if device.replica_count else (1, 1)
+    return usable * units * used_pct // (100 * of_units)

@@ -1,0 +1,109 @@
+"""A series before anybody scraped it: stretches with one value, or with one slope.
+
+Put here: segments, joining and clipping them, and what a scrape reads from one.
+Not here: where they come from (`object_series`, `device_series`, `target_series`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fake_gpu.prometheus.series import LabelPairs, LabelSet
+from fake_gpu.prometheus.targets import Target
+
+# Later than anything, in milliseconds: the end of what has no end.
+NO_END = 1 << 62
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The series is exposed with this value during `[from_ms, until_ms)`."""
+
+    from_ms: int
+    until_ms: int
+    value: float
+
+    def clipped(self, from_ms: int, until_ms: int) -> Segment:
+        return Segment(from_ms, until_ms, self.value)
+
+    def continues(self, other: AnySegment) -> bool:
+        """Whether `other`, which begins where this one ends, says the same."""
+        if not isinstance(other, Segment):
+            return False
+        return self.value == other.value or (
+            self.value != self.value and other.value != other.value
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """A counter that grows by `per_ms` each millisecond from `base` on, shown in whole units."""
+
+    from_ms: int
+    until_ms: int
+    origin_ms: int
+    base: int
+    per_ms: int
+    divisor: int
+
+    def at(self, time_ms: int) -> float:
+        return float((self.base + self.per_ms * (time_ms - self.origin_ms)) // self.divisor)
+
+    def clipped(self, from_ms: int, until_ms: int) -> Ramp:
+        return Ramp(from_ms, until_ms, self.origin_ms, self.base, self.per_ms, self.divisor)
+
+    def continues(self, other: AnySegment) -> bool:
+        return False
+
+
+AnySegment = Segment | Ramp
+
+
+@dataclass(slots=True)
+class Life:
+    """One series of one target: its labels without external ones, and its segments in order."""
+
+    target: Target
+    labels: LabelPairs
+    segments: tuple[AnySegment, ...]
+    label_sets: dict[object, LabelSet] = field(default_factory=dict)  # per external labels
+
+    def label_set(self, external: LabelPairs) -> LabelSet:
+        """The labels as the Thanos shows them; a series' own labels win over external ones."""
+        known = self.label_sets.get(external)
+        if known is None:
+            own = dict(self.labels)
+            extra = [(name, value) for name, value in external if name not in own]
+            known = self.label_sets[external] = LabelSet([*self.labels, *extra])
+        return known
+
+
+def joined(segments: Iterable[AnySegment]) -> tuple[AnySegment, ...]:
+    """Segments in order, with those joined that adjoin and say the same."""
+    result: list[AnySegment] = []
+    for segment in segments:
+        last = result[-1] if result else None
+        if last and last.until_ms == segment.from_ms and last.continues(segment):
+            result[-1] = last.clipped(last.from_ms, segment.until_ms)
+        else:
+            result.append(segment)
+    return tuple(result)
+
+
+def within(
+    segments: Iterable[AnySegment], stretches: Sequence[tuple[int, int | None]]
+) -> tuple[AnySegment, ...]:
+    """The parts of segments that lie in any of the stretches (in order, disjoint)."""
+    result: list[AnySegment] = []
+    for segment in segments:
+        for from_ms, end in stretches:
+            until_ms = NO_END if end is None else end
+            if from_ms <= segment.from_ms and segment.until_ms <= until_ms:
+                result.append(segment)
+                break
+            low, high = max(from_ms, segment.from_ms), min(until_ms, segment.until_ms)
+            if low < high:
+                result.append(segment.clipped(low, high))
+    return tuple(result)
