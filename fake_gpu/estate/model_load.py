@@ -1,0 +1,81 @@
+"""How busy a pod makes its devices: a step function with exact integrals.
+
+Put here: the function and its arithmetic.
+Not here: how a scenario writes it (`fake_gpu.scenario.utilisation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """How busy a pod makes its devices, as a step function of the seconds since it started.
+
+    Steps are repeated `repeat` times (None: for ever) and then `after_pct` holds. Everything is
+    periodic and whole, so an average or an energy over any time has a closed form.
+    """
+
+    steps: tuple[tuple[int, int], ...]  # (seconds > 0, per cent 0..100)
+    repeat: int | None = None
+    after_pct: int = 0
+
+    @property
+    def period_seconds(self) -> int:
+        return sum(seconds for seconds, _ in self.steps)
+
+    def pct_at(self, elapsed: int) -> int:
+        """Per cent at `elapsed` seconds after the start; 0 before it."""
+        if elapsed < 0:
+            return 0
+        lap, rest = divmod(elapsed, self.period_seconds)
+        if self.repeat is not None and lap >= self.repeat:
+            return self.after_pct
+        for seconds, pct in self.steps:
+            if rest < seconds:
+                return pct
+            rest -= seconds
+        raise AssertionError("a rest shorter than the period lies in one of its steps")
+
+    def pct_seconds(self, elapsed: int) -> int:
+        """The integral of the function over `[0, elapsed)`, exactly."""
+        if elapsed <= 0:
+            return 0
+        period = self.period_seconds
+        lap, rest = divmod(elapsed, period)
+        per_lap = sum(seconds * pct for seconds, pct in self.steps)
+        if self.repeat is not None and lap >= self.repeat:
+            beyond = elapsed - self.repeat * period
+            return self.repeat * per_lap + beyond * self.after_pct
+        total = lap * per_lap
+        for seconds, pct in self.steps:
+            total += min(rest, seconds) * pct
+            rest -= min(rest, seconds)
+        return total
+
+    def pieces(self, from_elapsed: int, until_elapsed: int) -> Iterator[tuple[int, int, int]]:
+        """The steps in a window as (from, until, per cent), adjoining, clipped to the window."""
+        at = max(0, from_elapsed)
+        while at < until_elapsed:
+            until = min(self._next_change(at), until_elapsed)
+            yield at, until, self.pct_at(at)
+            at = until
+
+    def _next_change(self, elapsed: int) -> int:
+        period = self.period_seconds
+        lap, rest = divmod(elapsed, period)
+        if self.repeat is not None and lap >= self.repeat:
+            return elapsed + 10**9
+        edge = lap * period
+        for seconds, _ in self.steps:
+            edge += seconds
+            if rest < seconds:
+                return edge
+            rest -= seconds
+        raise AssertionError("a rest shorter than the period lies in one of its steps")
+
+
+IDLE = Utilisation(((3600, 0),))
+BUSY = Utilisation(((3600, 100),))
