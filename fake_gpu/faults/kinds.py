@@ -51,7 +51,3 @@ REQUESTS = Parameter("requests", "number", 1, "how many requests of the time mee
 
 def kind(name: str, codes: str, side: Side, doc: str, *parameters: Parameter) -> FaultKind:
     return FaultKind(name, tuple(codes.split()), side, doc, parameters)
-
-
-RESOURCES = Parameter("resources", "words", ("pods",), "which resources; `*` is all")
-NAMESPACES = Parameter("namespaces", "words", (), "which namespaces; all when empty")

@@ -6,41 +6,37 @@ Not here: their effects (`fake_gpu.kubernetes`).
 
 from __future__ import annotations
 
-from fake_gpu.faults.kinds import (
-    NAMESPACE,
-    NAMESPACES,
-    NODE,
-    POD,
-    RESOURCES,
-    Parameter,
-    kind,
-)
+from fake_gpu.faults.kinds import NAMESPACE, NODE, POD, REQUESTS, SHARE, Parameter, kind
 
 KUBERNETES = (
     kind(
-        "watch_gap",
-        "B01 B02",
+        "watch_dropped",
+        "B02",
         "kubernetes",
         "Watches end, and none can be opened until the time is over: what happened meanwhile is "
-        "never told as an event, and a watch from before it gets 410.",
-        RESOURCES,
-        Parameter("history_kept", "number", 0, "1: the server still knows what happened in it"),
+        "never told as an event.",
+        Parameter("resource", "text", "", "only watches of this resource; all when empty"),
     ),
     kind(
         "watch_expired",
         "B02",
         "kubernetes",
-        "410 Gone inside the stream: what the watch goes on from is compacted.",
-        RESOURCES,
+        "A resumed watch gets 410 Gone, inside the stream: everything before is compacted.",
+        Parameter("resource", "text", "", "only watches of this resource; all when empty"),
     ),
     kind(
         "watch_replays",
-        "B03 B26",
+        "B03",
         "kubernetes",
         "A watch tells old and deleted objects again.",
-        RESOURCES,
-        NAMESPACES,
-        Parameter("replayed_seconds", "number", 3600, "how far back"),
+        SHARE,
+    ),
+    kind(
+        "events_twice",
+        "B03 B26",
+        "kubernetes",
+        "Every event is told twice.",
+        SHARE,
     ),
     kind(
         "finished_before_started",
@@ -58,39 +54,26 @@ KUBERNETES = (
         POD,
         NAMESPACE,
     ),
-    kind("page_token_expired", "B23", "kubernetes", "The token of a page is 410.", RESOURCES),
+    kind("page_token_expired", "B23", "kubernetes", "The token of a page is 410.", REQUESTS),
     kind(
         "rbac_lost",
         "B24",
         "kubernetes",
-        "403; or, with namespaces, lists and watches without them, and without a word.",
-        RESOURCES,
-        NAMESPACES,
+        "403, or (`mode: fewer`) lists without some namespaces.",
+        Parameter("resource", "text", "pods", "of this resource"),
+        Parameter("mode", "text", "forbidden", "forbidden, or fewer"),
+        NAMESPACE,
     ),
     kind(
         "etcd_restored",
         "B25",
         "kubernetes",
         "The store goes back: resource versions fall, and ended pods are there again.",
-        Parameter("lost_seconds", "number", 600, "how far back"),
-        Parameter("repair_seconds", "number", 120, "until the controllers have mended it"),
+        Parameter("back", "duration", 1800, "how far"),
     ),
-    kind(
-        "mass_absence",
-        "B27",
-        "kubernetes",
-        "Lists miss many pods.",
-        Parameter("share_pct", "number", 50, "how many of them, in per cent"),
-        Parameter("lists", "number", 1, "how many lists"),
-    ),
-    kind(
-        "api_throttled",
-        "A14",
-        "kubernetes",
-        "429 with Retry-After.",
-        Parameter("requests", "number", 3, "how many requests"),
-        Parameter("retry_after_seconds", "number", 1, "what Retry-After says"),
-    ),
-    kind("api_login_page", "A14", "kubernetes", "An HTML login page with status 200.", RESOURCES),
-    kind("api_truncated_body", "A14", "kubernetes", "The body ends in the middle.", RESOURCES),
+    kind("mass_absence", "B27", "kubernetes", "One list misses many pods.", SHARE, REQUESTS),
+    kind("api_unavailable", "B02", "kubernetes", "The API server answers 503.", REQUESTS),
+    kind("api_throttled", "A14", "kubernetes", "429 with Retry-After.", REQUESTS),
+    kind("api_truncated", "A14", "kubernetes", "The body ends in the middle.", REQUESTS),
+    kind("bookmarks_missing", "B02", "kubernetes", "Watches carry no bookmarks."),
 )
