@@ -50,12 +50,13 @@ class Rates:
         """The price that holds; none is an error, never a price of 0."""
         rate = self.find(cluster_id, gpu_class, mig_profile, instant)
         if rate is None:
+            or_whole = "" if mig_profile == WHOLE else f" or {WHOLE}"
             raise NoRate(
                 where=f"{_described(cluster_id, gpu_class, mig_profile)} at "
                 f"{format_instant(instant)}",
                 seen="no row of rates.csv holds",
                 why="use without a price can neither be billed nor given away unseen",
-                remedy=f"add a row for {gpu_class}, {mig_profile} or {WHOLE}, to rates.csv",
+                remedy=f"add a row for {gpu_class} to rates.csv, for {mig_profile}{or_whole}",
             )
         return rate
 

@@ -101,6 +101,6 @@ def _unknown(where: str, seen: str, typed: str, known: Iterable[str]) -> Unknown
     return UnknownReference(
         where=where,
         seen=seen,
-        why="the row would never apply, and a more general one would, unseen",
+        why="a row about something that nobody knows never applies, and nothing would show that",
         remedy=f"correct the name (is it {near[0]}?), or add what it names",
     )

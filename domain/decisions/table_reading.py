@@ -23,7 +23,7 @@ from domain.decisions.rows import Row
 from domain.decisions.table_form import Table
 from domain.errors import BadInput
 
-_WHY = "a decision that is read as something else is a wrong bill"
+_WHY = "a decision that is read otherwise than it was meant is a wrong bill"
 
 
 def read_table(table: Table, body: str | bytes) -> tuple[list[Row], list[BadInput]]:

@@ -24,7 +24,7 @@ class CreditTooLarge(BadInput):
             seen=f"a credit of {asked}, "
             + (too_much if asked.nanos > 0 else "which is below zero and would be a charge"),
             why="giving back more than was charged is money paid out for nothing",
-            remedy="lower the credit, or see which earlier credit the line has already had",
+            remedy="lower the credit, or see which credits the line has had already",
         )
 
 
