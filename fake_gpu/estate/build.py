@@ -42,7 +42,7 @@ HISTORY_BEYOND_SECONDS = 2 * 3_600
 
 # What is scraped, and whether its target's labels give way.
 JOBS = {
-    "kube-state-metrics": False,
+    "kube-state-metrics": True,
     "dcgm-exporter": False,
     "amd-exporter": True,
     "kube-scheduler": False,

@@ -61,6 +61,11 @@ class FaultLedger:
             if len(kept) < KEPT_DETAILS:
                 kept.append(Firing(fault_id, cluster_id, at, detail))
 
+    def fired_before(self, fault_id: str, count: int) -> None:
+        """A fault of the estate itself has touched so much of its history."""
+        with self._lock:
+            self._counts[fault_id] += count
+
     def count(self, fault_id: str) -> int:
         with self._lock:
             return self._counts[fault_id]

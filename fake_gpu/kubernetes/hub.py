@@ -28,6 +28,7 @@ class StepHub:
     """The open watches of one server. `on_step` is a listener of the clock."""
 
     def __init__(self) -> None:
+        self.closed = False
         self._seats: set[Seat] = set()
         self._told = threading.Condition()
 
@@ -36,6 +37,13 @@ class StepHub:
         with self._told:
             self._seats.add(seat)
         return seat
+
+    def close(self) -> None:
+        """Every open watch ends, as when a real server is restarted; clients come again."""
+        with self._told:
+            self.closed = True
+            for seat in self._seats:
+                seat.loop.call_soon_threadsafe(seat.wake.set)
 
     def leave(self, seat: Seat) -> None:
         with self._told:

@@ -1,0 +1,116 @@
+"""The control endpoint of a fake estate: its clock, its faults, its scenario.
+
+Put here: driving and asking the estate over HTTP.
+Not here: the servers themselves (`serve`).
+
+    GET  /-/clock                                  {"now": …, "mode": …}
+    POST /-/clock     {"advance_to": "…Z"}         returns when every watch was told
+    GET  /-/faults                                 how often each fault touched an answer
+    GET  /-/estate                                 names and URLs
+    POST /-/scenario  (YAML)                       take a changed scenario over; 409 keeps the old
+    GET  /topology, /topology/nodes/{node}         who uses which card now
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from domain.errors import LedgerError
+from domain.interval import format_instant, parse_instant
+from fake_gpu.estate.status_updater import topology
+from fake_gpu.scenario.load import read_scenario
+
+if TYPE_CHECKING:
+    from fake_gpu.serve import Running
+
+
+def make_control_app(running: Running) -> Starlette:
+    """The application; its answers are small JSON documents."""
+    control = _Control(running)
+    return Starlette(
+        routes=[
+            Route("/-/clock", control.clock, methods=["GET", "POST"]),
+            Route("/-/faults", control.faults),
+            Route("/-/estate", control.estate),
+            Route("/-/scenario", control.scenario, methods=["POST"]),
+            Route("/topology", control.topology),
+            Route("/topology/nodes/{node}", control.topology),
+        ]
+    )
+
+
+class _Control:
+    def __init__(self, running: Running) -> None:
+        self.running = running
+
+    async def clock(self, request: Request) -> Response:
+        if request.method == "POST":
+            try:
+                body = json.loads(await request.body())
+                when = parse_instant(str(body["advance_to"]), "advance_to")
+                await run_in_threadpool(self.running.advance_to, when)
+            except LedgerError as error:
+                return JSONResponse(error.as_dict(), 409)
+            except (ValueError, KeyError, TypeError):
+                return JSONResponse({"seen": 'the body is not {"advance_to": "…Z"}'}, 400)
+        clock = self.running.clock
+        return JSONResponse({"now": format_instant(clock.now()), "mode": clock.mode})
+
+    async def faults(self, _: Request) -> Response:
+        ledger = self.running.ledger
+        return JSONResponse(
+            [
+                {
+                    "fault": fault.fault_id,
+                    "kind": fault.kind,
+                    "cluster_id": fault.cluster_id,
+                    "fired": ledger.count(fault.fault_id),
+                }
+                for fault in self.running.estate.faults
+            ]
+        )
+
+    async def estate(self, _: Request) -> Response:
+        running = self.running
+        return JSONResponse(
+            {
+                "name": running.estate.name,
+                "thanos": running.thanos_url,
+                "clusters": [
+                    {
+                        "cluster_id": cluster.cluster_id,
+                        "name": cluster.name,
+                        "kubernetes": running.kubernetes_urls[cluster.cluster_id],
+                        "metrics": running.metrics_urls.get(cluster.cluster_id, ""),
+                    }
+                    for cluster in running.estate.clusters
+                ],
+            }
+        )
+
+    async def scenario(self, request: Request) -> Response:
+        """Validated and whole, or the old one stays."""
+        text = (await request.body()).decode("utf-8", "replace")
+        try:
+            loaded = read_scenario(text, "the new scenario", None)
+            await run_in_threadpool(self.running.take_over, loaded)
+        except LedgerError as error:
+            return JSONResponse(error.as_dict(), 409)
+        return JSONResponse({"taken_over": self.running.estate.name})
+
+    async def topology(self, request: Request) -> Response:
+        wanted = request.path_params.get("node", "")
+        document = topology(self.running.estate, self.running.clock.now_seconds())
+        if not wanted:
+            return JSONResponse(document)
+        for nodes in document.values():
+            if wanted in nodes:
+                return JSONResponse(nodes[wanted])
+        return JSONResponse({"seen": f"no node {wanted!r}"}, 404)

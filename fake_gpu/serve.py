@@ -1,0 +1,249 @@
+"""One scenario served over HTTP: one Thanos, a Kubernetes API for each cluster, and the control.
+
+Put here: starting, driving and stopping the servers of an estate, in one process.
+Not here: what they answer (`prometheus`, `kubernetes`, `exporters`), or the control (`control`).
+
+All servers share one clock and one event loop in one thread; requests that compute run in a pool
+of threads. A scenario that is taken over while running is checked first and taken whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from domain.errors import CouldNotLook
+from fake_gpu.clock import VirtualClock
+from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.model import Estate, instant
+from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.scenario.load import Loaded
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from fake_gpu.kubernetes.objects import ObjectHistory
+    from fake_gpu.kubernetes.server import KubernetesApi
+
+LOOPBACK = "127.0.0.1"
+
+# Starting takes milliseconds; a machine under load may need more, for ever would hide a fault.
+STARTING_SECONDS_LIMIT = 30.0
+
+Scope = MutableMapping[str, Any]
+Asgi = Callable[[Scope, Any, Any], Any]
+
+
+class PortTaken(CouldNotLook):
+    """A port that was asked for cannot be listened on."""
+
+    code = "FAKE-008"
+
+
+class Switch:
+    """An ASGI application that can be replaced while it is served."""
+
+    def __init__(self, app: Asgi) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        await self.app(scope, receive, send)
+
+
+@dataclass(slots=True)
+class Views:
+    """The applications that show one estate."""
+
+    estate: Estate
+    histories: dict[str, ObjectHistory]
+    thanos: Asgi
+    kubernetes: dict[str, KubernetesApi]
+    metrics: dict[str, Asgi]
+
+
+def build_views(estate: Estate, clock: VirtualClock, ledger: FaultLedger) -> Views:
+    """Everything that an estate shows, over one clock."""
+    from fake_gpu.kubernetes.objects import ObjectHistory
+    from fake_gpu.kubernetes.server import KubernetesApi
+    from fake_gpu.prometheus.app import ApiOptions, make_app
+    from fake_gpu.prometheus.source import EstateSeries
+
+    histories = {c.cluster_id: ObjectHistory(c) for c in estate.clusters}
+    source = EstateSeries(estate, histories, clock)
+    labels = sorted({c.monitoring.replica_label for c in estate.clusters})
+    return Views(
+        estate=estate,
+        histories=histories,
+        thanos=make_app(source, clock, ApiOptions(replica_labels=tuple(labels))),
+        kubernetes={
+            c.cluster_id: KubernetesApi(
+                c, clock, history=histories[c.cluster_id], faults=estate.faults, ledger=ledger
+            )
+            for c in estate.clusters
+        },
+        metrics={},
+    )
+
+
+@dataclass(slots=True)
+class Running:
+    """The servers of one estate, while they run."""
+
+    estate: Estate
+    clock: VirtualClock
+    ledger: FaultLedger
+    thanos_url: str = ""
+    control_url: str = ""
+    kubernetes_urls: dict[str, str] = field(default_factory=dict)  # by cluster ID
+    metrics_urls: dict[str, str] = field(default_factory=dict)  # by cluster ID
+    _views: Views | None = None
+    _switches: dict[str, Switch] = field(default_factory=dict)
+    _servers: list[uvicorn.Server] = field(default_factory=list)
+    _thread: threading.Thread | None = None
+
+    def advance_to(self, when: datetime) -> None:
+        """Drive the clock; returns when every open watch was told."""
+        self.clock.advance_to(when)
+
+    def take_over(self, loaded: Loaded) -> None:
+        """Go on with a changed scenario, whole; refused when it would change the past."""
+        from fake_gpu.takeover import require_same_past
+
+        estate = build_estate(loaded)
+        fresh = build_views(estate, self.clock, self.ledger)
+        assert self._views is not None, "views are there from the start"
+        require_same_past(self._views.histories, fresh.histories, self.clock.now_seconds())
+        for api in self._views.kubernetes.values():
+            api.hub.close()
+        self._show(fresh)
+
+    def close(self) -> None:
+        """Stop all servers and wake whoever waits for the clock."""
+        self.clock.close()
+        for server in self._servers:
+            server.should_exit = True
+            server.force_exit = True
+        if self._thread is not None:
+            self._thread.join(STARTING_SECONDS_LIMIT)
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _show(self, views: Views) -> None:
+        self.estate, self._views = views.estate, views
+        apps: dict[str, Asgi] = {"thanos": views.thanos}
+        apps |= {f"kubernetes/{c}": api.app for c, api in views.kubernetes.items()}
+        apps |= {f"metrics/{c}": app for c, app in views.metrics.items()}
+        for name, app in apps.items():
+            if name in self._switches:
+                self._switches[name].app = app
+            else:
+                self._switches[name] = Switch(app)
+
+
+def serve(
+    scenario: Loaded | Estate,
+    clock: VirtualClock,
+    *,
+    host: str = LOOPBACK,
+    port: int = 0,
+) -> Running:
+    """Start all servers of a scenario; with a `port`, Thanos there and the others after it."""
+    from fake_gpu.control import make_control_app
+
+    estate = scenario if isinstance(scenario, Estate) else build_estate(scenario)
+    ledger = FaultLedger()
+    for fault_id, count in estate.fired.items():
+        ledger.fired_before(fault_id, count)
+    running = Running(estate, clock, ledger)
+    running._show(build_views(estate, clock, ledger))
+    running._switches["control"] = Switch(make_control_app(running))
+    sockets = _listen(host, port, list(_in_order(running._switches)))
+    _start(running, sockets)
+    for name, listening in sockets.items():
+        url = f"http://{host}:{listening.getsockname()[1]}"
+        kind, _, cluster_id = name.partition("/")
+        match kind:
+            case "thanos":
+                running.thanos_url = url
+            case "control":
+                running.control_url = url
+            case "kubernetes":
+                running.kubernetes_urls[cluster_id] = url
+            case "metrics":
+                running.metrics_urls[cluster_id] = url
+    return running
+
+
+def _in_order(switches: Mapping[str, Switch]) -> list[str]:
+    """Thanos first, then the control, then the clusters: fixed, so that ports can be counted."""
+    rest = [name for name in switches if name not in ("thanos", "control")]
+    return ["thanos", "control", *rest]
+
+
+def _listen(host: str, port: int, names: list[str]) -> dict[str, socket.socket]:
+    sockets: dict[str, socket.socket] = {}
+    for n, name in enumerate(names):
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port + n if port else 0))
+        except (OSError, OverflowError) as error:
+            for opened in (*sockets.values(), listening):
+                opened.close()
+            raise PortTaken(
+                where=f"{host}:{port + n}",
+                seen=f"cannot listen for {name}: {error}",
+                why="the servers of one estate need ports in a row",
+                remedy="choose another --port, or leave it out for free ones",
+            ) from error
+        sockets[name] = listening
+    return sockets
+
+
+def _start(running: Running, sockets: Mapping[str, socket.socket]) -> None:
+    import uvicorn
+
+    for name in sockets:
+        config = uvicorn.Config(
+            running._switches[name],
+            log_level="error",
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+            timeout_keep_alive=60,
+        )
+        running._servers.append(uvicorn.Server(config))
+
+    async def all_of_them() -> None:
+        pairs = zip(running._servers, sockets.values(), strict=True)
+        await asyncio.gather(*(server._serve([listening]) for server, listening in pairs))
+
+    running._thread = threading.Thread(
+        target=lambda: asyncio.run(all_of_them()), name="fake-estate", daemon=True
+    )
+    running._thread.start()
+    deadline = time.monotonic() + STARTING_SECONDS_LIMIT
+    while not all(server.started for server in running._servers):
+        if time.monotonic() > deadline or not running._thread.is_alive():
+            running.close()
+            raise PortTaken(
+                where="the fake estate",
+                seen="its servers did not start",
+                why="there is nobody to ask",
+                remedy="look at the messages above, and try another --port",
+            )
+        time.sleep(0.01)
+
+
+def start_of(estate: Estate) -> datetime:
+    """Where a driven clock begins: at the scenario's start."""
+    return instant(estate.started_at)
