@@ -45,7 +45,7 @@ JOBS = {
     "kube-state-metrics": True,
     "dcgm-exporter": False,
     "amd-exporter": True,
-    "kube-scheduler": False,
+    "kube-scheduler": True,
     "kubelet": True,
 }
 
