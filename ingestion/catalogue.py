@@ -37,6 +37,9 @@ class Entry:
     matchers: str = ""
     family: Family = Family.ALLOCATION
     sentinel: bool = False  # a measured cluster always has samples of it
+    lasts: bool = (
+        False  # a series that is there from the first scrape of its pod or node to the last
+    )
     functions: tuple[str, ...] = ()  # telemetry: the hourly functions
 
 
@@ -45,8 +48,8 @@ _HOURLY = ("avg_over_time", "max_over_time", "count_over_time")
 
 
 def _telemetry(metric: str, unit: str, why: str) -> Entry:
-    device = ("gpu", "uuid") if metric.startswith("DCGM") else ("gpu_id", "hostname")
-    return Entry(metric, metric, why, unit, device, "", Family.TELEMETRY, False, _HOURLY)
+    device = ("gpu", "UUID") if metric.startswith("DCGM") else ("gpu_id", "hostname")
+    return Entry(metric, metric, why, unit, device, family=Family.TELEMETRY, functions=_HOURLY)
 
 
 ALLOCATION_ENTRIES = (
@@ -72,6 +75,7 @@ ALLOCATION_ENTRIES = (
         "devices",
         (*_POD, "container", "node", "resource"),
         DEVICE_MATCHER,
+        lasts=True,
     ),
     Entry(
         "kube_pod_init_container_resource_requests",
@@ -80,6 +84,7 @@ ALLOCATION_ENTRIES = (
         "devices",
         (*_POD, "container", "node", "resource"),
         DEVICE_MATCHER,
+        lasts=True,
     ),
     Entry(
         "kube_node_status_capacity",
@@ -88,6 +93,7 @@ ALLOCATION_ENTRIES = (
         "devices",
         ("node", "resource"),
         DEVICE_MATCHER,
+        lasts=True,
     ),
     Entry(
         "kube_node_status_allocatable",
@@ -96,6 +102,7 @@ ALLOCATION_ENTRIES = (
         "devices",
         ("node", "resource"),
         DEVICE_MATCHER,
+        lasts=True,
     ),
     Entry(
         "kube_pod_resource_request",
@@ -112,6 +119,7 @@ ALLOCATION_ENTRIES = (
         "0 or 1",
         (*_POD, "phase"),
         'phase="Running"',
+        lasts=True,
     ),
     Entry(
         "kube_pod_container_state_started",
@@ -126,6 +134,7 @@ ALLOCATION_ENTRIES = (
         "node and creator of a pod",
         "always 1",
         (*_POD, "node", "created_by_kind", "created_by_name"),
+        lasts=True,
     ),
     Entry(
         "kube_pod_owner",
@@ -133,6 +142,7 @@ ALLOCATION_ENTRIES = (
         "the owner, for usage by workload",
         "always 1",
         (*_POD, "owner_kind", "owner_name"),
+        lasts=True,
     ),
     Entry(
         "kube_replicaset_owner",
@@ -204,6 +214,7 @@ ALLOCATION_ENTRIES = (
         "always 1",
         ("node",),
         sentinel=True,
+        lasts=True,
     ),
     Entry(
         "kube_node_role",
@@ -282,7 +293,7 @@ TELEMETRY_ENTRIES = (
     _telemetry("gpu_energy_consumed", "uJ", "AMD: a counter, only on partition 0"),
 )
 
-TELEMETRY_NAMES = "DCGM_FI_.+|gpu_.+"
+TELEMETRY_NAMES = ("DCGM_FI_.+", "gpu_.+")
 """Which names to look for before single metrics are asked; what is absent is not asked."""
 
 CATALOGUE = (*ALLOCATION_ENTRIES, *TELEMETRY_ENTRIES)
@@ -313,6 +324,16 @@ def pod_label_ask(pod_labels: tuple[str, ...]) -> Ask | None:
     if not pod_labels:
         return None
     return Ask("pod_labels", ("kube_pod_labels",), "")
+
+
+def lasting_metrics() -> frozenset[str]:
+    """Metrics whose series end only with their pod or node."""
+    return frozenset(entry.metric for entry in ALLOCATION_ENTRIES if entry.lasts)
+
+
+def device_metrics() -> frozenset[str]:
+    """Metrics whose values are numbers of devices: whole, finite, not negative."""
+    return frozenset(entry.metric for entry in ALLOCATION_ENTRIES if entry.unit == "devices")
 
 
 def sentinels() -> tuple[str, ...]:

@@ -13,6 +13,7 @@ bytes that nothing refers to, and the hour is asked again; it never leaves a man
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import zstandard
@@ -74,6 +75,9 @@ class ChainBusy(CouldNotLook):
             remedy="find out which other deployment writes to this landing, then pull again",
         )
 
+
+LATEST_LIMIT = 50
+"""How far back one pull looks for the hour before it: two days of hourly attempts."""
 
 Problem = EvidenceChanged | CouldNotLook
 
@@ -154,6 +158,13 @@ class Landing:
         prefix = f"manifests/{validate_key(cluster_id)}/" if cluster_id else "manifests/"
         found = [self._attempt(key) for key in self.store.list(prefix)]
         return [attempt for attempt in found if source in (None, attempt.source)]
+
+    def latest_attempts(
+        self, cluster_id: str, source: Source, limit: int = LATEST_LIMIT
+    ) -> Iterator[Attempt]:
+        """The latest attempts of one chain, newest first."""
+        for key in reversed(self.store.list(chain_prefix(cluster_id, source))[-limit:]):
+            yield self._attempt(key)
 
     def verify(self) -> LandingReport:
         """Read everything again: every chain link and every body, and what nothing refers to."""

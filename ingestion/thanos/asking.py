@@ -1,17 +1,22 @@
 """One question to one server: asked, landed, understood, and split when a limit is in the way.
 
-Put here: forms of requests, splitting by time and by matcher, landing of every body.
-Not here: which questions there are (`ingestion.catalogue`), or what all answers together say about
-an hour (`ingestion.thanos.pull`).
+Put here: forms of requests, landing of every body, what is remembered from answer to answer.
+Not here: which questions there are (`ingestion.catalogue`), how they are made smaller
+(`ingestion.thanos.splitting`), or what all answers say about an hour (`ingestion.thanos.pull`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
 
-from domain.interval import HOUR, Interval
+import msgspec
+
+from domain.interval import Interval
 from ingestion.catalogue import Ask
 from ingestion.landing import Landing
 from ingestion.manifest import Answer, Outcome
@@ -19,20 +24,30 @@ from ingestion.settings import ClusterSource
 from ingestion.thanos.answer import Matrix, RawSeries, read_matrix
 from ingestion.thanos.client import Reply, ThanosClient
 from ingestion.thanos.decode import Look, MalformedSeries, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.splitting import Question, Sizes, smaller
 
 QUERY_PATH = "/api/v1/query"
 RANGE_PATH = "/api/v1/query_range"
+STORES_PATH = "/api/v1/stores"
 
 COMMON_FORM = {"dedup": "false", "partial_response": "false", "max_source_resolution": "0s"}
 """Replicas are united here, half an answer is refused, and averages are never taken for samples.
 A plain Prometheus ignores all three."""
+
+FETCHED_AHEAD = 2
+"""Requests under way while an answer is decoded: more would hold more bodies in memory."""
+
+GIVEN_UP_AFTER = 2
+"""Connections refused in a row after all tries: the server is away, the rest is not tried."""
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """The answer to an ask for a part of the window, landed and, where possible, understood."""
 
-    ask: str
+    ask: Ask
     window: Interval
     answer: Answer
     runs: Runs | None = None
@@ -43,61 +58,127 @@ class Part:
         return self.answer.outcome
 
 
+@dataclass(slots=True)
+class PullMemory:
+    """What one pull may remember for the next one of the same cluster: only speed depends on it."""
+
+    dictionary: SeriesDictionary | None = None
+    sizes: Sizes = field(default_factory=Sizes)
+
+
 class Asker:
-    """Asks for one cluster; remembers label sets from answer to answer."""
+    """Asks for one cluster in one attempt."""
 
     def __init__(
         self,
         source: ClusterSource,
         client: ThanosClient,
         landing: Landing,
-        dictionary: SeriesDictionary | None = None,
+        memory: PullMemory | None = None,
     ) -> None:
         self.source = source
         self._client = client
         self._landing = landing
-        self._dictionary = dictionary or SeriesDictionary(source.thanos.replica_labels)
+        self._memory = memory or PullMemory()
+        if self._memory.dictionary is None:
+            self._memory.dictionary = SeriesDictionary(source.thanos.replica_labels)
+        self._dictionary = self._memory.dictionary
+        self._refused_in_a_row = 0
 
-    def allocation(self, ask: Ask, window: Interval) -> Iterator[Part]:
-        """Raw samples of an ask: whole, or in halves, or metric by metric where a limit bites."""
-        query = f"{self.selector(ask)}[{self._range_seconds(window)}s]"
-        form = {
-            **COMMON_FORM,
-            "query": query,
-            "time": str(int((window.ended_at + self._overlap).timestamp())),
-        }
-        reply = self._client.post(QUERY_PATH, form)
-        matrix = read_matrix(reply)
-        smaller = _smaller(ask, window) if matrix.limit_hit else []
-        if smaller:
-            for part_ask, part_window in smaller:
-                yield from self.allocation(part_ask, part_window)
-            return
-        answer = self.landed(ask.name, query, window, reply, matrix)
-        try:
-            look = Look.at(window, self.source.sampling.sample_interval_seconds)
-            runs = decode_runs(matrix.series, self._dictionary, look)
-        except MalformedSeries as cause:
-            answer = replace(answer, outcome=Outcome.FAILED, reason=f"not the protocol: {cause}")
-            yield Part(ask.name, window, answer)
-            return
-        yield Part(ask.name, window, answer, runs if matrix.usable else None)
+    def allocation(self, asks: Iterable[Ask], window: Interval) -> Iterator[Part]:
+        """Raw samples: whole, or in smaller questions where a limit is near or bites."""
+        questions = [
+            piece for ask in asks for piece in self._memory.sizes.split(Question(ask, window))
+        ]
+        for question, reply in self._ahead(questions, self._fetched):
+            yield from self._understood(question, reply)
 
-    def function(self, name: str, form: dict[str, str], window: Interval) -> Part:
-        """One function of one metric, per hour of the window."""
-        reply = self._client.post(RANGE_PATH, {**COMMON_FORM, **form})
-        matrix = read_matrix(reply)
-        answer = self.landed(name, form["query"], window, reply, matrix)
-        return Part(name, window, answer, series=matrix.series)
+    def functions(
+        self, forms: Sequence[tuple[Ask, dict[str, str]]], window: Interval
+    ) -> list[Part]:
+        """Functions of single metrics, evaluated once per hour of the window."""
+        parts = []
+        for (ask, form), reply in self._ahead(forms, self._fetched_range):
+            matrix = read_matrix(reply)
+            answer = self._landed(ask.name, form["query"], window, reply, matrix)
+            parts.append(Part(ask, window, answer, series=matrix.series))
+        return parts
 
-    def selector(self, ask: Ask) -> str:
+    def selector(self, ask: Ask, matcher: str = "") -> str:
         """`{__name__=~"a|b",resource!~"…",clusterID="…"}`."""
         name = f'__name__=~"{"|".join(ask.metrics)}"' if ask.metrics[1:] else ""
         cluster = self.source.thanos.cluster_matcher.format(cluster_id=self.source.cluster_id)
-        matchers = ",".join(part for part in (name, ask.matchers, cluster) if part)
+        matchers = ",".join(part for part in (name, ask.matchers, matcher, cluster) if part)
         return f"{'' if name else ask.metrics[0]}{{{matchers}}}"
 
-    def landed(
+    def source_time(self) -> float | None:
+        """The server's own clock, in seconds since 1970; None when it does not say."""
+        reply = self._client.post(QUERY_PATH, {"query": "time()"})
+        try:
+            found: float = _SCALAR.decode(reply.body).data.result[0]
+        except (msgspec.MsgspecError, IndexError):
+            return None
+        return found
+
+    def stores(self, window: Interval) -> tuple[Answer, int, int] | None:
+        """What the querier says of its stores: landed, with their number and how many fail."""
+        reply = self._client.get(STORES_PATH)
+        if reply.failure or reply.status != 200:
+            return None
+        try:
+            groups = _STORES.decode(reply.body).data
+        except msgspec.MsgspecError:
+            return None
+        every = [store for stores in groups.values() for store in stores]
+        failing = [store for store in every if store.last_error]
+        outcome = Outcome.WARNED if failing else Outcome.OK
+        names = ", ".join(sorted(store.name for store in failing))[:200]
+        reason = f"{len(failing)} of {len(every)} stores fail: {names}" if failing else ""
+        answer = self._landed("stores", "", window, reply, Matrix(outcome, reason))
+        return answer, len(every), len(failing)
+
+    def _fetched(self, question: Question) -> Reply:
+        form = {
+            **COMMON_FORM,
+            "query": self._range_query(question),
+            "time": _seconds(question.window.ended_at + self._overlap),
+        }
+        return self._posted(QUERY_PATH, form)
+
+    def _fetched_range(self, item: tuple[Ask, dict[str, str]]) -> Reply:
+        return self._posted(RANGE_PATH, {**COMMON_FORM, **item[1]})
+
+    def _posted(self, path: str, form: dict[str, str]) -> Reply:
+        if self._refused_in_a_row >= GIVEN_UP_AFTER:
+            seen = f"not asked: {self._refused_in_a_row} requests before it were not connected"
+            return Reply(0, "", b"", failure=seen, not_connected=True, tries=0)
+        reply = self._client.post(path, form)
+        self._refused_in_a_row = self._refused_in_a_row + 1 if reply.not_connected else 0
+        return reply
+
+    def _understood(self, question: Question, reply: Reply) -> Iterator[Part]:
+        matrix = read_matrix(reply)
+        if matrix.limit_hit and (pieces := smaller(question)):
+            for piece in pieces:
+                yield from self._understood(piece, self._fetched(piece))
+            return
+        ask, window = question.ask, question.window
+        query = self._range_query(question)
+        answer = self._landed(ask.name, query, window, reply, matrix)
+        runs = None
+        if matrix.usable:
+            look = Look.at(window, self.source.sampling.sample_interval_seconds)
+            try:
+                runs = decode_runs(matrix.series, self._dictionary, look)
+            except MalformedSeries as cause:
+                seen = f"not the protocol: {cause}"[:300]
+                answer = replace(answer, outcome=Outcome.FAILED, reason=seen)
+            else:
+                samples = int(runs.sample_count.sum())
+                self._memory.sizes.learn(question, len(reply.body), samples)
+        yield Part(ask, window, answer, runs)
+
+    def _landed(
         self, name: str, query: str, window: Interval, reply: Reply, matrix: Matrix
     ) -> Answer:
         """Keep the body, whatever it says; describe it."""
@@ -116,21 +197,50 @@ class Asker:
             tries=reply.tries,
         )
 
+    def _ahead(
+        self, items: Sequence[_Item], fetch: Callable[[_Item], Reply]
+    ) -> Iterator[tuple[_Item, Reply]]:
+        """Replies in the order of the items, with the next ones already under way."""
+        with ThreadPoolExecutor(max_workers=FETCHED_AHEAD) as pool:
+            under_way: deque[tuple[_Item, Future[Reply]]] = deque()
+            for item in items:
+                under_way.append((item, pool.submit(fetch, item)))
+                if len(under_way) > FETCHED_AHEAD:
+                    first, future = under_way.popleft()
+                    yield first, future.result()
+            for item, future in under_way:
+                yield item, future.result()
+
+    def _range_query(self, question: Question) -> str:
+        seconds = question.window.seconds + 2 * int(self._overlap.total_seconds())
+        return f"{self.selector(question.ask, question.matcher)}[{seconds}s]"
+
     @property
     def _overlap(self) -> timedelta:
         """One sampling interval on both sides: some servers leave out a range's left edge."""
         return timedelta(seconds=self.source.sampling.sample_interval_seconds)
 
-    def _range_seconds(self, window: Interval) -> int:
-        return window.seconds + 2 * int(self._overlap.total_seconds())
+
+class _ScalarData(msgspec.Struct):
+    result: tuple[float, str]
 
 
-def _smaller(ask: Ask, window: Interval) -> list[tuple[Ask, Interval]]:
-    """Smaller questions that together are the same: halves of the time, then single metrics."""
-    hours = window.seconds // 3600
-    if hours > 1:
-        middle = window.started_at + hours // 2 * HOUR
-        return [(ask, piece) for piece in window.split_at([middle])]
-    if ask.metrics[1:]:
-        return [(replace(ask, metrics=(metric,)), window) for metric in ask.metrics]
-    return []
+class _Scalar(msgspec.Struct):
+    data: _ScalarData
+
+
+class _Store(msgspec.Struct, rename={"last_error": "lastError"}):
+    name: str = ""
+    last_error: object = None
+
+
+class _Stores(msgspec.Struct):
+    data: dict[str, list[_Store]]
+
+
+_SCALAR = msgspec.json.Decoder(_Scalar)
+_STORES = msgspec.json.Decoder(_Stores)
+
+
+def _seconds(instant: datetime) -> str:
+    return str(int(instant.timestamp()))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import ssl
+import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ TRIES_LIMIT = 5
 """A restart of a querier takes seconds; what five tries over two minutes do not reach is away."""
 
 WAIT_BUDGET_SECONDS = 120.0
-"""All waiting between the tries of one request; the hour is asked again later anyway."""
+"""All waiting between tries of one attempt; the hour is asked again later anyway."""
 
 FIRST_WAIT_SECONDS = 1.0
 WAIT_LIMIT_SECONDS = 30.0
@@ -71,13 +72,17 @@ class Reply:
     failure: str = ""
     cut_short: bool = False  # the body, or its compression, ended early
     too_large: bool = False  # our own limit ended it
+    timed_out: bool = False
+    not_connected: bool = False
+    repeats_secret: bool = False  # dropped: evidence is kept for years, a credential must not be
     retry_after_seconds: float | None = None
     tries: int = 1
 
     @property
     def worth_another_try(self) -> bool:
-        failed = bool(self.failure) and not self.too_large
-        return failed or self.status in RETRIED_STATUSES
+        if self.too_large or self.repeats_secret:
+            return False
+        return bool(self.failure) or self.status in RETRIED_STATUSES
 
 
 class ThanosClient:
@@ -92,6 +97,8 @@ class ThanosClient:
     ) -> None:
         self._connection = connection
         self._wait = wait
+        self._budget = WAIT_BUDGET_SECONDS
+        self._budget_lock = threading.Lock()
         self._answer_bytes_limit = answer_bytes_limit
         self._http = httpx.Client(
             base_url=connection.url,
@@ -118,44 +125,53 @@ class ThanosClient:
     def close(self) -> None:
         self._http.close()
 
+    def refill_budget(self) -> None:
+        """Allow the whole waiting again; at the start of each attempt."""
+        with self._budget_lock:
+            self._budget = WAIT_BUDGET_SECONDS
+
     def post(self, path: str, form: Mapping[str, str]) -> Reply:
         """Ask by POST: queries are longer than some proxies allow an URL to be."""
-        return self._retried("POST", path, form)
-
-    def get(self, path: str) -> Reply:
-        return self._retried("GET", path, {})
-
-    def _retried(self, method: str, path: str, form: Mapping[str, str]) -> Reply:
-        budget = WAIT_BUDGET_SECONDS
         for attempt in range(1, TRIES_LIMIT + 1):
-            reply = replace(self._once(method, path, form), tries=attempt)
+            reply = replace(self._once("POST", path, form), tries=attempt)
             if not reply.worth_another_try or attempt == TRIES_LIMIT:
                 break
             seconds = _pause(attempt, f"{path} {sorted(form.items())}", reply.retry_after_seconds)
-            if seconds > budget:
+            if not self._spend(seconds):
                 break
-            budget -= seconds
             self._wait(seconds)
         return reply
 
+    def get(self, path: str) -> Reply:
+        """Ask once by GET, for what is good to have and not missed."""
+        return self._once("GET", path, {})
+
+    def _spend(self, seconds: float) -> bool:
+        with self._budget_lock:
+            if seconds > self._budget:
+                return False
+            self._budget -= seconds
+            return True
+
     def _once(self, method: str, path: str, form: Mapping[str, str]) -> Reply:
+        token = _secret(self._connection.token_file) if self._connection.token_file else ""
+        headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
         try:
             with self._http.stream(
-                method, path, data=dict(form) or None, headers=self._headers()
+                method, path, data=dict(form) or None, headers=headers
             ) as response:
-                return self._read(response)
+                return _without_secret(self._read(response), token)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as cause:
+            seen = f"not connected: {cause}"
+            return Reply(0, "", b"", failure=_redacted(seen, token), not_connected=True)
         except httpx.TimeoutException as cause:
-            return Reply(0, "", b"", failure=f"timed out ({type(cause).__name__})")
-        except httpx.RemoteProtocolError as cause:
-            return Reply(0, "", b"", failure=f"cut off: {cause}", cut_short=True)
+            seen = f"timed out ({type(cause).__name__})"
+            return Reply(0, "", b"", failure=seen, timed_out=True)
         except httpx.TransportError as cause:
-            return Reply(0, "", b"", failure=f"unreachable: {cause}")
-
-    def _headers(self) -> dict[str, str]:
-        headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
-        if self._connection.token_file:
-            headers["Authorization"] = f"Bearer {_secret(self._connection.token_file)}"
-        return headers
+            seen = f"cut off: {cause}"
+            return Reply(0, "", b"", failure=_redacted(seen, token), cut_short=True)
 
     def _read(self, response: httpx.Response) -> Reply:
         reply = Reply(
@@ -175,11 +191,14 @@ class ThanosClient:
                 unpacked.add(chunk)
                 if time.monotonic() > deadline:
                     seen = f"still arriving after {self._connection.timeout_seconds} s"
-                    return replace(reply, body=unpacked.body, failure=seen, cut_short=True)
+                    return replace(reply, failure=seen, timed_out=True)
                 if unpacked.too_large:
                     seen = f"larger than {self._answer_bytes_limit} bytes"
                     return replace(reply, failure=seen, too_large=True)
-        except httpx.RemoteProtocolError as cause:
+        except httpx.TimeoutException as cause:
+            seen = f"timed out ({type(cause).__name__}) in the body"
+            return replace(reply, failure=seen, timed_out=True)
+        except httpx.TransportError as cause:
             return replace(reply, body=unpacked.body, failure=f"cut off: {cause}", cut_short=True)
         except zlib.error as cause:
             return replace(reply, body=unpacked.body, failure=f"not gzip: {cause}", cut_short=True)
@@ -220,6 +239,18 @@ class _Unpacked:
     @property
     def body(self) -> bytes:
         return b"".join(self._parts)
+
+
+def _without_secret(reply: Reply, token: str) -> Reply:
+    """Drop a body that repeats our token, as a debugging page of a proxy may do."""
+    if not token or token.encode() not in reply.body:
+        return reply
+    seen = f"status {reply.status} with a body that repeats our token; it was dropped"
+    return replace(reply, body=b"", failure=seen, repeats_secret=True)
+
+
+def _redacted(text: str, token: str) -> str:
+    return text.replace(token, "…") if token else text
 
 
 def _pause(attempt: int, what: str, asked_for: float | None) -> float:

@@ -1,21 +1,18 @@
 """Asking one cluster's sample store for 1 to 24 whole hours: the whole of one attempt.
 
-Put here: the order of an attempt (ask, land, append the manifest, write the derived files), and
-what all its answers together say about each hour.
-Not here: single questions (`ingestion.thanos.asking`), or which hours are due (`ingestion.hours`).
-
-An outcome is what the protocol said, with counts. Whether an hour is complete is not decided here.
+Put here: the order of an attempt: ask, land, append the manifest, write the derived files.
+Not here: single questions (`ingestion.thanos.asking`), what they say about an hour
+(`ingestion.thanos.outcomes`), or which hours are due (`ingestion.hours`).
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-
-import numpy as np
 
 from domain.clock import Clock
 from domain.decisions.rows import Source
@@ -25,24 +22,18 @@ from ingestion.catalogue import (
     TELEMETRY_ENTRIES,
     TELEMETRY_NAMES,
     Ask,
+    Entry,
     allocation_asks,
     pod_label_ask,
-    sentinels,
 )
 from ingestion.landing import Landing
-from ingestion.manifest import (
-    Answer,
-    Attempt,
-    AttemptDraft,
-    Hour,
-    Outcome,
-    whole_hours,
-    worst,
-)
+from ingestion.manifest import Answer, Attempt, AttemptDraft, Hour, Outcome, whole_hours
 from ingestion.settings import ClusterSource
-from ingestion.thanos.asking import Asker, Part
+from ingestion.thanos.asking import Asker, Part, PullMemory
 from ingestion.thanos.client import ThanosClient
-from ingestion.thanos.decode import HOUR_MS, MalformedSeries, Runs, SeriesDictionary
+from ingestion.thanos.decode import MalformedSeries, Runs
+from ingestion.thanos.facts import look_facts
+from ingestion.thanos.outcomes import counts_before, rows_of_hours
 from ingestion.thanos.runs import write_runs
 from ingestion.thanos.telemetry import (
     DeviceHour,
@@ -93,34 +84,33 @@ def pull_hours(
     home_runs: Path,
     clock: Clock,
     client: ThanosClient | None = None,
-    dictionary: SeriesDictionary | None = None,
+    memory: PullMemory | None = None,
 ) -> Attempt:
     """Ask for a window, land what comes, append the attempt, write its runs."""
     hours = _askable_hours(cluster, window, clock)
-    asked_at = clock.now().replace(microsecond=0)
+    asked_at = clock.now()
     with client or ThanosClient(cluster.thanos.connection) as connected:
-        asker = Asker(cluster, connected, landing, dictionary)
-        allocation = _ask_allocation(asker, window)
-        telemetry = _ask_telemetry(asker, window)
+        connected.refill_budget()
+        asker = Asker(cluster, connected, landing, memory)
+        found = _ask(asker, window, asked_at)
     draft = AttemptDraft(
         cluster_id=cluster.cluster_id,
         source=Source.THANOS,
-        asked_at=asked_at,
+        asked_at=asked_at.replace(microsecond=0),
         answered_at=clock.now().replace(microsecond=0),
         window=window,
         code_version=importlib.metadata.version("gpu-ledger"),
         sampling=cluster.sampling,
-        answers=(*(part.answer for part in allocation), *telemetry.answers),
-        hours=tuple(_hour(hour, allocation) for hour in hours),
-        facts=telemetry.facts,
+        answers=tuple(found.answers),
+        hours=_hours(hours, found, landing, cluster),
+        facts=dict(sorted(found.facts.items())),
         settings={
             "replica_labels": cluster.thanos.replica_labels,
             "pod_labels": cluster.pod_labels,
         },
     )
     attempt = landing.append_attempt(draft)
-    runs = [part.runs for part in allocation if part.runs is not None]
-    write_runs(home_runs, attempt, runs, telemetry.rows, cluster.pod_labels)
+    write_runs(home_runs, attempt, found.runs, found.telemetry, cluster.pod_labels)
     return attempt
 
 
@@ -129,109 +119,105 @@ def _askable_hours(cluster: ClusterSource, window: Interval, clock: Clock) -> li
         hours = whole_hours(window)
     except ValueError as cause:
         raise NotWholeHours(cluster.cluster_id, str(cause)) from None
-    ready_at = window.ended_at + timedelta(seconds=cluster.sampling.sample_interval_seconds)
+    ready_at = _ready_at(cluster, window)
     if clock.now() < ready_at:
         raise HourNotOver(cluster.cluster_id, window, ready_at, clock.now())
     return hours
 
 
-def _ask_allocation(asker: Asker, window: Interval) -> list[Part]:
+@dataclass(slots=True)
+class _Found:
+    """Everything that came of asking, before it becomes hours."""
+
+    answers: list[Answer] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)  # allocation
+    telemetry: list[DeviceHour] = field(default_factory=list)
+    facts: dict[str, int] = field(default_factory=dict)
+    early_seconds: int = 0  # by the source's own clock, the window is not over for so long
+    failing_stores: str = ""
+
+    @property
+    def runs(self) -> list[Runs]:
+        return [part.runs for part in self.parts if part.runs is not None]
+
+
+def _ask(asker: Asker, window: Interval, now: datetime) -> _Found:
+    found = _Found()
+    source_seconds = asker.source_time()
+    if source_seconds is not None:
+        found.facts["source_clock_offset_seconds"] = round(source_seconds - now.timestamp())
+        ready_at = _ready_at(asker.source, window).timestamp()
+        found.early_seconds = max(math.ceil(ready_at - source_seconds), 0)
+    if found.early_seconds:
+        return found
     labels = pod_label_ask(asker.source.pod_labels)
     asks = (*allocation_asks(), *([labels] if labels else []))
-    return [part for ask in asks for part in asker.allocation(ask, window)]
-
-
-@dataclass(slots=True)
-class _Telemetry:
-    answers: list[Answer] = field(default_factory=list)
-    rows: list[DeviceHour] = field(default_factory=list)
-    facts: dict[str, int] = field(default_factory=dict)
-
-
-def _ask_telemetry(asker: Asker, window: Interval) -> _Telemetry:
-    """Ask which device metrics there are, then for each its functions. Never changes an outcome."""
-    found = _Telemetry()
-    answered: list[FunctionAnswer] = []
-    failed_count = 0
-    present = _present_metrics(asker, window, found)
-    for entry in TELEMETRY_ENTRIES:
-        if entry.metric not in present:
-            continue
-        selector = asker.selector(Ask(entry.ask, (entry.metric,), entry.matchers))
-        for function in entry.functions:
-            form = range_form(function_query(function, selector), window)
-            part = asker.function(f"{entry.metric}:{function}", form, window)
-            found.answers.append(part.answer)
-            failed_count += part.outcome is not Outcome.OK
-            answered.append(FunctionAnswer(entry.metric, function, part.series))
-    try:
-        found.rows = device_hours(answered, asker.source.thanos.replica_labels, window)
-    except MalformedSeries:
-        failed_count += 1
-    found.facts = {"telemetry_metrics": len(present), "telemetry_asks_failed": failed_count}
+    found.parts = list(asker.allocation(asks, window))
+    found.answers = [part.answer for part in found.parts]
+    found.facts.update(look_facts(found.runs))
+    _ask_telemetry(asker, window, found)
+    if stores := asker.stores(window):
+        answer, store_count, failing_count = stores
+        found.answers.append(answer)
+        found.facts |= {"stores": store_count, "failing_stores": failing_count}
+        found.failing_stores = answer.reason
     return found
 
 
-def _present_metrics(asker: Asker, window: Interval, found: _Telemetry) -> frozenset[str]:
+def _ask_telemetry(asker: Asker, window: Interval, found: _Found) -> None:
+    """Ask which device metrics there are, then for each its functions. Never changes an outcome."""
+    present = _present_metrics(asker, window, found)
+    forms = [
+        (
+            Ask(f"{entry.metric}:{function}", (entry.metric,), entry.matchers),
+            range_form(function_query(function, asker.selector(_alone(entry))), window),
+        )
+        for entry in TELEMETRY_ENTRIES
+        if entry.metric in present
+        for function in entry.functions
+    ]
+    parts = asker.functions(forms, window)
+    failed_count = sum(part.outcome is not Outcome.OK for part in parts)
+    answered = [
+        FunctionAnswer(part.ask.metrics[0], part.ask.name.partition(":")[2], part.series)
+        for part in parts
+    ]
+    try:
+        found.telemetry = device_hours(answered, asker.source.thanos.replica_labels, window)
+    except MalformedSeries:
+        failed_count += 1
+    found.answers += [part.answer for part in parts]
+    found.facts |= {"telemetry_metrics": len(present), "telemetry_asks_failed": failed_count}
+
+
+def _present_metrics(asker: Asker, window: Interval, found: _Found) -> frozenset[str]:
     """The names of device metrics in the window; all of the catalogue when that is not known."""
-    names = Ask(PRESENCE_ASK, (TELEMETRY_NAMES, TELEMETRY_NAMES), "")
-    query = f"count by (__name__) (last_over_time({asker.selector(names)}[1h] offset 1ms))"
-    part = asker.function(PRESENCE_ASK, range_form(query, window), window)
+    selector = asker.selector(Ask(PRESENCE_ASK, TELEMETRY_NAMES, ""))
+    query = f"count by (__name__) (last_over_time({selector}[1h] offset 1ms))"
+    ask = Ask(PRESENCE_ASK, (), "")
+    [part] = asker.functions([(ask, range_form(query, window))], window)
     found.answers.append(part.answer)
     known = frozenset(entry.metric for entry in TELEMETRY_ENTRIES)
     if part.outcome is not Outcome.OK:
         return known
-    return frozenset(
-        name for name in known if any(_is_named(raw.metric, name) for raw in part.series)
-    )
+    names = b" ".join(bytes(raw.metric) for raw in part.series).replace(b" ", b"")
+    return frozenset(name for name in known if f'"__name__":"{name}"'.encode() in names)
 
 
-def _is_named(raw_labels: bytes | memoryview, name: str) -> bool:
-    return f'"__name__":"{name}"'.encode() in bytes(raw_labels).replace(b" ", b"")
+def _alone(entry: Entry) -> Ask:
+    return Ask(entry.metric, (entry.metric,), entry.matchers)
 
 
-def _hour(hour: datetime, parts: Sequence[Part]) -> Hour:
-    """What all answers together say about one hour."""
-    covering = [part for part in parts if part.window.contains(hour)]
-    by_metric: dict[str, tuple[int, int]] = {}
-    for part in covering:
-        if part.runs is not None:
-            _count(part.runs, int(hour.timestamp()) * 1000, by_metric)
-    outcome, reason = _outcome(covering, by_metric)
-    return Hour(
-        hour=hour,
-        outcome=outcome,
-        reason=reason,
-        series_count=sum(series for series, _ in by_metric.values()),
-        sample_count=sum(samples for _, samples in by_metric.values()),
-        by_metric=dict(sorted(by_metric.items())),
-    )
+def _ready_at(cluster: ClusterSource, window: Interval) -> datetime:
+    return window.ended_at + timedelta(seconds=cluster.sampling.sample_interval_seconds)
 
 
-def _outcome(
-    covering: Sequence[Part], by_metric: dict[str, tuple[int, int]]
-) -> tuple[Outcome, str]:
-    bad = [part for part in covering if part.outcome is not Outcome.OK]
-    reasons = "; ".join(f"{part.ask}: {part.answer.reason}" for part in bad)
-    if len(bad) == len(covering):
-        return worst([part.outcome for part in bad]), reasons
-    if any(part.runs is None for part in bad):
-        return Outcome.DEGRADED, reasons
-    absent = [metric for metric in sentinels() if metric not in by_metric]
-    if absent:
-        empty = f"no sample of {', '.join(absent)}"
-        return Outcome.EMPTY, "; ".join(filter(None, [empty, reasons]))
-    return worst([part.outcome for part in bad]), reasons
-
-
-def _count(runs: Runs, hour_ms: int, by_metric: dict[str, tuple[int, int]]) -> None:
-    """Series and samples of one hour, by metric."""
-    assert hour_ms % HOUR_MS == 0
-    rows = runs.hour_ms == hour_ms
-    samples = np.bincount(
-        runs.series_index[rows], runs.sample_count[rows], minlength=len(runs.series)
-    )
-    for place in np.flatnonzero(samples):
-        metric = runs.series[place].metric
-        series_count, sample_count = by_metric.get(metric, (0, 0))
-        by_metric[metric] = (series_count + 1, sample_count + int(samples[place]))
+def _hours(
+    hours: Sequence[datetime], found: _Found, landing: Landing, cluster: ClusterSource
+) -> tuple[Hour, ...]:
+    if found.early_seconds:
+        seen = f"by the source's own clock the window is not over for {found.early_seconds} s"
+        return tuple(Hour(hour, Outcome.REFUSED, seen) for hour in hours)
+    before = counts_before(landing, cluster.cluster_id, hours[0])
+    interval = cluster.sampling.sample_interval_seconds
+    return tuple(rows_of_hours(hours, found.parts, interval, before, found.failing_stores))

@@ -1,0 +1,101 @@
+"""What all answers of an attempt together say about each of its hours.
+
+Put here: outcome, reason and counts of an hour.
+Not here: verdicts. An outcome is what the protocol said; whether an hour may be billed is judged
+elsewhere, from the evidence itself (`quality`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+import numpy as np
+
+from domain.decisions.rows import Source
+from domain.interval import HOUR
+from ingestion.catalogue import sentinels
+from ingestion.hours import MASS_ENDINGS
+from ingestion.landing import Landing
+from ingestion.manifest import Hour, Outcome, worst
+from ingestion.thanos.asking import Part
+from ingestion.thanos.facts import hourly_facts, mass_absence
+
+Counts = Mapping[str, tuple[int, int]]
+"""Series and samples by metric."""
+
+
+def rows_of_hours(
+    hours: Sequence[datetime],
+    parts: Sequence[Part],
+    sample_interval_seconds: int,
+    before: Counts,
+    failing_stores: str = "",
+) -> Iterator[Hour]:
+    """A row for each hour; `before` is what was counted in the hour before the first."""
+    runs = [part.runs for part in parts if part.runs is not None]
+    facts = hourly_facts(runs, hours, sample_interval_seconds)
+    for hour in hours:
+        covering = [part for part in parts if part.window.contains(hour)]
+        by_metric = _counts(covering, int(hour.timestamp()) * 1000)
+        outcome, reason = _outcome(covering, by_metric, failing_stores)
+        hour_facts = facts[hour]
+        if outcome is Outcome.OK and (absent := mass_absence(before, by_metric)):
+            hour_facts[MASS_ENDINGS] = max(absent, hour_facts.get(MASS_ENDINGS, 0))
+        before = by_metric
+        yield Hour(
+            hour=hour,
+            outcome=outcome,
+            reason=reason,
+            series_count=sum(series for series, _ in by_metric.values()),
+            sample_count=sum(samples for _, samples in by_metric.values()),
+            by_metric=by_metric,
+            facts=dict(sorted(hour_facts.items())),
+        )
+
+
+def counts_before(landing: Landing, cluster_id: str, hour: datetime) -> Counts:
+    """What the latest ok attempt counted in the hour before."""
+    for attempt in landing.latest_attempts(cluster_id, Source.THANOS):
+        for row in attempt.hours:
+            if row.hour == hour - HOUR and row.outcome is Outcome.OK:
+                return row.by_metric
+    return {}
+
+
+def _outcome(
+    covering: Sequence[Part], by_metric: Counts, failing_stores: str
+) -> tuple[Outcome, str]:
+    bad = [part for part in covering if part.outcome is not Outcome.OK]
+    reasons = [f"{part.ask.name}: {part.answer.reason}" for part in bad]
+    outcome = worst([part.outcome for part in bad])
+    absent = [metric for metric in sentinels() if not by_metric.get(metric, (0, 0))[0]]
+    if len(bad) < len(covering) and any(part.runs is None for part in bad):
+        outcome = Outcome.DEGRADED
+    elif len(bad) < len(covering) and absent:
+        outcome = Outcome.EMPTY
+        reasons.insert(0, f"no sample of {', '.join(absent)}")
+    elif failing_stores and outcome is Outcome.OK:
+        outcome = Outcome.WARNED
+        reasons.append(failing_stores)
+    return outcome, "; ".join(dict.fromkeys(reasons))
+
+
+def _counts(covering: Sequence[Part], hour_ms: int) -> dict[str, tuple[int, int]]:
+    """Series and samples of one hour by metric; 0 for a metric that was asked and is not there."""
+    found = {
+        metric: (0, 0) for part in covering if part.runs is not None for metric in part.ask.metrics
+    }
+    for part in covering:
+        runs = part.runs
+        if runs is None or not len(runs):
+            continue
+        rows = runs.hour_ms == hour_ms
+        samples = np.bincount(
+            runs.series_index[rows], runs.sample_count[rows], minlength=len(runs.series)
+        )
+        for place in np.flatnonzero(samples):
+            metric = runs.series[place].metric
+            series_count, sample_count = found.get(metric, (0, 0))
+            found[metric] = (series_count + 1, sample_count + int(samples[place]))
+    return dict(sorted(found.items()))

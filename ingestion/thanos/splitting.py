@@ -1,0 +1,102 @@
+"""Smaller questions that together are the same question: by time, by metric, by pod.
+
+Put here: how a question is halved, and the memory of sizes that halves it before a limit bites.
+Not here: asking (`ingestion.thanos.asking`), or recognising a limit (`ingestion.thanos.answer`).
+
+Nothing is ever sampled or left out: the pieces are disjoint, and together they are the whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from domain.interval import HOUR, Interval
+from ingestion.catalogue import Ask
+from ingestion.thanos.client import ANSWER_BYTES_LIMIT
+
+SAMPLES_LIMIT = 50_000_000
+"""`--query.max-samples` of Prometheus by default; more is refused with a 422."""
+
+NEAR_PERCENT = 70
+"""A question expected to reach this share of a limit is asked in halves at once."""
+
+_DIGITS = "0123456789abcdef"
+_Sequence = TypeVar("_Sequence", str, tuple[str, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An ask for a window; or the part of it whose pods' UIDs begin with certain digits."""
+
+    ask: Ask
+    window: Interval
+    uid_digits: str = ""
+    rest: bool = False  # the series without such a UID
+
+    @property
+    def hours(self) -> int:
+        return self.window.seconds // 3600
+
+    @property
+    def matcher(self) -> str:
+        """What the question adds to the matchers of its ask."""
+        if self.rest:
+            return f'uid!~"[{_DIGITS}].*"'
+        return f'uid=~"[{self.uid_digits}].*"' if self.uid_digits else ""
+
+
+def smaller(question: Question) -> list[Question]:
+    """The pieces of a question, one size smaller; none when it cannot be made smaller."""
+    metrics, digits = question.ask.metrics, question.uid_digits
+    if question.hours > 1:
+        middle = question.window.started_at + question.hours // 2 * HOUR
+        return [replace(question, window=part) for part in question.window.split_at([middle])]
+    if metrics[1:]:
+        return [
+            replace(question, ask=replace(question.ask, metrics=half)) for half in _halves(metrics)
+        ]
+    if question.rest or len(digits) == 1:
+        return []
+    pieces = [replace(question, uid_digits=half) for half in _halves(digits or _DIGITS)]
+    return pieces if digits else [*pieces, replace(question, rest=True)]
+
+
+def _halves(whole: _Sequence) -> tuple[_Sequence, _Sequence]:
+    half = len(whole) // 2
+    return whole[:half], whole[half:]
+
+
+@dataclass(slots=True)
+class Sizes:
+    """How large the answers to each ask were, per hour: the pieces of later questions."""
+
+    bytes_per_hour: dict[str, float] = field(default_factory=dict)
+    samples_per_hour: dict[str, float] = field(default_factory=dict)
+
+    def learn(self, question: Question, byte_count: int, sample_count: int) -> None:
+        if question.matcher:
+            return
+        name = _name(question)
+        for known, count in (
+            (self.bytes_per_hour, byte_count),
+            (self.samples_per_hour, sample_count),
+        ):
+            known[name] = count / question.hours
+
+    def split(self, question: Question) -> list[Question]:
+        """The question, or its halves as long as they are expected to come near a limit."""
+        name = _name(question)
+        near = (
+            self.bytes_per_hour.get(name, 0.0) * question.hours * 100
+            > ANSWER_BYTES_LIMIT * NEAR_PERCENT
+            or self.samples_per_hour.get(name, 0.0) * question.hours * 100
+            > SAMPLES_LIMIT * NEAR_PERCENT
+        )
+        if not near or question.hours <= 1:
+            return [question]
+        return [piece for half in smaller(question) for piece in self.split(half)]
+
+
+def _name(question: Question) -> str:
+    return f"{question.ask.name} {' '.join(question.ask.metrics)}"
