@@ -13,34 +13,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from importlib.metadata import version
 from typing import Any
 
-from billing.basis import Basis
-from billing.correcting import pending_lines
+from billing.books import Books, correction_currencies, correction_lines
 from billing.events import Event, EventKind, Ledger
+from billing.grounds import read_grounds
 from billing.plan import Plan, plan_close
-from billing.reader import read_evidence, read_usage
 from billing.record import Record
 from billing.render import render_documents
-from billing.usage import Usage, only_currency
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.decisions import Decisions
-from domain.errors import CheckFailed, NotBillable
+from domain.errors import NotBillable
 from domain.findings import Finding, Judgement
 from domain.interval import format_instant
 from domain.money import CurrenciesDiffer, Money, format_nanos, parse_nanos
-from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.lease import lease
-from warehouse.project import seed_text
 
 FINDINGS_NAMED = 20
 """Findings that a refusal names; more than a screen is read in `gpu-ledger judge`."""
-
-PRODUCT_FACTS = ("gpu_products", "mig_profiles")
-LIBRARIES = ("duckdb", "dbt-core")
 
 Judge = Callable[[], Judgement]
 
@@ -77,20 +69,6 @@ class TooEarlyToClose(NotBillable):
             f"{format_instant(closes_from)}",
             why="evidence that arrives until then still changes the amounts",
             remedy=f"gpu-ledger close {period} --dry-run shows every invoice as it stands now",
-        )
-
-
-class FactsChangedSinceJudged(CheckFailed):
-    """The facts that would be sealed are not those that were judged."""
-
-    code = "CLOSE-003"
-
-    def __init__(self, period: BillingPeriod, judged: str, found: str) -> None:
-        super().__init__(
-            where=f"period {period}",
-            seen=f"facts with hash {judged} were judged, and the facts now have hash {found}",
-            why="what nobody judged must not be billed; nothing was recorded",
-            remedy="let the other command end, then run the same command again",
         )
 
 
@@ -134,7 +112,8 @@ def close_period(
         return _as_recorded(home, record, ledger, period, decisions, dry_run)
     if not dry_run:
         _require_grace_over(period, decisions, clock)
-    judgement, plan = _judge_and_plan(home, period, decisions, judge, record, ledger, clock)
+    books = Books(record, ledger)
+    judgement, plan = _judge_and_plan(home, period, decisions, judge, books, clock)
     if dry_run:
         return _as_planned(plan, judgement, decisions, period)
     if not judgement.billable:
@@ -167,49 +146,18 @@ def _judge_and_plan(
     period: BillingPeriod,
     decisions: Decisions,
     judge: Judge,
-    record: Record,
-    ledger: Ledger,
+    books: Books,
     clock: Clock,
 ) -> tuple[Judgement, Plan]:
     judgement = judge()
-    usage = _read_judged_usage(home, period, judgement)
-    basis = Basis(
-        period=period,
-        currency=_currency(decisions, period, usage),
-        decisions=decisions.valid_in(period.interval),
-        product_facts={f"{name}.csv": seed_text(name) for name in PRODUCT_FACTS},
-        evidence=read_evidence(home.landing_store(), period),
-        judgement=judgement,
-        code_version=version("gpu-ledger"),
-        library_versions={name: version(name) for name in LIBRARIES},
-    )
-    corrections = pending_lines(record, ledger.pending_before(period.name))
-    numbers = [document.number for document in ledger.documents()]
+    basis, usage = read_grounds(home, home.warehouse_path, period, decisions, judgement)
+    pending = books.ledger.pending_before(period.name)
+    for currency in correction_currencies(books.record, pending) - {basis.currency}:
+        raise CurrenciesDiffer(currency, basis.currency, f"corrections on documents of {period}")
+    corrections = correction_lines(books.record, pending)
+    numbers = [document.number for document in books.ledger.documents()]
     issued_at = clock.now().replace(microsecond=0)
     return judgement, plan_close(basis, usage, corrections, numbers, issued_at)
-
-
-def _currency(decisions: Decisions, period: BillingPeriod, usage: Usage) -> str:
-    """The currency of the period's documents; empty without a price list."""
-    rates = decisions.valid_in(period.interval).rates
-    if not rates:
-        return ""
-    decided = decisions.currency(period.ended_at - timedelta(seconds=1)) or rates[0].currency
-    used = only_currency(usage.charges) or decided
-    if used != decided:
-        raise CurrenciesDiffer(decided, used, f"the charges of period {period}")
-    return decided
-
-
-def _read_judged_usage(home: Home, period: BillingPeriod, judgement: Judgement) -> Usage:
-    """The usage of the facts that were judged: their hash is taken from what is read here."""
-    from warehouse.content import period_sha256
-
-    with connected(home.warehouse_path, read_only=True) as connection:
-        found = period_sha256(connection, period.name)
-        if found != judgement.facts_sha256:
-            raise FactsChangedSinceJudged(period, judgement.facts_sha256, found)
-        return read_usage(connection, period)
 
 
 def closes_from(period: BillingPeriod, decisions: Decisions) -> datetime:

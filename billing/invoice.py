@@ -76,7 +76,7 @@ def invoice_document(header: Header, total: Total, usage: Usage) -> Document:
         "currency": header.currency,
         "total_cost": format_nanos(total.exact_nanos),
         "total_billed_cost": format_nanos(total.billed_nanos, digits),
-        "lines": [_line_entry(line, names, digits) for line in total.lines],
+        "lines": [line_entry(line, names, digits) for line in total.lines],
         "workload_days": [_day_entry(day, line_numbers) for day in usage.workload_days],
         "pods": [_pod_entry(pod, line_numbers) for pod in usage.pods],
         "measured": list(header.measured),
@@ -94,6 +94,7 @@ def read_line(tenant: str, entry: Mapping[str, Any]) -> Line:
     return Line(
         number=entry["line"],
         kind=LineKind(entry["kind"]),
+        charge_period=entry["charge_period"],
         key=ChargeKey(
             tenant=tenant,
             belongs_to=BelongsTo(entry["belongs_to"]),
@@ -164,10 +165,11 @@ def clusters_of(lines: Iterable[Line]) -> list[str]:
     return sorted({line.key.cluster_id for line in lines})
 
 
-def _line_entry(line: Line, cluster_names: Mapping[str, str], digits: int) -> Document:
+def line_entry(line: Line, cluster_names: Mapping[str, str], digits: int) -> Document:
     return {
         "line": line.number,
         "kind": line.kind.value,
+        "charge_period": line.charge_period,
         "belongs_to": line.key.belongs_to.value,
         "cluster_id": line.key.cluster_id,
         "cluster_name": cluster_names.get(line.key.cluster_id, ""),

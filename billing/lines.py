@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from billing.usage import Charge, ChargeKey
+from domain.billing_period import BillingPeriod
 from domain.money import round_lines_to_minor_units
 
 
@@ -28,6 +29,7 @@ class Line:
 
     number: int
     kind: LineKind
+    charge_period: str  # the month in which it was used; of a correction an earlier one
     key: ChargeKey
     ended_at: datetime
     rate_nanos_per_hour: int
@@ -53,12 +55,13 @@ class Total:
     billed_nanos: int
 
 
-def usage_lines(charges: Iterable[Charge]) -> list[Line]:
+def usage_lines(charges: Iterable[Charge], period: BillingPeriod) -> list[Line]:
     """One line per charge, by class, shape, cluster and time, whatever order they came in."""
     return [
         Line(
             number=number,
             kind=LineKind.USAGE,
+            charge_period=period.name,
             key=charge.key,
             ended_at=charge.ended_at,
             rate_nanos_per_hour=charge.rate_nanos_per_hour,

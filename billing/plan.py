@@ -87,7 +87,7 @@ def _draft(
     issued_at: datetime,
     stands_on: Mapping[str, str],
 ) -> Draft:
-    lines = usage_lines(usage.charges)
+    lines = usage_lines(usage.charges, basis.period)
     lines += [replace(line, number=len(lines) + n) for n, line in enumerate(corrections, start=1)]
     total = rounded(lines, basis.currency)
     header = _header(basis, lines, tenant, number, issued_at, stands_on)

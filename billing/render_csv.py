@@ -16,6 +16,7 @@ LINE_COLUMNS = (
     "tenant",
     "line",
     "kind",
+    "charge_period",
     "cluster_id",
     "cluster_name",
     "gpu_class",

@@ -54,14 +54,20 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         )
         money = f" {line['rate_per_hour']:>10} {grouped(line['billed_cost']):>18}"
         yield row + money if currency else row
-        yield f"    {line['kind']} in {line['cluster_name'] or line['cluster_id']}, " + (
-            f"{line['started_at']} to {line['ended_at']}"
-            + (f": {line['reason']}" if line["reason"] else "")
-        )
+        yield _line_detail(line)
     yield "-" * _WIDTH
     if currency:
         yield f"{'Total ' + currency:<72}{grouped(document['total_billed_cost']):>22}"
     yield ""
+
+
+def _line_detail(line: Mapping[str, Any]) -> str:
+    detail = f"    {line['kind']} of {line['charge_period']} in "
+    detail += f"{line['cluster_name'] or line['cluster_id']}, "
+    detail += f"{line['started_at']} to {line['ended_at']}"
+    if line["kind"] == "correction":
+        detail += f", {hours_text(line['device_seconds_before'])} hours before"
+    return detail + (f": {line['reason']}" if line["reason"] else "")
 
 
 def _workloads(document: Mapping[str, Any]) -> Iterator[str]:

@@ -34,6 +34,7 @@ from quality.tables import write_judgement
 from quality.unknowns import price_change_findings, unknown_device_findings, unpriced_findings
 from quality.verdict import verdicts
 from warehouse.connection import connected
+from warehouse.content import period_sha256
 from warehouse.home import Home
 
 if TYPE_CHECKING:
@@ -74,8 +75,6 @@ def judge_facts(
     connection: duckdb.DuckDBPyConnection, period: BillingPeriod, decisions: Decisions
 ) -> Judgement:
     """The judgement of the facts behind a connection; nothing is written."""
-    from warehouse.content import period_sha256
-
     expectations = expectations_of(decisions, period.interval)
     signed = signed_gaps_of(decisions)
     coverage = facts.read_coverage(connection, period.name)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from domain.billing_period import BillingPeriod
-from domain.decisions import Decisions, load_decisions
+from domain.decisions import Amendment, Decisions, TableName, load_decisions
 from domain.interval import Interval, hour_of
 from warehouse.connection import connected
 from warehouse.home import Home
@@ -130,6 +130,20 @@ class World:
             "parties.csv": PARTIES + "\n".join(self.parties),
         }
         return load_decisions(files)
+
+    def decisions_with_amendment(
+        self, present: Decisions, table: str, reason: str, first: str, second: str
+    ) -> Decisions:
+        """Present decisions, with leave of two people to use one of their tables."""
+        amendment = Amendment(
+            billing_period=self.period,
+            amended_table=TableName(table),
+            reason=reason,
+            decided_by=first,
+            second_name=second,
+            decided_on=date(2026, 11, 10),
+        )
+        return replace(present, amendments=(amendment,))
 
     def lose(
         self,

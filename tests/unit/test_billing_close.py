@@ -13,11 +13,11 @@ import pytest
 
 from billing.close import (
     CloseResult,
-    FactsChangedSinceJudged,
     PeriodNotBillable,
     TooEarlyToClose,
     close_period,
 )
+from billing.grounds import FactsChangedSinceJudged
 from billing.record import Record
 from billing.render import render_documents
 from domain.billing_period import BillingPeriod

@@ -1,0 +1,84 @@
+"""The grounds of a close or a recount, read from where they are: facts, evidence, product facts.
+
+Put here: reading the very facts that were judged, and putting their basis together; an edge.
+Not here: what the basis looks like when it is sealed (`basis`).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from importlib.metadata import version
+from pathlib import Path
+
+from billing.basis import Basis
+from billing.reader import read_evidence, read_usage
+from billing.usage import Usage, only_currency
+from domain.billing_period import BillingPeriod
+from domain.decisions import Decisions
+from domain.errors import CheckFailed
+from domain.findings import Judgement
+from domain.money import CurrenciesDiffer
+from warehouse.connection import connected
+from warehouse.content import period_sha256
+from warehouse.home import Home
+from warehouse.project import seed_text
+
+PRODUCT_FACTS = ("gpu_products", "mig_profiles")
+LIBRARIES = ("duckdb", "dbt-core")
+
+
+class FactsChangedSinceJudged(CheckFailed):
+    """The facts that would be sealed are not those that were judged."""
+
+    code = "CLOSE-003"
+
+    def __init__(self, period: BillingPeriod, judged: str, found: str) -> None:
+        super().__init__(
+            where=f"period {period}",
+            seen=f"facts with hash {judged} were judged, and the facts now have hash {found}",
+            why="what nobody judged must not be billed; nothing was recorded",
+            remedy="let the other command end, then run the same command again",
+        )
+
+
+def read_grounds(
+    home: Home,
+    facts_path: Path,
+    period: BillingPeriod,
+    decisions: Decisions,
+    judgement: Judgement,
+) -> tuple[Basis, Usage]:
+    """The basis and the usage of the facts that were judged; other facts are refused."""
+    usage = _read_judged_usage(facts_path, period, judgement)
+    basis = Basis(
+        period=period,
+        currency=_currency(decisions, period, usage),
+        decisions=decisions.valid_in(period.interval),
+        product_facts={f"{name}.csv": seed_text(name) for name in PRODUCT_FACTS},
+        evidence=read_evidence(home.landing_store(), period),
+        judgement=judgement,
+        code_version=version("gpu-ledger"),
+        library_versions={name: version(name) for name in LIBRARIES},
+    )
+    return basis, usage
+
+
+def _read_judged_usage(facts_path: Path, period: BillingPeriod, judgement: Judgement) -> Usage:
+    """What is read and what is hashed come from one connection, so they are the same facts."""
+    with connected(facts_path, read_only=True) as connection:
+        found = period_sha256(connection, period.name)
+        if found != judgement.facts_sha256:
+            raise FactsChangedSinceJudged(period, judgement.facts_sha256, found)
+        return read_usage(connection, period)
+
+
+def _currency(decisions: Decisions, period: BillingPeriod, usage: Usage) -> str:
+    """The currency of the period's documents; empty without a price list."""
+    rates = decisions.valid_in(period.interval).rates
+    if not rates:
+        return ""
+    decided = decisions.currency(period.ended_at - timedelta(seconds=1)) or rates[0].currency
+    used = only_currency(usage.charges) or decided
+    if used != decided:
+        raise CurrenciesDiffer(decided, used, f"the charges of period {period}")
+    return decided

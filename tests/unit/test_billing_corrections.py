@@ -1,0 +1,265 @@
+"""Corrections and voids: what happens to money after a period was closed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from billing.books import Books, NoSuchDocument
+from billing.close import PeriodNotBillable, close_period
+from billing.corrections import billed_so_far
+from billing.events import DocumentStatus
+from billing.record import Record
+from billing.recount import (
+    PeriodIsOpen,
+    RecountResult,
+    recount_decisions,
+    recount_period,
+)
+from billing.voiding import CannotBeVoided, void_document
+from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from domain.decisions import Decisions
+from quality.run import judge
+from tests.marts_by_hand import SIGNED, Pod, World, at
+
+OCTOBER = BillingPeriod("2026-10")
+NOVEMBER = BillingPeriod("2026-11")
+EUR = 1_000_000_000
+
+
+def day(month: int, date: int) -> datetime:
+    return datetime(2026, month, date, 12, tzinfo=UTC)
+
+
+class Ledger:
+    """One home through several months."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.beside = 0
+
+    def facts(self, period: BillingPeriod, pods: list[Pod], **changes: Any) -> World:
+        return World(self.path, period=period, pods=pods, **changes)
+
+    def close(self, world: World, now: datetime) -> dict[str, int]:
+        """Tenant → billed nanos."""
+        world.write()
+        clock = StoppedClock(now)
+        result = close_period(
+            world.home,
+            world.period,
+            world.decisions,
+            lambda: judge(world.home, world.period, world.decisions, clock),
+            clock,
+            dry_run=False,
+        )
+        return {document.tenant: document.billed_nanos for document in result.invoices}
+
+    def recount(
+        self,
+        pods: list[Pod],
+        now: datetime,
+        present: Decisions | None = None,
+        dry_run: bool = False,
+        **changes: Any,
+    ) -> RecountResult:
+        """Count October again with these pods, in a file beside."""
+        self.beside += 1
+        beside = World(
+            self.path.with_name(f"beside-{self.beside}"), period=OCTOBER, pods=pods, **changes
+        )
+        beside.write()
+        clock = StoppedClock(now)
+        home = World(self.path).home
+        counted_with = recount_decisions(home, OCTOBER, present or World(self.path).decisions)
+        return recount_period(
+            home,
+            OCTOBER,
+            counted_with,
+            beside.home.warehouse_path,
+            lambda: judge(beside.home, OCTOBER, counted_with.decisions, clock),
+            clock,
+            dry_run=dry_run,
+        )
+
+    @property
+    def books(self) -> Books:
+        record = Record(World(self.path).home.record_store())
+        return Books(record, record.ledger())
+
+    def billed(self) -> int:
+        """Exact nanos on all documents and waiting corrections, for use in October."""
+        return sum(b.nanos for b in billed_so_far(self.books.lines(), OCTOBER).values())
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "home")
+
+
+def pod(tenant: str, name: str, hours: int) -> Pod:
+    return Pod(tenant, name, at("09 00:00"), at(f"09 {hours:02}:00"))
+
+
+def november_pod(tenant: str) -> Pod:
+    start = datetime(2026, 11, 5, tzinfo=UTC)
+    return Pod(tenant, "later", start, start.replace(hour=1))
+
+
+def test_late_evidence_becomes_a_line_of_the_next_open_period(ledger: Ledger) -> None:
+    assert ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4)) == {
+        "a": 7_200_000_000
+    }
+    result = ledger.recount([pod("a", "x", 3)], day(11, 20))
+    assert result.recorded
+    [line] = result.lines
+    assert (line.device_seconds, line.cost_nanos) == (3600, 3_600_000_000)
+    assert (line.seconds_before, line.nanos_before) == (7200, 7_200_000_000)
+    # November: one hour of its own, and the hour that was missing in October.
+    billed = ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
+    assert billed == {"a": 7_200_000_000}
+    folder = ledger.path / "documents"
+    invoice = json.loads((folder / "2026-11/a/INV-000002.json").read_bytes())
+    assert [(line["kind"], line["charge_period"]) for line in invoice["lines"]] == [
+        ("usage", "2026-11"),
+        ("correction", "2026-10"),
+    ]
+    assert invoice["lines"][1]["reason"] == "evidence that arrived or changed after the close"
+    text = (folder / "2026-11/a/INV-000002.txt").read_text()
+    assert "correction of 2026-10" in text
+    assert "2.00 hours before" in text
+
+
+def test_counting_the_same_again_corrects_nothing(ledger: Ledger) -> None:
+    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
+    assert not ledger.recount([pod("a", "x", 2)], day(11, 19)).lines
+    assert ledger.recount([pod("a", "x", 3)], day(11, 20)).recorded
+    again = ledger.recount([pod("a", "x", 3)], day(11, 21))
+    assert not again.recorded
+    assert again.lines == ()
+
+
+def test_a_correction_of_a_correction_ends_at_the_recounted_truth(ledger: Ledger) -> None:
+    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
+    ledger.recount([pod("a", "x", 5)], day(11, 20))
+    assert ledger.billed() == 18_000_000_000
+    [line] = ledger.recount([pod("a", "x", 3)], day(11, 21)).lines
+    assert (line.device_seconds, line.seconds_before) == (-7200, 18_000)
+    assert ledger.billed() == 10_800_000_000
+    # 3.60 of November, +10.80, -7.20
+    billed = ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
+    assert billed == {"a": 7_200_000_000}
+
+
+def test_a_correction_is_billed_once(ledger: Ledger) -> None:
+    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
+    ledger.recount([pod("a", "x", 3)], day(11, 20))
+    ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
+    december = ledger.facts(BillingPeriod("2026-12"), [])
+    assert ledger.close(december, datetime(2027, 1, 5, tzinfo=UTC)) == {}
+
+
+def test_a_tenant_with_nothing_but_a_credit_gets_an_invoice(ledger: Ledger) -> None:
+    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2), pod("b", "y", 1)]), day(11, 4))
+    ledger.recount([pod("a", "x", 2)], day(11, 20))
+    billed = ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
+    assert billed == {"a": 3_600_000_000, "b": -3_600_000_000}
+
+
+def test_a_dry_recount_records_nothing(ledger: Ledger) -> None:
+    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
+    result = ledger.recount([pod("a", "x", 3)], day(11, 20), dry_run=True)
+    assert result.nanos == 3_600_000_000
+    assert not result.recorded
+    assert ledger.billed() == 7_200_000_000
+
+
+def test_a_new_price_for_a_closed_month_is_not_used_without_two_names(ledger: Ledger) -> None:
+    world = ledger.facts(OCTOBER, [pod("a", "x", 2)])
+    ledger.close(world, day(11, 4))
+    dearer = [f",A100-40,whole,EUR,4.0,2026-01-01,,{SIGNED},"]
+    present = World(ledger.path, rates=dearer).decisions
+    counted_with = recount_decisions(world.home, OCTOBER, present)
+    assert [rate.rate_nanos_per_hour for rate in counted_with.decisions.rates] == [3_600_000_000]
+
+
+def test_an_amendment_with_two_names_corrects_by_the_new_price(ledger: Ledger) -> None:
+    world = ledger.facts(OCTOBER, [pod("a", "x", 2)])
+    ledger.close(world, day(11, 4))
+    dearer = [f",A100-40,whole,EUR,4.0,2026-01-01,,{SIGNED},"]
+    present = World(ledger.path, rates=dearer).decisions
+    amended = world.decisions_with_amendment(present, "rates", "wrong list", "ada", "bob")
+    result = ledger.recount([pod("a", "x", 2)], day(11, 20), present=amended, rates=dearer)
+    # The old price is taken back and the new one charged: 8.00 - 7.20.
+    assert sorted(line.cost_nanos for line in result.lines) == [-7_200_000_000, 8_000_000_000]
+    assert result.lines[0].reason == "rates amended by ada and bob: wrong list"
+    assert ledger.billed() == 8_000_000_000
+
+
+def test_an_open_period_has_nothing_to_correct(ledger: Ledger) -> None:
+    world = ledger.facts(OCTOBER, [])
+    with pytest.raises(PeriodIsOpen):
+        recount_decisions(world.write(), OCTOBER, world.decisions)
+
+
+def test_a_void_negates_its_invoice_in_the_open_period(ledger: Ledger) -> None:
+    world = ledger.facts(OCTOBER, [pod("a", "x", 2), pod("b", "y", 1)])
+    ledger.close(world, day(11, 4))
+    void = void_document(world.home, "INV-000001", "wrong customer", StoppedClock(day(11, 20)))
+    assert (void.number, void.period) == ("INV-000003", "2026-11")
+    books = ledger.books
+    assert books.ledger.status("INV-000001") is DocumentStatus.VOIDED
+    assert books.ledger.status("INV-000002") is DocumentStatus.ISSUED
+    document = books.document("INV-000003")
+    assert document["document"] == "void"
+    assert document["total_billed_cost"] == "-7.20"
+    assert [line["billed_cost"] for line in document["lines"]] == ["-7.20"]
+    assert ledger.billed() == 3_600_000_000
+
+
+def test_what_was_voided_is_billed_again_by_a_recount(ledger: Ledger) -> None:
+    world = ledger.facts(OCTOBER, [pod("a", "x", 2)])
+    ledger.close(world, day(11, 4))
+    void_document(world.home, "INV-000001", "wrong address", StoppedClock(day(11, 20)))
+    assert ledger.billed() == 0
+    [line] = ledger.recount([pod("a", "x", 2)], day(11, 21)).lines
+    assert line.cost_nanos == 7_200_000_000
+    assert ledger.billed() == 7_200_000_000
+
+
+def test_a_document_is_voided_once_and_a_void_never(ledger: Ledger) -> None:
+    world = ledger.facts(OCTOBER, [pod("a", "x", 2)])
+    ledger.close(world, day(11, 4))
+    clock = StoppedClock(day(11, 20))
+    void_document(world.home, "INV-000001", "wrong customer", clock)
+    with pytest.raises(CannotBeVoided, match="void since INV-000002"):
+        void_document(world.home, "INV-000001", "again", clock)
+    with pytest.raises(CannotBeVoided, match="a void itself"):
+        void_document(world.home, "INV-000002", "again", clock)
+    with pytest.raises(NoSuchDocument):
+        void_document(world.home, "INV-000009", "which", clock)
+
+
+def test_an_invoice_with_corrections_is_voided_with_them(ledger: Ledger) -> None:
+    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
+    ledger.recount([pod("a", "x", 3)], day(11, 20))
+    november = ledger.facts(NOVEMBER, [november_pod("a")])
+    ledger.close(november, day(12, 4))
+    void_document(november.home, "INV-000002", "wrong customer", StoppedClock(day(12, 5)))
+    assert ledger.billed() == 7_200_000_000
+    [line] = ledger.recount([pod("a", "x", 3)], day(12, 6)).lines
+    assert line.cost_nanos == 3_600_000_000
+
+
+def test_recounted_facts_that_are_not_billable_correct_nothing(ledger: Ledger) -> None:
+    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
+    disputed = replace(pod("a", "z", 1), method="disputed", method_reason="unknown_uid")
+    with pytest.raises(PeriodNotBillable, match="REC-001"):
+        ledger.recount([pod("a", "x", 3), disputed], day(11, 20))
+    assert ledger.billed() == 7_200_000_000
