@@ -1,13 +1,14 @@
 """Faults of a Kubernetes API: which are in force now, and that they touched an answer.
 
-Put here: asking for a fault by its kind, and its parameters read strictly.
-Not here: what a fault does to an answer (`server`, `watch`, `timeline`), or its description
-(`fake_gpu.faults.catalogue`).
+Put here: asking for a fault by its kind, and its parameters.
+Not here: what a fault does to an answer (`trouble`, `lists`, `watch`, `timeline`, `distortion`), or
+its description (`fake_gpu.faults.catalogue`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from random import Random
 
 from fake_gpu.estate.model import Fault
@@ -22,43 +23,56 @@ class ApiFaults:
         self.ledger = ledger
         self._faults = [f for f in faults if f.cluster_id in ("", cluster_id)]
 
-    def active(self, kind: str, at: int) -> Fault | None:
-        """The fault of this kind that is in force, if any."""
+    def active(self, kind: str, at: int, resource: str = "") -> Fault | None:
+        """The fault of this kind that is in force for this resource, if any."""
         for fault in self._faults:
-            if fault.kind == kind and fault.covers(self.cluster_id, at):
+            in_force = fault.kind == kind and fault.covers(self.cluster_id, at)
+            if in_force and touches(fault, resource):
                 return fault
         return None
 
-    def of_kind(self, kind: str) -> list[Fault]:
-        return [fault for fault in self._faults if fault.kind == kind]
+    def of_kind(self, kind: str, resource: str = "") -> list[Fault]:
+        return [f for f in self._faults if f.kind == kind and touches(f, resource)]
+
+    def meets(self, kind: str, at: int, detail: str, resource: str = "") -> Fault | None:
+        """The fault that this request meets; it is counted, and only so many requests meet it."""
+        fault = self.active(kind, at, resource)
+        if fault is None:
+            return None
+        limit = whole(fault, "requests", 0)
+        if limit and self.ledger.count(fault.fault_id) >= limit:
+            return None
+        self.fire(fault, at, detail)
+        return fault
 
     def fire(self, fault: Fault, at: int, detail: str) -> None:
         self.ledger.fire(fault.fault_id, self.cluster_id, at, detail)
 
-    def count(self, fault: Fault) -> int:
-        return self.ledger.count(fault.fault_id)
+
+def touches(fault: Fault, resource: str) -> bool:
+    """Whether a fault is about this resource: about all when it names none."""
+    return not resource or text(fault, "resource") in ("", resource)
+
+
+def text(fault: Fault, name: str, default: str = "") -> str:
+    return str(fault.parameters.get(name, default))
 
 
 def whole(fault: Fault, name: str, default: int) -> int:
-    value = fault.parameters.get(name, default)
-    return int(str(value))
+    return int(str(fault.parameters.get(name, default)))
 
 
-def names(fault: Fault, name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """A list of names, or one name."""
-    value = fault.parameters.get(name, default)
-    if isinstance(value, str):
-        return (value,)
-    return tuple(str(item) for item in value) if isinstance(value, (list, tuple)) else default
+def share(fault: Fault) -> Fraction:
+    return Fraction(str(fault.parameters.get("share", 1)))
 
 
-def touches(fault: Fault, plural: str) -> bool:
-    """Whether a fault is about this resource: `resources` names them, pods when nothing is said."""
-    wanted = names(fault, "resources", ("pods",))
-    return plural in wanted or "*" in wanted
+def drawn(fault: Fault, key: str) -> bool:
+    """Whether this one is among the fault's share: the same for the same fault."""
+    return Random(f"{fault.seed}/{key}").random() < share(fault)
 
 
-def chosen(fault: Fault, population: list[str], share_pct: int) -> set[str]:
-    """A part of a population, the same for the same fault."""
-    count = len(population) * share_pct // 100
-    return set(Random(fault.seed).sample(sorted(population), count))
+def chosen(fault: Fault, population: Iterable[str]) -> set[str]:
+    """The fault's share of a population, rounded down: the same for the same fault."""
+    candidates = sorted(population)
+    count = len(candidates) * share(fault).numerator // share(fault).denominator
+    return set(Random(fault.seed).sample(candidates, count))

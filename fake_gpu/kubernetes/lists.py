@@ -17,7 +17,7 @@ from fake_gpu.kubernetes.answers import (
     too_large,
     too_old,
 )
-from fake_gpu.kubernetes.faults import chosen, names, touches, whole
+from fake_gpu.kubernetes.faults import chosen, text
 from fake_gpu.kubernetes.forms import Document
 from fake_gpu.kubernetes.objects import Change
 from fake_gpu.kubernetes.resources import Resource
@@ -46,7 +46,7 @@ def read_list(view: View, resource: Resource, namespace: str, params: Params) ->
         version, after = read_continue_token(token)
         _refuse_expired(view, resource, version, at, after)
     elif params.get("resourceVersionMatch") == "Exact":
-        version = exact_version(view, params, at)
+        version = exact_version(view, resource, params, at)
     elif (wanted := whole_param(params, "resourceVersion")) > version:
         raise too_large(wanted, version)
     state = view.timeline(at).state(resource.kind, version)
@@ -58,12 +58,12 @@ def read_list(view: View, resource: Resource, namespace: str, params: Params) ->
     return list_document(resource, [document for _, document in page], version, more, remaining)
 
 
-def exact_version(view: View, params: Params, at: int) -> int:
+def exact_version(view: View, resource: Resource, params: Params, at: int) -> int:
     wanted = whole_param(params, "resourceVersion")
     if wanted > view.version(at):
         raise too_large(wanted, view.version(at))
-    if wanted < view.oldest_version(at):
-        raise too_old(wanted, view.oldest_version(at))
+    if wanted < view.oldest_version(at, resource.plural):
+        raise too_old(wanted, view.oldest_version(at, resource.plural))
     return wanted
 
 
@@ -81,11 +81,9 @@ def _key(change: Change) -> tuple[str, str]:
 def _refuse_expired(
     view: View, resource: Resource, version: int, at: int, after: tuple[str, str]
 ) -> None:
-    fault = view.faults.active("page_token_expired", at)
-    injected = fault is not None and touches(fault, resource.plural)
-    if fault is not None and injected:
-        view.faults.fire(fault, at, f"{resource.plural} after {after}")
-    if injected or version < view.oldest_version(at):
+    detail = f"{resource.plural} after {after[1]}"
+    injected = view.faults.meets("page_token_expired", at, detail)
+    if injected or version < view.oldest_version(at, resource.plural):
         raise token_expired(continue_token(view.version(at), after))
 
 
@@ -103,25 +101,23 @@ def _matching(
 def _shown_keys(view: View, resource: Resource, state: State, at: int) -> list[tuple[str, str]]:
     """All keys in order, without those that a fault hides."""
     keys = sorted(state)
-    fault = view.faults.active("mass_absence", at)
-    if fault is not None and touches(fault, resource.plural):
-        keys = _without_mass(view, resource, state, keys, at)
-    fault = view.faults.active("rbac_lost", at)
-    hidden = set(names(fault, "namespaces")) if fault is not None else set()
-    if fault is not None and hidden and any(key[0] in hidden for key in keys):
-        view.faults.fire(fault, at, f"{resource.plural} without {', '.join(sorted(hidden))}")
-        keys = [key for key in keys if key[0] not in hidden]
-    return keys
+    if resource.plural == "pods" and view.faults.active("mass_absence", at):
+        keys = _without_mass(view, state, keys, at)
+    fault = view.faults.active("rbac_lost", at, resource.plural)
+    if fault is None or text(fault, "mode", "forbidden") != "fewer":
+        return keys
+    hidden = {key for key in keys if key[0] == text(fault, "namespace")}
+    if hidden:
+        view.faults.fire(fault, at, f"{len(hidden)} {resource.plural} left out")
+    return [key for key in keys if key not in hidden]
 
 
 def _without_mass(
-    view: View, resource: Resource, state: State, keys: list[tuple[str, str]], at: int
+    view: View, state: State, keys: list[tuple[str, str]], at: int
 ) -> list[tuple[str, str]]:
-    """A list from which most objects are missing, so many times as the fault says."""
+    """A list from which many objects are missing."""
     fault = view.faults.active("mass_absence", at)
-    if fault is None or not keys or view.faults.count(fault) >= whole(fault, "lists", 1):
+    gone = chosen(fault, [state[key].uid for key in keys]) if fault is not None else set()
+    if not gone or not view.faults.meets("mass_absence", at, f"{len(gone)} of {len(keys)} pods"):
         return keys
-    gone = chosen(fault, [state[k].uid for k in keys], whole(fault, "share_pct", 50))
-    if gone:
-        view.faults.fire(fault, at, f"{len(gone)} of {len(keys)} {resource.plural} left out")
     return [key for key in keys if state[key].uid not in gone]

@@ -18,6 +18,7 @@ from operator import attrgetter
 from fake_gpu.estate.model import (
     ClaimLife,
     Cluster,
+    Fault,
     NamespaceLife,
     Node,
     NodeState,
@@ -25,6 +26,8 @@ from fake_gpu.estate.model import (
     QuotaLife,
     WorkloadLife,
 )
+from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.kubernetes.distortion import Distortion
 from fake_gpu.kubernetes.forms import Document, derived_uid
 from fake_gpu.kubernetes.namespaced import (
     claim_document,
@@ -107,9 +110,15 @@ class _Step:
 class ObjectHistory:
     """All changes of one cluster in the order in which an API server would have made them."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        faults: tuple[Fault, ...] = (),
+        ledger: FaultLedger | None = None,
+    ) -> None:
         self.cluster_id = cluster.cluster_id
-        self.changes: tuple[Change, ...] = tuple(_numbered(cluster))
+        distortion = Distortion(cluster.cluster_id, faults, ledger or FaultLedger())
+        self.changes: tuple[Change, ...] = tuple(_numbered(cluster, distortion))
         self._versions: dict[str, tuple[Version, ...]] = {}
 
     @property
@@ -156,7 +165,7 @@ def _versions(changes: Iterable[Change]) -> list[Version]:
     return sorted(versions, key=lambda v: (v.from_at, v.change.resource_version))
 
 
-def _numbered(cluster: Cluster) -> Iterator[Change]:
+def _numbered(cluster: Cluster, distortion: Distortion) -> Iterator[Change]:
     steps = list(_steps(cluster))
     added = {(step.uid, step.at) for step in steps if step.verb == "ADDED"}
     going = {(step.uid, step.at) for step in steps if step.verb == "DELETED"} - added
@@ -165,9 +174,16 @@ def _numbered(cluster: Cluster) -> Iterator[Change]:
     for count, position in enumerate(order, start=1):
         step = steps[position]
         number = FIRST_RESOURCE_VERSION + step.at - first_at + count
+        build = step.build
+        if distortion and step.kind == "Pod":
+            build = partial(_distorted, distortion, build)
         yield Change(
-            step.at, number, step.kind, step.verb, step.namespace, step.name, step.uid, step.build
+            step.at, number, step.kind, step.verb, step.namespace, step.name, step.uid, build
         )
+
+
+def _distorted(distortion: Distortion, build: _Build, version: int) -> Document:
+    return distortion.apply(build(version))
 
 
 def _order(step: _Step, position: int, going: set[tuple[str, int]]) -> tuple[int, bool, int, int]:

@@ -55,8 +55,9 @@ class KubernetesApi:
     ) -> None:
         self.cluster = cluster
         self.clock = clock
-        self.history = history or ObjectHistory(cluster)
-        self.faults = ApiFaults(cluster.cluster_id, faults, ledger or FaultLedger())
+        ledger = ledger or FaultLedger()
+        self.history = history or ObjectHistory(cluster, faults, ledger)
+        self.faults = ApiFaults(cluster.cluster_id, faults, ledger)
         self.view = View(self.history, clock, self.faults, history_seconds)
         self.hub = StepHub()
         self.token = token
@@ -109,7 +110,8 @@ class KubernetesApi:
     def _list(self, resource: Resource, request: Request) -> Response:
         self._trouble.refuse("list", resource)
         document = read_list(self.view, resource, _namespace(request), dict(request.query_params))
-        return self._trouble.spoil(resource, _bytes(document))
+        body = self._trouble.spoil(resource, _bytes(document))
+        return Response(body, media_type="application/json")
 
     def _watch(self, resource: Resource, request: Request) -> Response:
         self._trouble.refuse("watch", resource)

@@ -73,16 +73,20 @@ def _apply(state: State, changes: Sequence[Change]) -> None:
             state[key] = change
 
 
-def set_back(history: ObjectHistory, at: int, lost_seconds: int, repair_seconds: int) -> Timeline:
+# After this long the controllers have done again what the backup did not know.
+REPAIR_SECONDS = 120
+
+
+def set_back(history: ObjectHistory, at: int, lost_seconds: int) -> Timeline:
     """The store after a backup of `at - lost_seconds` was restored at `at`.
 
     Numbers go on from the backup's, so they repeat. What was lost is done again by the controllers
-    `repair_seconds` later: until then, deleted pods are back.
+    REPAIR_SECONDS later: until then, deleted pods are back.
     """
     backup_at = at - lost_seconds
     kept = [change for change in history.changes if change.at <= backup_at]
     later = [
-        replace(change, at=max(change.at, at + repair_seconds))
+        replace(change, at=max(change.at, at + REPAIR_SECONDS))
         for change in history.changes
         if change.at > backup_at
     ]

@@ -7,7 +7,6 @@ Not here: requests (`lists`, `watch`), or the past as such (`timeline`).
 from __future__ import annotations
 
 from fake_gpu.clock import VirtualClock
-from fake_gpu.estate.model import Fault
 from fake_gpu.kubernetes.faults import ApiFaults, whole
 from fake_gpu.kubernetes.objects import FIRST_RESOURCE_VERSION, ObjectHistory
 from fake_gpu.kubernetes.timeline import Timeline, set_back
@@ -24,7 +23,7 @@ class View:
         self.history_seconds = history_seconds
         self._original = Timeline.of(history)
         self._restored = [
-            (fault, set_back(history, fault.from_at, *_setback(fault)))
+            (fault, set_back(history, fault.from_at, whole(fault, "back", 1800)))
             for fault in faults.of_kind("etcd_restored")
         ]
 
@@ -42,15 +41,11 @@ class View:
     def version(self, at: int) -> int:
         return self.timeline(at).version_at(at)
 
-    def oldest_version(self, at: int) -> int:
+    def oldest_version(self, at: int, resource: str = "") -> int:
         """Resource versions before this one are compacted away."""
         oldest = max(FIRST_RESOURCE_VERSION, self.version(at - self.history_seconds))
-        for fault in self.faults.of_kind("watch_gap"):
-            if at >= fault.until_at and not whole(fault, "history_kept", 0):
+        for fault in self.faults.of_kind("watch_dropped", resource):
+            if at >= fault.until_at:
                 # What happened behind the cut is gone when the server answers again.
                 oldest = max(oldest, self.version(fault.until_at))
         return min(oldest, self.version(at))
-
-
-def _setback(fault: Fault) -> tuple[int, int]:
-    return whole(fault, "lost_seconds", 600), whole(fault, "repair_seconds", 120)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from fake_gpu.kubernetes.answers import Refusal, bookmark, too_large, too_old
-from fake_gpu.kubernetes.faults import names, touches, whole
+from fake_gpu.kubernetes.faults import chosen, drawn, text
 from fake_gpu.kubernetes.forms import Document
 from fake_gpu.kubernetes.hub import Seat, StepHub
 from fake_gpu.kubernetes.lists import Params, whole_param
@@ -23,6 +23,8 @@ from fake_gpu.kubernetes.resources import Resource
 from fake_gpu.kubernetes.selectors import BadSelector, Test, matcher
 from fake_gpu.kubernetes.view import View
 
+# How old the events are that a replaying watch tells again.
+REPLAYED_SECONDS = 3600
 BOOKMARK_SECONDS = 60  # virtual; a real server sends one about every minute
 # Unless the client says otherwise, a watch lasts this long (a real server: 30 to 60 minutes).
 DEFAULT_TIMEOUT_SECONDS = 1800
@@ -94,7 +96,11 @@ class _Telling:
         at = self.view.second()
         version, wanted = self.view.version(at), self.wanted
         if not wanted.begins_with_state:
-            oldest = self.view.oldest_version(at)
+            oldest = self.view.oldest_version(at, wanted.resource.plural)
+            fault = self.view.faults.active("watch_expired", at, wanted.resource.plural)
+            if fault is not None and self.sent < version:
+                self.view.faults.fire(fault, at, f"watch {wanted.resource.plural} resumed")
+                oldest = version
             if self.sent < oldest:
                 raise _Ended(_error(too_old(self.sent, oldest)))
             return []
@@ -123,7 +129,10 @@ class _Telling:
                 events.append(event)
         # A watch from the future (the store was set back) is silent, as at a real server.
         due = driven or (at - self.bookmarked_at >= BOOKMARK_SECONDS and version >= self.sent)
-        if self.wanted.bookmarks and due:
+        missing = due and self.view.faults.active("bookmarks_missing", at)
+        if missing:
+            self.view.faults.fire(missing, at, f"watch {self.wanted.resource.plural}")
+        elif self.wanted.bookmarks and due:
             events.append(bookmark(self.wanted.resource, version))
             self.bookmarked_at = at
         self.sent = max(self.sent, version)
@@ -156,34 +165,42 @@ class _Telling:
     # --- faults -------------------------------------------------------------------------------
 
     def _refuse_faults(self, at: int) -> None:
+        """End the stream where a fault began since the last look."""
         faults, plural = self.view.faults, self.wanted.resource.plural
-        for fault in faults.of_kind("watch_expired"):
-            if self.faults_from < fault.from_at <= at and touches(fault, plural):
+        for fault in faults.of_kind("watch_expired", plural):
+            if self.faults_from < fault.from_at <= at:
                 faults.fire(fault, at, f"watch {plural}")
-                raise _Ended(_error(too_old(self.sent, self.view.oldest_version(at))))
-        for kind in ("watch_gap", "rbac_lost", "etcd_restored"):
-            for fault in faults.of_kind(kind):
-                hit = kind == "etcd_restored" or touches(fault, plural)
-                hit = hit and not names(fault, "namespaces")
-                if self.faults_from < fault.from_at <= at and hit:
-                    faults.fire(fault, at, f"watch {plural} cut")
-                    raise _Ended
+                oldest = self.view.oldest_version(at, plural)
+                raise _Ended(_error(too_old(self.sent, oldest)))
+        cuts = [*faults.of_kind("watch_dropped", plural), *faults.of_kind("etcd_restored")]
+        cuts += [f for f in faults.of_kind("rbac_lost", plural) if text(f, "mode") != "fewer"]
+        for fault in cuts:
+            if self.faults_from < fault.from_at <= at:
+                faults.fire(fault, at, f"watch {plural} cut")
+                raise _Ended
         self.faults_from = at
 
     def _replayed(self, at: int) -> list[Document]:
         """Old versions sent once more, of deleted objects too, as some clients and caches do."""
-        fault = self.view.faults.active("watch_replays", at)
-        if fault is None or not touches(fault, self.wanted.resource.plural):
+        faults, kind = self.view.faults, self.wanted.resource.kind
+        fault = faults.active("watch_replays", at)
+        if fault is None:
             return []
-        kind = self.wanted.resource.kind
-        seconds = whole(fault, "replayed_seconds", 3600)
         timeline = self.view.timeline(at)
-        old = timeline.between(kind, timeline.version_at(at - seconds), self.sent)
-        events = [event for change in old if (event := self._event(change)) is not None]
+        old = timeline.between(kind, timeline.version_at(at - REPLAYED_SECONDS), self.sent)
+        uids = chosen(fault, {change.uid for change in old})
+        events = [event for c in old if c.uid in uids and (event := self._event(c)) is not None]
         replayed = [e | {"type": "ADDED"} for e in events if e["type"] != "DELETED"]
         if replayed:
-            self.view.faults.fire(fault, at, f"{len(replayed)} old {kind} events")
+            faults.fire(fault, at, f"{len(replayed)} old {kind} events")
         return replayed
+
+    def _twice(self, at: int, change: Change) -> bool:
+        fault = self.view.faults.active("events_twice", at)
+        if fault is None or not drawn(fault, f"{change.uid} {change.resource_version}"):
+            return False
+        self.view.faults.fire(fault, at, f"{change.verb} {change.name}")
+        return True
 
 
 async def watch_stream(view: View, hub: StepHub, wanted: WatchRequest) -> AsyncIterator[bytes]:
@@ -193,12 +210,12 @@ async def watch_stream(view: View, hub: StepHub, wanted: WatchRequest) -> AsyncI
     try:
         for event in telling.beginning():
             yield _line(event)
-        while True:
+        while not hub.closed:
             at = view.second()
             for event in telling.news(view.clock.mode == "driven"):
                 yield _line(event)
             hub.told(seat, at)
-            if at >= wanted.until:
+            if at >= wanted.until or hub.closed:
                 return
             if view.second() == at:
                 await _next_step(view, seat)

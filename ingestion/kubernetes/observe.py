@@ -309,13 +309,14 @@ def owner(document: Document) -> Projection:
     return {"kind": _text(document.get("kind")), "metadata": _metadata(document)}
 
 
+# In the order in which they are listed: what pods refer to comes before pods.
 PROJECTIONS: Mapping[str, Callable[[Document], Projection]] = {
-    "pods": pod,
-    "nodes": node,
     "namespaces": namespace,
+    "nodes": node,
     "resourcequotas": quota,
-    "resourceclaims": claim,
     "resourceslices": resource_slice,
+    "resourceclaims": claim,
+    "pods": pod,
 }
 
 

@@ -1,0 +1,388 @@
+"""Asking a Kubernetes API server: pages of lists, streams of watches, access reviews.
+
+Put here: HTTP, TLS, tokens, limits, and the errors of a server that does not let us look.
+Not here: what the answers mean (`state`), or when to ask (`collector`).
+
+There is no way to skip verification: a server is trusted through the system's or a given CA. A
+token goes over TLS only, and is read again from its file for every request, because it rotates.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from domain.errors import CouldNotLook, WrongUse
+from ingestion.kubernetes.records import version_of
+
+# Pods of a page: the API server's own default for chunked lists of kubectl.
+PAGE_LIMIT = 500
+# 500 pods of the largest size that etcd stores would be 750 MB; a real page is 5 MB.
+PAGE_BYTES_LIMIT = 64 * 1024 * 1024
+# One object is at most 1.5 MB in etcd; JSON of it is somewhat longer.
+EVENT_BYTES_LIMIT = 4 * 1024 * 1024
+# A million objects in one list are no cluster; a server that pages for ever must be noticed.
+PAGES_LIMIT = 2_000
+# How long a server may keep a watch open; it sends a bookmark about once a minute.
+WATCH_SECONDS = 1_800
+# Two bookmarks missing: the connection is dead, whatever TCP says.
+SILENCE_SECONDS = 150.0
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 60.0
+
+# Where each resource lives. resource.k8s.io/v1 is there since Kubernetes 1.34.
+PATHS: Mapping[str, str] = {
+    "pods": "/api/v1/pods",
+    "nodes": "/api/v1/nodes",
+    "namespaces": "/api/v1/namespaces",
+    "resourcequotas": "/api/v1/resourcequotas",
+    "resourceclaims": "/apis/resource.k8s.io/v1/resourceclaims",
+    "resourceslices": "/apis/resource.k8s.io/v1/resourceslices",
+}
+
+# Owners whose own owner is the workload that people know.
+OWNER_PATHS: Mapping[tuple[str, str], str] = {
+    ("apps/v1", "ReplicaSet"): "/apis/apps/v1/namespaces/{namespace}/replicasets/{name}",
+    ("batch/v1", "Job"): "/apis/batch/v1/namespaces/{namespace}/jobs/{name}",
+}
+
+
+class ServerUnreachable(CouldNotLook):
+    """No answer came, or it broke off."""
+
+    code = "KUBE-001"
+
+    def __init__(self, url: str, path: str, cause: str) -> None:
+        super().__init__(
+            where=f"{url}{path}",
+            seen=f"no whole answer: {cause}",
+            why="while nobody watches, what happens in the cluster is not written down",
+            remedy="check the API server and the network policy; the collector tries again itself",
+        )
+
+
+class ServerRefused(CouldNotLook):
+    """The server answered with a failure."""
+
+    code = "KUBE-002"
+
+    def __init__(self, url: str, path: str, status: int, reason: str, message: str) -> None:
+        self.status = status
+        self.reason = reason
+        super().__init__(
+            where=f"{url}{path}",
+            seen=f"HTTP {status} {reason}: {message[:200]}",
+            why="an answer that is refused says nothing about the cluster",
+            remedy="for 401 and 403 compare the ServiceAccount and ClusterRole with those that "
+            "`gpu-ledger init` writes; everything else is tried again",
+        )
+
+
+class NotKubernetes(CouldNotLook):
+    """Something answered that does not speak the protocol: a login page, half a document."""
+
+    code = "KUBE-003"
+
+    def __init__(self, url: str, path: str, seen: str) -> None:
+        super().__init__(
+            where=f"{url}{path}",
+            seen=seen,
+            why="nothing of such an answer may be taken for a list of what is there",
+            remedy="check that the URL is the API server itself and not a proxy or a console",
+        )
+
+
+class CredentialUnreadable(WrongUse):
+    """A token, a CA or a certificate could not be read."""
+
+    code = "KUBE-004"
+
+    def __init__(self, path: Path, cause: str) -> None:
+        super().__init__(
+            where=str(path),
+            seen=cause,
+            why="without it the API server does not let anybody look",
+            remedy="check that the volume with the ServiceAccount's token is mounted and readable",
+        )
+
+
+class TokenWithoutTls(WrongUse):
+    """A token would travel readable."""
+
+    code = "KUBE-005"
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            where=url,
+            seen="a token is configured, and the URL is not https",
+            why="whoever reads the token on its way can read the cluster",
+            remedy="write the URL with https:// and give the CA file",
+        )
+
+
+class HistoryGone(Exception):
+    """410: the server no longer has what we want to go on from."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSettings:
+    """How one API server is reached."""
+
+    url: str
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    client_certificate_file: Path | None = None
+    client_key_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list."""
+
+    documents: tuple[Mapping[str, Any], ...]
+    version: int
+    more: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK."""
+
+    kind: str
+    document: Mapping[str, Any]
+    version: int
+
+
+class ApiClient:
+    """One API server. `transport` replaces the network in tests."""
+
+    def __init__(
+        self,
+        settings: ApiSettings,
+        transport: httpx.BaseTransport | None = None,
+        *,
+        silence_seconds: float = SILENCE_SECONDS,
+        watch_seconds: int = WATCH_SECONDS,
+    ) -> None:
+        url = settings.url.rstrip("/")
+        if settings.token_file is not None and not url.startswith("https://"):
+            raise TokenWithoutTls(url)
+        self.url = url
+        self._settings = settings
+        self._silence_seconds = silence_seconds
+        self._watch_seconds = watch_seconds
+        self._client = httpx.Client(
+            base_url=url,
+            transport=transport,
+            verify=_tls(settings),
+            timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+            limits=httpx.Limits(max_connections=20),
+            headers={"Accept": "application/json", "User-Agent": "gpu-ledger-collector"},
+            follow_redirects=False,
+            trust_env=True,
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def pages(self, resource: str, limit: int = PAGE_LIMIT) -> Iterator[Page]:
+        """The pages of one consistent list. HistoryGone when the token expires on the way."""
+        more = ""
+        for _ in range(PAGES_LIMIT):
+            params: dict[str, str | int] = {"limit": limit}
+            if more:
+                params["continue"] = more
+            document = self.get(PATHS[resource], params)
+            page = self._page(PATHS[resource], document)
+            yield page
+            more = page.more
+            if not more:
+                return
+        raise NotKubernetes(self.url, PATHS[resource], f"more than {PAGES_LIMIT} pages of one list")
+
+    def watch(self, resource: str, version: int) -> Iterator[WatchEvent]:
+        """Every change after `version`, until the server ends the stream."""
+        path = PATHS[resource]
+        params: dict[str, str | int] = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": self._watch_seconds,
+        }
+        timeout = httpx.Timeout(self._silence_seconds, connect=CONNECT_SECONDS)
+        request = self._client.build_request(
+            "GET", path, params=params, headers=self._authorization(), timeout=timeout
+        )
+        try:
+            response = self._client.send(request, stream=True)
+            try:
+                self._check(response, path)
+                for line in _lines(response, self.url, path):
+                    yield self._watch_event(path, line)
+            finally:
+                response.close()
+        except httpx.HTTPError as cause:
+            raise ServerUnreachable(self.url, path, _said(cause)) from cause
+
+    def get(self, path: str, params: Mapping[str, str | int] | None = None) -> dict[str, Any]:
+        """One JSON document."""
+        headers = self._authorization()
+        try:
+            request = self._client.build_request("GET", path, params=params, headers=headers)
+            response = self._client.send(request, stream=True)
+            try:
+                self._check(response, path)
+                body = _bounded_body(response, self.url, path)
+            finally:
+                response.close()
+        except httpx.HTTPError as cause:
+            raise ServerUnreachable(self.url, path, _said(cause)) from cause
+        return self._json(path, body)
+
+    def owner(self, api_version: str, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        """A ReplicaSet or a Job; empty when it is gone, not readable, or another kind."""
+        path = OWNER_PATHS.get((api_version, kind), "")
+        if not path:
+            return {}
+        try:
+            return self.get(path.format(namespace=namespace, name=name))
+        except ServerRefused as refused:
+            if refused.status in (403, 404):
+                return {}
+            raise
+
+    def may(self, resource: str, verb: str) -> bool:
+        """Whether the server would let this collector do that everywhere."""
+        group = PATHS[resource].split("/")[2] if PATHS[resource].startswith("/apis/") else ""
+        attributes = {"group": group, "resource": resource, "verb": verb}
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        try:
+            response = self._client.post(path, json=body, headers=self._authorization())
+        except httpx.HTTPError as cause:
+            raise ServerUnreachable(self.url, path, _said(cause)) from cause
+        self._check(response, path)
+        status = self._json(path, response.content).get("status", {})
+        return isinstance(status, Mapping) and status.get("allowed") is True
+
+    def cluster_id(self) -> str:
+        """The UID of the kube-system namespace: a cluster's name that nobody gives twice."""
+        meta = self.get("/api/v1/namespaces/kube-system").get("metadata", {})
+        return str(meta.get("uid", "")) if isinstance(meta, Mapping) else ""
+
+    # --- answers ------------------------------------------------------------------------------
+
+    def _authorization(self) -> dict[str, str]:
+        path = self._settings.token_file
+        if path is None:
+            return {}
+        try:
+            token = path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as cause:
+            raise CredentialUnreadable(path, f"no readable token: {_said(cause)}") from None
+        return {"Authorization": f"Bearer {token}"}
+
+    def _check(self, response: httpx.Response, path: str) -> None:
+        if response.status_code == 200 or response.status_code == 201:
+            kind = response.headers.get("content-type", "")
+            if not kind.startswith("application/json"):
+                raise NotKubernetes(self.url, path, f"content type {kind[:60]!r}, not JSON")
+            return
+        response.read()
+        reason, message = _failure(response)
+        if response.status_code == 410:
+            raise HistoryGone(message)
+        raise ServerRefused(self.url, path, response.status_code, reason, message)
+
+    def _page(self, path: str, document: Mapping[str, Any]) -> Page:
+        meta, items = document.get("metadata"), document.get("items")
+        if not isinstance(meta, Mapping) or not isinstance(items, list):
+            raise NotKubernetes(self.url, path, "a JSON document that is no list")
+        version = version_of(meta)
+        if not version:
+            raise NotKubernetes(self.url, path, "a list without a resourceVersion")
+        documents = tuple(item for item in items if isinstance(item, Mapping))
+        return Page(documents, version, str(meta.get("continue") or ""))
+
+    def _watch_event(self, path: str, line: bytes) -> WatchEvent:
+        event = self._json(path, line)
+        kind, document = event.get("type"), event.get("object")
+        if not isinstance(kind, str) or not isinstance(document, Mapping):
+            raise NotKubernetes(self.url, path, "a line that is no watch event")
+        if kind == "ERROR":
+            code, reason = document.get("code"), str(document.get("reason", ""))
+            message = str(document.get("message", ""))
+            if code == 410 or reason in ("Expired", "Gone"):
+                raise HistoryGone(message)
+            status = code if isinstance(code, int) else 500
+            raise ServerRefused(self.url, path, status, reason, message)
+        return WatchEvent(kind, document, version_of(document.get("metadata")))
+
+    def _json(self, path: str, body: bytes) -> dict[str, Any]:
+        try:
+            document = json.loads(body)
+        except ValueError as cause:
+            raise NotKubernetes(self.url, path, f"no whole JSON document: {cause}") from None
+        if not isinstance(document, dict):
+            raise NotKubernetes(self.url, path, "a JSON value that is no object")
+        return document
+
+
+def _tls(settings: ApiSettings) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(
+            cafile=str(settings.ca_file) if settings.ca_file else None
+        )
+        if settings.client_certificate_file is not None:
+            context.load_cert_chain(settings.client_certificate_file, settings.client_key_file)
+    except (OSError, ssl.SSLError) as cause:
+        path = settings.ca_file or settings.client_certificate_file or Path()
+        raise CredentialUnreadable(path, f"no usable certificate: {_said(cause)}") from None
+    return context
+
+
+def _said(cause: Exception) -> str:
+    """What an error says, without what was sent: a URL or a header may hold a secret."""
+    return f"{type(cause).__name__}: {cause}"[:200]
+
+
+def _failure(response: httpx.Response) -> tuple[str, str]:
+    try:
+        status = json.loads(response.content)
+        return str(status.get("reason", "")), str(status.get("message", ""))
+    except (ValueError, AttributeError):
+        return response.reason_phrase, ""
+
+
+def _bounded_body(response: httpx.Response, url: str, path: str) -> bytes:
+    parts, size = [], 0
+    for part in response.iter_bytes():
+        size += len(part)
+        if size > PAGE_BYTES_LIMIT:
+            raise NotKubernetes(url, path, f"an answer of more than {PAGE_BYTES_LIMIT} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _lines(response: httpx.Response, url: str, path: str) -> Iterator[bytes]:
+    """The lines of a stream; a line that never ends is refused before it fills the memory."""
+    rest = b""
+    for part in response.iter_bytes():
+        *whole, rest = (rest + part).split(b"\n")
+        yield from (line for line in whole if line)
+        if len(rest) > EVENT_BYTES_LIMIT:
+            raise NotKubernetes(url, path, f"an event of more than {EVENT_BYTES_LIMIT} bytes")
+    if rest.strip():
+        raise NotKubernetes(url, path, "the stream broke off within an event")

@@ -1,0 +1,408 @@
+"""The collector of one cluster: lists and watches, and writes the journal.
+
+Put here: the loop at the edge, in which threads, the network, the spool and the clock meet.
+Not here: what an observation means (`state`), when an hour closes (`hours`), how segments are
+written (`spool`).
+
+One thread per resource reads its watch; this loop alone lists, applies and writes, one thing after
+the other, so the journal has one order. What is written is synced before it counts: after a kill,
+the watch goes on from the last synced word, and what was in memory is told again by the server.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from domain.clock import Clock
+from domain.errors import CouldNotLook, LedgerError, WrongUse
+from ingestion.kubernetes.client import ApiClient, HistoryGone
+from ingestion.kubernetes.hours import Calendar
+from ingestion.kubernetes.lockstep import Lockstep
+from ingestion.kubernetes.observations import (
+    Access,
+    Bookmark,
+    Broken,
+    Event,
+    Listed,
+    Observation,
+    OwnerSeen,
+)
+from ingestion.kubernetes.observe import owner as owner_projection
+from ingestion.kubernetes.recover import recover
+from ingestion.kubernetes.spool import JournalWriter
+from ingestion.kubernetes.state import RESOURCES, JournalState
+from ingestion.kubernetes.watcher import WAITING_LIMIT, Item, NeedsList, Retry, Watcher
+from warehouse.store import Store
+
+# A list whose token expired is begun again at once, this often: the next one is most likely whole.
+LIST_TRIES_LIMIT = 3
+
+# Lines that could not be written yet. Beyond this the collector stops reading: a full disk must
+# slow it down, not kill it. A line is about 2 kB.
+PENDING_LINES_LIMIT = 50_000
+
+# When nothing happens, that it was watched is written down this often.
+HEARTBEAT_SECONDS = 300
+
+# How long the loop waits for a word before it looks at the clock again, in real seconds.
+IDLE_SECONDS = 0.2
+
+# How an older server says that it does not know a resource.
+NOT_SERVED = "KUBE-002 HTTP 404"
+
+
+class WrongCluster(WrongUse):
+    """The API server is another cluster's than the one that is to be collected."""
+
+    code = "KUBE-006"
+
+    def __init__(self, url: str, wanted: str, found: str) -> None:
+        super().__init__(
+            where=url,
+            seen=f"its kube-system namespace has the UID {found}, the collector is for {wanted}",
+            why="the usage of one cluster would be billed as another's",
+            remedy="compare the URL with the cluster_id in decisions/clusters.csv",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorSettings:
+    """What a collector has to know besides its clock, its spool and its server."""
+
+    cluster_id: str
+    collector: str = "collector"  # who writes: the name of its pod
+    code_version: str = "0.1.0"
+    flush_seconds: int = 30
+    resources: tuple[str, ...] = RESOURCES
+    retry: Retry = field(default_factory=Retry)
+    lockstep: bool = False  # under a driven clock: the same journal, however threads are scheduled
+
+
+@dataclass(slots=True)
+class Health:
+    """What a probe and a dashboard want to know; read from other threads."""
+
+    started_at: datetime | None = None
+    last_heard_at: dict[str, datetime] = field(default_factory=dict)
+    trouble: dict[str, str] = field(default_factory=dict)
+    lines_written: int = 0
+    segments_written: int = 0
+    gaps: int = 0
+    replayed: int = 0
+    open_pods: int = 0
+    spool_trouble: str = ""
+
+
+class Collector:
+    """Watches one cluster until it is told to stop."""
+
+    def __init__(
+        self, client: ApiClient, spool: Store, clock: Clock, settings: CollectorSettings
+    ) -> None:
+        self.client = client
+        self.clock = clock
+        self.settings = settings
+        self.health = Health()
+        self.state = JournalState(settings.resources)
+        self.calendar = Calendar()
+        self._spool = spool
+        self._writer = JournalWriter(
+            spool, settings.cluster_id, settings.collector, settings.code_version
+        )
+        self._items: queue.Queue[Item] = queue.Queue(WAITING_LIMIT)
+        self._halt = threading.Event()
+        self._watchers: dict[str, Watcher] = {}
+        self._settled = threading.Condition()
+        self._versions: dict[str, int] = {}
+        self._failed_at: dict[str, datetime] = {}
+        self._not_served: set[str] = set()
+        self._lockstep = Lockstep(settings.resources) if settings.lockstep else None
+        self._flushed_at: datetime | None = None
+
+    # --- running ------------------------------------------------------------------------------
+
+    def run(self, stop_event: threading.Event) -> None:
+        """Collect until `stop_event` is set; what was heard is written before this returns."""
+        self._begin()
+        try:
+            while not stop_event.is_set():
+                try:
+                    item = self._items.get(timeout=IDLE_SECONDS)
+                except queue.Empty:
+                    if not self.settings.lockstep:
+                        self._after([])
+                    continue
+                items = self._lockstep.step(item, self.clock.now()) if self._lockstep else [item]
+                self._take_all(items)
+        finally:
+            self._halt.set()
+            self._flush(self.clock.now(), force=True)
+
+    def run_in_thread(self, stop_event: threading.Event) -> threading.Thread:
+        thread = threading.Thread(
+            target=self.run, args=(stop_event,), name="collector", daemon=True
+        )
+        thread.start()
+        return thread
+
+    def caught_up_with(self, resource_version: int) -> bool:
+        """Whether everything until this resource version is in the journal.
+
+        A watch that has just failed, at the present instant, is as far as it can get.
+        """
+        now = self.clock.now()
+        with self._settled:
+            return all(
+                self._versions.get(resource, 0) >= resource_version
+                or self._failed_at.get(resource) == now
+                or resource in self._not_served
+                for resource in self.settings.resources
+            )
+
+    def wait_until_caught_up(self, resource_version: int, timeout_seconds: float) -> bool:
+        """Wait for `caught_up_with`; False when it takes longer than `timeout_seconds`."""
+        with self._settled:
+            return self._settled.wait_for(
+                lambda: self.caught_up_with(resource_version), timeout_seconds
+            )
+
+    # --- the loop -----------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        found = self.client.cluster_id()
+        if found != self.settings.cluster_id:
+            raise WrongCluster(self.client.url, self.settings.cluster_id, found)
+        self._writer.position = recover(self._spool, self.settings.cluster_id, self.state)
+        now = self.clock.now()
+        self.health.started_at = now
+        self._flushed_at = now
+        if self.state.last_at is not None:
+            self.calendar.reach(self.state.last_at)
+        self.calendar.reach(now)
+        for resource in self.settings.resources:
+            self._watchers[resource] = Watcher(
+                resource, self.client, self._items, self.clock, self.settings.retry, self._halt
+            )
+        for resource, watcher in self._watchers.items():
+            watcher.version = self.state.streams[resource].version
+            if not watcher.version:
+                self._list(resource, "start", "")
+        for watcher in self._watchers.values():
+            watcher.start()
+
+    def _take_all(self, items: list[Item]) -> None:
+        for item in items:
+            self._take(item)
+            failed = isinstance(item, NeedsList) and item.resource in self._failed_at
+            if self._lockstep and failed:
+                now = self.clock.now()
+                self._take_all(self._lockstep.list_failed(item.resource, now))
+        if items:
+            self._after(items)
+
+    def _take(self, item: Item) -> None:
+        """One thing that was heard, from the network to the pending lines."""
+        self.calendar.reach(item.at)
+        match item:
+            case NeedsList():
+                self._list(item.resource, item.why, item.reason)
+                return
+            case Broken():
+                self._failed(item.resource, item.at, item.reason)
+            case Event() | Bookmark():
+                self._heard(item)
+        if isinstance(item, Event) and item.resource == "pods":
+            self._look_up_owners((item.document,))
+        self._apply(item)
+        for resource, reason in sorted(self.state.relist.items()):
+            self._relist(resource, reason)
+        for resource in sorted(self.state.second_look):
+            self._second_look(resource)
+
+    def _heard(self, item: Event | Bookmark) -> None:
+        self.health.last_heard_at[item.resource] = item.at
+        self.health.trouble.pop(item.resource, None)
+        with self._settled:
+            self._failed_at.pop(item.resource, None)
+            self._not_served.discard(item.resource)
+
+    def _failed(self, resource: str, at: datetime, reason: str) -> None:
+        self.health.trouble[resource] = reason
+        with self._settled:
+            self._failed_at[resource] = at
+            if reason.startswith(NOT_SERVED):
+                self._not_served.add(resource)
+
+    def _after(self, items: list[Item]) -> None:
+        """What time itself makes necessary: lists, closed hours, flushes; then tell who waits."""
+        now = self.clock.now()
+        self.calendar.reach(now)
+        streams = self._served_streams()
+        for hour in self.calendar.closable(now, streams):
+            self._writer.add(self.state.stretches())
+            self._writer.add([self.calendar.close(hour, now)])
+            self._flush(now, force=True)
+        if self.calendar.list_due(now, streams):
+            self.calendar.listed_hour = now.replace(minute=0, second=0, microsecond=0)
+            self._list_everything()
+        self._flush(now, force=False)
+        with self._settled:
+            for item in items:
+                if isinstance(item, Event | Bookmark):
+                    self._versions[item.resource] = item.version
+            self._settled.notify_all()
+
+    def _served_streams(self) -> list[Any]:
+        return [
+            stream
+            for resource, stream in self.state.streams.items()
+            if resource not in self._not_served
+        ]
+
+    def _apply(self, observation: Observation) -> None:
+        lines = self.state.apply(observation)
+        self.health.gaps += sum(1 for line in lines if line["line"] == "gap")
+        self.health.replayed = self.state.replayed_count
+        self.health.open_pods = self.state.open_pod_count
+        self._writer.add(lines)
+
+    # --- lists --------------------------------------------------------------------------------
+
+    def _list_everything(self) -> None:
+        """The hour's complete lists, after asking whether everything may be seen at all."""
+        for resource in self.settings.resources:
+            if resource in self._not_served:
+                continue
+            allowed = self._may(resource)
+            if allowed is not None:
+                self._apply(Access(resource, self.clock.now(), allowed))
+            listed = self._ask_list(resource, "hourly", "")
+            self._apply(listed)
+            whole = listed.complete and allowed is not False
+            self.calendar.note_list(listed.at, resource, whole)
+        for resource in sorted(self.state.second_look):
+            self._second_look(resource)
+
+    def _may(self, resource: str) -> bool | None:
+        try:
+            return all(self.client.may(resource, verb) for verb in ("list", "watch"))
+        except LedgerError:
+            return None
+
+    def _list(self, resource: str, why: str, reason: str) -> None:
+        """A list from which a watch goes on; its watcher waits for it."""
+        if self._failed_at.get(resource) == self.clock.now():
+            self._list_again(resource, why, reason)  # at one instant, one try says everything
+            return
+        listed = self._ask_list(resource, why, reason)
+        self._apply(listed)
+        if listed.complete:
+            if resource in self.state.second_look:
+                self._second_look(resource)
+            with self._settled:
+                self._failed_at.pop(resource, None)
+                self._not_served.discard(resource)
+            self._watchers[resource].resume_from(listed.version)
+            return
+        self._failed(resource, listed.began_at, listed.reason)
+        self._list_again(resource, why, reason)
+
+    def _list_again(self, resource: str, why: str, reason: str) -> None:
+        retry = self.settings.retry
+        pause = retry.last_seconds if resource in self._not_served else retry.first_seconds
+        again = NeedsList(resource, self.clock.now(), why, reason)
+        timer = threading.Timer(pause, self._items.put, (again,))
+        timer.daemon = True
+        timer.start()
+
+    def _relist(self, resource: str, reason: str) -> None:
+        """The numbers of a stream are worth nothing any more: begin again from a list."""
+        listed = self._ask_list(resource, "expired", reason)
+        self._apply(listed)
+        if listed.complete:
+            self._watchers[resource].restart_from(listed.version)
+
+    def _second_look(self, resource: str) -> None:
+        self.state.second_look.discard(resource)
+        self._apply(self._ask_list(resource, "second_look", "too much was missing"))
+
+    def _ask_list(self, resource: str, why: str, reason: str) -> Listed:
+        """One list, whole; or what came of it, and why it is not whole."""
+        began_at = self.clock.now()
+        documents: list[Mapping[str, Any]] = []
+        trouble = ""
+        for _ in range(LIST_TRIES_LIMIT):
+            documents.clear()
+            version = 0
+            try:
+                for page in self.client.pages(resource):
+                    documents.extend(page.documents)
+                    version = version or page.version
+                break
+            except HistoryGone:
+                trouble = "the list's token expired before its last page"
+                documents_so_far = tuple(documents)
+            except LedgerError as error:
+                trouble = f"{error.code} {error.seen}"[:200]
+                return self._cut_list(resource, began_at, why, tuple(documents), trouble)
+        else:
+            return self._cut_list(resource, began_at, why, documents_so_far, trouble)
+        if resource == "pods":
+            self._look_up_owners(tuple(documents))
+        now = self.clock.now()
+        return Listed(resource, now, began_at, why, tuple(documents), version, True, reason)
+
+    def _cut_list(
+        self,
+        resource: str,
+        began_at: datetime,
+        why: str,
+        documents: tuple[Mapping[str, Any], ...],
+        trouble: str,
+    ) -> Listed:
+        return Listed(
+            resource, self.clock.now(), began_at, why, documents, 0, complete=False, reason=trouble
+        )
+
+    def _look_up_owners(self, documents: tuple[Mapping[str, Any], ...]) -> None:
+        """Ask once for each owner that may have an owner itself."""
+        for uid, owner in self.state.unknown_owners(documents).items():
+            try:
+                found = self.client.owner(
+                    owner.get("apiVersion", ""), owner["kind"], owner["namespace"], owner["name"]
+                )
+            except (CouldNotLook, HistoryGone):
+                continue  # it is asked again with the pod's next change
+            projection = owner_projection(found) if found else {}
+            if projection and projection["metadata"].get("uid") != uid:
+                projection = {}  # another one under the same name
+            self._apply(OwnerSeen("owners", self.clock.now(), uid, projection))
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def _flush(self, now: datetime, *, force: bool) -> None:
+        assert self._flushed_at is not None
+        full = self._writer.pending_count >= PENDING_LINES_LIMIT
+        wait = self.settings.flush_seconds if self._writer.pending_count else HEARTBEAT_SECONDS
+        due = now - self._flushed_at >= timedelta(seconds=max(wait, self.settings.flush_seconds))
+        if not (force or full or due):
+            return
+        self._writer.add(self.state.stretches())
+        while True:
+            try:
+                self._writer.flush(now.replace(microsecond=0))
+                self.health.spool_trouble = ""
+                break
+            except CouldNotLook as trouble:
+                self.health.spool_trouble = trouble.seen
+                if self._writer.pending_count < PENDING_LINES_LIMIT or self._halt.is_set():
+                    break
+                self._halt.wait(self.settings.retry.last_seconds)
+        self._flushed_at = now
+        self.health.segments_written = self._writer.segment_count
+        self.health.lines_written = self._writer.position

@@ -1,0 +1,57 @@
+"""Whose a pod is: the UID of its namespace, and its owners up to the workload that people know.
+
+Put here: what is looked up once and holds for every later observation.
+Not here: the lookups (`collector`), or tenants (a decision, not a fact).
+"""
+
+from __future__ import annotations
+
+from ingestion.kubernetes.observe import Projection
+
+# Owners are few (a ReplicaSet per roll-out, a Job per run); one is about 300 bytes.
+OWNERS_LIMIT = 100_000
+
+
+class Kinship:
+    """Owners by UID, and the UID of each namespace that is there now."""
+
+    def __init__(self) -> None:
+        self.owners: dict[str, Projection] = {}
+        self._namespace_uids: dict[str, str] = {}
+
+    def note_owner(self, uid: str, projection: Projection) -> None:
+        while len(self.owners) >= OWNERS_LIMIT:
+            del self.owners[next(iter(self.owners))]
+        self.owners[uid] = projection
+
+    def note_namespace(self, projection: Projection, *, there: bool) -> None:
+        name, uid = projection["metadata"].get("name", ""), projection["metadata"].get("uid", "")
+        if there:
+            self._namespace_uids[name] = uid
+        elif self._namespace_uids.get(name) == uid:
+            del self._namespace_uids[name]
+
+    def of_pod(self, projection: Projection) -> dict[str, str]:
+        """What is known besides the pod itself, when it is observed."""
+        meta = projection["metadata"]
+        kind, name = self._workload(meta)
+        return {
+            "namespace_uid": self._namespace_uids.get(meta.get("namespace", ""), ""),
+            "workload_kind": kind,
+            "workload_name": name,
+        }
+
+    def _workload(self, meta: Projection) -> tuple[str, str]:
+        owner = meta.get("owner")
+        if not owner:
+            return "Pod", meta.get("name", "")
+        above = self.owners.get(owner.get("uid", ""), {}).get("metadata", {}).get("owner")
+        if above:
+            return above.get("kind", ""), above.get("name", "")
+        if owner.get("kind") == "ReplicaSet":
+            # A Deployment names its ReplicaSets `<deployment>-<pod-template-hash>`.
+            suffix = "-" + meta.get("labels", {}).get("pod-template-hash", "")
+            name = owner.get("name", "")
+            if len(suffix) > 1 and name.endswith(suffix):
+                return "Deployment", name.removesuffix(suffix)
+        return owner.get("kind", ""), owner.get("name", "")

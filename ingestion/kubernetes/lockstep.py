@@ -1,0 +1,45 @@
+"""Under a driven clock: all that was heard at one instant, in one order, whoever was faster.
+
+Put here: holding back what some watches said until all have said it.
+Not here: who drives the clock. Under a real clock nothing is held back.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ingestion.kubernetes.observations import Bookmark, Broken
+from ingestion.kubernetes.watcher import Item, NeedsList
+
+
+class Lockstep:
+    """Items by resource, until every resource has spoken its last word of the instant."""
+
+    def __init__(self, resources: tuple[str, ...]) -> None:
+        self._held: dict[str, list[Item]] = {resource: [] for resource in resources}
+        self._done_at: dict[str, datetime] = {}
+
+    def step(self, item: Item, now: datetime) -> list[Item]:
+        """What may be taken now, in the order of the resources."""
+        held = self._held[item.resource]
+        if isinstance(item, NeedsList):
+            # Its watch waits for the list, and will speak again when it has one.
+            return [item]
+        again = isinstance(item, Broken) and self._done_at.get(item.resource) == item.at
+        if not again:
+            held.append(item)
+        if isinstance(item, Bookmark | Broken):
+            self._done_at[item.resource] = item.at
+        return self._release(now)
+
+    def list_failed(self, resource: str, now: datetime) -> list[Item]:
+        """A watch cannot begin at this instant; the others are not kept waiting for it."""
+        self._done_at[resource] = now
+        return self._release(now)
+
+    def _release(self, now: datetime) -> list[Item]:
+        if any(self._done_at.get(resource) != now for resource in self._held):
+            return []
+        released = [each for items in self._held.values() for each in items]
+        self._held = {resource: [] for resource in self._held}
+        return released

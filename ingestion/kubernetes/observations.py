@@ -1,0 +1,83 @@
+"""What a collector can observe of one cluster, as values.
+
+Put here: one class per kind of observation. Not here: what follows from it (`state`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ingestion.kubernetes.observe import Projection
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A whole list, or what came of it before it broke off."""
+
+    resource: str
+    at: datetime
+    began_at: datetime
+    why: str  # start, hourly, expired, second_look
+    documents: tuple[Mapping[str, Any], ...]
+    version: int
+    complete: bool = True
+    reason: str = ""
+
+    @property
+    def begins(self) -> bool:
+        """Whether a watch is to begin from this list."""
+        return self.why in ("start", "expired")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change told by a watch."""
+
+    resource: str
+    at: datetime
+    verb: str  # ADDED, MODIFIED, DELETED
+    document: Mapping[str, Any]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """A watch told that everything until this version was told."""
+
+    resource: str
+    at: datetime
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A watch ended, or could not begin; it will be tried again."""
+
+    resource: str
+    at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerSeen:
+    """An owner, looked up once, so that pods have their whole chain of owners."""
+
+    resource: str
+    at: datetime
+    uid: str
+    projection: Projection
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The server was asked whether this collector may list and watch a resource."""
+
+    resource: str
+    at: datetime
+    allowed: bool
+
+
+Observation = Listed | Event | Bookmark | Broken | OwnerSeen | Access

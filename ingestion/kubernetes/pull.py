@@ -1,0 +1,144 @@
+"""`kubernetes_hours`: whole hours of a journal become one landed attempt.
+
+Put here: taking segments as they are, and saying per hour what the protocol said.
+Not here: asking an API server (nothing ever asks one for the past), decoding (`lifecycle`), or any
+verdict (`quality`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from domain.clock import Clock
+from domain.decisions.rows import Source
+from domain.interval import HOUR, Interval, format_instant, parse_instant, total_seconds
+from ingestion.kubernetes.lines import Line
+from ingestion.kubernetes.spool import Segment, parse_lines, segments
+from ingestion.landing import Landing
+from ingestion.manifest import (
+    Answer,
+    Attempt,
+    AttemptDraft,
+    Hour,
+    Outcome,
+    Sampling,
+    whole_hours,
+)
+from warehouse.store import Store
+
+# A journal is no sampling: nothing is asked at intervals.
+NO_SAMPLING = Sampling(sample_interval_seconds=0, scrape_interval_seconds=0)
+
+
+def pull_hours(
+    cluster_id: str,
+    window: Interval,
+    spool: Store,
+    landing: Landing,
+    clock: Clock,
+    code_version: str = "0.1.0",
+) -> Attempt:
+    """Land the journal's segments of a window of whole hours as one attempt."""
+    asked_at = clock.now().replace(microsecond=0)
+    answers: list[Answer] = []
+    hours: list[Hour] = []
+    everything = segments(spool, cluster_id)
+    for hour in whole_hours(window):
+        lines: list[Line] = []
+        for segment in everything:
+            if segment.hour == hour:
+                body = spool.read(segment.key)
+                lines += parse_lines(segment.key, body)
+                answers.append(_landed(segment, body, landing))
+        goes_on = any(segment.hour > hour for segment in everything)
+        hours.append(describe_hour(hour, lines, asked_at, goes_on))
+    draft = AttemptDraft(
+        cluster_id=cluster_id,
+        source=Source.KUBERNETES,
+        asked_at=asked_at,
+        answered_at=clock.now().replace(microsecond=0),
+        window=window,
+        code_version=code_version,
+        sampling=NO_SAMPLING,
+        answers=tuple(answers),
+        hours=tuple(hours),
+    )
+    return landing.append_attempt(draft)
+
+
+def _landed(segment: Segment, body: bytes, landing: Landing) -> Answer:
+    landed = landing.land_body(body)
+    return Answer(
+        ask="journal",
+        query=segment.key,
+        status=200,
+        sha256=landed.sha256,
+        byte_count=landed.byte_count,
+        stored_byte_count=landed.stored_byte_count,
+        window=Interval(segment.hour, segment.hour + HOUR),
+    )
+
+
+def describe_hour(hour: datetime, lines: list[Line], asked_at: datetime, goes_on: bool) -> Hour:
+    """What the journal has of one hour: an outcome, its reason, and counts."""
+    watched = total_seconds(watched_stretches(hour, lines))
+    closed = any(line["line"] == "hour_closed" for line in lines)
+    listed = list_complete(lines)
+    facts = {
+        "segment_count": sum(1 for line in lines if line["line"] == "opened"),
+        "observation_count": sum(1 for line in lines if line["line"] == "object"),
+        "contradiction_count": sum(1 for line in lines if line["line"] == "contradiction"),
+        "watched_seconds": watched,
+        "list_complete": int(listed),
+        "closed": int(closed),
+    }
+    outcome, reason = _outcome(hour, lines, watched, asked_at, goes_on)
+    return Hour(hour=hour, outcome=outcome, reason=reason, facts=facts)
+
+
+def _outcome(
+    hour: datetime, lines: list[Line], watched: int, asked_at: datetime, goes_on: bool
+) -> tuple[Outcome, str]:
+    if asked_at < hour + HOUR:
+        return Outcome.FAILED, f"asked at {format_instant(asked_at)}, before the hour was over"
+    if not watched:
+        why = "no collector watched this hour, and nothing can bring it back"
+        return Outcome.EMPTY, why if goes_on or lines else "the journal has nothing of this hour"
+    if not any(line["line"] == "hour_closed" for line in lines):
+        late = "the journal went on without closing it" if goes_on else "it is not closed yet"
+        return Outcome.DEGRADED, f"{late}; {watched} of 3600 s watched so far"
+    if watched < HOUR.total_seconds():
+        return Outcome.DEGRADED, f"{watched} of 3600 s were watched without a break"
+    if not list_complete(lines):
+        return Outcome.DEGRADED, "no complete list of the pods was made in this hour"
+    return Outcome.OK, ""
+
+
+def list_complete(lines: Iterable[Line]) -> bool:
+    """Whether a complete list of the pods was made in these lines' hour.
+
+    A list is none when the server said that this collector may not see everything.
+    """
+    refused = False
+    for line in lines:
+        if line.get("resource") != "pods":
+            continue
+        if line["line"] == "access":
+            refused = not line["allowed"]
+        elif line["line"] == "listed" and line["complete"] and not refused:
+            return True
+    return False
+
+
+def watched_stretches(
+    hour: datetime, lines: Iterable[Line], resource: str = "pods"
+) -> list[Interval]:
+    """The parts of an hour in which the watch of a resource was unbroken."""
+    window = Interval(hour, hour + HOUR)
+    stretches = [
+        Interval(parse_instant(line["at"]), parse_instant(line["until"])).clipped_to(window)
+        for line in lines
+        if line["line"] == "watched" and line["resource"] == resource
+    ]
+    return [stretch for stretch in stretches if stretch]

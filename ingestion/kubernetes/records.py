@@ -1,0 +1,142 @@
+"""The objects that are there, as last seen, and until when each watch was heard.
+
+Put here: the collector's memory and its small operations. Not here: the rules (`state`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from domain.interval import Interval, format_instant
+from ingestion.kubernetes.lines import Line, line_of
+from ingestion.kubernetes.observe import Projection
+from ingestion.kubernetes.podlife import Contradiction, PodFacts, learn, read_facts
+
+# Deleted objects are remembered so that a replay cannot raise them; one is about 100 bytes.
+TOMBSTONES_LIMIT = 50_000
+
+
+@dataclass(slots=True)
+class Record:
+    """One object that is there, as last seen."""
+
+    uid: str
+    version: int
+    seen_at: datetime
+    digest: bytes
+    body: bytes  # the projection as JSON: smaller than the objects it is made of
+    facts: PodFacts = field(default_factory=PodFacts)
+
+    def projection(self) -> Projection:
+        projection: Projection = json.loads(self.body)
+        return projection
+
+    def in_short(self) -> Line:
+        """What an ended pod needs to be known again; its status was written when it ended."""
+        whole = self.projection()
+        short = {
+            "metadata": {k: v for k, v in whole["metadata"].items() if k != "labels"},
+            "spec": {name: type(part)() for name, part in whole["spec"].items()},
+            "status": {name: type(part)() for name, part in whole["status"].items()},
+        }
+        short["spec"]["nodeName"] = whole["spec"]["nodeName"]
+        short["status"]["phase"] = whole["status"]["phase"]
+        return {"version": self.version, "object": short, "facts": self.facts.as_line()}
+
+
+@dataclass(slots=True)
+class Stream:
+    """What is known of one resource, and until when its watch was heard."""
+
+    resource: str
+    records: dict[str, Record] = field(default_factory=dict)
+    tombstones: dict[str, int] = field(default_factory=dict)  # told deleted: uid → version
+    absent: dict[str, int] = field(default_factory=dict)  # only not listed: may be seen again
+    version: int = 0  # every change until here was told
+    watched_from: datetime | None = None  # of the stretch that is not written down yet
+    heard_until: datetime | None = None
+    lost_at: datetime | None = None  # the last word heard before the present gap
+    live: bool = False
+    suspects: set[str] = field(default_factory=set)  # left out by one list
+    suspects_version: int = 0
+
+    def hear(self, at: datetime) -> None:
+        """The watch said something: it is unbroken until now."""
+        self.live = True
+        self.lost_at = None
+        if self.watched_from is None:
+            self.watched_from = at
+        if self.heard_until is None or at > self.heard_until:
+            self.heard_until = at
+
+    def take_stretch(self, *, resumable: bool = True) -> list[Line]:
+        """The stretch watched since the last call, cut at hours.
+
+        The version stands on the last piece alone: it says that every change until then is written.
+        """
+        if self.watched_from is None or self.heard_until is None:
+            return []
+        pieces = Interval(self.watched_from, self.heard_until).split_at_hours()
+        self.watched_from = self.heard_until
+        lines = []
+        for piece in pieces:
+            line = line_of("watched", piece.started_at, resource=self.resource)
+            lines.append(line | {"until": format_instant(piece.ended_at)})
+        if lines and resumable:
+            lines[-1]["version"] = self.version
+        return lines
+
+    def begin_again(self, at: datetime, version: int, reason: str) -> list[Line]:
+        """A list was taken and the watch goes on from it; what lies between is a gap."""
+        lines = self.take_stretch(resumable=False)
+        if self.heard_until is not None and self.heard_until < at:
+            gap = line_of("gap", at, resource=self.resource, reason=reason)
+            gap |= {"from": format_instant(self.heard_until), "until": format_instant(at)}
+            lines.append(gap)
+        self.lost_at = self.heard_until
+        self.version = version
+        self.watched_from = self.heard_until = at
+        return lines
+
+
+def recorded(
+    resource: str, known: Record | None, projection: Projection, version: int, at: datetime
+) -> tuple[Record, list[Contradiction]]:
+    """The record of an object as it is now, and what contradicts what was known of it."""
+    uid = projection["metadata"].get("uid", "")
+    notes: list[Contradiction] = []
+    facts = PodFacts()
+    if resource == "pods":
+        facts, notes = learn(known.facts if known else PodFacts(), read_facts(projection))
+    body = json.dumps(projection, sort_keys=True, separators=(",", ":")).encode()
+    return Record(uid, version, at, _digest(projection), body, facts), notes
+
+
+def _digest(projection: Projection) -> bytes:
+    """Of everything but the version: a heartbeat changes nothing that matters here."""
+    meta = {k: v for k, v in projection["metadata"].items() if k != "resourceVersion"}
+    content = json.dumps(projection | {"metadata": meta}, sort_keys=True).encode()
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def bury(graves: dict[str, int], uid: str, version: int) -> None:
+    while len(graves) >= TOMBSTONES_LIMIT:
+        del graves[next(iter(graves))]
+    graves[uid] = version
+
+
+def uid_of(document: Mapping[str, Any]) -> str:
+    meta = document.get("metadata")
+    uid = meta.get("uid", "") if isinstance(meta, Mapping) else ""
+    return uid if isinstance(uid, str) else ""
+
+
+def version_of(meta: object) -> int:
+    """A resource version as a number (Kubernetes promises since 1.35 that it is one)."""
+    text = meta.get("resourceVersion", "") if isinstance(meta, Mapping) else ""
+    return int(text) if isinstance(text, str) and text.isdecimal() else 0

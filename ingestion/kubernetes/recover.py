@@ -1,0 +1,102 @@
+"""After a stop, however it came: the state as it was when the last segment was synced.
+
+Put here: reading a journal back into the state that wrote it.
+Not here: going on from there (`collector`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from domain.interval import parse_instant
+from ingestion.kubernetes.lines import Line
+from ingestion.kubernetes.podlife import PodFacts, learn
+from ingestion.kubernetes.records import Stream, bury, recorded, version_of
+from ingestion.kubernetes.spool import parse_lines, segments
+from ingestion.kubernetes.state import JournalState
+from warehouse.store import Store
+
+# An older journal is not read back: its watch could not go on, and a new list says what is there.
+# Starts that only it knows stay in the journal, and the earliest of all is what counts there.
+RECOVERY_WINDOW = timedelta(hours=48)
+
+
+def recover(store: Store, cluster_id: str, state: JournalState) -> int:
+    """Fill `state` from the journal's last hours; the position at which the journal goes on."""
+    there = segments(store, cluster_id)
+    if not there:
+        return 0
+    since = there[-1].hour - RECOVERY_WINDOW
+    chosen = [s for s in there if s.hour >= since]
+    position = 0
+    # From the last hour that has a list of everything on, every line is there.
+    pages: list[list[Line]] = []
+    complete: set[str] = set()
+    for segment in reversed(chosen):
+        lines = list(parse_lines(segment.key, store.read(segment.key)))
+        pages.append(lines)
+        complete |= {line["resource"] for line in lines if _is_whole(line)}
+        if complete >= state.streams.keys():
+            break
+    for lines in reversed(pages):
+        for line in lines:
+            position = max(position, line["position"] + 1)
+            replay(state, line)
+    return position
+
+
+def _is_whole(line: Line) -> bool:
+    """A complete hourly list, or the first list of a journal, wrote down everything there is."""
+    return line["line"] == "listed" and line["complete"] and line["why"] in ("hourly", "start")
+
+
+def replay(state: JournalState, line: Line) -> None:
+    """Apply one line of the journal to the state that wrote it."""
+    at = parse_instant(line["at"])
+    if line["line"] not in ("watched", "opened"):
+        closed = timedelta(seconds=1) if line["line"] == "hour_closed" else timedelta()
+        state.last_at = max(at + closed, state.last_at or at)
+    stream = state.streams.get(line.get("resource", ""))
+    match line["line"]:
+        case "object" if stream is not None:
+            _replay_object(stream, line)
+            if stream.resource == "namespaces":
+                there = line["via"] not in ("deleted", "gone")
+                state.kinship.note_namespace(line["object"], there=there)
+        case "still_there" if stream is not None:
+            for entry in line["objects"]:
+                _replay_seen(stream, entry, at)
+        case "owner":
+            state.kinship.note_owner(line["uid"], line["object"])
+        case "listed" if stream is not None and "version" in line:
+            stream.version = line["version"]
+            stream.watched_from = stream.heard_until = at
+        case "watched" if stream is not None and "version" in line:
+            stream.version = line["version"]
+            stream.watched_from = stream.heard_until = parse_instant(line["until"])
+
+
+def _replay_object(stream: Stream, line: Line) -> None:
+    uid = line["object"]["metadata"].get("uid", "")
+    version = version_of(line["object"]["metadata"])
+    if line["via"] == "deleted":
+        stream.records.pop(uid, None)
+        bury(stream.tombstones, uid, version)
+    elif line["via"] == "gone":
+        stream.records.pop(uid, None)
+        bury(stream.absent, uid, version)
+    else:
+        _replay_seen(stream, line, parse_instant(line["at"]))
+
+
+def _replay_seen(stream: Stream, entry: Line, at: datetime) -> None:
+    """The object of a line, with the facts that the line carries from before it."""
+    projection = entry["object"]
+    uid = projection["metadata"].get("uid", "")
+    stream.absent.pop(uid, None)
+    version = version_of(projection["metadata"])
+    record, _ = recorded(stream.resource, stream.records.get(uid), projection, version, at)
+    if "facts" in entry:
+        facts = PodFacts(**entry["facts"], terminal=record.facts.terminal)
+        record.facts, _ = learn(facts, record.facts)
+    stream.records[uid] = record

@@ -1,0 +1,174 @@
+"""The journal on disk: segments, written whole and synced before they count.
+
+Put here: segments and their keys, writing and reading them.
+Not here: what the lines say (`lines`), or landing them (`pull`).
+
+    journal/<cluster_id>/<hour>-<sequence>.jsonl
+
+A segment is one object of a store, made by conditional create: it is there whole, or not at all.
+Nothing is ever changed or added to one. An hour has as many as there were flushes; the last one
+ends with `hour_closed`. Two collectors of one cluster take different sequences and disturb nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from domain.errors import EvidenceChanged
+from domain.interval import format_instant, hour_of, parse_instant
+from ingestion.kubernetes.lines import Line
+from warehouse.store import Store
+
+JOURNAL_VERSION = 1
+
+# One flush every half minute and a closing one are 121 an hour; many more are a broken loop.
+SEGMENTS_PER_HOUR_LIMIT = 100_000
+
+
+class SegmentDamaged(EvidenceChanged):
+    """A segment of a journal cannot be read as one."""
+
+    code = "KUBE-010"
+
+    def __init__(self, key: str, seen: str) -> None:
+        super().__init__(
+            where=key,
+            seen=seen,
+            why="what this segment said about its hour can no longer be trusted",
+            remedy="restore the file from a backup of the spool; if there is none, the hour counts "
+            "as not watched",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One object of the spool."""
+
+    key: str
+    hour: datetime
+    sequence: int
+
+
+def segment_key(cluster_id: str, hour: datetime, sequence: int) -> str:
+    return f"{cluster_prefix(cluster_id)}{_hour_text(hour)}-{sequence:06d}.jsonl"
+
+
+def cluster_prefix(cluster_id: str) -> str:
+    return f"journal/{cluster_id}/"
+
+
+def segments(store: Store, cluster_id: str, hour: datetime | None = None) -> list[Segment]:
+    """The segments of a cluster, or of one of its hours, in the order of their writing."""
+    prefix = cluster_prefix(cluster_id)
+    keys = store.list(prefix + _hour_text(hour) if hour is not None else prefix)
+    return [_segment(key) for key in keys]
+
+
+def _segment(key: str) -> Segment:
+    name = key.rpartition("/")[2].removesuffix(".jsonl")
+    hour_text, _, sequence = name.rpartition("-")
+    try:
+        hour = datetime.strptime(hour_text, "%Y-%m-%dT%HZ").replace(tzinfo=UTC)
+        return Segment(key, hour, int(sequence))
+    except ValueError:
+        raise SegmentDamaged(key, "its name is not <hour>-<sequence>.jsonl") from None
+
+
+def _hour_text(hour: datetime) -> str:
+    return hour.strftime("%Y-%m-%dT%HZ")
+
+
+def parse_lines(key: str, body: bytes) -> Iterator[Line]:
+    """The lines of a segment; raises SegmentDamaged for anything that is none."""
+    if not body.endswith(b"\n"):
+        raise SegmentDamaged(key, "its last line has no end")
+    for number, text in enumerate(body.splitlines(), start=1):
+        try:
+            line = json.loads(text)
+        except ValueError as cause:
+            raise SegmentDamaged(key, f"line {number} is not JSON: {cause}") from None
+        if not isinstance(line, dict) or "line" not in line or "at" not in line:
+            raise SegmentDamaged(key, f"line {number} says neither what nor when it is")
+        if number == 1 and line["line"] != "opened":
+            raise SegmentDamaged(key, "it does not begin with `opened`")
+        yield line
+
+
+class JournalWriter:
+    """Collects lines and writes them as segments of their hours."""
+
+    def __init__(
+        self, store: Store, cluster_id: str, collector: str, code_version: str, position: int = 0
+    ) -> None:
+        self.store = store
+        self.cluster_id = cluster_id
+        self.collector = collector
+        self.code_version = code_version
+        self.position = position
+        self.pending: dict[datetime, list[Line]] = {}
+        self.segment_count = 0
+        self._sequences: dict[datetime, int] = {}
+
+    @property
+    def pending_count(self) -> int:
+        return sum(len(lines) for lines in self.pending.values())
+
+    def add(self, lines: list[Line]) -> None:
+        """Number the lines and keep them for their hours until the next flush."""
+        for line in lines:
+            hour = hour_of(parse_instant(line["at"]))
+            self.pending.setdefault(hour, []).append(line | {"position": self.position})
+            self.position += 1
+
+    def flush(self, at: datetime) -> list[str]:
+        """Write everything that is pending, the oldest hour first; the keys of what was written.
+
+        When the store refuses, what was not written stays pending, in order.
+        """
+        keys = []
+        for hour in sorted(self.pending):
+            keys.append(self._write(hour, self.pending[hour], at))
+            del self.pending[hour]
+        return keys
+
+    def _write(self, hour: datetime, lines: list[Line], at: datetime) -> str:
+        first = self._sequences.get(hour) or self._next_sequence(hour)
+        for sequence in range(first, first + SEGMENTS_PER_HOUR_LIMIT):
+            key = segment_key(self.cluster_id, hour, sequence)
+            body = self._body(hour, sequence, lines, at)
+            # The same bytes are ours: an earlier try was durable and did not say so.
+            if self.store.create(key, body) or self.store.read(key) == body:
+                self._sequences = {hour: sequence + 1} | {
+                    h: s for h, s in self._sequences.items() if h > hour
+                }
+                self.segment_count += 1
+                return key
+        raise SegmentDamaged(
+            segment_key(self.cluster_id, hour, first),
+            f"more than {SEGMENTS_PER_HOUR_LIMIT} segments in one hour",
+        )
+
+    def _next_sequence(self, hour: datetime) -> int:
+        there = segments(self.store, self.cluster_id, hour)
+        return there[-1].sequence + 1 if there else 1
+
+    def _body(self, hour: datetime, sequence: int, lines: list[Line], at: datetime) -> bytes:
+        opened: Line = {
+            "line": "opened",
+            "at": format_instant(at),
+            "version": JOURNAL_VERSION,
+            "cluster_id": self.cluster_id,
+            "collector": self.collector,
+            "code_version": self.code_version,
+            "hour": format_instant(hour),
+            "sequence": sequence,
+            "position": lines[0]["position"],
+        }
+        texts = [
+            json.dumps(line, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+            for line in (opened, *lines)
+        ]
+        return ("\n".join(texts) + "\n").encode()

@@ -1,0 +1,319 @@
+"""The collector's state machine: observations in, journal lines out; no clock, no network.
+
+Put here: what is new, what is gone, what contradicts.
+Not here: asking (`client`, `collector`), writing segments (`spool`), how one pod's status reads
+(`podlife`), the memory itself (`records`).
+
+The rules, in the order of their importance:
+1. An incomplete list closes nothing. A complete one from which more than a fifth is missing is
+   asked for twice, and only what both leave out is gone.
+2. A pod whose end or deletion was told never opens again: what says otherwise is a contradiction,
+   which is kept, and no observation. A pod that was only *absent* opens again when it is seen.
+3. Everything is idempotent on (uid, resourceVersion): a stream that repeats itself says nothing.
+4. A watch is unbroken from one heard word to the next, also across a reconnect that goes on from
+   the last resource version; a gap has two ends, the last word heard and the next list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from domain.interval import format_instant
+from ingestion.kubernetes.kinship import Kinship
+from ingestion.kubernetes.lines import (
+    Line,
+    contradiction_line,
+    last_seen,
+    line_of,
+    object_line,
+    pod_line,
+)
+from ingestion.kubernetes.observations import (
+    Access,
+    Bookmark,
+    Broken,
+    Event,
+    Listed,
+    Observation,
+    OwnerSeen,
+)
+from ingestion.kubernetes.observe import PROJECTIONS, Projection, matters
+from ingestion.kubernetes.podlife import Contradiction, PodFacts
+from ingestion.kubernetes.records import Stream, bury, recorded, uid_of, version_of
+
+RESOURCES = tuple(PROJECTIONS)
+
+# More than a fifth of everything gone between two looks is a fault far more often than the truth.
+MASS_ABSENCE_SHARE = (1, 5)
+
+# A collector's clock is set now and then; only a jump of more than this is worth a line.
+CLOCK_BACK_TOLERANCE = timedelta(seconds=2)
+
+
+class JournalState:
+    """Everything a collector knows of its cluster."""
+
+    def __init__(self, resources: tuple[str, ...] = RESOURCES) -> None:
+        self.streams = {resource: Stream(resource) for resource in resources}
+        self.kinship = Kinship()
+        self.last_at: datetime | None = None
+        self.replayed_count = 0
+        self.unchanged_count = 0
+        self.second_look: set[str] = set()  # resources to be listed once more, to be sure
+        self.relist: dict[str, str] = {}  # resources whose watch has to begin again, and why
+
+    def apply(self, observation: Observation) -> list[Line]:
+        """The lines that this observation adds to the journal."""
+        lines: list[Line] = []
+        at = self._forward(observation.at, lines)
+        match observation:
+            case Listed():
+                self._list(observation, at, lines)
+            case Event():
+                self._event(observation, at, lines)
+            case Bookmark():
+                self._bookmark(observation, at, lines)
+            case Broken():
+                self._broken(observation, at, lines)
+            case OwnerSeen():
+                self._owner(observation, at, lines)
+            case Access():
+                line = line_of("access", at, resource=observation.resource)
+                lines.append(line | {"allowed": observation.allowed})
+        return lines
+
+    @property
+    def open_pod_count(self) -> int:
+        return sum(1 for r in self.streams["pods"].records.values() if not r.facts.terminal)
+
+    def stretches(self) -> list[Line]:
+        """The stretches watched since the last call."""
+        return [line for stream in self.streams.values() for line in stream.take_stretch()]
+
+    def unknown_owners(self, documents: tuple[Mapping[str, Any], ...]) -> dict[str, Projection]:
+        """The controllers of pods that matter which nobody looked up yet, by UID."""
+        unknown: dict[str, Projection] = {}
+        for document in documents:
+            if not matters(document):
+                continue
+            owner = PROJECTIONS["pods"](document)["metadata"].get("owner", {})
+            if owner.get("uid") and owner["uid"] not in self.kinship.owners:
+                namespace = document["metadata"].get("namespace", "")
+                unknown[owner["uid"]] = owner | {"namespace": namespace}
+        return unknown
+
+    # --- observations -------------------------------------------------------------------------
+
+    def _forward(self, at: datetime, lines: list[Line]) -> datetime:
+        """Time does not go back in a journal; when the clock does, that is a line of its own."""
+        at = at.replace(microsecond=0)
+        if self.last_at is not None and at < self.last_at:
+            if self.last_at - at > CLOCK_BACK_TOLERANCE:
+                before, after = format_instant(self.last_at), format_instant(at)
+                note = Contradiction("clock_went_back", before, after)
+                lines.append(contradiction_line(self.last_at, "clock", "", note))
+            return self.last_at
+        self.last_at = at
+        return at
+
+    def _event(self, event: Event, at: datetime, lines: list[Line]) -> None:
+        stream = self.streams[event.resource]
+        if event.version <= stream.version:
+            self.replayed_count += 1
+            return
+        stream.version = event.version
+        heard_before = stream.heard_until
+        stream.hear(at)
+        uid = uid_of(event.document)
+        if uid and (event.resource != "pods" or matters(event.document)):
+            if event.verb == "DELETED":
+                self._deleted(event, uid, at, heard_before, lines)
+            else:
+                self._seen(stream, event.document, event.version, event.verb.lower(), at, lines)
+        self._look_at_suspects(stream)
+
+    def _bookmark(self, mark: Bookmark, at: datetime, lines: list[Line]) -> None:
+        stream = self.streams[mark.resource]
+        if mark.version < stream.version:
+            self._set_back(stream, mark.version, at, lines)
+            return
+        stream.version = mark.version
+        stream.hear(at)
+        self._look_at_suspects(stream)
+
+    def _broken(self, broken: Broken, at: datetime, lines: list[Line]) -> None:
+        stream = self.streams[broken.resource]
+        if stream.live:
+            line = line_of("broken", at, resource=broken.resource, reason=broken.reason)
+            lines.append(line)
+        stream.live = False
+
+    def _owner(self, seen: OwnerSeen, at: datetime, lines: list[Line]) -> None:
+        if seen.uid not in self.kinship.owners:
+            self.kinship.note_owner(seen.uid, seen.projection)
+            lines.append(line_of("owner", at, uid=seen.uid) | {"object": seen.projection})
+
+    # --- lists --------------------------------------------------------------------------------
+
+    def _list(self, listed: Listed, at: datetime, lines: list[Line]) -> None:
+        stream = self.streams[listed.resource]
+        header = line_of("listed", at, resource=listed.resource, why=listed.why)
+        header |= {"began_at": format_instant(listed.began_at.replace(microsecond=0))}
+        header |= {"complete": listed.complete, "reason": listed.reason}
+        if listed.complete and listed.begins:
+            if listed.version < stream.version:
+                self._set_back(stream, listed.version, at, lines)
+            lines.extend(stream.begin_again(at, listed.version, listed.reason or listed.why))
+            stream.live = False
+            self.relist.pop(listed.resource, None)
+            header["version"] = listed.version
+        elif listed.complete and listed.version < stream.version:
+            self._set_back(stream, listed.version, at, lines)
+        before = set(stream.records)
+        seen = self._list_objects(listed, at, lines)
+        absent = before - seen if listed.complete else set()
+        lines.append(header | {"count": len(seen), "absent": len(absent)})
+        if listed.complete:
+            self._absent(stream, listed, absent, len(before), at, lines)
+
+    def _list_objects(self, listed: Listed, at: datetime, lines: list[Line]) -> set[str]:
+        via = "hourly_list" if listed.why == "hourly" else "list"
+        stream = self.streams[listed.resource]
+        seen: set[str] = set()
+        ended: list[Line] = []
+        for document in listed.documents:
+            uid = uid_of(document)
+            if not uid or (listed.resource == "pods" and not matters(document)):
+                continue
+            seen.add(uid)
+            version = version_of(document.get("metadata"))
+            known = stream.records.get(uid)
+            if known is not None and known.facts.ended_at and version <= known.version:
+                ended.append(known.in_short())
+            else:
+                self._seen(stream, document, version, via, at, lines)
+        if ended and via == "hourly_list":
+            lines.append(line_of("still_there", at, resource=listed.resource) | {"objects": ended})
+        return seen
+
+    def _absent(
+        self,
+        stream: Stream,
+        listed: Listed,
+        absent: set[str],
+        known_count: int,
+        at: datetime,
+        lines: list[Line],
+    ) -> None:
+        """What a complete list leaves out is gone, unless the watch or the number says: look again.
+
+        While the watch is live it will tell the deletion; only if it has passed the list and told
+        nothing, or if too much is missing at once, a second list decides.
+        """
+        if listed.why == "second_look":
+            gone = absent & stream.suspects
+            stream.suspects = set()
+        elif absent and stream.live:
+            stream.suspects, stream.suspects_version = absent, listed.version
+            return
+        elif len(absent) * MASS_ABSENCE_SHARE[1] > known_count * MASS_ABSENCE_SHARE[0]:
+            stream.suspects, stream.suspects_version = absent, listed.version
+            self.second_look.add(stream.resource)
+            return
+        else:
+            gone = absent
+        for uid in sorted(gone):
+            self._gone(stream, uid, at, lines)
+
+    def _look_at_suspects(self, stream: Stream) -> None:
+        """What a list left out, but the live watch did not delete by then, is asked about again."""
+        stream.suspects &= stream.records.keys()
+        if stream.suspects and stream.version >= stream.suspects_version:
+            self.second_look.add(stream.resource)
+
+    def _set_back(self, stream: Stream, version: int, at: datetime, lines: list[Line]) -> None:
+        """The server's store is older than it was: its numbers mean something else from now on."""
+        before, after = str(stream.version), str(version)
+        note = Contradiction("resource_version_went_back", before, after)
+        lines.append(contradiction_line(at, stream.resource, "", note))
+        for record in stream.records.values():
+            record.version = 0
+        stream.version = 0
+        self.relist[stream.resource] = "resource version went back"
+
+    # --- objects ------------------------------------------------------------------------------
+
+    def _seen(
+        self,
+        stream: Stream,
+        document: Mapping[str, Any],
+        version: int,
+        via: str,
+        at: datetime,
+        lines: list[Line],
+    ) -> None:
+        """An object is there."""
+        resource, uid = stream.resource, uid_of(document)
+        if uid in stream.tombstones:
+            note = Contradiction("alive_after_end", str(stream.tombstones[uid]), str(version))
+            lines.append(contradiction_line(at, resource, uid, note))
+            return
+        known = stream.records.get(uid)
+        if known is not None and version < known.version:
+            return
+        projection = PROJECTIONS[resource](document)
+        record, notes = recorded(resource, known, projection, version, at)
+        if known is None and stream.absent.pop(uid, None) is not None:
+            notes.append(Contradiction("absent_then_seen", "absent", via))
+        stream.records[uid] = record
+        lines.extend(contradiction_line(at, resource, uid, note) for note in notes)
+        if known is not None and known.digest == record.digest and via != "hourly_list":
+            self.unchanged_count += 1
+            return
+        lines.append(self._object_line(resource, via, at, projection, record.facts))
+
+    def _deleted(
+        self,
+        event: Event,
+        uid: str,
+        at: datetime,
+        heard_before: datetime | None,
+        lines: list[Line],
+    ) -> None:
+        """An object was told to be deleted; its last form may hold what nobody saw before."""
+        stream = self.streams[event.resource]
+        if uid in stream.tombstones:
+            self.replayed_count += 1
+            return
+        known = stream.records.pop(uid, None)
+        projection = PROJECTIONS[event.resource](event.document)
+        record, notes = recorded(event.resource, known, projection, event.version, at)
+        lines.extend(contradiction_line(at, event.resource, uid, note) for note in notes)
+        line = self._object_line(event.resource, "deleted", at, projection, record.facts)
+        lines.append(line | last_seen(heard_before if known is not None else None))
+        bury(stream.tombstones, uid, event.version)
+
+    def _gone(self, stream: Stream, uid: str, at: datetime, lines: list[Line]) -> None:
+        """An object is not there any more, and nobody said when it went."""
+        record = stream.records.pop(uid, None)
+        if record is None:
+            return
+        last = stream.lost_at if stream.lost_at is not None else record.seen_at
+        if stream.live:
+            note = Contradiction("delete_not_told", "watched", "absent from two lists")
+            lines.append(contradiction_line(at, stream.resource, uid, note))
+        projection = record.projection()
+        line = self._object_line(stream.resource, "gone", at, projection, record.facts)
+        lines.append(line | last_seen(max(last, record.seen_at)))
+        bury(stream.absent, uid, record.version)
+
+    def _object_line(
+        self, resource: str, via: str, at: datetime, projection: Projection, facts: PodFacts
+    ) -> Line:
+        if resource == "pods":
+            return pod_line(via, at, projection, facts, self.kinship.of_pod(projection))
+        if resource == "namespaces":
+            self.kinship.note_namespace(projection, there=via not in ("deleted", "gone"))
+        return object_line(resource, via, at, projection)

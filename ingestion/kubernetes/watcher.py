@@ -1,0 +1,135 @@
+"""One thread per resource that watches and passes on what it hears.
+
+Put here: reading a watch, reconnecting, waiting between tries.
+Not here: lists, and what is made of the events (`collector`, `state`).
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from dataclasses import dataclass
+from datetime import datetime
+
+from domain.clock import Clock
+from domain.errors import LedgerError
+from ingestion.kubernetes.client import ApiClient, HistoryGone
+from ingestion.kubernetes.observations import Bookmark, Broken, Event, Observation
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsList:
+    """This watch cannot go on, or cannot begin, without a list."""
+
+    resource: str
+    at: datetime
+    why: str  # start, expired
+    reason: str
+
+
+Item = Observation | NeedsList
+
+# How many observations may wait for the collector. A watch that is read no further slows its
+# server down, not the collector's memory: 10,000 pods of 10 kB are 100 MB.
+WAITING_LIMIT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Real seconds between tries: doubled from the first to the last."""
+
+    first_seconds: float = 0.5
+    last_seconds: float = 30.0
+
+
+class Watcher(threading.Thread):
+    """Watches one resource until it is stopped."""
+
+    def __init__(
+        self,
+        resource: str,
+        client: ApiClient,
+        items: queue.Queue[Item],
+        clock: Clock,
+        retry: Retry,
+        stop: threading.Event,
+    ) -> None:
+        super().__init__(name=f"watch-{resource}", daemon=True)
+        self.resource = resource
+        self.version = 0
+        self.tries = 0
+        self._client = client
+        self._items = items
+        self._clock = clock
+        self._retry = retry
+        self._halt = stop
+        self._listed = threading.Event()
+        self._restart_version = 0
+
+    def resume_from(self, version: int) -> None:
+        """A list was taken: go on from its version."""
+        self.version = version
+        self._listed.set()
+
+    def restart_from(self, version: int) -> None:
+        """Leave the present stream at its next word, and begin again from a list's version."""
+        self._restart_version = version
+
+    def run(self) -> None:
+        pause = self._retry.first_seconds
+        need = NeedsList(self.resource, self._clock.now(), "start", "")
+        if not self.version and not self._wait_for_list(need):
+            return
+        while not self._halt.is_set():
+            began_at, heard = self._clock.now(), 0
+            try:
+                heard = self._read_stream()
+            except HistoryGone as gone:
+                need = NeedsList(self.resource, self._clock.now(), "expired", str(gone)[:200])
+                if not self._wait_for_list(need):
+                    return
+                continue
+            except LedgerError as trouble:
+                reason = f"{trouble.code} {trouble.seen}"[:200]
+                self._put(Broken(self.resource, began_at, reason))
+            if heard:
+                pause = self._retry.first_seconds
+                continue
+            self._halt.wait(pause)
+            pause = min(pause * 2, self._retry.last_seconds)
+
+    def _read_stream(self) -> int:
+        """Pass on one stream; how many words it had."""
+        heard = 0
+        self.tries += 1
+        for event in self._client.watch(self.resource, self.version):
+            if self._halt.is_set():
+                break
+            if self._restart_version:
+                self.version, self._restart_version = self._restart_version, 0
+                break
+            heard += 1
+            at = self._clock.now()
+            if event.kind == "BOOKMARK":
+                self._put(Bookmark(self.resource, at, event.version))
+            else:
+                self._put(Event(self.resource, at, event.kind, event.document, event.version))
+            self.version = event.version
+        return heard
+
+    def _wait_for_list(self, need: NeedsList) -> bool:
+        """Ask the collector for a list and wait until it has one; False when stopped."""
+        self._listed.clear()
+        self._put(need)
+        while not self._halt.is_set():
+            if self._listed.wait(0.2):
+                return True
+        return False
+
+    def _put(self, item: Item) -> None:
+        while not self._halt.is_set():
+            try:
+                self._items.put(item, timeout=0.2)
+                return
+            except queue.Full:
+                continue
