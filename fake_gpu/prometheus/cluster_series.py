@@ -6,22 +6,14 @@ Not here: which lives there are (`object_series`, `device_series`), several clus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
 
-from fake_gpu.estate.model import Cluster, PodLife
-from fake_gpu.exporters import dcgm, scheduler
-from fake_gpu.exporters.devices import NodeUse
-from fake_gpu.exporters.kube_state_metrics.catalogue import (
-    OPENSHIFT_DENIED,
-    families,
-)
+from fake_gpu.estate.model import Cluster
 from fake_gpu.kubernetes.objects import ObjectHistory
-from fake_gpu.prometheus.device_series import AmdSeries, DcgmSeries, NodeStretches
+from fake_gpu.prometheus.life_sources import sources_of
 from fake_gpu.prometheus.matchers import Matcher, all_match
-from fake_gpu.prometheus.object_series import ObjectSeries
 from fake_gpu.prometheus.scrapes import Collection, Grid, Schedule
-from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Ramp, Segment
+from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Segment
 from fake_gpu.prometheus.series import (
     AnyPiece,
     LabelPairs,
@@ -30,58 +22,10 @@ from fake_gpu.prometheus.series import (
     TimeBlock,
     VaryingPiece,
 )
-from fake_gpu.prometheus.targets import (
-    AMD,
-    DCGM,
-    KUBE_STATE_METRICS,
-    SCHEDULER,
-    Target,
-    targets_of,
-)
+from fake_gpu.prometheus.targets import Target, targets_of
 
 # How far a staleness marker may lie behind the end of a series: the longest interval of a scrape.
 LONGEST_INTERVAL_MS = 600_000
-
-
-class LifeSource(Protocol):
-    """Where the lives of some metrics come from."""
-
-    def names(self) -> Iterable[str]: ...
-
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]: ...
-
-
-class UpSeries:
-    """`up`: one series per target, 1 while it can be reached."""
-
-    def __init__(self, targets: Sequence[Target]) -> None:
-        self.up = [
-            Life(target, target.labelled_up("up"), _up_segments(target)) for target in targets
-        ]
-
-    def names(self) -> Iterable[str]:
-        return ("up",)
-
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
-        return self.up
-
-
-def _up_segments(target: Target) -> tuple[AnySegment, ...]:
-    segments: list[AnySegment] = []
-    for from_ms, end in target.present:
-        at, until_ms = from_ms, NO_END if end is None else end
-        for reach_from, reach_end in target.reachable:
-            low = max(at, reach_from)
-            high = min(until_ms, NO_END if reach_end is None else reach_end)
-            if low >= high:
-                continue
-            if at < low:
-                segments.append(Segment(at, low, 0.0))
-            segments.append(Segment(low, high, 1.0))
-            at = high
-        if at < until_ms:
-            segments.append(Segment(at, until_ms, 0.0))
-    return tuple(segments)
 
 
 class ClusterSeries:
@@ -91,7 +35,7 @@ class ClusterSeries:
         self.cluster = cluster
         self.replicas = replicas_of(cluster)
         self.targets = targets_of(cluster)
-        self.sources = list(_sources(cluster, history, self.targets))
+        self.sources = sources_of(cluster, history, self.targets)
         self._grids: dict[tuple[str, int], Grid] = {}
 
     def grid(self, target: Target, replica: int) -> Grid:
@@ -157,29 +101,6 @@ class ClusterSeries:
         return tuple(markers)
 
 
-def _sources(
-    cluster: Cluster, history: ObjectHistory, targets: Sequence[Target]
-) -> Iterator[LifeSource]:
-    yield UpSeries(targets)
-    denied = OPENSHIFT_DENIED if cluster.openshift_version else frozenset()
-    pods: dict[str, list[PodLife]] = {}
-    for pod in cluster.pods:
-        if pod.holds:
-            pods.setdefault(pod.node_name, []).append(pod)
-    for target in targets:
-        if target.job == KUBE_STATE_METRICS:
-            shown = [family for family in families() if family.head.name not in denied]
-            yield ObjectSeries(history, target, shown)
-        elif target.job == SCHEDULER:
-            yield ObjectSeries(history, target, scheduler.FAMILIES)
-        elif target.node is not None:
-            stretches = NodeStretches(NodeUse(target.node, pods.get(target.node.name, ())))
-            if target.job == DCGM:
-                yield DcgmSeries(target, stretches, dcgm.Style.of(cluster.monitoring))
-            elif target.job == AMD:
-                yield AmdSeries(target, stretches)
-
-
 def replicas_of(cluster: Cluster) -> list[LabelPairs]:
     """The external labels of each replica; a collector's samples have no replica."""
     monitoring = cluster.monitoring
@@ -218,9 +139,9 @@ def pieces_of(
 
 
 def _piece(block: TimeBlock, low: int, high: int, segment: AnySegment) -> AnyPiece:
-    if isinstance(segment, Ramp):
-        return VaryingPiece(block, low, high, list(map(segment.at, block.times[low:high])))
-    return Piece(block, low, high, segment.value)
+    if isinstance(segment, Segment):
+        return Piece(block, low, high, segment.value)
+    return VaryingPiece(block, low, high, list(map(segment.at, block.times[low:high])))
 
 
 def _first_time(grid: Grid, from_ms: int) -> int | None:

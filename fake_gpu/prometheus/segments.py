@@ -6,8 +6,10 @@ Not here: where they come from (`object_series`, `device_series`, `target_series
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from fake_gpu.prometheus.series import LabelPairs, LabelSet
 from fake_gpu.prometheus.targets import Target
@@ -58,7 +60,35 @@ class Ramp:
         return False
 
 
-AnySegment = Segment | Ramp
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """A number that differs from scrape to scrape around a middle."""
+
+    from_ms: int
+    until_ms: int
+    name: str
+    middle: float
+
+    def at(self, time_ms: int) -> float:
+        digest = hashlib.sha256(f"{self.name}\n{time_ms}".encode()).digest()
+        return round(self.middle * (0.75 + digest[0] / 512), 9)
+
+    def clipped(self, from_ms: int, until_ms: int) -> Noise:
+        return Noise(from_ms, until_ms, self.name, self.middle)
+
+    def continues(self, other: AnySegment) -> bool:
+        return False
+
+
+AnySegment = Segment | Ramp | Noise
+
+
+class LifeSource(Protocol):
+    """Where the lives of some metrics come from."""
+
+    def names(self) -> Iterable[str]: ...
+
+    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]: ...
 
 
 @dataclass(slots=True)

@@ -16,14 +16,19 @@ KUBE_STATE_METRICS = "kube-state-metrics"
 SCHEDULER = "kube-scheduler"
 DCGM = "dcgm-exporter"
 AMD = "amd-exporter"
+KUBELET = "kubelet"
 # Where each exporter listens, and what OpenShift calls its container and its endpoint.
 _PLACES = {
     KUBE_STATE_METRICS: ("openshift-monitoring", 8443, "kube-rbac-proxy-main", "https-main"),
     SCHEDULER: ("openshift-kube-scheduler", 10259, "kube-scheduler", "https"),
     DCGM: ("nvidia-gpu-operator", 9400, "nvidia-dcgm-exporter", "gpu-metrics"),
     AMD: ("kube-amd-gpu", 5000, "metrics-exporter-container", "exporter-port"),
+    KUBELET: ("kube-system", 10250, "", "https-metrics"),
 }
-_PER_NODE = {DCGM: "nvidia", AMD: "amd"}
+# Exporters with a target on each node, and the vendor of the cards that a node must have for it.
+_PER_NODE = {DCGM: "nvidia", AMD: "amd", KUBELET: ""}
+# These two speak of other pods, and are scraped with honorLabels wherever they are installed.
+_ALWAYS_HONOURED = frozenset({KUBE_STATE_METRICS, SCHEDULER})
 # kube-state-metrics speaks of others; its own instance and pod say nothing and change at restarts.
 _DROPPED_FROM_SAMPLES = {KUBE_STATE_METRICS: ("instance", "pod")}
 
@@ -94,7 +99,7 @@ def targets_of(cluster: Cluster) -> tuple[Target, ...]:
 
 
 def _has_cards(node: Node, vendor: str) -> bool:
-    return any(card.vendor == vendor for card in node.cards)
+    return not vendor or any(card.vendor == vendor for card in node.cards)
 
 
 def _central(cluster: Cluster, job: ScrapeJob) -> Target:
@@ -105,14 +110,10 @@ def _central(cluster: Cluster, job: ScrapeJob) -> Target:
 
 
 def _on_node(cluster: Cluster, job: ScrapeJob, node: Node) -> Target:
-    present = [
-        (state.from_at, state.until_at) for state in node.states if not state.exporters_paused
-    ]
-    reachable = [
-        (state.from_at, state.until_at)
-        for state in node.states
-        if state.ready == "True" and not state.exporters_paused
-    ]
+    own = job.job != KUBELET
+    known = [state for state in node.states if not (own and state.exporters_paused)]
+    present = [(state.from_at, state.until_at) for state in known]
+    reachable = [(state.from_at, state.until_at) for state in known if state.ready == "True"]
     pod = f"{job.job}-{node.uid[:5]}"
     return _target(
         cluster, job, node.host_ip, pod, _milliseconds(present), _milliseconds(reachable), node
@@ -131,21 +132,24 @@ def _target(
     namespace, port, container, endpoint = _PLACES.get(
         job.job, ("monitoring", 8080, job.job, "metrics")
     )
-    labels = (
-        ("container", container),
-        ("endpoint", endpoint),
-        ("instance", f"{address}:{port}"),
-        ("job", job.job),
-        ("namespace", namespace),
-        ("pod", pod),
-        ("service", job.job),
-    )
+    labels = {
+        "container": container,
+        "endpoint": endpoint,
+        "instance": f"{address}:{port}",
+        "job": job.job,
+        "namespace": namespace,
+        "pod": pod,
+        "service": job.job,
+    }
+    if job.job == KUBELET:
+        # It is no pod; its service monitor gives it the name of its node instead.
+        labels = {**labels, "pod": "", "node": node.name if node else ""}
     return Target(
         name=f"{cluster.cluster_id}/{job.job}/{address}:{port}",
         job=job.job,
         interval_ms=job.scrape_interval_seconds * 1000,
-        honor_labels=job.honor_labels,
-        labels=labels,
+        honor_labels=job.honor_labels or job.job in _ALWAYS_HONOURED,
+        labels=tuple((name, value) for name, value in labels.items() if value),
         dropped=_DROPPED_FROM_SAMPLES.get(job.job, ()),
         present=present,
         reachable=reachable,

@@ -1,0 +1,86 @@
+"""Which exporters a cluster has, and where the lives of their series come from.
+
+Put here: one list of sources for the targets of a cluster.
+Not here: the sources (`pod_series`, `object_series`, `device_series`, `target_series`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+from fake_gpu.estate.model import Cluster, PodLife
+from fake_gpu.exporters import dcgm, pod_lives, scheduler
+from fake_gpu.exporters.devices import NodeUse
+from fake_gpu.exporters.kube_state_metrics.catalogue import OPENSHIFT_DENIED, families
+from fake_gpu.kubernetes.objects import ObjectHistory
+from fake_gpu.prometheus.device_series import AmdSeries, DcgmSeries, NodeStretches
+from fake_gpu.prometheus.line_counts import ObjectLines, PodLines, life_lines
+from fake_gpu.prometheus.object_series import ObjectSeries
+from fake_gpu.prometheus.pod_series import PodIndex, PodSeries
+from fake_gpu.prometheus.segments import LifeSource
+from fake_gpu.prometheus.target_series import LineCounts, TargetSeries
+from fake_gpu.prometheus.targets import AMD, DCGM, KUBE_STATE_METRICS, SCHEDULER, Target
+
+Counter = Callable[[int, int], LineCounts]
+
+
+def sources_of(
+    cluster: Cluster, history: ObjectHistory, targets: Sequence[Target]
+) -> list[LifeSource]:
+    """Everything that the cluster's Prometheus scrapes."""
+    found: list[LifeSource] = []
+    counters: dict[str, Counter] = {}
+    index = PodIndex(cluster.pods)
+    on_nodes: dict[str, list[PodLife]] = {}
+    for pod in cluster.pods:
+        if pod.holds:
+            on_nodes.setdefault(pod.node_name, []).append(pod)
+    for target in targets:
+        if target.job == KUBE_STATE_METRICS:
+            sources, counter = _state_metrics(cluster, history, target, index)
+        elif target.job == SCHEDULER:
+            sources = [PodSeries(target, index, pod_lives.SCHEDULER)]
+            counter = PodLines(index, scheduler.FAMILIES).between
+        else:
+            sources, counter = _devices(cluster, target, on_nodes)
+        found += sources
+        counters[target.name] = counter
+
+    def lines(target: Target, start_ms: int, end_ms: int) -> LineCounts:
+        return counters[target.name](start_ms, end_ms)
+
+    return [TargetSeries(targets, lines), *found]
+
+
+def _state_metrics(
+    cluster: Cluster, history: ObjectHistory, target: Target, index: PodIndex
+) -> tuple[list[LifeSource], Counter]:
+    denied = OPENSHIFT_DENIED if cluster.openshift_version else frozenset()
+    shown = [family for family in families() if family.head.name not in denied]
+    solved = {
+        name: of_pod for name, of_pod in pod_lives.KUBE_STATE_METRICS.items() if name not in denied
+    }
+    others = [family for family in shown if family.head.name not in solved]
+    pods = PodLines(index, [family for family in shown if family.kind == "Pod"])
+    objects = ObjectLines(history, shown)
+
+    def lines(start_ms: int, end_ms: int) -> LineCounts:
+        return chain(pods.between(start_ms, end_ms), objects.between(start_ms, end_ms))
+
+    return [PodSeries(target, index, solved), ObjectSeries(history, target, others)], lines
+
+
+def _devices(
+    cluster: Cluster, target: Target, on_nodes: dict[str, list[PodLife]]
+) -> tuple[list[LifeSource], Counter]:
+    if target.node is None or target.job not in (DCGM, AMD):
+        return [], lambda start_ms, end_ms: iter(())
+    use = NodeUse(target.node, on_nodes.get(target.node.name, ()))
+    stretches = NodeStretches(use)
+    source: LifeSource = (
+        DcgmSeries(target, stretches, dcgm.Style.of(cluster.monitoring))
+        if target.job == DCGM
+        else AmdSeries(target, stretches)
+    )
+    return [source], lambda start_ms, end_ms: life_lines(source, start_ms, end_ms)

@@ -1,0 +1,93 @@
+"""The metrics of pods that a ledger reads, straight from the lives of pods.
+
+Put here: lives of series per pod, made once and kept while the pod is in the window.
+Not here: what is said of a pod (`fake_gpu.exporters.pod_lives`), other metrics (`object_series`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from fake_gpu.estate.model import PodLife
+from fake_gpu.exporters.pod_lives import Stretches, stretches
+from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Segment, joined
+from fake_gpu.prometheus.series import LabelPairs
+from fake_gpu.prometheus.targets import Target
+
+HOUR_SECONDS = 3600
+# A series that ended this long before the window may still leave its staleness marker in it.
+LONGEST_ECHO_SECONDS = 600
+
+
+class PodIndex:
+    """Which pods exist in which hour."""
+
+    def __init__(self, pods: Sequence[PodLife]) -> None:
+        self.pods = pods
+        self._hours: dict[int, list[int]] = {}
+        self._open: list[int] = []
+        for number, pod in enumerate(pods):
+            if pod.gone_at is None:
+                self._open.append(number)
+                continue
+            last = (pod.gone_at + LONGEST_ECHO_SECONDS) // HOUR_SECONDS
+            for hour in range(pod.created_at // HOUR_SECONDS, last + 1):
+                self._hours.setdefault(hour, []).append(number)
+
+    def between(self, start_ms: int, end_ms: int) -> list[int]:
+        """The numbers of the pods that exist in the closed range, or ended just before it."""
+        first, last = start_ms // 1000 // HOUR_SECONDS, end_ms // 1000 // HOUR_SECONDS
+        found: Iterable[int]
+        if first == last:
+            found = self._hours.get(first, ())
+        else:
+            hours = range(first, last + 1)
+            found = sorted({number for hour in hours for number in self._hours.get(hour, ())})
+        still = [n for n in self._open if self.pods[n].created_at * 1000 <= end_ms]
+        return [*found, *still]
+
+
+class PodSeries:
+    """Some families of one exporter, for all pods of a cluster."""
+
+    def __init__(
+        self,
+        target: Target,
+        index: PodIndex,
+        families: Mapping[str, Callable[[PodLife], Stretches]],
+    ) -> None:
+        self.target = target
+        self.index = index
+        self.families = families
+        self._windows: dict[str, tuple[int, int]] = {}
+        self._made: dict[str, dict[int, list[Life]]] = {}
+
+    def names(self) -> Iterable[str]:
+        return self.families
+
+    def lives(self, name: str, start_ms: int, end_ms: int) -> list[Life]:
+        """The series of the pods in the window; those of pods that left it are forgotten."""
+        window = (start_ms // 1000 // HOUR_SECONDS, end_ms // 1000 // HOUR_SECONDS)
+        if self._windows.get(name) != window:
+            before = self._made.get(name, {})
+            self._made[name] = {
+                number: before.get(number) or self._of(name, self.index.pods[number])
+                for number in self.index.between(start_ms, end_ms)
+            }
+            self._windows[name] = window
+        return [life for lives in self._made[name].values() for life in lives]
+
+    def _of(self, name: str, pod: PodLife) -> list[Life]:
+        found: dict[LabelPairs, list[AnySegment]] = {}
+        for labels, segment in self._segments(name, pod):
+            parts = found.setdefault(labels, [])
+            # Of two equal series in one scrape, Prometheus keeps the first.
+            if not parts or parts[-1].until_ms <= segment.from_ms:
+                parts.append(segment)
+        return [Life(self.target, labels, joined(parts)) for labels, parts in found.items()]
+
+    def _segments(self, name: str, pod: PodLife) -> Iterator[tuple[LabelPairs, Segment]]:
+        for stretch in stretches(self.families, name, pod):
+            until = NO_END if stretch.until_at is None else stretch.until_at * 1000
+            segment = Segment(stretch.from_at * 1000, until, stretch.value)
+            yield self.target.labelled(name, stretch.labels), segment

@@ -1,0 +1,97 @@
+"""What a Prometheus says itself about each scrape: `up` and `scrape_*`.
+
+Put here: reachability, and the number of lines of an exposition through time.
+Not here: the lines.
+
+`scrape_series_added` is not told: it would need every series of every family of every scrape, and
+nothing reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Noise, Segment, joined, within
+from fake_gpu.prometheus.targets import Target
+
+# (from, until, lines), in milliseconds; overlapping ones add up.
+LineCounts = Iterator[tuple[int, int, int]]
+_LINES = ("scrape_samples_scraped", "scrape_samples_post_metric_relabeling")
+DURATION = "scrape_duration_seconds"
+
+
+class TargetSeries:
+    """`up` and `scrape_*` of some targets."""
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        lines: Callable[[Target, int, int], LineCounts],
+    ) -> None:
+        self.targets = targets
+        self._lines = lines
+        self._up = [
+            Life(target, target.labelled_up("up"), up_segments(target)) for target in targets
+        ]
+        self._durations = [
+            Life(target, target.labelled_up(DURATION), (_duration(target),)) for target in targets
+        ]
+
+    def names(self) -> Iterable[str]:
+        return ("up", *_LINES, DURATION)
+
+    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
+        if name == "up":
+            return self._up
+        if name == DURATION:
+            return self._durations
+        return [self._counted(target, name, start_ms, end_ms) for target in self.targets]
+
+    def _counted(self, target: Target, name: str, start_ms: int, end_ms: int) -> Life:
+        segments = _steps(self._lines(target, start_ms, end_ms), start_ms, end_ms)
+        answered = within(segments, target.reachable)
+        # A scrape that failed has no lines, and says so.
+        failed = [s for s in up_segments(target) if isinstance(s, Segment) and s.value == 0]
+        both = sorted([*answered, *failed], key=lambda segment: segment.from_ms)
+        return Life(target, target.labelled_up(name), joined(both))
+
+
+def _duration(target: Target) -> Noise:
+    from_ms = target.present[0][0] if target.present else 0
+    return Noise(from_ms, NO_END, target.name, 0.04)
+
+
+def _steps(counts: LineCounts, start_ms: int, end_ms: int) -> list[AnySegment]:
+    changes: dict[int, int] = {start_ms: 0, end_ms + 1: 0}
+    for from_ms, until_ms, lines in counts:
+        low, high = max(from_ms, start_ms), min(until_ms, end_ms + 1)
+        if low < high:
+            changes[low] = changes.get(low, 0) + lines
+            changes[high] = changes.get(high, 0) - lines
+    segments: list[AnySegment] = []
+    total = 0
+    times = sorted(changes)
+    for at, until in zip(times, [*times[1:], NO_END], strict=True):
+        total += changes[at]
+        if at <= end_ms:
+            segments.append(Segment(at, until, float(total)))
+    return segments
+
+
+def up_segments(target: Target) -> tuple[AnySegment, ...]:
+    """1 while a target is reachable, 0 while it is only known."""
+    segments: list[AnySegment] = []
+    for from_ms, end in target.present:
+        at, until_ms = from_ms, NO_END if end is None else end
+        for reach_from, reach_end in target.reachable:
+            low = max(at, reach_from)
+            high = min(until_ms, NO_END if reach_end is None else reach_end)
+            if low >= high:
+                continue
+            if at < low:
+                segments.append(Segment(at, low, 0.0))
+            segments.append(Segment(low, high, 1.0))
+            at = high
+        if at < until_ms:
+            segments.append(Segment(at, until_ms, 0.0))
+    return tuple(segments)
