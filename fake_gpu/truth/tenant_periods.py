@@ -1,0 +1,106 @@
+"""One row per calendar month, namespace, product and profile: seconds, and what they weigh.
+
+Put here: the ledger of tenants.
+Not here: prices; the truth knows no money.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+from fake_gpu.truth.history import History, TrueHold
+
+Key = tuple[str, str, str, str, str]
+
+
+def tenant_periods(history: History) -> list[dict[str, Any]]:
+    """Pods that share one claim hold a k-th of it each, at every second anew."""
+    sums: dict[Key, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    sharers: dict[str, list[TrueHold]] = defaultdict(list)
+    for hold in history.holds:
+        if hold.claim_uid:
+            sharers[hold.claim_uid].append(hold)
+    for hold in history.holds:
+        for state, at, until in _stretches(history, hold):
+            for begin, end, k in _shared(hold, sharers.get(hold.claim_uid, []), at, until):
+                _add(sums, hold, state, begin, end, k)
+    return [_row(key, sums[key]) for key in sorted(sums)]
+
+
+def _stretches(history: History, hold: TrueHold) -> list[tuple[str, int, int]]:
+    """Held, then running, each clipped to the window and cut at months."""
+    runs = min(hold.running_from, hold.until_at)
+    found = []
+    for state, from_at, until_at in (
+        ("held", hold.from_at, runs),
+        ("running", runs, hold.until_at),
+    ):
+        begin, end = history.clip(from_at, until_at)
+        while begin < end:
+            month_end = _next_month(begin)
+            found.append((state, begin, min(end, month_end)))
+            begin = month_end
+    return found
+
+
+def _shared(
+    hold: TrueHold, sharers: list[TrueHold], at: int, until: int
+) -> list[tuple[int, int, int]]:
+    """(from, until, how many pods hold the claim's device) over a stretch."""
+    if not hold.claim_uid:
+        return [(at, until, 1)]
+    same = [other for other in sharers if other.device is hold.device]
+    moments = {at} | {m for o in same for m in (o.from_at, o.until_at) if at < m < until}
+    ordered = sorted(moments)
+    return [
+        (a, b, sum(1 for other in same if other.held_at(a)))
+        for a, b in zip(ordered, [*ordered[1:], until], strict=True)
+    ]
+
+
+def _add(
+    sums: dict[Key, dict[str, Fraction]],
+    hold: TrueHold,
+    state: str,
+    begin: int,
+    end: int,
+    k: int,
+) -> None:
+    device, pod = hold.device, hold.pod
+    key = (_month(begin), pod.namespace, pod.cluster_id, device.product, device.mig_profile)
+    seconds = Fraction((end - begin) * hold.count, k)
+    weight = max(device.compute, device.memory)
+    sums[key][f"{state}_device_seconds"] += seconds
+    sums[key][f"{state}_compute_seconds"] += seconds * device.compute
+    sums[key][f"{state}_memory_seconds"] += seconds * device.memory
+    sums[key][f"{state}_weighted_seconds"] += seconds * weight
+
+
+def _row(key: Key, sums: dict[str, Fraction]) -> dict[str, Any]:
+    period, namespace, cluster_id, product, profile = key
+    row: dict[str, Any] = {
+        "billing_period": period,
+        "namespace": namespace,
+        "cluster_id": cluster_id,
+        "product": product,
+        "mig_profile": profile,
+    }
+    for state in ("running", "held"):
+        for measure in ("device", "compute", "memory", "weighted"):
+            value = sums.get(f"{state}_{measure}_seconds", Fraction(0))
+            row[f"{state}_{measure}_seconds_numerator"] = value.numerator
+            row[f"{state}_{measure}_seconds_denominator"] = value.denominator
+    return row
+
+
+def _month(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m")
+
+
+def _next_month(second: int) -> int:
+    moment = datetime.fromtimestamp(second, UTC)
+    year, month = (moment.year + 1, 1) if moment.month == 12 else (moment.year, moment.month + 1)
+    return int(datetime(year, month, 1, tzinfo=UTC).timestamp())
