@@ -48,8 +48,9 @@ _HOURLY = ("avg_over_time", "max_over_time", "count_over_time")
 
 
 def _telemetry(metric: str, unit: str, why: str) -> Entry:
-    device = ("gpu", "UUID") if metric.startswith("DCGM") else ("gpu_id", "hostname")
-    return Entry(metric, metric, why, unit, device, family=Family.TELEMETRY, functions=_HOURLY)
+    labels = ("gpu_id", "hostname") if metric.startswith("gpu") else ("job", "instance")
+    labels = ("gpu", "UUID") if metric.startswith("DCGM") else labels
+    return Entry(metric, metric, why, unit, labels, family=Family.TELEMETRY, functions=_HOURLY)
 
 
 ALLOCATION_ENTRIES = (
@@ -60,13 +61,6 @@ ALLOCATION_ENTRIES = (
         "0 or 1",
         ("job", "instance"),
         sentinel=True,
-    ),
-    Entry(
-        "scrape_samples_scraped",
-        "health",
-        "a target that suddenly gives fewer samples has lost series while `up` stays 1",
-        "samples",
-        ("job", "instance"),
     ),
     Entry(
         "kube_pod_container_resource_requests",
@@ -263,6 +257,11 @@ ALLOCATION_ENTRIES = (
 )
 
 TELEMETRY_ENTRIES = (
+    _telemetry(
+        "scrape_samples_scraped",
+        "samples",
+        "a target that gives fewer samples than at its best has lost series while `up` stays 1",
+    ),
     _telemetry("DCGM_FI_DEV_GPU_UTIL", "percent", "utilisation of a whole card"),
     _telemetry("DCGM_FI_DEV_MEM_COPY_UTIL", "percent", "memory traffic of a whole card"),
     _telemetry(
@@ -293,7 +292,7 @@ TELEMETRY_ENTRIES = (
     _telemetry("gpu_energy_consumed", "uJ", "AMD: a counter, only on partition 0"),
 )
 
-TELEMETRY_NAMES = ("DCGM_FI_.+", "gpu_.+")
+TELEMETRY_NAMES = ("scrape_samples_scraped", "DCGM_FI_.+", "gpu_.+")
 """Which names to look for before single metrics are asked; what is absent is not asked."""
 
 CATALOGUE = (*ALLOCATION_ENTRIES, *TELEMETRY_ENTRIES)

@@ -28,7 +28,11 @@ from ingestion.thanos.splitting import Question, Sizes, smaller
 
 QUERY_PATH = "/api/v1/query"
 RANGE_PATH = "/api/v1/query_range"
+NAMES_PATH = "/api/v1/label/__name__/values"
 STORES_PATH = "/api/v1/stores"
+
+METRIC_NAMES_ASK = "metric_names"
+STORES_ASK = "stores"
 
 COMMON_FORM = {"dedup": "false", "partial_response": "false", "max_source_resolution": "0s"}
 """Replicas are united here, half an answer is refused, and averages are never taken for samples.
@@ -120,6 +124,24 @@ class Asker:
             return None
         return found
 
+    def metric_names(
+        self, patterns: Sequence[str], window: Interval
+    ) -> tuple[frozenset[str] | None, Answer | None]:
+        """The metrics of the window whose names match; None when the server does not say."""
+        selector = self.selector(Ask("", tuple(patterns), ""))
+        form = {
+            "match[]": selector,
+            "start": _seconds(window.started_at),
+            "end": _seconds(window.ended_at),
+        }
+        reply = self._client.get(NAMES_PATH, form)
+        try:
+            names = _NAMES.decode(reply.body).data
+        except msgspec.MsgspecError:
+            return None, None
+        matrix = Matrix(Outcome.OK)
+        return frozenset(names), self._landed(METRIC_NAMES_ASK, selector, window, reply, matrix)
+
     def stores(self, window: Interval) -> tuple[Answer, int, int] | None:
         """What the querier says of its stores: landed, with their number and how many fail."""
         reply = self._client.get(STORES_PATH)
@@ -134,7 +156,7 @@ class Asker:
         outcome = Outcome.WARNED if failing else Outcome.OK
         names = ", ".join(sorted(store.name for store in failing))[:200]
         reason = f"{len(failing)} of {len(every)} stores fail: {names}" if failing else ""
-        answer = self._landed("stores", "", window, reply, Matrix(outcome, reason))
+        answer = self._landed(STORES_ASK, "", window, reply, Matrix(outcome, reason))
         return answer, len(every), len(failing)
 
     def _fetched(self, question: Question) -> Reply:
@@ -238,6 +260,11 @@ class _Stores(msgspec.Struct):
     data: dict[str, list[_Store]]
 
 
+class _Names(msgspec.Struct):
+    data: list[str]
+
+
+_NAMES = msgspec.json.Decoder(_Names)
 _SCALAR = msgspec.json.Decoder(_Scalar)
 _STORES = msgspec.json.Decoder(_Stores)
 

@@ -142,9 +142,9 @@ class ThanosClient:
             self._wait(seconds)
         return reply
 
-    def get(self, path: str) -> Reply:
+    def get(self, path: str, parameters: Mapping[str, str] | None = None) -> Reply:
         """Ask once by GET, for what is good to have and not missed."""
-        return self._once("GET", path, {})
+        return self._once("GET", path, parameters or {})
 
     def _spend(self, seconds: float) -> bool:
         with self._budget_lock:
@@ -160,7 +160,11 @@ class ThanosClient:
             headers["Authorization"] = f"Bearer {token}"
         try:
             with self._http.stream(
-                method, path, data=dict(form) or None, headers=headers
+                method,
+                path,
+                data=dict(form) if method == "POST" else None,
+                params=dict(form) if method == "GET" else None,
+                headers=headers,
             ) as response:
                 return _without_secret(self._read(response), token)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as cause:

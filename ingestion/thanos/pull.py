@@ -36,14 +36,14 @@ from ingestion.thanos.facts import look_facts
 from ingestion.thanos.outcomes import counts_before, rows_of_hours
 from ingestion.thanos.runs import write_runs
 from ingestion.thanos.telemetry import (
+    UNION_LIMIT,
     DeviceHour,
-    FunctionAnswer,
+    ask_name,
     device_hours,
-    function_query,
+    function_answer,
     range_form,
+    telemetry_query,
 )
-
-PRESENCE_ASK = "telemetry_names"
 
 
 class NotWholeHours(WrongUse):
@@ -165,47 +165,42 @@ def _ask(asker: Asker, window: Interval, now: datetime) -> _Found:
 
 
 def _ask_telemetry(asker: Asker, window: Interval, found: _Found) -> None:
-    """Ask which device metrics there are, then for each its functions. Never changes an outcome."""
-    present = _present_metrics(asker, window, found)
-    forms = [
-        (
-            Ask(f"{entry.metric}:{function}", (entry.metric,), entry.matchers),
-            range_form(function_query(function, asker.selector(_alone(entry))), window),
-        )
-        for entry in TELEMETRY_ENTRIES
-        if entry.metric in present
-        for function in entry.functions
-    ]
-    parts = asker.functions(forms, window)
+    """Ask which device metrics there are, then for their functions. Never changes an outcome."""
+    names, answer = asker.metric_names(TELEMETRY_NAMES, window)
+    found.answers += [answer] if answer else []
+    # Not told which there are: ask for all, rather than none.
+    entries = [e for e in TELEMETRY_ENTRIES if names is None or e.metric in names]
+    parts: list[Part] = []
+    for group in _groups(entries):
+        unions = _asked_functions(asker, [group], window)
+        if group[1:] and any(part.outcome is Outcome.REFUSED for part in unions):
+            unions = _asked_functions(asker, [[entry] for entry in group], window)
+        parts += unions
     failed_count = sum(part.outcome is not Outcome.OK for part in parts)
-    answered = [
-        FunctionAnswer(part.ask.metrics[0], part.ask.name.partition(":")[2], part.series)
-        for part in parts
-    ]
+    answered = [function_answer(part.answer.ask, part.series) for part in parts]
     try:
         found.telemetry = device_hours(answered, asker.source.thanos.replica_labels, window)
     except MalformedSeries:
         failed_count += 1
     found.answers += [part.answer for part in parts]
-    found.facts |= {"telemetry_metrics": len(present), "telemetry_asks_failed": failed_count}
+    found.facts |= {"telemetry_metrics": len(entries), "telemetry_asks_failed": failed_count}
 
 
-def _present_metrics(asker: Asker, window: Interval, found: _Found) -> frozenset[str]:
-    """The names of device metrics in the window; all of the catalogue when that is not known."""
-    selector = asker.selector(Ask(PRESENCE_ASK, TELEMETRY_NAMES, ""))
-    query = f"count by (__name__) (last_over_time({selector}[1h] offset 1ms))"
-    ask = Ask(PRESENCE_ASK, (), "")
-    [part] = asker.functions([(ask, range_form(query, window))], window)
-    found.answers.append(part.answer)
-    known = frozenset(entry.metric for entry in TELEMETRY_ENTRIES)
-    if part.outcome is not Outcome.OK:
-        return known
-    names = b" ".join(bytes(raw.metric) for raw in part.series).replace(b" ", b"")
-    return frozenset(name for name in known if f'"__name__":"{name}"'.encode() in names)
+def _groups(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
+    return [entries[at : at + UNION_LIMIT] for at in range(0, len(entries), UNION_LIMIT)]
 
 
-def _alone(entry: Entry) -> Ask:
-    return Ask(entry.metric, (entry.metric,), entry.matchers)
+def _asked_functions(
+    asker: Asker, groups: Sequence[Sequence[Entry]], window: Interval
+) -> list[Part]:
+    forms = []
+    for group in groups:
+        selectors = {e.metric: asker.selector(Ask("", (e.metric,), e.matchers)) for e in group}
+        for function in group[0].functions:
+            name = ask_name(function, list(selectors))
+            query = telemetry_query(function, selectors)
+            forms.append((Ask(name, tuple(selectors), ""), range_form(query, window)))
+    return asker.functions(forms, window)
 
 
 def _ready_at(cluster: ClusterSource, window: Interval) -> datetime:

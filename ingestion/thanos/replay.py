@@ -12,15 +12,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from domain.errors import EvidenceChanged
-from ingestion.catalogue import TELEMETRY_ENTRIES
 from ingestion.landing import Landing
 from ingestion.manifest import Answer, Attempt, Outcome
 from ingestion.thanos.answer import RawSeries, read_matrix_body
+from ingestion.thanos.asking import METRIC_NAMES_ASK, STORES_ASK
 from ingestion.thanos.decode import Look, MalformedSeries, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.runs import write_runs
-from ingestion.thanos.telemetry import DeviceHour, FunctionAnswer, device_hours
+from ingestion.thanos.telemetry import DeviceHour, FunctionAnswer, device_hours, function_answer
 
-_TELEMETRY_METRICS = frozenset(entry.metric for entry in TELEMETRY_ENTRIES)
+NOT_DECODED = (METRIC_NAMES_ASK, STORES_ASK)
 USABLE = (Outcome.OK, Outcome.WARNED)
 
 
@@ -48,11 +48,12 @@ def replay(landing: Landing, home_runs: Path, attempt: Attempt) -> None:
     for answer in attempt.answers:
         if answer.outcome not in USABLE or not answer.sha256:
             continue
-        metric, _, function = answer.ask.partition(":")
+        if answer.ask in NOT_DECODED:
+            continue
         series = _series(landing, attempt, answer)
-        if metric in _TELEMETRY_METRICS:
-            telemetry.append(FunctionAnswer(metric, function, series))
-        elif answer.window is not None and not answer.ask.startswith("telemetry"):
+        if ":" in answer.ask:
+            telemetry.append(function_answer(answer.ask, series))
+        elif answer.window is not None:
             look = Look.at(answer.window, attempt.draft.sampling.sample_interval_seconds)
             runs.append(decode_runs(series, dictionary, look))
     rows = _rows(telemetry, replica_labels, attempt)

@@ -3,9 +3,11 @@
 Put here: the question per metric and function, and its answers united into one row per device-hour.
 Not here: allocation, which is never asked as a function (`ingestion.thanos.pull`).
 
-Each function is asked alone: `avg_over_time({__name__=~"a|b"}[1h])` is refused by every server.
-The step is an hour on whole hours, and `offset 1ms` makes a range mean `[h, h+1)` on servers whose
-ranges are closed as well as on those whose ranges are left-open.
+A function of several metrics, `avg_over_time({__name__=~"a|b"}[1h])`, is refused by every server,
+because it drops the names that told them apart. So each metric gets its name back as a label, and
+several are asked as one union; a server that does not know unions is asked one by one. The step is
+an hour on whole hours, and `offset 1ms` makes a range mean `[h, h+1)` on servers whose ranges are
+closed as well as on those whose ranges are left-open.
 """
 
 from __future__ import annotations
@@ -20,6 +22,13 @@ from domain.identity import sha256
 from domain.interval import HOUR, Interval
 from ingestion.thanos.answer import RawSeries
 from ingestion.thanos.decode import HOUR_MS, MalformedSeries, Series
+
+METRIC_LABEL = "gpu_ledger_metric"
+"""Carries a metric's name through a union; never part of what is stored."""
+
+UNION = "*"
+UNION_LIMIT = 10
+"""Metrics in one union: each `or` compares with all before it, so its cost grows as a square."""
 
 _PAIRS = msgspec.json.Decoder(list[tuple[float, str]])
 _LABELS = msgspec.json.Decoder(dict[str, str])
@@ -36,8 +45,19 @@ class DeviceHour:
     maximum_value: float | None
 
 
-def function_query(function: str, selector: str) -> str:
-    return f"{function}({selector}[1h] offset 1ms)"
+def telemetry_query(function: str, selectors: Mapping[str, str]) -> str:
+    """One function of one metric; or of several, each under its own name (selector by metric)."""
+    called = {name: f"{function}({chosen}[1h] offset 1ms)" for name, chosen in selectors.items()}
+    if len(called) == 1:
+        return next(iter(called.values()))
+    return " or ".join(
+        f'label_replace({call},"{METRIC_LABEL}","{name}","","")' for name, call in called.items()
+    )
+
+
+def ask_name(function: str, metrics: Sequence[str]) -> str:
+    """`METRIC:function`; a union is `*:function`, as its metrics are named by their labels."""
+    return f"{metrics[0] if len(metrics) == 1 else UNION}:{function}"
 
 
 def range_form(query: str, window: Interval) -> dict[str, str]:
@@ -52,11 +72,17 @@ def range_form(query: str, window: Interval) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class FunctionAnswer:
-    """The answer to one function of one metric."""
+    """The answer to one function: of one metric, or ("") of several, named by their label."""
 
     metric: str
     function: str
     series: Sequence[RawSeries]
+
+
+def function_answer(ask: str, series: Sequence[RawSeries]) -> FunctionAnswer:
+    """The answer to an ask, told by the ask's name."""
+    metric, _, function = ask.partition(":")
+    return FunctionAnswer("" if metric == UNION else metric, function, series)
 
 
 def device_hours(
@@ -116,7 +142,7 @@ def _series(raw_labels: bytes, metric: str, dropped: frozenset[str]) -> Series:
     except msgspec.MsgspecError as cause:
         raise MalformedSeries(f"labels: {cause}") from None
     kept = {name: text for name, text in labels.items() if name not in dropped}
-    kept["__name__"] = metric  # functions drop it
-    series_id = sha256(kept)[:32]
-    del kept["__name__"]
-    return Series(series_id, metric, kept)
+    kept.pop("__name__", None)
+    metric = metric or kept.get(METRIC_LABEL, "")
+    kept.pop(METRIC_LABEL, None)
+    return Series(sha256({**kept, "__name__": metric})[:32], metric, kept)

@@ -58,7 +58,9 @@ REQUEST = (
 def healthy(form: Form) -> httpx.Response:
     """A cluster of one node and one pod, for one hour."""
     query = form["query"]
-    if "up" in query.split("|")[0]:
+    if "match[]" in form:
+        return names()
+    if query.startswith("up"):
         return matrix(UP)
     if "kube_node_info" in query:
         return matrix(NODE)
@@ -86,10 +88,11 @@ class Server:
         self._answering = answering
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        form = {key: texts[0] for key, texts in parse_qs(request.content.decode()).items()}
+        asked = request.content or request.url.query
+        form = {"query": ""} | {key: texts[0] for key, texts in parse_qs(asked.decode()).items()}
         self.forms.append(form)
         self.requests.append(request)
-        known = request.url.path.startswith("/api/v1/query")
+        known = request.url.path != "/api/v1/stores"
         answer = self._answering(form) if known else httpx.Response(404, text="not found")
         return httpx.Response(
             answer.status_code, headers=answer.headers, stream=Chunks(answer.content)
@@ -166,24 +169,29 @@ def test_questions_are_raw_ranges_with_an_interval_of_overlap_and_never_half_an_
     requests = [r for r in server.requests if r.url.path.startswith("/api/v1/query")]
     assert {r.method for r in requests} == {"POST"}
     assert all(r.headers["accept-encoding"] == "gzip" for r in requests)
-    [form] = [form for form in server.forms if "scrape_samples" in form.get("query", "")]
-    assert form["query"] == '{__name__=~"up|scrape_samples_scraped",clusterID="c1"}[4800s]'
+    [form] = [form for form in server.forms if form["query"].startswith("up")]
+    assert form["query"] == 'up{clusterID="c1"}[4800s]'
     assert form["time"] == str(START + 3600 + 600)
     assert form["dedup"] == "false"
     assert form["partial_response"] == "false"
     assert form["max_source_resolution"] == "0s"
 
 
-def test_telemetry_is_asked_by_metric_and_function_on_whole_hours(tmp_path: Path) -> None:
-    labels = {"gpu": "0", "UUID": "GPU-1"}
-    values = {"avg": "41.5", "max": "97", "count": "118"}
+def names(*found: str) -> httpx.Response:
+    return httpx.Response(200, json={"status": "success", "data": list(found)})
 
+
+UTIL, POWER = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE"
+VALUES = {"avg_over_time": "41.5", "max_over_time": "97", "count_over_time": "118"}
+
+
+def test_one_device_metric_is_asked_by_function_on_whole_hours(tmp_path: Path) -> None:
     def answering(form: Form) -> httpx.Response:
-        if form["query"].startswith("count by"):
-            return matrix(({"__name__": "DCGM_FI_DEV_GPU_UTIL"}, [(START + 3600, "1")]))
-        for function, value in values.items():
-            if form["query"].startswith(f"{function}_over_time(DCGM_FI_DEV_GPU_UTIL"):
-                return matrix((labels, [(START + 3600, value)]))
+        if "match[]" in form:
+            return names(UTIL, "DCGM_FI_DEV_UNKNOWN")
+        function = form["query"].partition("(")[0]
+        if function in VALUES:
+            return matrix(({"gpu": "0"}, [(START + 3600, VALUES[function])]))
         return healthy(form)
 
     server = Server(answering)
@@ -193,14 +201,14 @@ def test_telemetry_is_asked_by_metric_and_function_on_whole_hours(tmp_path: Path
         "cluster_id": "c1",
         "attempt_id": attempt.attempt_id,
         "hour_started_at": TEN,
-        "metric": "DCGM_FI_DEV_GPU_UTIL",
+        "metric": UTIL,
         "series_id": row["series_id"],
         "sample_count": 118,
         "average_value": 41.5,
         "maximum_value": 97.0,
     }
-    [form] = [f for f in server.forms if f.get("query", "").startswith("avg_over")]
-    assert form["query"] == ('avg_over_time(DCGM_FI_DEV_GPU_UTIL{clusterID="c1"}[1h] offset 1ms)')
+    [form] = [f for f in server.forms if f["query"].startswith("avg_over")]
+    assert form["query"] == f'avg_over_time({UTIL}{{clusterID="c1"}}[1h] offset 1ms)'
     assert (form["start"], form["end"], form["step"]) == (
         str(START + 3600),
         str(START + 3600),
@@ -208,11 +216,49 @@ def test_telemetry_is_asked_by_metric_and_function_on_whole_hours(tmp_path: Path
     )
 
 
+def in_union(form: Form, with_unions: bool) -> httpx.Response:
+    """A server with two device metrics; it may or may not know unions."""
+    if "match[]" in form:
+        return names(UTIL, POWER)
+    function = form["query"].removeprefix("label_replace(").partition("(")[0]
+    if function not in VALUES:
+        return healthy(form)
+    sample = [(START + 3600, VALUES[function])]
+    if not form["query"].startswith("label_replace"):
+        return matrix(({"gpu": "0"}, sample))
+    if not with_unions:
+        return httpx.Response(
+            400, json={"status": "error", "errorType": "bad_data", "error": "unknown function"}
+        )
+    return matrix(
+        ({"gpu": "0", "gpu_ledger_metric": UTIL}, sample),
+        ({"gpu": "0", "gpu_ledger_metric": POWER}, sample),
+    )
+
+
+@pytest.mark.parametrize("with_unions", [True, False])
+def test_several_device_metrics_are_asked_as_a_union_or_one_by_one(
+    tmp_path: Path, with_unions: bool
+) -> None:
+    server = Server(lambda form: in_union(form, with_unions))
+    attempt = pull(tmp_path, server)
+    found = rows(tmp_path, "telemetry")
+    assert [(row["metric"], row["average_value"], row["maximum_value"]) for row in found] == [
+        (UTIL, 41.5, 97.0),
+        (POWER, 41.5, 97.0),
+    ]
+    labels = [dict(r["labels"]) for r in rows(tmp_path, "series") if r["metric"] == UTIL]
+    assert labels == [{"gpu": "0"}]
+    assert attempt.outcome is Outcome.OK
+    asked = [f["query"] for f in server.forms if "_over_time" in f["query"]]
+    assert len(asked) == (3 if with_unions else 9)
+
+
 def test_a_day_in_one_request_has_a_row_for_each_hour(tmp_path: Path) -> None:
     day = Interval(TEN, TEN + timedelta(hours=3))
 
     def answering(form: Form) -> httpx.Response:
-        if "up" in form["query"].split("|")[0]:
+        if form["query"].startswith("up"):
             return matrix(({"__name__": "up"}, every_ten_minutes("1", count=18)))
         if "kube_node_info" in form["query"]:
             first_two = every_ten_minutes("1", count=12)
@@ -229,7 +275,7 @@ def test_samples_on_the_edges_belong_to_one_hour_only(tmp_path: Path) -> None:
     samples = [(START - 600, "1"), (START, "1"), (START + 3600, "1")]
 
     def answering(form: Form) -> httpx.Response:
-        if "up" in form["query"].split("|")[0]:
+        if form["query"].startswith("up"):
             return matrix(({"__name__": "up"}, samples))
         return healthy(form)
 
@@ -307,7 +353,7 @@ def test_a_limit_halves_the_window_and_loses_no_hour(tmp_path: Path) -> None:
             return httpx.Response(
                 422, json={"status": "error", "errorType": "execution", "error": error}
             )
-        if "up" in form["query"].split("|")[0] and "start" not in form:
+        if form["query"].startswith("up") and "start" not in form:
             asked.append(form["time"])
             end = int(form["time"]) - 600
             return matrix(({"__name__": "up"}, every_ten_minutes("1", end - 3600)))
