@@ -1,0 +1,17 @@
+-- Invariant 6: the pieces of one pod and resource do not overlap.
+select *
+from (
+    select
+        cluster_id,
+        pod_uid,
+        resource,
+        segment_started_at,
+        segment_ended_at,
+        lag(segment_ended_at) over (
+            partition by cluster_id, pod_uid, resource
+            order by segment_started_at, segment_ended_at
+        ) as previous_ended_at
+    from {{ ref('fct_pod_hours') }}
+    where running_seconds + held_seconds > 0
+) as pieces
+where previous_ended_at > segment_started_at

@@ -1,0 +1,15 @@
+{#- The columns together name one row, and none of them is empty. -#}
+{% test unique_key(model, columns) %}
+
+select
+    {{ columns | join(',\n    ') }},
+    count(*) as row_count
+from {{ model }}
+group by {{ columns | join(', ') }}
+having
+    count(*) > 1
+    {% for column in columns %}
+        or {{ column }} is null
+    {% endfor %}
+
+{% endtest %}

@@ -1,0 +1,10 @@
+{#- How far a sample may lie outside the lifecycle: the clocks of kubelet, API server and scraper. -#}
+{% macro clock_tolerance_seconds() -%}
+    15
+{%- endmacro %}
+
+
+{#- Two neighbouring samples are a hole when they are further apart than 1.5 × the interval. -#}
+{% macro is_hole(distance_ms, interval_seconds) -%}
+    (2 * ({{ distance_ms }}) > 3000 * ({{ interval_seconds }}))
+{%- endmacro %}

@@ -1,0 +1,84 @@
+with
+
+sightings as (
+
+    select * from {{ ref('int_pod_sightings') }}
+
+),
+
+windows as (
+
+    select *
+    from {{ ref('int_cluster_windows') }}
+    where expects_samples
+
+),
+
+-- A sample at the very end of a window belongs to what comes after it.
+measured as (
+
+    select
+        sightings.cluster_id,
+        sightings.pod_uid,
+        windows.window_started_second,
+        windows.window_ended_second,
+        windows.sample_interval_seconds,
+        greatest(sightings.first_sampled_ms, windows.window_started_second * 1000)
+            as first_sampled_ms,
+        least(sightings.last_sampled_ms, windows.window_ended_second * 1000) as last_sampled_ms
+    from sightings
+    inner join windows
+        on
+            sightings.cluster_id = windows.cluster_id
+            and sightings.first_sampled_ms < windows.window_ended_second * 1000
+            and sightings.last_sampled_ms >= windows.window_started_second * 1000
+
+),
+
+reached as (
+
+    select
+        *,
+        max(last_sampled_ms) over (
+            partition by cluster_id, pod_uid, window_started_second
+            order by first_sampled_ms, last_sampled_ms
+            rows between unbounded preceding and 1 preceding
+        ) as previous_sampled_ms
+    from measured
+
+),
+
+numbered as (
+
+    select
+        *,
+        sum(
+            case
+                when
+                    {{ is_hole('first_sampled_ms - previous_sampled_ms', 'sample_interval_seconds') }}
+                    then 1
+                else 0
+            end
+        ) over (
+            partition by cluster_id, pod_uid, window_started_second
+            order by first_sampled_ms, last_sampled_ms
+            rows between unbounded preceding and current row
+        ) as island_number
+    from reached
+
+),
+
+islands as (
+
+    select
+        cluster_id,
+        pod_uid,
+        window_started_second,
+        {{ whole_quotient('min(first_sampled_ms)', 1000) }} as first_sampled_second,
+        {{ whole_quotient('max(last_sampled_ms)', 1000) }} as last_sampled_second
+    from numbered
+    group by cluster_id, pod_uid, window_started_second, island_number
+
+)
+
+select * from islands

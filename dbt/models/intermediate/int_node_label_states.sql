@@ -1,0 +1,129 @@
+with
+
+nodes as (
+
+    select * from {{ ref('stg_kubernetes__nodes') }}
+
+),
+
+attempts as (
+
+    select distinct
+        cluster_id,
+        attempt_id
+    from {{ ref('int_attempts_used') }}
+    where source = 'kubernetes'
+
+),
+
+runs as (
+
+    select *
+    from {{ ref('int_sample_runs') }}
+    where metric = 'kube_node_labels'
+
+),
+
+series as (
+
+    select *
+    from {{ ref('int_series') }}
+    where metric = 'kube_node_labels'
+
+),
+
+journal as (
+
+    select
+        nodes.cluster_id,
+        nodes.node_name,
+        nodes.observed_second,
+        nodes.journal_position,
+        nodes.labels_sha256,
+        'kubernetes' as source
+    from nodes
+    inner join attempts
+        on
+            nodes.cluster_id = attempts.cluster_id
+            and nodes.attempt_id = attempts.attempt_id
+    where not nodes.is_deleted
+
+),
+
+samples as (
+
+    select
+        runs.cluster_id,
+        series.node_name,
+        {{ whole_quotient('runs.first_sampled_ms', 1000) }} as observed_second,
+        cast(0 as bigint) as journal_position,
+        series.labels_sha256,
+        'thanos' as source
+    from runs
+    inner join series
+        on
+            runs.cluster_id = series.cluster_id
+            and runs.series_id = series.series_id
+
+),
+
+observed as (
+
+    select * from journal
+    union all
+    select * from samples
+
+),
+
+changes as (
+
+    select
+        *,
+        lag(labels_sha256) over (
+            partition by cluster_id, node_name, source
+            order by observed_second, journal_position, labels_sha256
+        ) as previous_sha256
+    from observed
+
+),
+
+-- Of several changes within a second the last one counts.
+starts as (
+
+    select
+        *,
+        row_number() over (
+            partition by cluster_id, node_name, source, observed_second
+            order by journal_position desc, labels_sha256 desc
+        ) as recency
+    from changes
+    where previous_sha256 is null or previous_sha256 <> labels_sha256
+
+),
+
+-- Before a node was first seen, it is taken to have been what it was then.
+states as (
+
+    select
+        cluster_id,
+        node_name,
+        source,
+        labels_sha256,
+        case
+            when lag(observed_second) over (
+                partition by cluster_id, node_name, source order by observed_second
+            ) is null then 0
+            else observed_second
+        end as valid_from_second,
+        coalesce(
+            lead(observed_second) over (
+                partition by cluster_id, node_name, source order by observed_second
+            ),
+            {{ end_of_time() }}
+        ) as valid_until_second
+    from starts
+    where recency = 1
+
+)
+
+select * from states

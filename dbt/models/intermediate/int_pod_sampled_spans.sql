@@ -1,0 +1,144 @@
+with
+
+witnesses as (
+
+    select *
+    from {{ ref('int_pod_witnesses') }}
+    where first_sampled_second is not null
+
+),
+
+reported as (
+
+    select * from {{ ref('int_pod_reported_times') }}
+
+),
+
+neighbours as (
+
+    select
+        *,
+        lag(started_second) over (
+            partition by cluster_id, window_started_second order by started_second
+        ) as hole_before_started_second,
+        lead(ended_second) over (
+            partition by cluster_id, window_started_second order by started_second
+        ) as hole_after_ended_second
+    from {{ ref('int_sample_stretches') }}
+
+),
+
+sampled as (
+
+    select *
+    from neighbours
+    where not is_hole
+
+),
+
+-- Between the last sentinel without the pod and the first with it lies the start; likewise the end.
+bounded as (
+
+    select
+        witnesses.cluster_id,
+        witnesses.pod_uid,
+        witnesses.window_started_second,
+        witnesses.window_ended_second,
+        witnesses.first_sampled_second,
+        witnesses.last_sampled_second,
+        case
+            when
+                first_stretch.started_second >= witnesses.first_sampled_second
+                then
+                    coalesce(
+                        first_stretch.hole_before_started_second
+                        - witnesses.sample_interval_seconds,
+                        witnesses.window_started_second
+                    )
+            else
+                witnesses.first_sampled_second
+                - witnesses.sample_interval_seconds
+                - witnesses.scrape_interval_seconds
+        end as unseen_until_second,
+        case
+            when
+                last_stretch.ended_second
+                <= witnesses.last_sampled_second + witnesses.sample_interval_seconds
+                then
+                    coalesce(
+                        last_stretch.hole_after_ended_second + 1, witnesses.window_ended_second
+                    )
+            else
+                witnesses.last_sampled_second
+                + witnesses.sample_interval_seconds
+                + witnesses.scrape_interval_seconds
+                + 1
+        end as unseen_from_second
+    from witnesses
+    left join sampled as first_stretch
+        on
+            witnesses.cluster_id = first_stretch.cluster_id
+            and witnesses.window_started_second = first_stretch.window_started_second
+            and first_stretch.started_second <= witnesses.first_sampled_second
+            and witnesses.first_sampled_second < first_stretch.ended_second
+    left join sampled as last_stretch
+        on
+            witnesses.cluster_id = last_stretch.cluster_id
+            and witnesses.window_started_second = last_stretch.window_started_second
+            and last_stretch.started_second <= witnesses.last_sampled_second
+            and witnesses.last_sampled_second < last_stretch.ended_second
+
+),
+
+timed as (
+
+    select
+        bounded.cluster_id,
+        bounded.pod_uid,
+        bounded.window_started_second,
+        greatest(
+            coalesce(
+                least(reported.container_started_second, bounded.first_sampled_second),
+                bounded.first_sampled_second
+            ),
+            bounded.window_started_second
+        ) as started_second,
+        least(
+            case
+                when reported.completed_second >= bounded.last_sampled_second
+                    then reported.completed_second
+                else bounded.last_sampled_second
+            end,
+            bounded.window_ended_second
+        ) as ended_second,
+        greatest(bounded.unseen_until_second, bounded.window_started_second)
+            as unseen_until_second,
+        case
+            when reported.completed_second >= bounded.last_sampled_second
+                then
+                    least(reported.completed_second, bounded.window_ended_second)
+            else least(bounded.unseen_from_second, bounded.window_ended_second)
+        end as unseen_from_second
+    from bounded
+    left join reported
+        on
+            bounded.cluster_id = reported.cluster_id
+            and bounded.pod_uid = reported.pod_uid
+
+),
+
+spans as (
+
+    select
+        cluster_id,
+        pod_uid,
+        window_started_second,
+        started_second,
+        ended_second,
+        greatest(started_second - unseen_until_second, 0) as uncertainty_before_seconds,
+        greatest(unseen_from_second - ended_second, 0) as uncertainty_after_seconds
+    from timed
+
+)
+
+select * from spans

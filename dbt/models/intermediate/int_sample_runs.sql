@@ -1,0 +1,58 @@
+with
+
+runs as (
+
+    select *
+    from {{ ref('stg_thanos__sample_runs') }}
+    where metric like 'kube_%'
+
+),
+
+attempts as (
+
+    select *
+    from {{ ref('int_attempts_used') }}
+    where source = 'thanos'
+
+),
+
+numbered as (
+
+    select
+        runs.cluster_id,
+        runs.hour_second,
+        runs.metric,
+        runs.series_id,
+        runs.first_sampled_ms,
+        runs.last_sampled_ms,
+        runs.sample_count,
+        try_cast(runs.sample_value as double) as sample_number
+    from runs
+    inner join attempts
+        on
+            runs.cluster_id = attempts.cluster_id
+            and runs.attempt_id = attempts.attempt_id
+            and runs.hour_second = attempts.hour_second
+
+),
+
+-- A sample that is no whole number from 0 to 10^15 (NaN, -1, 0.5, 1e308) is nobody's request.
+whole as (
+
+    select
+        cluster_id,
+        hour_second,
+        metric,
+        series_id,
+        first_sampled_ms,
+        last_sampled_ms,
+        sample_count,
+        case
+            when sample_number between 0 and 1000000000000000 and sample_number % 1 = 0
+                then cast(sample_number as bigint)
+        end as sample_quantity
+    from numbered
+
+)
+
+select * from whole

@@ -1,0 +1,135 @@
+with
+
+watches as (
+
+    select * from {{ ref('stg_kubernetes__watches') }}
+
+),
+
+attempts as (
+
+    select *
+    from {{ ref('int_attempts_used') }}
+    where source = 'kubernetes'
+
+),
+
+watched as (
+
+    select
+        watches.cluster_id,
+        watches.watched_from_second,
+        watches.watched_until_second
+    from watches
+    inner join attempts
+        on
+            watches.cluster_id = attempts.cluster_id
+            and watches.attempt_id = attempts.attempt_id
+            and watches.hour_second = attempts.hour_second
+    where watches.watched_from_second < watches.watched_until_second
+
+),
+
+reached as (
+
+    select
+        *,
+        max(watched_until_second) over (
+            partition by cluster_id
+            order by watched_from_second, watched_until_second
+            rows between unbounded preceding and 1 preceding
+        ) as previous_until_second
+    from watched
+
+),
+
+-- Touching watches are one: hours end where the next ones begin.
+numbered as (
+
+    select
+        *,
+        sum(
+            case when watched_from_second <= previous_until_second then 0 else 1 end
+        ) over (
+            partition by cluster_id
+            order by watched_from_second, watched_until_second
+            rows between unbounded preceding and current row
+        ) as stretch_number
+    from reached
+
+),
+
+joined as (
+
+    select
+        cluster_id,
+        min(watched_from_second) as started_second,
+        max(watched_until_second) as ended_second
+    from numbered
+    group by cluster_id, stretch_number
+
+),
+
+clusters as (
+
+    select distinct cluster_id
+    from {{ ref('int_cluster_windows') }}
+
+),
+
+unwatched as (
+
+    select
+        clusters.cluster_id,
+        coalesce(joined.ended_second, 0) as started_second
+    from clusters
+    left join joined
+        on clusters.cluster_id = joined.cluster_id
+    union
+    select
+        cluster_id,
+        0 as started_second
+    from clusters
+
+),
+
+stretch_starts as (
+
+    select
+        cluster_id,
+        started_second,
+        max(is_watched) as is_watched
+    from (
+        select
+            cluster_id,
+            started_second,
+            1 as is_watched
+        from joined
+        union all
+        select
+            cluster_id,
+            started_second,
+            0 as is_watched
+        from unwatched
+    ) as starts
+    group by cluster_id, started_second
+
+),
+
+tiled as (
+
+    select
+        cluster_id,
+        started_second,
+        coalesce(
+            lead(started_second) over (partition by cluster_id order by started_second),
+            {{ end_of_time() }}
+        ) as ended_second,
+        is_watched = 1 as is_watched
+    from stretch_starts
+
+)
+
+select *
+from tiled
+where started_second < ended_second

@@ -1,0 +1,19 @@
+with
+
+source as (
+
+    select * from {{ source('raw', 'outages') }}
+
+),
+
+renamed as (
+
+    select
+        cluster_id,
+        {{ epoch_seconds('started_at') }} as started_second,
+        {{ epoch_seconds('ended_at') }} as ended_second
+    from source
+
+)
+
+select * from renamed

@@ -1,0 +1,19 @@
+with
+
+source as (
+
+    select * from {{ source('raw', 'resources') }}
+
+),
+
+renamed as (
+
+    select
+        resource,
+        resource_key,
+        is_gpu
+    from source
+
+)
+
+select * from renamed

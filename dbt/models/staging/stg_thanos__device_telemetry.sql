@@ -1,0 +1,25 @@
+with
+
+source as (
+
+    select * from {{ source('raw', 'thanos_telemetry') }}
+
+),
+
+renamed as (
+
+    select
+        cluster_id,
+        attempt_id,
+        {{ epoch_seconds('hour_started_at') }} as hour_second,
+        metric,
+        series_id,
+        sample_count,
+        -- Shown, never billed; six decimals so that no floating-point number reaches a fact.
+        cast(average_value as decimal(38, 6)) as average_reading,
+        cast(maximum_value as decimal(38, 6)) as maximum_reading
+    from source
+
+)
+
+select * from renamed

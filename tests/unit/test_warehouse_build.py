@@ -1,0 +1,112 @@
+"""A period is built from evidence on disk and decisions, and switched in whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.decisions_by_hand import decided, table
+from tests.evidence_by_hand import GPU, PERIOD, Cluster, Pod, clusters_table, write
+from warehouse.build import BuildResult, PeriodIsClosed, build_period
+from warehouse.connection import connected
+from warehouse.home import Home
+
+RATE = table("rates", ",A100-40GB,whole,EUR,2.50,2026-01-01,,|,")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, BuildResult]:
+    home = Home.create(tmp_path_factory.mktemp("home"))
+    cluster = Cluster(
+        pods=[
+            Pod("long", 100, 5000),
+            Pod("short", 3600, 4000, requests={GPU: 2}),
+            Pod("alive", 6000, None, bound=5940),
+        ]
+    )
+    write(home, cluster)
+    decisions = decided(clusters_table(cluster), RATE)
+    return home, build_period(home, PERIOD, decisions, closed_periods=frozenset())
+
+
+def query(home: Home, sql: str) -> list[tuple[Any, ...]]:
+    with connected(home.warehouse_path, read_only=True) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_pod_hours_are_split_at_the_hour(built: tuple[Home, BuildResult]) -> None:
+    home, _ = built
+    rows = query(
+        home,
+        "select pod_name, hour(hour_started_at), state, method, running_seconds, held_seconds "
+        "from marts.fct_pod_hours order by 1, 2, 3",
+    )
+    assert rows == [
+        ("alive", 1, "held", "lifecycle_only", 0, 60),
+        ("alive", 1, "running", "confirmed", 1200, 0),
+        ("long", 0, "running", "confirmed", 3500, 0),
+        ("long", 1, "running", "confirmed", 1400, 0),
+        ("short", 1, "running", "confirmed", 400, 0),
+    ]
+
+
+def test_a_charge_is_priced_once_and_its_parts_add_up(built: tuple[Home, BuildResult]) -> None:
+    home, _ = built
+    # (4900 + 2 × 400 + 1200) seconds at 2.50 an hour: 6900 / 3600 × 2.5 = 4.791666…
+    assert query(home, "select device_seconds, cost_nanos from marts.fct_charges") == [
+        (6900, 4_791_666_667)
+    ]
+    assert query(home, "select sum(cost_nanos) from marts.fct_pod_hours") == [(4_791_666_667,)]
+
+
+def test_the_node_hour_is_the_maximum_at_an_instant(built: tuple[Home, BuildResult]) -> None:
+    home, _ = built
+    # From 01:00:00 `long` and `short` overlap: 1 + 2; `alive` starts after both have ended.
+    assert query(
+        home,
+        "select hour(hour_started_at), gpu_capacity, gpu_count_max, gpu_seconds "
+        "from marts.fct_node_hours order by 1",
+    ) == [(0, 8, 1, 3500), (1, 8, 3, 1400 + 2 * 400 + 1200)]
+
+
+def test_every_hour_of_both_witnesses_is_complete(built: tuple[Home, BuildResult]) -> None:
+    home, _ = built
+    assert query(
+        home,
+        "select source, expected_count, missing_count, outcome from marts.fct_coverage "
+        "order by all",
+    ) == [
+        ("kubernetes", 3600, 0, "ok"),
+        ("kubernetes", 3600, 0, "ok"),
+        ("thanos", 120, 0, "ok"),
+        ("thanos", 120, 0, "ok"),
+    ]
+
+
+def test_the_tests_of_dbt_ran_by_name_on_rows(built: tuple[Home, BuildResult]) -> None:
+    _, result = built
+    assert not result.failed_tests
+    named = result.dbt_results["assert_no_piece_leaves_its_hour"]
+    assert (named.model, named.evaluated_row_count, named.status) == ("fct_pod_hours", 5, "pass")
+
+
+def test_a_closed_period_is_refused(built: tuple[Home, BuildResult]) -> None:
+    home, _ = built
+    with pytest.raises(PeriodIsClosed):
+        build_period(home, PERIOD, decided(RATE), closed_periods=frozenset({"2026-10"}))
+
+
+def test_building_again_gives_the_same_content(built: tuple[Home, BuildResult]) -> None:
+    home, result = built
+    decisions = decided(clusters_table(Cluster()), RATE)
+    again = build_period(home, PERIOD, decisions, closed_periods=frozenset())
+    assert again.facts_sha256 == result.facts_sha256
+
+
+def test_a_home_without_evidence_has_empty_facts(tmp_path: Path) -> None:
+    home = Home.create(tmp_path)
+    result = build_period(home, PERIOD, decided(), closed_periods=frozenset())
+    assert result.row_counts["fct_pod_hours"] == 0
+    assert result.row_counts["dim_hours"] == 744

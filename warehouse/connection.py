@@ -1,0 +1,138 @@
+"""The only place that opens DuckDB: UTC, bounded memory and threads, patient with a lock.
+
+Put here: how a database file is opened, and what can go wrong while opening it.
+Not here: what is in it (`warehouse.schema`, `dbt/`), or who may write (`warehouse.lease`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from domain.errors import CheckFailed, CouldNotLook
+
+if TYPE_CHECKING:
+    import duckdb
+
+MEMORY_LIMIT = "1GB"
+"""The month of 10,000 GPUs is counted within it; more would push the other services of a small
+machine aside, and DuckDB spills to disk before it fails."""
+
+THREAD_LIMIT = 4
+"""Beyond four the counting of one month gains nothing that is worth the memory of each thread."""
+
+LOCK_WAIT_SECONDS = 30.0
+"""A switch of the largest month takes seconds; whoever holds the file longer is another writer."""
+
+_LOCK_POLL_SECONDS = 0.1
+
+
+class WarehouseInUse(CouldNotLook):
+    """Another process has the file open."""
+
+    code = "WARE-001"
+
+    def __init__(self, path: Path, waited_seconds: float, cause: str) -> None:
+        super().__init__(
+            where=str(path),
+            seen=f"locked by another process for more than {waited_seconds:g} s ({cause})",
+            why="DuckDB lets one process write and no other one read; nothing was changed",
+            remedy="let the other command end, or read the published copy in published/",
+        )
+
+
+class WarehouseUnreadable(CheckFailed):
+    """The file is there and DuckDB cannot open it."""
+
+    code = "WARE-002"
+
+    def __init__(self, path: Path, cause: str) -> None:
+        super().__init__(
+            where=str(path),
+            seen=f"DuckDB cannot open it: {cause}",
+            why="the warehouse is only a copy of what landing, decisions and record say",
+            remedy=f"move {path.name} and its .wal away, then run `gpu-ledger refresh` per period",
+        )
+
+
+def connect(
+    path: Path | str,
+    *,
+    read_only: bool = False,
+    outside_sql: bool = False,
+    wait_seconds: float = LOCK_WAIT_SECONDS,
+) -> duckdb.DuckDBPyConnection:
+    """Open a database file (or `:memory:`), waiting for its lock.
+
+    `outside_sql` is for connections that run what a person typed: they can neither read nor write
+    files of this machine, and cannot switch that off again.
+    """
+    import duckdb
+
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            connection = duckdb.connect(str(path), read_only=read_only, config=_settings())
+            break
+        except duckdb.IOException as cause:
+            if "lock" not in str(cause):
+                raise WarehouseUnreadable(Path(path), _first_line(cause)) from cause
+            if time.monotonic() >= deadline:
+                raise WarehouseInUse(Path(path), wait_seconds, _first_line(cause)) from cause
+            time.sleep(_LOCK_POLL_SECONDS)
+        except duckdb.Error as cause:
+            raise WarehouseUnreadable(Path(path), _first_line(cause)) from cause
+    connection.execute("set TimeZone = 'UTC'")
+    if outside_sql:
+        connection.execute("set enable_external_access = false")
+        connection.execute("set lock_configuration = true")
+    return connection
+
+
+@contextmanager
+def connected(path: Path | str, *, read_only: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that is closed at the end, however the work ends."""
+    connection = connect(path, read_only=read_only)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """All of it or nothing."""
+    connection.execute("begin transaction")
+    try:
+        yield
+    except BaseException:
+        connection.execute("rollback")
+        raise
+    connection.execute("commit")
+
+
+def settings() -> dict[str, str | int]:
+    """The bounds that every connection has, also dbt's."""
+    return {
+        "memory_limit": MEMORY_LIMIT,
+        "threads": thread_count(),
+        "preserve_insertion_order": "false",
+    }
+
+
+def thread_count() -> int:
+    """Threads for one database: the machine's, up to the limit."""
+    import os
+
+    return min(THREAD_LIMIT, os.cpu_count() or 1)
+
+
+def _settings() -> dict[str, str | bool | int | float | list[str]]:
+    return {name: str(value) for name, value in settings().items()}
+
+
+def _first_line(cause: Exception) -> str:
+    return str(cause).splitlines()[0]

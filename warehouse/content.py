@@ -1,0 +1,77 @@
+"""What a table says, as one hash: independent of row order, files and machines.
+
+Put here: the canonical text of rows, and hashes of tables and of a period's facts.
+Not here: hashes of evidence (`domain.identity`), or who compares them (`quality`, `billing`).
+
+A row is its values as text, each preceded by its length, so that no two rows share their text; a
+table is the hash of its sorted rows. DuckDB writes rows in any order and its files differ from
+version to version: only this is compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from domain.identity import sha256
+
+if TYPE_CHECKING:
+    import duckdb
+
+BATCH_ROWS = 100_000
+"""Rows that are held in memory at a time; a row of the widest table has about 500 bytes."""
+
+
+def columns_of(connection: duckdb.DuckDBPyConnection, schema: str, table: str) -> dict[str, str]:
+    """Column names and types, in the table's order."""
+    rows = connection.execute(
+        "select column_name, data_type from information_schema.columns "
+        "where table_catalog = current_database() and table_schema = $schema "
+        "and table_name = $table order by ordinal_position",
+        {"schema": schema, "table": table},
+    ).fetchall()
+    return dict(rows)
+
+
+def table_sha256(
+    connection: duckdb.DuckDBPyConnection, schema: str, table: str, where: str = "true"
+) -> str:
+    """The hash of a table's sorted canonical rows, together with its columns and their types."""
+    columns = columns_of(connection, schema, table)
+    canonical = " || ".join(_canonical(name, kind) for name, kind in columns.items())
+    # Hashing each row first keeps what is sorted small, however wide the table is.
+    query = (
+        f"select sha256({canonical}) as row_sha256 from {schema}.{table} where {where} order by 1"
+    )
+    digest = hashlib.sha256(sha256(columns).encode())
+    connection.execute(query)
+    while batch := connection.fetchmany(BATCH_ROWS):
+        digest.update("".join(row[0] for row in batch).encode())
+    return digest.hexdigest()
+
+
+def mart_names(connection: duckdb.DuckDBPyConnection, schema: str = "marts") -> list[str]:
+    rows = connection.execute(
+        "select table_name from information_schema.tables "
+        "where table_catalog = current_database() and table_schema = $schema "
+        "and table_type = 'BASE TABLE' order by table_name",
+        {"schema": schema},
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def period_sha256(connection: duckdb.DuckDBPyConnection, period: str) -> str:
+    """One hash for all facts of a billing period."""
+    return sha256(table_hashes(connection, period))
+
+
+def table_hashes(connection: duckdb.DuckDBPyConnection, period: str) -> dict[str, str]:
+    """The hash of each mart, as far as it concerns the period."""
+    where = f"billing_period = '{period}'"
+    return {name: table_sha256(connection, "marts", name, where) for name in mart_names(connection)}
+
+
+def _canonical(name: str, kind: str) -> str:
+    """A value as text that no other value of its type has, preceded by its length."""
+    text = f"epoch_us({name})::varchar" if kind.startswith("TIMESTAMP") else f"{name}::varchar"
+    return f"coalesce(strlen({text})::varchar || ':' || {text}, 'n')"

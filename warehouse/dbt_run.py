@@ -1,0 +1,167 @@
+"""Running dbt inside this process, on a project folder that may be read-only.
+
+Put here: the profile, where dbt may write, and what its results mean.
+Not here: models and tests (`dbt/`), or what is built from them (`warehouse.build`).
+
+dbt keeps its parsed project under the build folder, so that the second refresh need not parse it
+again; for that, profile and variables must stay the same from period to period. That is why every
+period is built in one working file, which gets its own name at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from domain.errors import CheckFailed
+from warehouse.connection import settings
+from warehouse.project import dbt_project_dir
+
+if TYPE_CHECKING:
+    from dbt.artifacts.schemas.results import NodeResult
+
+DBT_THREADS = 1
+"""Models share the threads and the memory of one database; two at once only compete for both."""
+
+
+class ModelFailed(CheckFailed):
+    """dbt could not build a model: the facts are not there."""
+
+    code = "WARE-005"
+
+    def __init__(self, names: Sequence[str], message: str) -> None:
+        listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        super().__init__(
+            where=f"dbt model {listed}",
+            seen=f"{len(names)} of the models failed: {message.strip()}",
+            why="half of the models built would mix two truths; nothing was switched in",
+            remedy="see build/dbt/logs/dbt.log in the home, and report it with that file",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DbtTest:
+    """One data test that dbt ran."""
+
+    name: str
+    status: str  # pass, fail, error, skipped
+    failed_row_count: int
+    evaluated_row_count: int  # rows of the model that the test is about
+    model: str
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "pass"
+
+
+def write_profile(folder: Path, database: Path) -> None:
+    """The profile for one home: constant, so that dbt's parsed project stays valid."""
+    folder.mkdir(parents=True, exist_ok=True)
+    profile = {
+        "gpu_ledger": {
+            "target": "build",
+            "outputs": {
+                "build": {
+                    "type": "duckdb",
+                    "path": str(database),
+                    "schema": "main",
+                    "threads": DBT_THREADS,
+                    "settings": {**settings(), "TimeZone": "UTC"},
+                }
+            },
+        }
+    }
+    text = json.dumps(profile, indent=2, sort_keys=True) + "\n"  # JSON is YAML
+    path = folder / "profiles.yml"
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def run_dbt(
+    folder: Path, database: Path, command: Sequence[str] = ("build",), select: Sequence[str] = ()
+) -> list[NodeResult]:
+    """Run one dbt command on `database`; what dbt writes goes below `folder`."""
+    from dbt.cli.main import dbtRunner
+
+    write_profile(folder, database)
+    arguments = [
+        *_FLAGS,
+        *command,
+        *("--project-dir", str(dbt_project_dir())),
+        *("--profiles-dir", str(folder)),
+        *("--target-path", str(folder / "target")),
+        *("--log-path", str(folder / "logs")),
+        *select,
+    ]
+    # dbt prints where it likes; what matters is in its result and in its log.
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            outcome = dbtRunner().invoke(arguments)
+        finally:
+            _let_go()
+    if outcome.exception is not None:
+        raise ModelFailed(["(none ran)"], str(outcome.exception)) from outcome.exception
+    results: list[NodeResult] = list(getattr(outcome.result, "results", []))
+    return results
+
+
+_FLAGS = (
+    "--quiet",
+    "--no-use-colors",
+    "--no-send-anonymous-usage-stats",
+    "--no-version-check",
+    "--no-use-colors-file",
+    "--no-write-json",
+    "--warn-error",
+    "--log-level-file",
+    "info",
+)
+
+
+def _let_go() -> None:
+    """Close the database: the adapter would keep it open for the rest of the process."""
+    from dbt.adapters.duckdb.connections import DuckDBConnectionManager
+
+    manager: Any = DuckDBConnectionManager
+    environment = manager._ENV  # None when dbt gave up before it opened anything
+    manager.close_all_connections()
+    if environment is not None:
+        environment.close()
+
+
+def require_models(results: Sequence[NodeResult]) -> None:
+    """Refuse to go on when a model failed or was skipped."""
+    broken = [r for r in results if _kind(r) == "model" and str(r.status) != "success"]
+    if broken:
+        failed = [r for r in broken if str(r.status) == "error"] or broken
+        raise ModelFailed([r.node.name for r in failed], str(failed[0].message))
+
+
+def tests_of(results: Sequence[NodeResult], row_counts: Mapping[str, int]) -> list[DbtTest]:
+    """The data tests that ran, by name, with how many rows each of them looked at."""
+    found = [_test(r, row_counts) for r in results if _kind(r) == "test"]
+    return sorted(found, key=lambda test: test.name)
+
+
+def _test(result: NodeResult, row_counts: Mapping[str, int]) -> DbtTest:
+    node: Any = result.node
+    meta = node.config.meta or {}
+    attached = getattr(node, "attached_node", None) or ""
+    models = [name.split(".")[-1] for name in node.depends_on.nodes]
+    model = str(meta.get("evaluates") or attached.split(".")[-1] or (models or [""])[0])
+    return DbtTest(
+        name=node.name,
+        status=str(result.status),
+        failed_row_count=int(result.failures or 0),
+        evaluated_row_count=row_counts.get(model, 0),
+        model=model,
+    )
+
+
+def _kind(result: NodeResult) -> str:
+    return str(result.node.resource_type)

@@ -1,0 +1,43 @@
+"""Where the dbt project lies: inside the installed package, or beside it in a checkout.
+
+Put here: the folder and its seed files.
+Not here: running dbt (`warehouse.dbt_run`).
+
+Nothing is ever written into that folder: it may be read-only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from domain.errors import CouldNotLook
+
+
+class ProjectMissing(CouldNotLook):
+    """The package was installed without its dbt project."""
+
+    code = "WARE-003"
+
+    def __init__(self, folders: tuple[Path, ...]) -> None:
+        super().__init__(
+            where=" or ".join(str(folder) for folder in folders),
+            seen="no dbt_project.yml there",
+            why="the models that count are in it; without them nothing can be counted",
+            remedy="install the wheel again: pip install --force-reinstall gpu-ledger",
+        )
+
+
+def dbt_project_dir() -> Path:
+    """The folder with dbt_project.yml."""
+    here = Path(__file__).resolve().parent
+    # In a wheel it is not called dbt/: the installed dbt-core owns that package name.
+    candidates = (here / "_dbt_project", here.parent / "dbt")
+    for folder in candidates:
+        if (folder / "dbt_project.yml").is_file():
+            return folder
+    raise ProjectMissing(candidates)
+
+
+def seed_text(name: str) -> str:
+    """The text of a shipped table of product facts, such as `gpu_products`."""
+    return (dbt_project_dir() / "seeds" / f"{name}.csv").read_text(encoding="utf-8")

@@ -1,0 +1,126 @@
+"""Evidence for one billing period, as the raw schema of a fresh build.
+
+Put here: which files a period needs, and the views over them.
+Not here: the types (`warehouse.schema`), decisions (`warehouse.raw_decisions`), classification
+(`warehouse.classify`).
+
+A period needs the evidence of its own hours, one hour on each side of them (a sample has
+neighbours), the last complete list of the journal before it and all journal after that list;
+never the whole past.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from domain.billing_period import BillingPeriod
+from domain.errors import CouldNotLook
+from domain.interval import HOUR, Interval, format_instant
+from warehouse.home import Home
+from warehouse.manifests import AttemptHour, attempt_hours, inside
+from warehouse.schema import (
+    KUBERNETES_TABLES,
+    THANOS_TABLES,
+    create_table,
+    create_view_of_files,
+)
+
+if TYPE_CHECKING:
+    import duckdb
+
+LOOK_BACK = timedelta(days=35)
+"""How far a complete list is looked for. A collector lists every hour; one that has not finished a
+list for more than a month left a gap that no older list could close."""
+
+_TABLES = {"thanos": THANOS_TABLES, "kubernetes": KUBERNETES_TABLES}
+
+
+class RunsMissing(CouldNotLook):
+    """An attempt is landed, and its decoded Parquet is not there."""
+
+    code = "WARE-004"
+
+    def __init__(self, attempt: AttemptHour, folder: Path) -> None:
+        super().__init__(
+            where=f"{folder}, attempt {attempt.attempt_id[:12]}",
+            seen=f"{attempt.source} answered for {format_instant(attempt.hour_started_at)} "
+            f"({attempt.row['sample_count']} samples), and 0 files hold the decoded answer",
+            why="counting without them would take landed evidence for a gap",
+            remedy="gpu-ledger rebuild",
+        )
+
+
+def create_raw_evidence(
+    connection: duckdb.DuckDBPyConnection, home: Home, period: BillingPeriod
+) -> None:
+    """Make `raw.attempts` and a view for every decoded table."""
+    connection.execute("create schema if not exists raw")
+    needed = evidence_of(connection, home, period)
+    create_table(connection, "attempts", (hour.row for hour in needed))
+    for source, tables in _TABLES.items():
+        attempts = sorted({(h.cluster_id, h.attempt_id) for h in needed if h.source == source})
+        for table in tables:
+            files = _existing(home.runs / source, attempts, table)
+            create_view_of_files(connection, f"{source}_{table}", files)
+
+
+def evidence_of(
+    connection: duckdb.DuckDBPyConnection, home: Home, period: BillingPeriod
+) -> list[AttemptHour]:
+    """The attempts, by hour, that a period is counted from."""
+    everything = attempt_hours(home.landing_store())
+    around = Interval(period.started_at - HOUR, period.ended_at + HOUR)
+    needed = inside(everything, around)
+    before = Interval(period.started_at - LOOK_BACK, period.started_at)
+    for journal in _journals(inside(everything, before)).values():
+        since = _last_complete_list(connection, home.runs / "kubernetes", journal)
+        listed = Interval(min(since, around.started_at), around.started_at)
+        needed += inside(journal, listed)
+    _require_files(home, needed)
+    return sorted(needed, key=lambda h: (h.cluster_id, h.source, h.hour_started_at, h.sequence))
+
+
+def _journals(hours: Iterable[AttemptHour]) -> dict[str, list[AttemptHour]]:
+    found: defaultdict[str, list[AttemptHour]] = defaultdict(list)
+    for hour in hours:
+        if hour.source == "kubernetes" and hour.usable:
+            found[hour.cluster_id].append(hour)
+    return found
+
+
+def _last_complete_list(
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path,
+    journal: Sequence[AttemptHour],
+) -> datetime:
+    """The hour of the last complete list before the period; without one, the earliest hour."""
+    attempts = sorted({(hour.cluster_id, hour.attempt_id) for hour in journal})
+    files = _existing(folder, attempts, "coverage")
+    earliest = min(hour.hour_started_at for hour in journal)
+    if not files:
+        return earliest
+    row = connection.execute(
+        "select max(hour_started_at) from read_parquet($files) where list_complete",
+        {"files": files},
+    ).fetchone()
+    return row[0] if row and row[0] is not None else earliest
+
+
+def _require_files(home: Home, needed: Iterable[AttemptHour]) -> None:
+    present: dict[tuple[str, str], set[str]] = {}
+    for hour in needed:
+        key = (hour.source, hour.cluster_id)
+        if key not in present:
+            folder = home.runs.joinpath(*key)
+            present[key] = {path.name.partition(".")[0] for path in folder.glob("*.parquet")}
+        if hour.row["outcome"] == "ok" and hour.attempt_id not in present[key]:
+            raise RunsMissing(hour, home.runs.joinpath(*key))
+
+
+def _existing(folder: Path, attempts: Iterable[tuple[str, str]], table: str) -> list[str]:
+    paths = (folder / cluster / f"{attempt}.{table}.parquet" for cluster, attempt in attempts)
+    return [str(path) for path in paths if path.is_file()]

@@ -1,0 +1,197 @@
+"""What people decided, as raw tables: dated, and already answered for the names in the evidence.
+
+Put here: decisions as rows, cut to a period, with the questions that `domain` answers (whose is a
+namespace, which price holds) asked once per name and not again in SQL.
+Not here: reading the tables (`domain.decisions`), or what a device is (`warehouse.classify`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from domain.billing_period import BillingPeriod
+from domain.decisions import Decisions
+from domain.decisions.rows import PolicyName, Source, TableName
+from domain.interval import Interval
+from warehouse.schema import create_table
+
+if TYPE_CHECKING:
+    import duckdb
+
+Row = Mapping[str, Any]
+
+CUTTING_TABLES = (
+    TableName.TENANTS,
+    TableName.RATES,
+    TableName.OUTAGES,
+    TableName.POLICIES,
+)
+"""Tables of which a change splits an hour."""
+
+
+def create_raw_decisions(
+    connection: duckdb.DuckDBPyConnection,
+    period: BillingPeriod,
+    decisions: Decisions,
+    closed_periods: Iterable[str],
+) -> None:
+    """Make the tables of decisions; prices are asked by `device_kinds`, which must be there."""
+    window = period.interval
+    tables: dict[str, Iterable[Row]] = {
+        "parameters": [_parameters(period, decisions)],
+        "closed_periods": [{"billing_period": name} for name in sorted(closed_periods)],
+        "clusters": _clusters(decisions),
+        "tenant_spans": _tenant_spans(decisions, _namespaces(connection), window),
+        "rates": _rates(decisions),
+        "rate_spans": _rate_spans(decisions, _priced_keys(connection, decisions), window),
+        "budgets": _budgets(decisions, period),
+        "outages": _outages(decisions, window),
+        "accepted_gaps": _accepted_gaps(decisions, window),
+        "policies": _policies(decisions, window),
+        "cut_points": [{"cut_at": cut} for cut in decisions.cut_points(window, CUTTING_TABLES)],
+    }
+    for table, rows in tables.items():
+        create_table(connection, table, rows)
+
+
+def _parameters(period: BillingPeriod, decisions: Decisions) -> Row:
+    return {
+        "billing_period": period.name,
+        "period_started_at": period.started_at,
+        "period_ended_at": period.ended_at,
+        "decisions_sha256": decisions.sha256,
+    }
+
+
+def _clusters(decisions: Decisions) -> Iterator[Row]:
+    for row in decisions.clusters:
+        yield {
+            "cluster_id": row.cluster_id,
+            "cluster_name": row.cluster_name,
+            "valid_from": row.valid_from,
+            "valid_until": row.valid_until,
+            "expects_samples": row.expects(Source.THANOS),
+            "expects_journal": row.expects(Source.KUBERNETES),
+            "sample_interval_seconds": row.sample_interval_seconds,
+            "scrape_interval_seconds": row.scrape_interval_seconds,
+        }
+
+
+def _namespaces(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    found = connection.execute(
+        "select distinct namespace from raw.kubernetes_pod_observations where namespace <> '' "
+        "union select distinct labels['namespace'] from raw.thanos_series "
+        "where metric like 'kube_%' and coalesce(labels['namespace'], '') <> '' order by 1"
+    ).fetchall()
+    return [row[0] for row in found]
+
+
+def _tenant_spans(
+    decisions: Decisions, namespaces: Iterable[str], window: Interval
+) -> Iterator[Row]:
+    for namespace in namespaces:
+        for piece, belongs_to in decisions.ownership.spans(namespace, window):
+            yield {"namespace": namespace, "belongs_to": belongs_to.value, **_valid(piece)}
+
+
+def _rates(decisions: Decisions) -> Iterator[Row]:
+    for rate in decisions.rates:
+        yield {
+            "rate_id": rate.rate_id,
+            "cluster_id": rate.cluster_id,
+            "gpu_class": rate.gpu_class,
+            "mig_profile": rate.mig_profile,
+            "currency": rate.currency,
+            "rate_nanos_per_hour": rate.rate_nanos_per_hour,
+            "valid_from": rate.valid_from,
+            "valid_until": rate.valid_until,
+            "reason": rate.reason,
+        }
+
+
+def _priced_keys(
+    connection: duckdb.DuckDBPyConnection, decisions: Decisions
+) -> list[tuple[str, str, str]]:
+    kinds = connection.execute(
+        "select distinct gpu_class, mig_profile from raw.device_kinds "
+        "where unclassified_reason = '' order by all"
+    ).fetchall()
+    clusters = sorted({row.cluster_id for row in decisions.clusters})
+    return [(cluster_id, *kind) for cluster_id in clusters for kind in kinds]
+
+
+def _rate_spans(
+    decisions: Decisions, keys: Iterable[tuple[str, str, str]], window: Interval
+) -> Iterator[Row]:
+    for cluster_id, gpu_class, mig_profile in keys:
+        spans = decisions.price_list.spans(cluster_id, gpu_class, mig_profile, window)
+        for piece, rate in spans:
+            if rate is not None:
+                yield {
+                    "cluster_id": cluster_id,
+                    "gpu_class": gpu_class,
+                    "mig_profile": mig_profile,
+                    "rate_id": rate.rate_id,
+                    "prices_profile": rate.mig_profile != "whole",
+                    "currency": rate.currency,
+                    "rate_nanos_per_hour": rate.rate_nanos_per_hour,
+                    **_valid(piece),
+                }
+
+
+def _budgets(decisions: Decisions, period: BillingPeriod) -> Iterator[Row]:
+    for tenant in sorted({row.tenant for row in decisions.budgets}):
+        budget = decisions.budget(tenant, period)
+        if budget is not None:
+            yield {
+                "tenant": tenant,
+                "currency": budget.currency,
+                "budget_nanos": budget.amount_nanos,
+            }
+
+
+def _outages(decisions: Decisions, window: Interval) -> Iterator[Row]:
+    """Overlapping outages are one: nothing is credited twice."""
+    for cluster_id in sorted({row.cluster_id for row in decisions.clusters}):
+        for piece in decisions.outage_intervals(cluster_id, window):
+            yield {
+                "cluster_id": cluster_id,
+                "started_at": piece.started_at,
+                "ended_at": piece.ended_at,
+            }
+
+
+def _accepted_gaps(decisions: Decisions, window: Interval) -> Iterator[Row]:
+    for gap in decisions.accepted_gaps:
+        if gap.interval.overlaps(window):
+            yield {
+                "cluster_id": gap.cluster_id,
+                "source": gap.source.value,
+                "started_at": gap.started_at,
+                "ended_at": gap.ended_at,
+                "treatment": gap.treatment.value,
+                "pod_uid": gap.pod_uid,
+                "reason": gap.reason,
+                "decided_by": gap.decided_by,
+            }
+
+
+def _policies(decisions: Decisions, window: Interval) -> Iterator[Row]:
+    names = [name for name in PolicyName if name is not PolicyName.CURRENCY]
+    for piece in window.split_at(decisions.cut_points(window, [TableName.POLICIES])):
+        for name in names:
+            policy = decisions.policy(name, piece.started_at)
+            yield _policy(name.value, policy.version, policy.value, piece)
+        # There is no default currency: without a policy it is the one that the rates are in.
+        currency = decisions.currency(piece.started_at) or ""
+        yield _policy(PolicyName.CURRENCY.value, "", currency, piece)
+
+
+def _policy(name: str, version: str, value: str, piece: Interval) -> Row:
+    return {"policy": name, "policy_version": version, "policy_value": value, **_valid(piece)}
+
+
+def _valid(piece: Interval) -> dict[str, datetime]:
+    return {"valid_from": piece.started_at, "valid_until": piece.ended_at}

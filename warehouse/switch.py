@@ -1,0 +1,65 @@
+"""The switch: a finished build replaces its period in the warehouse, all of it or nothing.
+
+Put here: the one transaction, and creating or widening the warehouse's tables.
+Not here: building (`warehouse.build`), or hashing (`warehouse.content`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from domain.billing_period import BillingPeriod
+from warehouse.connection import connected, transaction
+from warehouse.content import columns_of, mart_names
+
+if TYPE_CHECKING:
+    import duckdb
+
+MARTS = "marts"
+
+
+def switch_in(warehouse_path: Path, build_path: Path, period: BillingPeriod) -> None:
+    """Delete the period from every mart and insert the build's, in one transaction."""
+    with connected(warehouse_path) as connection:
+        connection.execute(f"attach '{_quoted(build_path)}' as build (read_only)")
+        with transaction(connection):
+            connection.execute(f"create schema if not exists {MARTS}")
+            for mart in mart_names_of_build(connection):
+                _replace(connection, mart, period)
+        connection.execute("detach build")
+
+
+def mart_names_of_build(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    rows = connection.execute(
+        "select table_name from duckdb_tables() where database_name = 'build' "
+        "and schema_name = $schema order by table_name",
+        {"schema": MARTS},
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def _replace(connection: duckdb.DuckDBPyConnection, mart: str, period: BillingPeriod) -> None:
+    if not _same_columns(connection, mart):
+        # Another version of the code built what is there; every period is rebuilt from evidence.
+        connection.execute(f"drop table if exists {MARTS}.{mart}")
+        connection.execute(
+            f"create table {MARTS}.{mart} as select * from build.{MARTS}.{mart} where false"
+        )
+    connection.execute(
+        f"delete from {MARTS}.{mart} where billing_period = $period", {"period": period.name}
+    )
+    connection.execute(f"insert into {MARTS}.{mart} select * from build.{MARTS}.{mart}")
+
+
+def _same_columns(connection: duckdb.DuckDBPyConnection, mart: str) -> bool:
+    built = connection.execute(
+        "select column_name, data_type from duckdb_columns() where database_name = 'build' "
+        "and schema_name = $schema and table_name = $mart order by column_index",
+        {"schema": MARTS, "mart": mart},
+    ).fetchall()
+    return mart in mart_names(connection) and columns_of(connection, MARTS, mart) == dict(built)
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
