@@ -107,6 +107,12 @@ class Running:
     _servers: list[uvicorn.Server] = field(default_factory=list)
     _thread: threading.Thread | None = None
 
+    @property
+    def histories(self) -> Mapping[str, ObjectHistory]:
+        """Every change of every cluster, as its API server tells them; by cluster ID."""
+        assert self._views is not None, "views are there from the start"
+        return self._views.histories
+
     def advance_to(self, when: datetime) -> None:
         """Drive the clock; returns when every open watch was told."""
         self.clock.advance_to(when)

@@ -29,10 +29,14 @@ class Rebuilder:
 
 
 def rebuilders() -> Mapping[Source, Rebuilder]:
+    from ingestion.kubernetes import replay as journal
     from ingestion.thanos.replay import replay
     from ingestion.thanos.runs import has_runs
 
-    return {Source.THANOS: Rebuilder(replay, has_runs)}
+    return {
+        Source.THANOS: Rebuilder(replay, has_runs),
+        Source.KUBERNETES: Rebuilder(journal.replay, journal.has_tables),
+    }
 
 
 def rebuild(

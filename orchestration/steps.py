@@ -59,15 +59,12 @@ def ask(opened: OpenHome, cluster_id: str, source: Source, window: Interval) -> 
             return None
         return pull_hours(how, window, opened.landing, opened.home.runs, opened.clock)
     from ingestion.kubernetes.pull import pull_hours as pull_journal
+    from ingestion.kubernetes.replay import replay
 
-    return pull_journal(
-        cluster_id,
-        window,
-        opened.spool(cluster_id),
-        opened.landing,
-        opened.home.runs,
-        opened.clock,
-    )
+    spool = opened.spool(cluster_id)
+    attempt = pull_journal(cluster_id, window, spool, opened.landing, opened.clock)
+    replay(opened.landing, opened.home.runs, attempt)
+    return attempt
 
 
 def refresh(

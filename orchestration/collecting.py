@@ -1,0 +1,58 @@
+"""A collector for one cluster of a home: who is asked, and where its journal is kept.
+
+Put here: putting a collector together from settings.
+Not here: collecting (`ingestion.kubernetes`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from domain.errors import WrongUse
+from orchestration.open_home import OpenHome
+
+if TYPE_CHECKING:
+    from ingestion.kubernetes.collector import Collector
+
+
+class NoApiServer(WrongUse):
+    """The settings do not say where the cluster's API server is."""
+
+    code = "KUBE-010"
+
+    def __init__(self, config: Path, cluster_id: str) -> None:
+        super().__init__(
+            where=str(config),
+            seen=f"no [clusters.{cluster_id}.kubernetes]",
+            why="a collector watches one cluster's API server and must know where it is",
+            remedy="add that table with its url, token_file and ca_file",
+        )
+
+
+def collector_of(opened: OpenHome, cluster_id: str, *, lockstep: bool = False) -> Collector:
+    """The collector of a cluster; in lockstep where a driven clock waits for it."""
+    from ingestion.kubernetes.client import ApiClient, ApiSettings
+    from ingestion.kubernetes.collector import Collector, CollectorSettings
+
+    kubernetes = opened.settings.cluster(cluster_id).kubernetes
+    if kubernetes is None:
+        raise NoApiServer(opened.home.config_path, cluster_id)
+    server = kubernetes.connection
+    settings = ApiSettings(
+        server.url,
+        token_file=_file(server.token_file),
+        ca_file=_file(server.ca_file),
+        client_certificate_file=_file(server.client_certificate_file),
+        client_key_file=_file(server.client_key_file),
+    )
+    return Collector(
+        ApiClient(settings),
+        opened.spool(cluster_id),
+        opened.clock,
+        CollectorSettings(cluster_id, lockstep=lockstep),
+    )
+
+
+def _file(name: str) -> Path | None:
+    return Path(name) if name else None

@@ -1,0 +1,99 @@
+"""Living through the estate's time in seconds: one clock, and collectors that keep up with it.
+
+Put here: at which instants the clock stops, and waiting for the collectors there.
+Not here: the clock (`fake_gpu.clock`), or collecting (`ingestion.kubernetes`).
+
+The clock stops wherever anything changes and at every hour, so that a collector sees each change
+at the second at which it happened, as it would have in a real month.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from domain.errors import CouldNotLook
+from domain.interval import Interval, format_instant
+from fake_gpu.clock import epoch
+from orchestration.collecting import collector_of
+from orchestration.open_home import OpenHome
+
+if TYPE_CHECKING:
+    from fake_gpu.serve import Running
+    from ingestion.kubernetes.collector import Collector
+
+Progress = Callable[[int, int, str], None]
+
+# A step takes a millisecond; a collector that needs a minute for one has died.
+STEP_SECONDS_LIMIT = 60.0
+
+
+class CollectorStuck(CouldNotLook):
+    """A collector did not keep up with the driven clock."""
+
+    code = "DEMO-002"
+
+    def __init__(self, cluster_id: str, instant: datetime, trouble: Mapping[str, str]) -> None:
+        said = "; ".join(f"{name}: {why}" for name, why in sorted(trouble.items())) or "nothing"
+        super().__init__(
+            where=f"the collector of {cluster_id}, at {format_instant(instant)}",
+            seen=f"it did not catch up within {STEP_SECONDS_LIMIT:.0f} s; it says: {said}",
+            why="the clock would run away from it, and its journal would have holes",
+            remedy="run the demo again; if it happens again, report it with this message",
+        )
+
+
+@contextmanager
+def collecting(opened: OpenHome, running: Running) -> Iterator[dict[str, Collector]]:
+    """A collector per cluster, in threads of this process, until the block is left."""
+    stop = threading.Event()
+    collectors = {
+        cluster.cluster_id: collector_of(opened, cluster.cluster_id, lockstep=True)
+        for cluster in running.estate.clusters
+    }
+    threads = [collector.run_in_thread(stop) for collector in collectors.values()]
+    try:
+        yield collectors
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(STEP_SECONDS_LIMIT)
+
+
+def live_through(
+    running: Running,
+    collectors: Mapping[str, Collector],
+    span: Interval,
+    progress: Progress | None = None,
+) -> int:
+    """Drive the clock from change to change; the number of stops it made."""
+    stops = instants(running, span)
+    _wait(running, collectors, running.clock.now())
+    for number, instant in enumerate(stops, 1):
+        running.advance_to(instant)
+        _wait(running, collectors, instant)
+        if progress:
+            progress(number, len(stops), f"{instant:%d %b %H:%M}")
+    return len(stops)
+
+
+def instants(running: Running, span: Interval) -> list[datetime]:
+    """Every second at which something changes, and every hour; the end of the span last."""
+    changed = {
+        epoch(change.at)
+        for history in running.histories.values()
+        for change in history.changes
+        if span.contains(epoch(change.at))
+    }
+    return sorted({*changed, *span.hours(), span.ended_at} - {running.clock.now()})
+
+
+def _wait(running: Running, collectors: Mapping[str, Collector], instant: datetime) -> None:
+    at = int(instant.timestamp())
+    for cluster_id, collector in collectors.items():
+        version = running.histories[cluster_id].resource_version_at(at)
+        if not collector.wait_until_caught_up(version, STEP_SECONDS_LIMIT):
+            raise CollectorStuck(cluster_id, instant, collector.health.trouble)

@@ -1,0 +1,149 @@
+"""The demo's home: settings that point at the fake estate, and decisions that fit it.
+
+Put here: config.toml and decision tables, written from an estate.
+Not here: what the estate is (`fake_gpu`), or prices (`prices.csv` beside this file).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Iterable, Mapping
+from datetime import date
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from domain.errors import WrongUse
+from domain.interval import format_instant
+from fake_gpu.clock import epoch
+from warehouse.home import Home
+
+if TYPE_CHECKING:
+    from fake_gpu.estate.model import Cluster, Estate
+
+MARK = "# The home of a demo: `gpu-ledger demo` throws it away and makes it anew.\n"
+CURRENCY = "USD"
+SIGNED = {"reason": "the demo's", "decided_by": "Demo Operator"}
+
+
+class NotADemoHome(WrongUse):
+    """The folder for the demo holds something else."""
+
+    code = "DEMO-001"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            where=str(path),
+            seen="a folder that no demo made",
+            why="a demo throws its home away before it begins, and this one may be worth something",
+            remedy="choose another folder: gpu-ledger demo --home FOLDER",
+        )
+
+
+def make_home(path: Path, estate: Estate, thanos_url: str, api_urls: Mapping[str, str]) -> Home:
+    """A new home for an estate; the home of an earlier demo at that place is thrown away."""
+    if path.exists() and any(path.iterdir()):
+        config = path / "config.toml"
+        if not config.is_file() or not config.read_text(encoding="utf-8").startswith(MARK):
+            raise NotADemoHome(path)
+        shutil.rmtree(path)
+    home = Home.create(path, _config(estate, thanos_url, api_urls))
+    for name, rows in decision_rows(estate).items():
+        (home.decisions / f"{name}.csv").write_text(_csv(rows), encoding="utf-8")
+    return home
+
+
+def _config(estate: Estate, thanos_url: str, api_urls: Mapping[str, str]) -> str:
+    lines = [MARK, "[thanos.fake]", f'url = "{thanos_url}"', ""]
+    for cluster in estate.clusters:
+        lines += [
+            f"[clusters.{cluster.cluster_id}]",
+            'thanos = "fake"',
+            f"[clusters.{cluster.cluster_id}.kubernetes]",
+            f'url = "{api_urls[cluster.cluster_id]}"',
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def decision_rows(estate: Estate) -> dict[str, list[dict[str, str]]]:
+    """What the people of this cloud decided: measured clusters, prices, parties."""
+    started_at = format_instant(epoch(estate.started_at))
+    signed = {**SIGNED, "decided_on": date(2026, 1, 2).isoformat()}
+    dated = {"valid_from": started_at, "valid_until": ""}
+    return {
+        "clusters": [_cluster(cluster, estate) | signed for cluster in estate.clusters],
+        "rates": [
+            {"cluster_id": "", "gpu_class": row["gpu_class"], "mig_profile": "whole"}
+            | {"currency": CURRENCY, "rate_per_hour": row["rate_per_hour"]}
+            | dated
+            | signed
+            | {"second_name": ""}
+            for row in csv.DictReader(io.StringIO(_prices()))
+        ],
+        "parties": [
+            party | dated | signed
+            for party in (_issuer(), *(_customer(tenant) for tenant in tenants(estate)))
+        ],
+    }
+
+
+def tenants(estate: Estate) -> list[str]:
+    """Namespaces of the estate that hold pods and are tenants by the rule."""
+    from domain.tenant import BelongsTo, Ownership
+
+    rule = Ownership(())
+    names = {pod.namespace for cluster in estate.clusters for pod in cluster.pods}
+    at = epoch(estate.started_at)
+    return sorted(name for name in names if rule.belongs_to(name, at) is BelongsTo.TENANT)
+
+
+def _cluster(cluster: Cluster, estate: Estate) -> dict[str, str]:
+    jobs = {job.job: job.scrape_interval_seconds for job in cluster.monitoring.jobs}
+    scraped = jobs["kube-state-metrics"]
+    return {
+        "cluster_id": cluster.cluster_id,
+        "cluster_name": cluster.name,
+        "valid_from": format_instant(epoch(estate.started_at)),
+        "valid_until": format_instant(epoch(estate.ended_at)),
+        "witnesses": "both",
+        "sample_interval_seconds": str(cluster.monitoring.collect_interval_seconds or scraped),
+        "scrape_interval_seconds": str(scraped),
+    }
+
+
+def _issuer() -> dict[str, str]:
+    return {
+        "role": "issuer",
+        "tenant": "",
+        "name": "Example GPU Cloud Ltd",
+        "address": "1 Example Street, Dublin",
+        "tax_id": "IE1234567X",
+        "email": "billing@example.com",
+    }
+
+
+def _customer(tenant: str) -> dict[str, str]:
+    return {
+        "role": "customer",
+        "tenant": tenant,
+        "name": f"{tenant.replace('-', ' ').title()} Group",
+        "address": "2 Example Street, Dublin",
+        "tax_id": "",
+        "email": f"{tenant}@example.com",
+    }
+
+
+def _prices() -> str:
+    return (files("orchestration.demo") / "prices.csv").read_text(encoding="utf-8")
+
+
+def _csv(rows: Iterable[Mapping[str, str]]) -> str:
+    listed = list(rows)
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(listed[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(listed)
+    return buffer.getvalue()
