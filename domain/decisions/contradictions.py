@@ -40,6 +40,9 @@ _UNDATED_QUESTIONS: dict[TableName, Callable[[Any], tuple[str, ...]]] = {
 
 Cells = Callable[[TableName, Row], str]
 
+LONGEST_ROW_SHOWN = 300
+"""In characters: the key and the value stand first; a long reason need not be read twice."""
+
 
 def contradictions(rows: Rows, cells: Cells) -> Iterator[DecisionsContradict]:
     """Every pair that contradicts; `cells` writes a row as it would stand in its file."""

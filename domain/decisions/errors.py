@@ -6,7 +6,7 @@ Not here: how they are found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from domain.errors import BadInput, WrongUse
 
@@ -17,6 +17,17 @@ MOST_PROBLEMS_PER_TABLE = 200
 """After so many the file is not the table it is named after; reading on would only take time."""
 
 _LONGEST_VALUE_SHOWN = 80
+
+
+MOST_NAMES_SHOWN = 10
+"""Of columns that are wrong; a header in which more are wrong is another table's."""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as a message lists them: a few, and how many more there are."""
+    every = list(names)
+    more = len(every) - MOST_NAMES_SHOWN
+    return ", ".join(every[:MOST_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def shown(value: str) -> str:

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from domain.decisions.book import Decisions
-from domain.decisions.contradictions import contradictions
+from domain.decisions.contradictions import LONGEST_ROW_SHOWN, contradictions
 from domain.decisions.errors import DecisionsRefused, UnknownTable, shown
 from domain.decisions.price_changes import unsigned_price_changes
 from domain.decisions.rates import Rates
@@ -78,7 +78,8 @@ def _decisions(rows: dict[TableName, list[Any]]) -> Decisions:
 
 
 def _as_in_file(table: TableName, row: Row) -> str:
-    return ",".join(TABLE_BY_NAME[table].cells_of(row))
+    cells = ",".join(TABLE_BY_NAME[table].cells_of(row))
+    return cells if len(cells) <= LONGEST_ROW_SHOWN else f"{cells[:LONGEST_ROW_SHOWN]}…"
 
 
 def _unknown_table(file: str) -> UnknownTable:

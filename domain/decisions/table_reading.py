@@ -17,6 +17,7 @@ from domain.decisions.errors import (
     UnreadableTable,
     WrongCell,
     WrongColumns,
+    listed,
     shown,
 )
 from domain.decisions.rows import Row
@@ -76,9 +77,9 @@ def _wrong_columns(table: Table, header: TextRow) -> WrongColumns | None:
     parts = [
         ("missing", [name for name in needed if name not in counts]),
         ("unknown", [_unknown(name, known) for name in counts if name not in known]),
-        ("more than once", [name for name in counts if counts[name] > 1]),
+        ("more than once", [shown(name) for name in counts if counts[name] > 1]),
     ]
-    seen = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+    seen = "; ".join(f"{what}: {listed(names)}" for what, names in parts if names)
     if not seen:
         return None
     return WrongColumns(

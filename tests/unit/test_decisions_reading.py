@@ -164,7 +164,7 @@ def test_a_header_says_at_once_what_is_missing_unknown_and_doubled() -> None:
     assert isinstance(problem, WrongColumns)
     assert problem.seen == (
         "missing: currency, reason; unknown: 'curency' (is it currency?); "
-        "more than once: decided_by"
+        "more than once: 'decided_by'"
     )
     assert RATES in problem.remedy
 
