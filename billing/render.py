@@ -1,70 +1,46 @@
-"""Rendering: every file of a period, from sealed documents alone.
+"""Writing a period's documents and bundles, from the record alone; an edge.
 
-Put here: which files a document has, and where they are written.
-Not here: what is in them (`render_text`, `render_csv`, `render_pdf`, `focus`).
-
-A renderer sees nothing but the sealed document and its hash: no clock, no settings, no warehouse.
-So deleting documents/ loses nothing, and rendering again gives the same bytes.
+Put here: where files are written, and that a reader never meets half of one.
+Not here: what is in them (`rendering`, `bundle`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from billing.bundle import document_bundle, period_bundle
 from billing.events import Ledger
 from billing.record import Record
-from billing.render_csv import lines_csv, pods_csv
-from billing.render_pdf import invoice_pdf
-from billing.render_text import invoice_text
-from billing.sealing import from_bytes, to_bytes
+from billing.rendering import rendered_files
+from billing.sealing import to_bytes
 from domain.billing_period import BillingPeriod
 from warehouse.home import Home
-
-Renderer = Callable[[Mapping[str, Any], str], bytes]
-
-RENDERERS: Mapping[str, Renderer] = {
-    ".pdf": invoice_pdf,
-    ".csv": lambda document, _: lines_csv(document),
-    "-pods.csv": lambda document, _: pods_csv(document),
-    ".txt": lambda document, digest: invoice_text(document, digest).encode(),
-}
 
 
 def render_documents(home: Home, period: BillingPeriod) -> list[Path]:
     """Write every file of a period's documents; the paths, in order."""
     record = Record(home.record_store())
-    ledger = record.ledger()
     folder = home.documents / period.name
-    written = []
+    files = _files(record, record.ledger(), period)
+    return sorted(_write(folder / name, content) for name, content in files)
+
+
+def _files(record: Record, ledger: Ledger, period: BillingPeriod) -> Iterator[tuple[str, bytes]]:
     for issued in ledger.documents():
-        if issued.period != period.name:
-            continue
-        body = record.sealed_bytes(issued.sha256)
-        for name, content in files_of(issued.number, issued.sha256, body):
-            written.append(_write(folder / name, content))
-    for name, content in _head_file(ledger, period):
-        written.append(_write(folder / name, content))
-    return sorted(written)
-
-
-def files_of(number: str, digest: str, body: bytes) -> Iterator[tuple[str, bytes]]:
-    """The files of one document: the sealed bytes themselves as JSON, and what is made of them."""
-    document = from_bytes(body)
-    folder = str(document["tenant"])
-    yield f"{folder}/{number}.json", body
-    for suffix, render in RENDERERS.items():
-        yield f"{folder}/{number}{suffix}", render(document, digest)
-
-
-def _head_file(ledger: Ledger, period: BillingPeriod) -> Iterator[tuple[str, bytes]]:
-    """What a witness is handed: the end of the chain right after this period was closed."""
-    event = ledger.closes().get(period.name)
-    if event:
-        head = {"period": period.name, "sequence": event.sequence, "sha256": event.sha256}
+        if issued.period == period.name:
+            body = record.sealed_bytes(issued.sha256)
+            tenant = str(record.sealed(issued.sha256)["tenant"])
+            for name, content in rendered_files(issued.number, issued.sha256, body):
+                yield f"{tenant}/{name}", content
+            yield f"{tenant}/{issued.number}.zip", document_bundle(record, ledger, issued)
+    close = ledger.closes().get(period.name)
+    if close:
+        # What a witness is handed: the end of the chain right after this period was closed.
+        head = {"period": period.name, "sequence": close.sequence, "sha256": close.sha256}
         yield "head.json", to_bytes(head)
+        yield f"{period.name}.zip", period_bundle(record, ledger, close)
 
 
 def _write(path: Path, content: bytes) -> Path:

@@ -1,0 +1,221 @@
+"""The stand-alone verifier: what it accepts, and that it finds every changed byte."""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from billing import verifier
+from billing.close import close_period
+from billing.recount import recount_decisions, recount_period
+from billing.verifier import canonical, verify, write_bundle
+from billing.voiding import void_document
+from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from quality.run import judge
+from tests.marts_by_hand import Pod, World, at
+
+SOURCE = Path(verifier.__file__)
+ONE_BYTE_CHANGES = 10_000
+"""Spread over the whole file: contents, names, and the bytes between them."""
+
+
+def close(world: World, now: datetime) -> None:
+    world.write()
+    clock = StoppedClock(now)
+    close_period(
+        world.home,
+        world.period,
+        world.decisions,
+        lambda: judge(world.home, world.period, world.decisions, clock),
+        clock,
+        dry_run=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two closed months, with a correction and a void in the second."""
+    path = tmp_path_factory.mktemp("verifier") / "home"
+    pods = [
+        Pod("team-a", "train", at("09 10:00"), at("09 11:30:01")),
+        Pod("team-a", "=evil()", at("09 10:00"), at("09 11:30:01"), mig_profile="3g.20gb",
+            weight=Fraction(3, 7)),
+        Pod("team-b", "serve", at("09 22:00"), at("10 08:00")),
+    ]  # fmt: skip
+    october = World(path, pods=pods)
+    close(october, datetime(2026, 11, 4, tzinfo=UTC))
+    void_document(
+        october.home, "INV-000002", "wrong name", StoppedClock(datetime(2026, 11, 5, tzinfo=UTC))
+    )
+    beside = World(path.with_name("beside"), pods=[*pods[1:], Pod("team-a", "late", at("09 10:00"),
+                   at("09 11:00"))])  # fmt: skip
+    beside.write()
+    clock = StoppedClock(datetime(2026, 11, 6, tzinfo=UTC))
+    counted_with = recount_decisions(october.home, october.period, october.decisions)
+    recount_period(
+        october.home,
+        october.period,
+        counted_with,
+        beside.home.warehouse_path,
+        lambda: judge(beside.home, october.period, counted_with.decisions, clock),
+        clock,
+        dry_run=False,
+    )
+    november = World(path, period=BillingPeriod("2026-11"), pods=[])
+    close(november, datetime(2026, 12, 4, tzinfo=UTC))
+    return path
+
+
+def bundle(home: Path, name: str) -> bytes:
+    return (home / "documents" / name).read_bytes()
+
+
+BUNDLES = ("2026-10/team-a/INV-000001.zip", "2026-10/2026-10.zip", "2026-11/2026-11.zip",
+           "2026-11/team-b/INV-000003.zip", "2026-11/team-a/INV-000004.zip")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_what_was_issued_is_accepted(home: Path, name: str) -> None:
+    report = verify(bundle(home, name))
+    assert report.problems == []
+    assert report.passed
+
+
+def test_a_tenants_bundle_names_no_other_tenant(home: Path) -> None:
+    body = bundle(home, "2026-10/team-a/INV-000001.zip")
+    assert b"team-a" in body
+    assert b"team-b" not in body
+
+
+def test_it_runs_alone(home: Path, tmp_path: Path) -> None:
+    """A copy of the one file, in an empty folder, with an interpreter that sees nothing of ours."""
+    copy = tmp_path / "verifier.py"
+    copy.write_bytes(SOURCE.read_bytes())
+    path = home / "documents/2026-10/team-a/INV-000001.zip"
+    head = home / "documents/2026-11/head.json"
+    command = [sys.executable, "-I", str(copy), str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (ran.returncode, ran.stdout.splitlines()[-1]) == (0, "verified")
+    refused = subprocess.run(
+        [*command, "--head", str(head)], capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    assert "is not the one that was witnessed" in refused.stdout
+
+
+def test_it_imports_the_standard_library_alone_and_is_short() -> None:
+    text = SOURCE.read_text()
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(text))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported <= sys.stdlib_module_names
+    assert len(text.splitlines()) < 500
+
+
+def test_every_one_byte_change_is_found(home: Path) -> None:
+    body = bundle(home, "2026-10/2026-10.zip")
+    choose = random.Random(20261118)
+    for _ in range(ONE_BYTE_CHANGES):
+        place = choose.randrange(len(body))
+        changed = bytearray(body)
+        changed[place] ^= choose.randrange(1, 256)
+        assert not verify(bytes(changed)).passed, place
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, -1, -100])
+def test_a_cut_bundle_is_refused(home: Path, cut: int) -> None:
+    body = bundle(home, "2026-10/team-a/INV-000001.zip")
+    assert not verify(body[:cut]).passed
+    assert not verify(body + b"x").passed
+
+
+def files_of(body: bytes) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    verifier._read(body, files)
+    return files
+
+
+def forged(home: Path, change: Callable[[dict[str, Any]], None]) -> list[str]:
+    """The problems of a bundle whose invoice, events and hashes were all rewritten to fit."""
+    files = files_of(bundle(home, "2026-10/team-a/INV-000001.zip"))
+    [sealed] = [name for name in files if name.startswith("sealed/")]
+    document = json.loads(files.pop(sealed))
+    change(document)
+    body = canonical(document)
+    digest = verifier._sha256(body)
+    files[f"sealed/{digest}.json"] = body
+    event = json.loads(files["events/0000000001.json"])
+    event["body"]["documents"][0]["sha256"] = digest
+    files["events/0000000001.json"] = canonical(event)
+    del files["head.json"]
+    return verify(write_bundle(files)).problems
+
+
+def test_a_consistent_forgery_needs_every_number_to_fit(home: Path) -> None:
+    """Without a witnessed head a rewritten chain holds; its arithmetic still has to."""
+    assert forged(home, lambda document: None) == []
+    one_cent_more = forged(home, lambda d: d.update(total_billed_cost="99.99"))
+    assert any("cents" in problem for problem in one_cent_more)
+
+    def more_seconds(document: dict[str, Any]) -> None:
+        document["lines"][0]["device_seconds"] += 1
+
+    assert any("priced again" in problem for problem in forged(home, more_seconds))
+
+    def other_rate(document: dict[str, Any]) -> None:
+        document["lines"][0]["rate_per_hour"] = "3.7"
+
+    assert any("another rate" in problem for problem in forged(home, other_rate))
+
+    def pod_gone(document: dict[str, Any]) -> None:
+        document["pods"].pop()
+
+    assert any("add up to lines" in problem for problem in forged(home, pod_gone))
+
+    def other_name(document: dict[str, Any]) -> None:
+        document["lines"][0]["gpu_class"] = "B300"
+
+    assert any("CSV files say the same" in problem for problem in forged(home, other_name))
+
+    def other_number(document: dict[str, Any]) -> None:
+        document["number"] = "INV-000002"
+
+    assert forged(home, other_number) != []
+
+
+def test_a_rewritten_chain_is_found_by_the_witnessed_head(home: Path) -> None:
+    body = bundle(home, "2026-10/team-a/INV-000001.zip")
+    head = json.loads((home / "documents/2026-10/head.json").read_bytes())
+    assert verify(body, head).passed
+    head["sha256"] = "0" * 64
+    assert not verify(body, head).passed
+
+
+def test_rounding_halves_goes_to_the_even_side() -> None:
+    values = [Fraction(n, 2) for n in (-3, -1, 1, 3, 5)]
+    assert [verifier.half_even(value) for value in values] == [-2, 0, 0, 2, 2]
+
+
+@pytest.mark.parametrize("text", ["1e3", "1_000", "1/3", "", "x", "0.0000000001"])
+def test_only_plain_amounts_are_read(text: str) -> None:
+    with pytest.raises((ValueError, ZeroDivisionError)):
+        verifier.nanos(text)
