@@ -24,7 +24,9 @@ VENDOR_DOMAINS = {
     "gpu.intel.com": Vendor.INTEL,
     "habana.ai": Vendor.HABANA,
 }
-_DEVICE_WORDS = re.compile(r"(?:^|[^a-z])(?:v?gpu|mig|[nthx]pu|mlu|gaudi|ascend)", re.ASCII)
+_DEVICE_WORDS = re.compile(
+    r"(?:^|[^a-z])(?:v?gpu|mig(?![a-z])|[nthx]pu|mlu|gaudi|ascend)", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def _rows(file: str, text: str, columns: tuple[str, ...], problems: list[str]) -
     try:
         lines = list(_lines(text.removeprefix(_BOM)))
     except csv.Error as error:
-        problems.append(f"{file}: {error}")
+        problems.append(f"{file} {error}")
         return []
     header = [cell.strip() for cell in lines[0][1]] if lines else []
     missing = [column for column in columns if column not in header]
@@ -138,7 +138,10 @@ def _rows(file: str, text: str, columns: tuple[str, ...], problems: list[str]) -
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
     """Each line by itself, so that a forgotten quote cannot swallow the rest of the file."""
     for number, line in enumerate(StringIO(text, newline=None), start=1):
-        cells = next(csv.reader([line.rstrip("\n")], strict=True), [])
+        try:
+            cells = next(csv.reader([line.rstrip("\n")], strict=True), [])
+        except csv.Error as error:
+            raise csv.Error(f"line {number}: {error}") from None
         if any(cell.strip() for cell in cells) and not cells[0].lstrip().startswith("#"):
             yield number, cells
 

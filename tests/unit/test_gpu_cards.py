@@ -1,0 +1,183 @@
+"""How many cards stand behind a node's numbers and behind what is allocated of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.gpu import parse_catalogue
+from domain.gpu.cards import HowKnown, NodeCards, cards_needed, physical_cards
+from warehouse.project import seed_text
+
+CATALOGUE = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"))
+A100 = "NVIDIA-A100-SXM4-40GB"
+MI300X = {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"}
+CPX = MI300X | {"amd.com/gpu.compute-memory-partition": "cpx_nps4"}
+
+
+def node(product: str, **more: str) -> dict[str, str]:
+    return {"nvidia.com/gpu.product": product} | {f"nvidia.com/gpu.{k}": v for k, v in more.items()}
+
+
+def bounds(found: NodeCards) -> tuple[int, int]:
+    return found.least, found.most
+
+
+@pytest.mark.parametrize(
+    ("capacity", "labels", "least", "most", "how_known"),
+    [
+        ({"nvidia.com/gpu": 8}, node(A100, count="8"), 8, 8, HowKnown.LABEL),
+        ({"nvidia.com/gpu": 8}, node(A100), 8, 8, HowKnown.CAPACITY),
+        # an unhealthy card leaves the allocatable, not the capacity; a label that lags is outvoted
+        ({"nvidia.com/gpu": 8}, node(A100, count="4"), 8, 8, HowKnown.CAPACITY),
+        # MIG, mixed: the label counts cards
+        ({"nvidia.com/mig-1g.5gb": 14}, node(A100, count="8"), 8, 8, HowKnown.LABEL),
+        ({"nvidia.com/mig-1g.5gb": 14}, node(A100), 2, 14, HowKnown.LAYOUTS),
+        # MIG, single: label and capacity count slices
+        ({"nvidia.com/gpu": 56}, node(f"{A100}-MIG-1g.5gb", count="56"), 8, 56, HowKnown.LAYOUTS),
+        # replicas: capacity is count x replicas
+        (
+            {"nvidia.com/gpu": 40},
+            node(f"{A100}-SHARED", count="4", replicas="10"),
+            4,
+            4,
+            HowKnown.LABEL,
+        ),
+        (
+            {"nvidia.com/gpu.shared": 40},
+            node(A100, replicas="10"),
+            4,
+            4,
+            HowKnown.CAPACITY,
+        ),
+        # cards that offer nothing, because they are being reconfigured
+        ({"nvidia.com/gpu": 0}, node(A100, count="8", replicas="0"), 8, 8, HowKnown.LABEL),
+        # AMD: 64 for 8, and both kinds side by side
+        ({"amd.com/gpu": 64}, CPX, 8, 8, HowKnown.CAPACITY),
+        ({"amd.com/spx_nps1": 5, "amd.com/cpx_nps1": 24}, MI300X, 8, 8, HowKnown.CAPACITY),
+    ],
+)
+def test_the_cards_of_a_node(
+    capacity: dict[str, int], labels: dict[str, str], least: int, most: int, how_known: HowKnown
+) -> None:
+    found = physical_cards(capacity | {"cpu": 64, "memory": 2**40}, labels, CATALOGUE)
+    assert bounds(found) == (least, most)
+    assert [count.how_known for count in found.counts] == [how_known]
+    assert found.is_exact is (least == most)
+
+
+def test_cards_of_several_products_are_counted_apart() -> None:
+    capacity = {"nvidia.com/gpu": 2, "nvidia.com/GA100_A30_PCIE": 3, "amd.com/gpu": 16}
+    found = physical_cards(capacity, node("Tesla-T4", count="2") | CPX, CATALOGUE)
+    assert {(c.gpu_class, c.least) for c in found.counts} == {
+        ("T4", 2),
+        ("A30-24GB", 3),
+        ("MI300X", 2),
+    }
+    assert found.least == 7
+
+
+def test_what_cannot_be_classified_is_said_and_spoils_exactness() -> None:
+    found = physical_cards({"nvidia.com/gpu": 2, "nvidia.com/odd": 1}, node("Tesla-T4"), CATALOGUE)
+    assert [resource for resource, _ in found.unclassified] == ["nvidia.com/odd"]
+    assert not found.is_exact
+    monitoring = {"gpu.intel.com/i915_monitoring": 1}
+    assert physical_cards(monitoring, {}, CATALOGUE).unclassified == ()
+
+
+@pytest.mark.parametrize(
+    ("allocated", "capacity", "labels", "least", "most"),
+    [
+        ({"nvidia.com/gpu": 3}, {"nvidia.com/gpu": 8}, node(A100, count="8"), 3, 3),
+        # ⌈r / n⌉ at least; spread out at most
+        (
+            {"nvidia.com/gpu": 7},
+            {"nvidia.com/gpu": 40},
+            node(f"{A100}-SHARED", count="4", replicas="10"),
+            1,
+            4,
+        ),
+        (
+            {"nvidia.com/gpu": 1},
+            {"nvidia.com/gpu": 40},
+            node(f"{A100}-SHARED", count="4", replicas="10"),
+            1,
+            1,
+        ),
+        (
+            {"nvidia.com/gpu": 11},
+            {"nvidia.com/gpu": 40},
+            node(f"{A100}-SHARED", count="4", replicas="10"),
+            2,
+            4,
+        ),
+        # MIG: one 3g and two 1g can share a card
+        (
+            {"nvidia.com/mig-3g.20gb": 1, "nvidia.com/mig-1g.5gb": 2},
+            {"nvidia.com/mig-3g.20gb": 2, "nvidia.com/mig-1g.5gb": 7},
+            node(A100, count="2"),
+            1,
+            2,
+        ),
+        # what else is offered forces a second card
+        (
+            {"nvidia.com/mig-3g.20gb": 2},
+            {"nvidia.com/mig-3g.20gb": 2, "nvidia.com/mig-4g.20gb": 2},
+            node(A100, count="2"),
+            2,
+            2,
+        ),
+        # whole cards and slices never share one
+        (
+            {"nvidia.com/gpu": 2, "nvidia.com/mig-1g.5gb": 1},
+            {"nvidia.com/gpu": 6, "nvidia.com/mig-1g.5gb": 14},
+            node(A100, count="8"),
+            3,
+            3,
+        ),
+        (
+            {"nvidia.com/gpu": 8},
+            {"nvidia.com/gpu": 56},
+            node(f"{A100}-MIG-1g.5gb", count="56"),
+            2,
+            8,
+        ),
+        # replicas of instances: ten replicas at 4 are three instances
+        (
+            {"nvidia.com/gpu": 10},
+            {"nvidia.com/gpu": 16},
+            node(f"{A100}-MIG-3g.20gb-SHARED", replicas="4"),
+            2,
+            3,
+        ),
+        # compute instances: three 1c.3g can live in one 3g
+        (
+            {"nvidia.com/mig-1c.3g.20gb": 3},
+            {"nvidia.com/mig-1c.3g.20gb": 12},
+            node(A100, count="2"),
+            1,
+            2,
+        ),
+        ({"amd.com/gpu": 9}, {"amd.com/gpu": 64}, CPX, 2, 8),
+        ({}, {"nvidia.com/gpu": 8}, node(A100, count="8"), 0, 0),
+    ],
+)
+def test_the_cards_behind_what_is_allocated(
+    allocated: dict[str, int],
+    capacity: dict[str, int],
+    labels: dict[str, str],
+    least: int,
+    most: int,
+) -> None:
+    found = cards_needed(allocated, capacity, labels, CATALOGUE)
+    assert bounds(found) == (least, most)
+    assert found.is_exact is (least == most)
+
+
+def test_damaged_numbers_are_survived() -> None:
+    found = cards_needed(
+        {"nvidia.com/mig-1g.5gb": 10**15, "nvidia.com/gpu": -3},
+        {"nvidia.com/mig-1g.5gb": -1},
+        node(A100, count="8"),
+        CATALOGUE,
+    )
+    assert found.least > 0
