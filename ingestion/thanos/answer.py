@@ -80,7 +80,8 @@ def read_matrix(reply: Reply) -> Matrix:
     if reply.cut_short:
         return Matrix(Outcome.TRUNCATED, reply.failure)
     if reply.failure:
-        return Matrix(Outcome.FAILED, reply.failure)
+        # What takes too long as a whole may be answered in pieces.
+        return Matrix(Outcome.FAILED, reply.failure, limit_hit=reply.timed_out)
     if not reply.content_type.lower().startswith("application/json"):
         kind = reply.content_type[:60] or "no content type"
         outcome = (

@@ -42,7 +42,7 @@ FETCHED_AHEAD = 2
 """Requests under way while an answer is decoded: more would hold more bodies in memory."""
 
 GIVEN_UP_AFTER = 2
-"""Connections refused in a row after all tries: the server is away, the rest is not tried."""
+"""Requests in a row without any answer: the server is away or hangs, the rest is not tried."""
 
 _Item = TypeVar("_Item")
 
@@ -87,7 +87,7 @@ class Asker:
         if self._memory.dictionary is None:
             self._memory.dictionary = SeriesDictionary(source.thanos.replica_labels)
         self._dictionary = self._memory.dictionary
-        self._refused_in_a_row = 0
+        self._silent_in_a_row = 0
 
     def allocation(self, asks: Iterable[Ask], window: Interval) -> Iterator[Part]:
         """Raw samples: whole, or in smaller questions where a limit is near or bites."""
@@ -171,11 +171,12 @@ class Asker:
         return self._posted(RANGE_PATH, {**COMMON_FORM, **item[1]})
 
     def _posted(self, path: str, form: dict[str, str]) -> Reply:
-        if self._refused_in_a_row >= GIVEN_UP_AFTER:
-            seen = f"not asked: {self._refused_in_a_row} requests before it were not connected"
-            return Reply(0, "", b"", failure=seen, not_connected=True, tries=0)
+        if self._silent_in_a_row >= GIVEN_UP_AFTER:
+            seen = f"not asked: {self._silent_in_a_row} requests before it got no answer"
+            return Reply(0, "", b"", failure=seen, tries=0)
         reply = self._client.post(path, form)
-        self._refused_in_a_row = self._refused_in_a_row + 1 if reply.not_connected else 0
+        silent = reply.not_connected or reply.timed_out
+        self._silent_in_a_row = self._silent_in_a_row + 1 if silent else 0
         return reply
 
     def _understood(self, question: Question, reply: Reply) -> Iterator[Part]:

@@ -80,8 +80,8 @@ class Reply:
 
     @property
     def worth_another_try(self) -> bool:
-        if self.too_large or self.repeats_secret:
-            return False
+        if self.too_large or self.repeats_secret or self.timed_out:
+            return False  # a timeout has had its time; a smaller question may do better
         return bool(self.failure) or self.status in RETRIED_STATUSES
 
 
