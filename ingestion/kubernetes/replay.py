@@ -18,6 +18,7 @@ from ingestion.thanos.runs import write_parquet
 def replay(landing: Landing, home_runs: Path, attempt: Attempt) -> None:
     """Write every lifecycle table of an attempt; what is there already is written again."""
     for table, content in decode(attempt, landing).items():
+        _path(home_runs, attempt, table).parent.mkdir(parents=True, exist_ok=True)
         write_parquet(_path(home_runs, attempt, table), content)
 
 

@@ -186,7 +186,7 @@ def _quota(line: Line) -> Rows:
 def _claim(line: Line) -> Rows:
     claim = line["object"]
     requests = {request["name"]: request for request in claim["requests"] if "name" in request}
-    for result in claim["results"] or [{}]:
+    for result in claim["results"]:
         # A subrequest of a prioritised list is named `request/subrequest`.
         request = requests.get(result.get("request", "").partition("/")[0], {})
         yield (

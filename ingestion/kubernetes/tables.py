@@ -76,7 +76,7 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
         "hard": "whole",
         "used": "whole",
     },
-    # One row per claim, observation and device; one without a device while it has none.
+    # One row per claim, observation and device; a claim without a device holds nothing.
     "claim_observations": {
         "observed_at": "time",
         "claim_uid": "text",

@@ -1,0 +1,283 @@
+"""The collector's state machine, told things by hand."""
+
+from __future__ import annotations
+
+from ingestion.kubernetes.state import JournalState
+from tests.kubernetes_by_hand import (
+    broken,
+    listed,
+    mark,
+    of_kind,
+    pod,
+    running,
+    tell,
+    terminated,
+    text,
+    told,
+    vias,
+)
+
+
+def started(*uids: str, version: int = 100) -> JournalState:
+    """A state that has listed these pods at noon and whose watch is live."""
+    state = JournalState()
+    pods = [pod(uid, 10 + n) for n, uid in enumerate(uids)]
+    tell(state, listed(*pods, version=version, seconds=0), mark(version, 0))
+    return state
+
+
+def test_the_first_list_writes_every_pod_that_asks_for_a_device_and_no_other() -> None:
+    lines = tell(
+        JournalState(),
+        listed(pod("a", 1), pod("b", 2), pod("cpu-only", 3, gpus=0), version=9, seconds=0),
+    )
+    assert vias(lines) == [("a", "list"), ("b", "list")]
+    assert of_kind(lines, "listed")[0] | {} == {
+        "line": "listed",
+        "at": text(0),
+        "resource": "pods",
+        "why": "start",
+        "began_at": text(0),
+        "complete": True,
+        "reason": "",
+        "count": 2,
+        "absent": 0,
+        "version": 9,
+    }
+
+
+def test_a_pod_is_told_from_its_creation_to_its_deletion() -> None:
+    state = started()
+    lines = tell(
+        state,
+        told("ADDED", pod("a", 101, phase="Pending", states={}, bound=None), 5),
+        told("MODIFIED", pod("a", 102, phase="Pending", states={}, bound=6), 6),
+        told("MODIFIED", pod("a", 103, states={"main": running(20)}, bound=6), 21),
+        told("MODIFIED", pod("a", 104, phase="Succeeded", bound=6,
+                             states={"main": terminated(20, 90)}), 91),
+        told("DELETED", pod("a", 105, phase="Succeeded", bound=6,
+                            states={"main": terminated(20, 90)}), 200),
+    )  # fmt: skip
+    assert vias(lines) == [
+        ("a", "added"), ("a", "modified"), ("a", "modified"), ("a", "modified"), ("a", "deleted"),
+    ]  # fmt: skip
+    assert lines[-1]["facts"] == {
+        "bound_at": text(6),
+        "started_at": text(20),
+        "ended_at": text(90),
+    }
+
+
+def test_a_version_that_was_told_before_says_nothing() -> None:
+    state = started()
+    new = told("ADDED", pod("a", 101), 5)
+    assert len(tell(state, new)) == 1
+    assert tell(state, new) == []
+    assert state.replayed_count == 1
+
+
+def test_a_stream_that_replays_old_events_raises_no_pod_from_the_dead() -> None:
+    state = started("a")
+    tell(state, told("DELETED", pod("a", 101), 10), mark(102, 11))
+    replay = [told("ADDED", pod("a", 10), 12), told("MODIFIED", pod("a", 100), 13)]
+    assert tell(state, *replay) == []
+    assert state.open_pod_count == 0
+
+
+def test_an_object_that_only_beats_its_heart_is_not_written_again() -> None:
+    state = started("a")
+    assert tell(state, told("MODIFIED", pod("a", 101), 10)) == []
+    assert state.unchanged_count == 1
+
+
+def test_the_hourly_list_writes_every_pod_with_the_earliest_start_ever_seen() -> None:
+    state = started("a")
+    tell(state, told("MODIFIED", pod("a", 101, states={"main": running(500)}, restarts=1), 501))
+    lines = tell(
+        state,
+        listed(pod("a", 101, states={"main": running(500)}, restarts=1), version=101,
+               seconds=3600, why="hourly"),
+    )  # fmt: skip
+    assert vias(lines) == [("a", "hourly_list")]
+    assert lines[0]["facts"]["started_at"] == text(10)
+
+
+def test_ended_pods_that_still_exist_are_listed_in_short() -> None:
+    state = started("a")
+    over = pod("a", 101, phase="Succeeded", states={"main": terminated(10, 90)})
+    tell(state, told("MODIFIED", over, 91))
+    lines = tell(state, listed(over, version=101, seconds=3600, why="hourly"))
+    assert vias(lines) == []
+    (entry,) = of_kind(lines, "still_there")[0]["objects"]
+    assert entry["facts"]["ended_at"] == text(90)
+    assert entry["object"]["metadata"]["uid"] == "a"
+
+
+# --- lists that are not whole --------------------------------------------------------------------
+
+
+def test_an_incomplete_list_closes_nothing() -> None:
+    state = started("a", "b", "c")
+    cut = listed(pod("a", 10), version=0, seconds=60, why="expired", complete=False, reason="503")
+    lines = tell(state, broken(30), cut)
+    assert vias(lines) == []
+    assert state.open_pod_count == 3
+    assert of_kind(lines, "listed")[0]["complete"] is False
+    assert of_kind(lines, "gap") == []
+
+
+def test_after_a_gap_the_list_is_compared_with_what_was_open() -> None:
+    state = started("a", "b", "c", "d", "e", "f")
+    rest = [pod(uid, 10 + n) for n, uid in enumerate("abcde")]
+    tell(state, mark(120, 30), broken(40))
+    lines = tell(state, listed(*rest, version=500, seconds=95, why="expired", reason="too old"))
+    assert vias(lines) == [("f", "gone")]
+    gone = of_kind(lines, "object", via="gone")[0]
+    assert (gone["last_seen_at"], gone["at"]) == (text(30), text(95))
+    (gap,) = of_kind(lines, "gap")
+    assert (gap["from"], gap["until"], gap["reason"]) == (text(30), text(95), "too old")
+    assert state.open_pod_count == 5
+
+
+def test_a_pod_that_was_born_and_died_in_a_gap_leaves_the_gap_as_its_only_trace() -> None:
+    state = started("a")
+    lines = tell(state, broken(5), listed(pod("a", 10), version=900, seconds=60, why="expired"))
+    assert vias(lines) == []
+    assert len(of_kind(lines, "gap")) == 1
+
+
+def test_a_mass_absence_is_asked_twice_and_nothing_is_closed_before() -> None:
+    state = started("a", "b", "c", "d")
+    lines = tell(state, broken(5), listed(pod("a", 10), version=300, seconds=60, why="expired"))
+    assert vias(lines) == []
+    assert state.second_look == {"pods"}
+    whole = [pod(uid, 10 + n) for n, uid in enumerate("abcd")]
+    again = tell(state, listed(*whole, version=301, seconds=61, why="second_look"))
+    assert vias(again) == []
+    assert state.open_pod_count == 4
+
+
+def test_what_two_lists_leave_out_is_gone() -> None:
+    state = started("a", "b", "c", "d")
+    tell(state, broken(5), listed(pod("a", 10), version=300, seconds=60, why="expired"))
+    some = [pod("a", 10), pod("b", 11)]
+    lines = tell(state, listed(*some, version=301, seconds=61, why="second_look"))
+    assert vias(lines) == [("c", "gone"), ("d", "gone")]
+
+
+def test_a_fifth_is_not_a_mass() -> None:
+    state = started("a", "b", "c", "d", "e")
+    four = [pod(uid, 10 + n) for n, uid in enumerate("abcd")]
+    lines = tell(state, broken(5), listed(*four, version=300, seconds=60, why="expired"))
+    assert vias(lines) == [("e", "gone")]
+    assert state.second_look == set()
+
+
+def test_while_the_watch_is_live_a_list_alone_closes_nothing() -> None:
+    """The deletion is on its way; the watch tells it with the pod's last status."""
+    state = started("a", "b")
+    lines = tell(state, listed(pod("a", 10), version=150, seconds=3600, why="hourly"))
+    assert ("b", "gone") not in vias(lines)
+    told_so = tell(state, told("DELETED", pod("b", 149), 3601), mark(150, 3602))
+    assert vias(told_so) == [("b", "deleted")]
+    assert state.second_look == set()
+
+
+def test_a_deletion_that_the_live_watch_never_told_is_asked_about_again_and_kept() -> None:
+    state = started("a", "b")
+    tell(state, listed(pod("a", 10), version=150, seconds=3600, why="hourly"))
+    tell(state, mark(160, 3660))
+    assert state.second_look == {"pods"}
+    lines = tell(state, listed(pod("a", 10), version=161, seconds=3661, why="second_look"))
+    assert vias(lines) == [("b", "gone")]
+    assert [line["what"] for line in of_kind(lines, "contradiction")] == ["delete_not_told"]
+
+
+# --- what contradicts ----------------------------------------------------------------------------
+
+
+def test_a_pod_that_was_told_deleted_never_opens_again() -> None:
+    state = started("a")
+    tell(state, told("DELETED", pod("a", 101), 10))
+    lines = tell(state, told("ADDED", pod("a", 150), 20))
+    assert vias(lines) == []
+    assert [line["what"] for line in of_kind(lines, "contradiction")] == ["alive_after_end"]
+
+
+def test_a_pod_that_was_only_absent_opens_again_when_it_is_seen() -> None:
+    state = started("a", "b", "c", "d", "e", "f")
+    five = [pod(uid, 10 + n) for n, uid in enumerate("abcde")]
+    tell(state, broken(5), listed(*five, version=300, seconds=60, why="expired"))
+    lines = tell(state, told("MODIFIED", pod("f", 301), 70))
+    assert vias(lines) == [("f", "modified")]
+    assert [line["what"] for line in of_kind(lines, "contradiction")] == ["absent_then_seen"]
+
+
+def test_the_same_name_with_a_new_uid_is_another_pod() -> None:
+    state = started()
+    lines = tell(
+        state,
+        told("ADDED", pod("first", 101, name="db-0"), 5),
+        told("DELETED", pod("first", 102, name="db-0"), 10),
+        told("ADDED", pod("second", 103, name="db-0"), 10),
+    )
+    assert vias(lines) == [("first", "added"), ("first", "deleted"), ("second", "added")]
+
+
+def test_a_store_that_went_back_is_noticed_and_the_watch_begins_again() -> None:
+    state = started("a", "b")
+    lines = tell(state, mark(40, 60))
+    assert [line["what"] for line in of_kind(lines, "contradiction")] == [
+        "resource_version_went_back"
+    ]
+    assert "pods" in state.relist
+    again = tell(
+        state,
+        listed(pod("a", 10), pod("b", 11), version=41, seconds=61, why="expired", reason="back"),
+    )
+    assert [(g["from"], g["until"]) for g in of_kind(again, "gap")] == [(text(0), text(61))]
+    assert state.relist == {}
+    assert state.open_pod_count == 2
+
+
+def test_a_clock_that_goes_back_moves_nothing_back() -> None:
+    state = started("a")
+    lines = tell(state, mark(101, 300), told("DELETED", pod("a", 102), 200))
+    assert [line["what"] for line in of_kind(lines, "contradiction")] == ["clock_went_back"]
+    assert of_kind(lines, "object")[0]["at"] == text(300)
+
+
+# --- stretches -----------------------------------------------------------------------------------
+
+
+def test_a_stretch_is_cut_at_the_hour_and_only_its_end_can_be_resumed() -> None:
+    state = started("a")
+    tell(state, mark(180, 3700))
+    pieces = state.streams["pods"].take_stretch()
+    assert [(p["at"], p["until"], p.get("version")) for p in pieces] == [
+        (text(0), text(3600), None),
+        (text(3600), text(3700), 180),
+    ]
+    assert state.streams["pods"].take_stretch() == []
+
+
+def test_a_reconnect_from_the_last_version_is_no_gap() -> None:
+    state = started("a")
+    lines = tell(state, mark(110, 60), broken(70), mark(140, 600))
+    assert of_kind(lines, "gap") == []
+    (piece,) = state.streams["pods"].take_stretch()
+    assert (piece["at"], piece["until"]) == (text(0), text(600))
+    assert [line["reason"] for line in of_kind(lines, "broken")] == ["cut"]
+
+
+def test_the_stretch_ends_with_the_last_word_before_a_gap() -> None:
+    state = started("a")
+    lines = tell(
+        state, mark(110, 60), broken(70), listed(pod("a", 10), version=400, seconds=95,
+                                                 why="expired"), mark(401, 120),
+    )  # fmt: skip
+    watched = of_kind(lines, "watched") + state.streams["pods"].take_stretch()
+    assert [(w["at"], w["until"]) for w in watched] == [
+        (text(0), text(60)),
+        (text(95), text(120)),
+    ]
