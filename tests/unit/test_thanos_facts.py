@@ -1,0 +1,123 @@
+"""What looks odd is counted: series that end before their pod, mass endings, values, absences.
+
+Put here: each fact, a situation that has it and one that must not.
+Not here: what follows from facts (`quality`).
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from ingestion.hours import MASS_ENDINGS
+from ingestion.thanos.answer import read_matrix_body
+from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.facts import hourly_facts, look_facts, mass_absence
+
+TEN = 1_790_848_800  # 2026-10-01T10:00:00Z
+HOURS = [datetime(2026, 10, 1, 10, tzinfo=UTC), datetime(2026, 10, 1, 11, tzinfo=UTC)]
+LOOK = Look(TEN * 1000, (TEN + 7200) * 1000, 90_000, (TEN - 60) * 1000, (TEN + 7260) * 1000)
+REQUESTS, PHASE = "kube_pod_container_resource_requests", "kube_pod_status_phase"
+Described = tuple[str, str, int, int, str]  # metric, uid, from minute, until minute, value
+
+
+def runs(*described: Described, **labels: str) -> Runs:
+    result = [
+        {
+            "metric": {"__name__": metric, "uid": uid, **labels},
+            "values": [[TEN + 60 * minute, value] for minute in range(start, end)],
+        }
+        for metric, uid, start, end, value in described
+    ]
+    value = {"status": "success", "data": {"resultType": "matrix", "result": result}}
+    raw = read_matrix_body(json.dumps(value, separators=(",", ":")).encode()).series
+    return decode_runs(raw, SeriesDictionary([]), LOOK)
+
+
+def facts(*parts: Runs) -> list[dict[str, int]]:
+    found = hourly_facts(parts, HOURS, 60)
+    return [found[hour] for hour in HOURS]
+
+
+def test_a_quiet_cluster_has_no_facts() -> None:
+    assert facts(runs((REQUESTS, "a", 0, 120, "1"), (PHASE, "a", 0, 120, "1"))) == [{}, {}]
+
+
+def test_a_series_that_ends_while_its_pod_goes_on_is_counted_in_every_hour_since() -> None:
+    requests = runs((REQUESTS, "a", 0, 30, "1"))
+    phase = runs((PHASE, "a", 0, 120, "1"))
+    name = "series_ending_before_their_pod"
+    assert facts(requests, phase) == [{name: 1}, {name: 1}]
+
+
+def test_a_pod_that_ends_as_a_whole_is_no_hole() -> None:
+    """Skew of one interval between two metrics is a partial round, not a hole."""
+    ended = facts(runs((REQUESTS, "a", 0, 30, "1"), (PHASE, "a", 0, 31, "1")))
+    assert ended == [{}, {}]
+
+
+def test_another_pod_that_goes_on_says_nothing_about_this_one() -> None:
+    assert facts(runs((REQUESTS, "a", 0, 30, "1"), (PHASE, "b", 0, 120, "1"))) == [{}, {}]
+
+
+def test_many_series_that_end_at_one_scrape_are_a_mass() -> None:
+    gone = [(REQUESTS, f"g{n}", 0, 30, "1") for n in range(10)]
+    stay = [(REQUESTS, f"s{n}", 0, 120, "1") for n in range(40)]
+    assert facts(runs(*gone, *stay))[0] == {MASS_ENDINGS: 10}
+    assert facts(runs(*gone, *stay, (REQUESTS, "s40", 0, 120, "1")))[0] == {}  # below a fifth
+    assert facts(runs(*gone[1:], *stay[:30]))[0] == {}  # fewer than ten
+
+
+def test_many_series_that_end_one_after_the_other_are_no_mass() -> None:
+    gone = [(REQUESTS, f"g{n}", 0, 20 + n, "1") for n in range(12)]
+    assert facts(runs(*gone)) == [{}, {}]
+
+
+def test_the_end_of_the_look_is_no_ending() -> None:
+    late = runs(*((REQUESTS, f"g{n}", 0, 119, "1") for n in range(20)))
+    assert hourly_facts([late], HOURS, 60)[HOURS[1]] == {MASS_ENDINGS: 20}
+    # At two minutes the next sample was not due before the look ended.
+    assert hourly_facts([late], HOURS, 120)[HOURS[1]] == {}
+
+
+def test_values_that_are_no_number_of_devices_are_counted_by_their_samples() -> None:
+    for value in ("NaN", "+Inf", "-1", "0.5", "1e-3"):
+        assert facts(runs((REQUESTS, "a", 0, 120, value)))[0] == {"unusable_samples": 60}
+    for value in ("0", "1", "8.0", "1e+06"):
+        assert facts(runs((REQUESTS, "a", 0, 120, value)))[0] == {}
+
+
+def test_failed_scrapes_are_counted_where_up_is_zero() -> None:
+    assert facts(runs(("up", "", 0, 60, "1"), ("up", "", 60, 90, "0"))) == [
+        {},
+        {"failed_scrapes": 30},
+    ]
+    assert facts(runs((PHASE, "a", 0, 120, "0"))) == [{}, {}]
+
+
+def test_a_window_asked_in_two_parts_is_one_life() -> None:
+    first = runs((REQUESTS, "a", 0, 60, "1"), (PHASE, "a", 0, 60, "1"))
+    second = runs((REQUESTS, "a", 60, 120, "1"), (PHASE, "a", 60, 120, "1"))
+    assert facts(first, second) == [{}, {}]
+
+
+def test_series_of_two_clusters_in_one_answer_are_a_fact() -> None:
+    mine = runs(("up", "", 0, 60, "1"), clusterID="c1")
+    other = runs(("up", "", 0, 60, "1"), clusterID="c2")
+    assert look_facts([mine, mine]) == {}
+    assert look_facts([mine, other]) == {"clusters_in_the_answer": 2}
+
+
+def test_lasting_series_that_are_gone_since_the_hour_before_are_a_mass_too() -> None:
+    assert mass_absence({REQUESTS: (100, 6000)}, {REQUESTS: (64, 3840)}) == 36
+    assert mass_absence({REQUESTS: (100, 6000)}, {}) == 100
+    assert mass_absence({REQUESTS: (100, 6000)}, {REQUESTS: (81, 4860)}) == 0
+    assert mass_absence({REQUESTS: (12, 720)}, {REQUESTS: (3, 180)}) == 0
+    assert mass_absence({"kube_pod_start_time": (100, 6000)}, {}) == 0  # ends on its own
+    assert mass_absence({}, {REQUESTS: (5, 300)}) == 0
+
+
+def test_hours_are_named_by_their_start() -> None:
+    found = hourly_facts([], HOURS, 60)
+    assert list(found) == HOURS
+    assert HOURS[1] - HOURS[0] == timedelta(hours=1)

@@ -1,0 +1,90 @@
+"""Smaller questions are disjoint, and together they are the whole.
+
+Put here: how questions are made smaller, before and after a limit bites.
+Not here: recognising a limit (`test_thanos_answer`).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from domain.interval import Interval
+from ingestion.catalogue import Ask
+from ingestion.thanos.client import ANSWER_BYTES_LIMIT
+from ingestion.thanos.splitting import SAMPLES_LIMIT, Question, Sizes, smaller
+
+MIDNIGHT = datetime(2026, 10, 1, tzinfo=UTC)
+
+
+def question(hours: int, metrics: tuple[str, ...] = ("a", "b", "c")) -> Question:
+    return Question(Ask("ask", metrics, ""), Interval(MIDNIGHT, MIDNIGHT + timedelta(hours=hours)))
+
+
+def smallest(one: Question) -> list[Question]:
+    pieces = smaller(one)
+    return [last for piece in pieces for last in smallest(piece)] if pieces else [one]
+
+
+def test_time_is_halved_first_in_whole_hours() -> None:
+    assert [piece.hours for piece in smaller(question(24))] == [12, 12]
+    assert [piece.hours for piece in smaller(question(3))] == [1, 2]
+
+
+def test_then_metrics_are_halved() -> None:
+    assert [piece.ask.metrics for piece in smaller(question(1))] == [("a",), ("b", "c")]
+
+
+def test_then_pods_are_told_apart_by_their_uid_and_what_has_none_is_kept() -> None:
+    pieces = smaller(question(1, ("a",)))
+    assert [piece.matcher for piece in pieces] == [
+        'uid=~"[01234567].*"',
+        'uid=~"[89abcdef].*"',
+        'uid!~"[0123456789abcdef].*"',
+    ]
+
+
+def test_the_smallest_pieces_cannot_be_made_smaller() -> None:
+    pieces = smallest(question(1, ("a",)))
+    assert len(pieces) == 17
+    assert all(smaller(piece) == [] for piece in pieces)
+
+
+def test_every_series_falls_into_exactly_one_piece() -> None:
+    pieces = smallest(question(1, ("a",)))
+    for uid in ("0f3c", "f000", "8b1d", "", "mirror-static", "A000", "-x"):
+        assert sum(_matches(piece.matcher, uid) for piece in pieces) == 1, uid
+
+
+def _matches(matcher: str, uid: str) -> bool:
+    """As Prometheus matches: anchored, and an absent label is the empty text."""
+    name, wanted, pattern = re.fullmatch(r'(uid)(=~|!~)"(.*)"', matcher).groups()  # type: ignore[union-attr]
+    assert name == "uid"
+    return bool(re.fullmatch(pattern, uid)) == (wanted == "=~")
+
+
+def test_every_hour_and_metric_falls_into_exactly_one_piece() -> None:
+    pieces = [piece for piece in smallest(question(5)) if piece.uid_digits == "0"]
+    found = [(hour, piece.ask.metrics[0]) for piece in pieces for hour in piece.window.hours()]
+    expected = [(MIDNIGHT + timedelta(hours=n), metric) for n in range(5) for metric in "abc"]
+    assert sorted(found) == sorted(expected)
+
+
+def test_a_question_is_asked_whole_until_its_size_is_known() -> None:
+    assert Sizes().split(question(24)) == [question(24)]
+
+
+def test_a_question_that_would_come_near_a_limit_is_asked_in_pieces() -> None:
+    sizes = Sizes()
+    sizes.learn(question(1), ANSWER_BYTES_LIMIT // 10, 100)
+    assert [piece.hours for piece in sizes.split(question(24))] == [6, 6, 6, 6]
+    assert [piece.hours for piece in sizes.split(question(6))] == [6]
+    sizes.learn(question(1), 1000, SAMPLES_LIMIT // 2)
+    assert [piece.hours for piece in sizes.split(question(4))] == [1, 1, 1, 1]
+
+
+def test_part_of_a_question_teaches_nothing_about_the_whole() -> None:
+    sizes = Sizes()
+    for piece in smaller(question(1, ("a",))):
+        sizes.learn(piece, ANSWER_BYTES_LIMIT, SAMPLES_LIMIT)
+    assert sizes.split(question(24, ("a",))) == [question(24, ("a",))]
