@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from fake_gpu.kubernetes.objects import ObjectHistory
     from fake_gpu.kubernetes.server import KubernetesApi
+    from fake_gpu.prometheus.source import EstateSeries
 
 LOOPBACK = "127.0.0.1"
 
@@ -89,6 +90,14 @@ def build_views(estate: Estate, clock: VirtualClock, ledger: FaultLedger) -> Vie
         },
         metrics={},
     )
+
+
+def series_of(estate: Estate, clock: VirtualClock) -> EstateSeries:
+    """An estate's samples without any server."""
+    from fake_gpu.kubernetes.objects import ObjectHistory
+    from fake_gpu.prometheus.source import EstateSeries
+
+    return EstateSeries(estate, {c.cluster_id: ObjectHistory(c) for c in estate.clusters}, clock)
 
 
 @dataclass(slots=True)

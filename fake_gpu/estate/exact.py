@@ -49,6 +49,10 @@ def exact_life(maker: Maker, spec: PodSpec, number: int) -> Life:
         deletion_requested_at=spec.deleted,
         grace_seconds=maker.spec.grace_seconds,
         gone_at=gone,
+        card_loads={
+            load.card: (load.utilisation.play(draw), load.memory_used_mib)
+            for load in spec.card_loads
+        },
     )
     if finished is None and gone is not None and scheduled is not None:
         # Deleted without an end in its status: what it held is free when the object is gone.

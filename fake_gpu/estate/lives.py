@@ -68,6 +68,7 @@ class Life:
     gone_at: int | None = None
     taken: list[Taken] = field(default_factory=list)
     claims: tuple[PodClaim, ...] = ()
+    card_loads: dict[int, tuple[Utilisation, int | None]] = field(default_factory=dict)
     stays_until: int = 0  # the object is not gone before
     version: int = 0  # a change of plans makes older events about this pod void
 
@@ -241,6 +242,9 @@ def _holds(life: Life, dealt: Dealt) -> tuple[Hold, ...]:
             claim_uid=claim_uid,
             replica_start=booking.replica_start,
             replica_count=booking.replica_count,
+            utilisation=load,
+            memory_used_mib=memory,
         )
         for booking, container, claim_uid in dealt.pieces
+        for load, memory in (life.card_loads.get(booking.device.card_index, (None, None)),)
     )

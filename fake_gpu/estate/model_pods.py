@@ -75,6 +75,8 @@ class Hold:
     claim_uid: str = ""  # the ResourceClaim it came by; several pods may share one
     replica_start: int = 0  # of a shared device: the replicas [start, start + count)
     replica_count: int = 1
+    utilisation: Utilisation | None = None  # where it differs from the pod's
+    memory_used_mib: int | None = None  # where it is known; else the pod's memory_used_pct
 
 
 @dataclass(frozen=True, slots=True)

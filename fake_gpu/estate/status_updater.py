@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fake_gpu.estate.model import Cluster, Device, Estate, Node, PodLife
+from fake_gpu.estate.model import Cluster, Device, Estate, Hold, Node, PodLife
+
+Use = tuple[PodLife, Hold]
 
 
 def topology(estate: Estate, at: int) -> dict[str, dict[str, Any]]:
@@ -20,11 +22,11 @@ def topology(estate: Estate, at: int) -> dict[str, dict[str, Any]]:
 
 
 def cluster_topology(cluster: Cluster, at: int) -> dict[str, Any]:
-    users: dict[str, list[tuple[PodLife, str]]] = {}
+    users: dict[str, list[Use]] = {}
     for pod in cluster.pods:
         for hold in pod.holds:
             if hold.held_from <= at and (hold.held_until is None or at < hold.held_until):
-                users.setdefault(hold.device_id, []).append((pod, hold.container))
+                users.setdefault(hold.device_id, []).append((pod, hold))
     return {
         node.name: _node_entry(node, users, at)
         for node in cluster.nodes
@@ -32,7 +34,7 @@ def cluster_topology(cluster: Cluster, at: int) -> dict[str, Any]:
     }
 
 
-def _node_entry(node: Node, users: dict[str, list[tuple[PodLife, str]]], at: int) -> dict[str, Any]:
+def _node_entry(node: Node, users: dict[str, list[Use]], at: int) -> dict[str, Any]:
     devices = [device for device in node.devices if device.exists_at(at)]
     return {
         "gpu-memory": node.cards[0].memory_mib,
@@ -42,19 +44,19 @@ def _node_entry(node: Node, users: dict[str, list[tuple[PodLife, str]]], at: int
     }
 
 
-def _gpu_entry(device: Device, users: list[tuple[PodLife, str]], at: int) -> dict[str, Any]:
+def _gpu_entry(device: Device, users: list[Use], at: int) -> dict[str, Any]:
     """A GPU's section, as the design document's configuration has it."""
     if not users:
         return {"id": device.device_id, "metrics": {"metadata": {}, "utilization": 0, "fb-used": 0}}
-    pod, container = users[-1]
-    running = pod.started_at is not None and pod.started_at <= at
-    used = device.memory_mib * pod.memory_used_pct // 100 if running else 0
-    busy = pod.utilisation.pct_at(at - pod.started_at) if pod.started_at is not None else 0
+    pod, hold = users[-1]
+    started = pod.started_at
+    used = busy = 0
+    if started is not None and started <= at:
+        share = device.memory_mib * pod.memory_used_pct // 100
+        used = share if hold.memory_used_mib is None else hold.memory_used_mib
+        busy = (hold.utilisation or pod.utilisation).pct_at(at - started)
+    metadata = {"namespace": pod.namespace, "pod": pod.name, "container": hold.container}
     return {
         "id": device.device_id,
-        "metrics": {
-            "metadata": {"namespace": pod.namespace, "pod": pod.name, "container": container},
-            "utilization": busy if running else 0,
-            "fb-used": used,
-        },
+        "metrics": {"metadata": metadata, "utilization": busy, "fb-used": used},
     }

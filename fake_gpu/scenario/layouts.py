@@ -1,7 +1,7 @@
 """MIG layouts by name: those that mig-parted ships, and those of a file.
 
 Put here: a name or selectors to what each card of a node is cut into.
-Not here: reading mig-parted files (`mig_parted`), or placing instances (`estate.hardware`).
+Not here: reading mig-parted files (`domain.mig.parted`), or placing instances (`estate.hardware`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from domain.mig.parted import PartedFile
 from fake_gpu.estate.hardware import products, profiles
 from fake_gpu.scenario.schema import Unreadable
 from fake_gpu.scenario.spec_hardware import CardLayout, Layout, cards_selected
@@ -21,7 +22,7 @@ class ConfigEntry:
     """One entry of a mig-parted config: which cards, and how they are cut."""
 
     devices: str  # as `cards_selected` reads it
-    device_filter: tuple[str, ...]  # "0x20B010DE"; empty: any card
+    device_filter: tuple[str, ...]  # PCI device IDs, as 20B0; empty: any card
     layout: CardLayout | None  # None: MIG off
 
 
@@ -47,11 +48,11 @@ class LayoutBook:
         if not layout.name:
             return layout.by_card
         if layout.name in self.configs:
-            pci = products()[product].pci_device.lower()
+            pci = products()[product].pci_device[2:6].upper()
             return [
                 (entry.devices, entry.layout)
                 for entry in self.configs[layout.name]
-                if not entry.device_filter or pci in [f.lower() for f in entry.device_filter]
+                if not entry.device_filter or pci in entry.device_filter
             ]
         return [("all", shipped_layout(layout.name, product))]
 
@@ -81,3 +82,20 @@ def _balanced(product: str) -> CardLayout:
         if "+" not in profile.profile and "-" not in profile.profile:
             smallest.setdefault(profile.compute_slots, profile.profile)
     return {smallest[slots]: count for slots, count in BALANCED[products()[product].memory_slots]}
+
+
+def book_of(file: PartedFile) -> LayoutBook:
+    """A mig-parted file as layouts by name."""
+    return LayoutBook(
+        {
+            name: [
+                ConfigEntry(
+                    devices="all" if e.devices is None else ",".join(str(d) for d in e.devices),
+                    device_filter=tuple(sorted(e.filtered_ids())),
+                    layout={str(p): n for p, n in e.mig_devices.items()} if e.mig_enabled else None,
+                )
+                for e in entries
+            ]
+            for name, entries in file.configs.items()
+        }
+    )

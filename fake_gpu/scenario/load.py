@@ -11,13 +11,18 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
+from domain.mig.parted import parse_parted_file
+from fake_gpu.scenario.design_config import is_foreign, read_foreign
 from fake_gpu.scenario.errors import BadScenario, Problem, UnknownScenario
-from fake_gpu.scenario.layouts import LayoutBook
+from fake_gpu.scenario.layouts import LayoutBook, book_of
+from fake_gpu.scenario.openb import openb_folder, openb_scenario
 from fake_gpu.scenario.scalars import parse_time
 from fake_gpu.scenario.schema import Reader, Unreadable
 from fake_gpu.scenario.spec import Scenario
+from fake_gpu.scenario.trace import parse_trace, scenario_of_trace, with_trace
 
 LIBRARY = "fake_gpu.scenarios"
+OPENB = "openb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +37,38 @@ class Loaded:
 def library() -> list[str]:
     """The names of the scenarios that ship, in order."""
     entries = resources.files(LIBRARY).iterdir()
-    return sorted(e.name.removesuffix(".yaml") for e in entries if e.name.endswith(".yaml"))
+    return sorted([OPENB, *(e.name.removesuffix(".yaml") for e in entries if _is_yaml(e.name))])
 
 
-def load_scenario(name_or_path: str | Path) -> Loaded:
-    """Read a scenario by name or path."""
+def _is_yaml(name: str) -> bool:
+    return name.endswith((".yaml", ".yml"))
+
+
+def load_scenario(name_or_path: str | Path, *, data: str | Path | None = None) -> Loaded:
+    """Read a scenario by name or path; `data` is the folder of a trace that is not shipped."""
     text = str(name_or_path)
     path = Path(text)
-    if path.suffix in (".yaml", ".yml") and path.is_file():
+    if path.suffix == ".csv" and path.is_file():
+        rows = parse_trace(path.read_text("utf-8"), text)
+        return Loaded(scenario_of_trace(rows, path.stem), text)
+    if _is_yaml(text) and path.is_file():
         return read_scenario(path.read_text("utf-8"), text, path.parent)
-    if text in library():
-        body = resources.files(LIBRARY).joinpath(f"{text}.yaml").read_text("utf-8")
-        return read_scenario(body, text, None)
-    raise UnknownScenario(text, library())
+    if text == OPENB:
+        return Loaded(openb_scenario(openb_folder(data)), text)
+    return read_scenario(library_text(text), text, None)
+
+
+def library_text(name: str) -> str:
+    """A scenario of the library as it is written."""
+    if name not in library() or name == OPENB:
+        raise UnknownScenario(name, library())
+    return resources.files(LIBRARY).joinpath(f"{name}.yaml").read_text("utf-8")
 
 
 def read_scenario(text: str, source: str, folder: Path | None) -> Loaded:
     """Read a scenario from text; `folder` is where files that it names lie."""
+    if is_foreign(text):
+        return Loaded(read_foreign(text, source), source)
     reader = Reader(source)
     node = reader.compose(text)
     if node is None:
@@ -60,4 +80,24 @@ def read_scenario(text: str, source: str, folder: Path | None) -> Loaded:
     scenario = reader.record(node, Scenario, "")
     reader.finish()
     assert scenario is not None, "a reader without problems has read something"
-    return Loaded(scenario, source)
+    return _with_files(scenario, source, folder)
+
+
+def _with_files(scenario: Scenario, source: str, folder: Path | None) -> Loaded:
+    """The files that a scenario names, read too."""
+    layouts = LayoutBook()
+    if scenario.mig_configs:
+        path = _beside(scenario.mig_configs, source, folder, "mig_configs")
+        layouts = book_of(parse_parted_file(path.read_bytes(), str(path)))
+    if scenario.workload_trace:
+        path = _beside(scenario.workload_trace, source, folder, "workload_trace")
+        scenario = with_trace(scenario, parse_trace(path.read_text("utf-8"), str(path)), str(path))
+    return Loaded(scenario, source, layouts)
+
+
+def _beside(name: str, source: str, folder: Path | None, key: str) -> Path:
+    path = (folder or Path()) / name
+    if not path.is_file():
+        remedy = "its path is relative to the scenario's folder"
+        raise BadScenario(source, [Problem(0, key, f"there is no file {str(path)!r}", remedy)])
+    return path

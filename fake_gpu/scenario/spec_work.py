@@ -99,6 +99,13 @@ class RunSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class CardLoadSpec:
+    card: int = key("Which card of the node.")
+    utilisation: LoadNotation = key("How busy the pod makes this card.", default=BUSY_LOAD)
+    memory_used_mib: int | None = key("How much of its memory it fills.", default=None)
+
+
+@dataclass(frozen=True, slots=True)
 class PodSpec:
     """A pod whose times are known to the second."""
 
@@ -116,6 +123,9 @@ class PodSpec:
     deleted: Time | None = key("When its deletion is asked for.", default=None)
     gone: Time | None = key("When its object is gone; with its end after a deletion.", default=None)
     cards: tuple[int, ...] = key("Exactly these cards of the node (by number).", factory=tuple)
+    card_loads: tuple[CardLoadSpec, ...] = key(
+        "Cards that it uses otherwise than the workload's `utilisation` says.", factory=tuple
+    )
     ends: Literal["completed", "error", "evicted", "evicted_without_end"] = key(
         "How it ends.", default="completed"
     )

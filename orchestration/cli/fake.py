@@ -1,0 +1,248 @@
+"""`gpu-ledger fake`: a GPU estate that is not there, served, exported and explained.
+
+Put here: the commands' options and what they print.
+Not here: the estate itself (`fake_gpu`).
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from domain.errors import LedgerError, WrongUse
+from domain.interval import format_instant, parse_instant
+from orchestration.cli.output import emit, output_option, progress
+
+if TYPE_CHECKING:
+    from fake_gpu.estate.model import Estate
+    from fake_gpu.scenario.load import Loaded
+    from fake_gpu.serve import Running
+
+GRAINS = ("allocations", "node-hours", "cluster-hours", "tenant-periods", "coverage", "faults")
+
+# How often a served scenario file is looked at; a person who saves it waits that long at most.
+LOOK_AGAIN_SECONDS = 1.0
+
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="GPU_LEDGER_OPENB",
+    help="The folder of a trace that does not ship (openb).",
+)
+
+
+@click.group(name="fake", no_args_is_help=True)
+def command() -> None:
+    """Serve, export and explain a GPU estate that is not there.
+
+    SCENARIO is a name of the library, a YAML file, or a CSV trace of real pods.
+    """
+
+
+@command.command(name="list")
+@output_option
+def list_scenarios(output: str) -> None:
+    """List the scenarios that ship, with the first sentence of their stories."""
+    from fake_gpu.scenario.load import OPENB, library, load_scenario
+
+    rows = [
+        {"scenario": name, "story": _first_sentence(load_scenario(name).scenario.story)}
+        for name in library()
+        if name != OPENB
+    ]
+    rows.append({"scenario": OPENB, "story": "A trace of real pods; needs its files (--data)."})
+    emit(sorted(rows, key=lambda row: row["scenario"]), output)
+
+
+def _first_sentence(story: str) -> str:
+    return " ".join(story.split()).split(". ")[0].rstrip(".") + "."
+
+
+CHECK_EPILOG = """\b
+Examples:
+  gpu-ledger fake check demo
+  gpu-ledger fake check my-estate.yaml --show pods -o csv
+"""
+
+
+@command.command(epilog=CHECK_EPILOG)
+@click.argument("scenario")
+@click.option(
+    "--show",
+    type=click.Choice(["nodes", "pods", "workloads", "namespaces", "faults"]),
+    default="nodes",
+    show_default=True,
+    help="Which part of the estate to print.",
+)
+@data_option
+@output_option
+def check(scenario: str, show: str, data: Path | None, output: str) -> None:
+    """Read SCENARIO strictly, play it through, and show the estate as a table.
+
+    Exit code 2 and every problem with its line when it does not say what it has to say.
+    """
+    from fake_gpu.estate.summary import summary, table
+
+    estate = _estate(_load(scenario, data))
+    for line in summary(estate):
+        click.echo(line, err=True)
+    emit(table(estate, show), output)
+
+
+@command.command()
+@click.argument("scenario")
+@click.option("--grain", type=click.Choice(GRAINS), required=True, help="One row per what.")
+@data_option
+@output_option
+def truth(scenario: str, grain: str, data: Path | None, output: str) -> None:
+    """Print what really was, computed apart from everything that SCENARIO shows."""
+    from fake_gpu.estate.export import plain_rows
+    from fake_gpu.truth.ledger import ledger
+
+    emit(ledger(plain_rows(_estate(_load(scenario, data))), grain), output)
+
+
+@command.command()
+@click.argument("scenario")
+@click.option(
+    "--openmetrics",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Where to write one OpenMetrics file for each day.",
+)
+@click.option("--from", "from_text", help="From when; the scenario's start when left out.")
+@click.option("--until", "until_text", help="Until when; the scenario's end when left out.")
+@data_option
+def export(
+    scenario: str, folder: Path, from_text: str | None, until_text: str | None, data: Path | None
+) -> None:
+    """Write SCENARIO's samples for `promtool tsdb create-blocks-from openmetrics`."""
+    from fake_gpu.clock import fixed
+    from fake_gpu.estate.model import instant
+    from fake_gpu.prometheus.openmetrics import write_openmetrics
+    from fake_gpu.serve import series_of
+
+    estate = _estate(_load(scenario, data))
+    start = parse_instant(from_text, "--from") if from_text else instant(estate.started_at)
+    end = parse_instant(until_text, "--until") if until_text else instant(estate.ended_at)
+    with progress("Writing samples") as report:
+        paths = write_openmetrics(series_of(estate, fixed(end)), start, end, folder, report)
+    click.echo(f"{len(paths)} files in {folder}", err=True)
+    for path in paths:
+        click.echo(str(path))
+
+
+SERVE_EPILOG = """\b
+Examples:
+  gpu-ledger fake serve demo                              as it is when the scenario ends
+  gpu-ledger fake serve demo --at 2026-10-07T12:00:00Z    as it is then
+  gpu-ledger fake serve demo --live --speed 3600          an hour in each second
+  gpu-ledger fake serve demo --driven --port 9400         goes where POST /-/clock tells it
+"""
+
+
+@command.command(epilog=SERVE_EPILOG)
+@click.argument("scenario")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--port", type=int, default=0, help="Thanos; the others follow. Free ones when 0.")
+@click.option("--at", "at_text", help="Stand still at this time.")
+@click.option("--live", is_flag=True, help="Let time pass, from the scenario's start.")
+@click.option("--speed", type=float, default=1.0, show_default=True, help="With --live: how fast.")
+@click.option("--driven", is_flag=True, help="Stand at the start until somebody drives the clock.")
+@click.option("--reload", "reloads", is_flag=True, help="Take the file over when it changes.")
+@data_option
+@output_option
+def serve(
+    scenario: str,
+    host: str,
+    port: int,
+    at_text: str | None,
+    live: bool,
+    speed: float,
+    driven: bool,
+    reloads: bool,
+    data: Path | None,
+    output: str,
+) -> None:
+    """Serve SCENARIO: one Thanos, a Kubernetes API and /metrics for each cluster, a control."""
+    from fake_gpu.clock import VirtualClock
+    from fake_gpu.estate.model import instant
+    from fake_gpu.serve import serve as start_serving
+
+    if sum((at_text is not None, live, driven)) > 1:
+        raise click.UsageError("--at, --live and --driven exclude each other.")
+    loaded = _load(scenario, data)
+    estate = _estate(loaded)
+    begin: datetime = instant(estate.started_at)
+    if live:
+        clock = VirtualClock(begin, "running", speed)
+    elif driven:
+        clock = VirtualClock(begin, "driven")
+    else:
+        when = parse_instant(at_text, "--at") if at_text else instant(estate.ended_at)
+        clock = VirtualClock(when, "fixed")
+    with start_serving(estate, clock, host=host, port=port) as running:
+        emit(_addresses(running), output)
+        click.echo(f"{format_instant(clock.now())} ({clock.mode}); Ctrl-C stops", err=True)
+        _stay(running, scenario if reloads else None)
+
+
+def _addresses(running: Running) -> list[dict[str, Any]]:
+    rows = [
+        {"what": "thanos", "cluster": "", "url": running.thanos_url},
+        {"what": "control", "cluster": "", "url": running.control_url},
+    ]
+    for cluster in running.estate.clusters:
+        key = cluster.cluster_id
+        rows.append(
+            {"what": "kubernetes", "cluster": cluster.name, "url": running.kubernetes_urls[key]}
+        )
+        rows.append({"what": "metrics", "cluster": cluster.name, "url": running.metrics_urls[key]})
+    return rows
+
+
+def _stay(running: Running, watched: str | None) -> None:
+    """Serve until interrupted; a changed file is taken over whole, or refused with a word."""
+    if watched is not None and not Path(watched).is_file():
+        raise WrongUse(
+            where="--reload",
+            seen=f"{watched!r} is not a file",
+            why="a scenario of the library does not change",
+            remedy="copy it: `gpu-ledger fake show NAME > my.yaml`",
+        )
+    known = Path(watched).read_bytes() if watched else b""
+    while True:
+        time.sleep(LOOK_AGAIN_SECONDS)
+        if watched and (now := Path(watched).read_bytes()) != known:
+            known = now
+            try:
+                running.take_over(_load(watched, None))
+                click.echo(f"taken over: {watched}", err=True)
+            except LedgerError as error:
+                click.echo(f"{error.message()}\nThe old scenario goes on.", err=True)
+
+
+@command.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Print a scenario of the library as it is written."""
+    from fake_gpu.scenario.load import library_text
+
+    click.echo(library_text(name), nl=False)
+
+
+def _load(scenario: str, data: Path | None) -> Loaded:
+    from fake_gpu.scenario.load import load_scenario
+
+    return load_scenario(scenario, data=data)
+
+
+def _estate(loaded: Loaded) -> Estate:
+    from fake_gpu.estate.build import build_estate
+
+    return build_estate(loaded)
