@@ -36,10 +36,12 @@ def cluster_topology(cluster: Cluster, at: int) -> dict[str, Any]:
 
 def _node_entry(node: Node, users: dict[str, list[Use]], at: int) -> dict[str, Any]:
     devices = [device for device in node.devices if device.exists_at(at)]
+    state = node.state_at(at)
+    strategy = state.labels.get("nvidia.com/mig.strategy") if state else None
     return {
         "gpu-memory": node.cards[0].memory_mib,
         "gpu-product": node.cards[0].product,
-        "mig-strategy": node.mig_strategy,
+        "mig-strategy": strategy or node.mig_strategy,
         "gpus": [_gpu_entry(device, users.get(device.device_id, []), at) for device in devices],
     }
 

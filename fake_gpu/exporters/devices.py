@@ -11,7 +11,7 @@ thousand steps, and energy is the integral of the power of these steps, to the m
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -111,11 +111,24 @@ def _instance_profile(device: Device) -> str:
     return rest if head.endswith("c") else device.profile
 
 
+@dataclass(frozen=True, slots=True)
+class Stowaway:
+    """A process on a card that no pod accounts for."""
+
+    card_index: int
+    from_at: int
+    until_at: int
+    pct: int
+
+
 class NodeUse:
     """The steps of all entities of one node."""
 
-    def __init__(self, node: Node, pods: Iterable[PodLife]) -> None:
+    def __init__(
+        self, node: Node, pods: Iterable[PodLife], stowaways: Sequence[Stowaway] = ()
+    ) -> None:
         self.node = node
+        self.stowaways = stowaways
         self.entities = entities_of(node)
         self._holds: dict[str, list[tuple[PodLife, Hold]]] = {}
         for pod in pods:
@@ -137,8 +150,11 @@ class NodeUse:
         edges = {low, high}
         for pod, hold, _ in held:
             edges.update(_edges(pod, hold, low, high))
-        ordered = sorted(edges)
-        return [_step(entity, held, start, end) for start, end in pairwise(ordered)]
+        aboard = [s for s in self.stowaways if s.card_index == entity.card.index]
+        for stowaway in aboard:
+            edges.update(at for at in (stowaway.from_at, stowaway.until_at) if low < at < high)
+        steps = [_step(entity, held, start, end) for start, end in pairwise(sorted(edges))]
+        return [_with(entity, step, aboard) for step in steps] if aboard else steps
 
     def milliwatts(self, card: Card, from_at: int, until_at: int) -> list[tuple[int, int, int]]:
         """The card's power as (from, until, milliwatts), adjoining over the whole window."""
@@ -184,7 +200,7 @@ def _edges(pod: PodLife, hold: Hold, low: int, high: int) -> Iterator[int]:
         start, end = max(from_at, low), min(until_at, until, high)
         origin = pod.started_at
         if origin is not None and start < end:
-            pieces = pod.utilisation.pieces(start - origin, end - origin)
+            pieces = (hold.utilisation or pod.utilisation).pieces(start - origin, end - origin)
             marks += [origin + piece_from for piece_from, _, _ in pieces]
     return (mark for mark in marks if low < mark < high)
 
@@ -219,7 +235,8 @@ def _step(
         holders.append((known_from, pod.uid, holder))
         running = any(first <= start < last for first, last in _runs(pod, hold.container))
         if running and pod.started_at is not None:
-            pct += _weight(entity, device) * pod.utilisation.pct_at(start - pod.started_at)
+            load = hold.utilisation or pod.utilisation
+            pct += _weight(entity, device) * load.pct_at(start - pod.started_at)
             used += _memory(entity, device, hold, pod.memory_used_pct)
     usable = entity.memory_mib - entity.reserved_mib
     return Step(
@@ -231,6 +248,16 @@ def _step(
     )
 
 
+def _with(entity: Entity, step: Step, aboard: Sequence[Stowaway]) -> Step:
+    """The step with the load of those that nobody let in."""
+    extra = sum(s.pct for s in aboard if s.from_at <= step.from_at < s.until_at)
+    if not extra:
+        return step
+    usable = entity.memory_mib - entity.reserved_mib
+    used = min(usable, step.used_mib + usable * extra // 100)
+    return replace(step, pct=min(step.pct + extra, 100), used_mib=used)
+
+
 def _weight(entity: Entity, device: Device) -> Fraction | int:
     """A compute instance is a part of its GPU instance; a replica may use all of its card."""
     if device.replica_count or not entity.share or device.compute_share == entity.share:
@@ -240,5 +267,7 @@ def _weight(entity: Entity, device: Device) -> Fraction | int:
 
 def _memory(entity: Entity, device: Device, hold: Hold, used_pct: int) -> int:
     usable = entity.memory_mib - entity.reserved_mib
+    if hold.memory_used_mib is not None:
+        return min(hold.memory_used_mib, usable)
     units, of_units = (hold.replica_count, device.replica_count) if device.replica_count else (1, 1)
     return usable * units * used_pct // (100 * of_units)
