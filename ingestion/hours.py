@@ -20,6 +20,7 @@ from itertools import pairwise
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
 from ingestion.manifest import WINDOW_HOURS_LIMIT, Attempt, Hour, Outcome
+from ingestion.settings import DEFAULT_RAW_RETENTION_DAYS
 
 READY_AFTER = timedelta(minutes=11)
 """Two rounds of ACM's collector (300 s each) and a minute: earlier an hour's end is not there."""
@@ -30,9 +31,6 @@ LATE_AFTER = (timedelta(hours=3), timedelta(hours=26))
 RETRY_AFTER = timedelta(minutes=10)
 RETRY_AFTER_LIMIT = timedelta(hours=6)
 """A bad hour is asked again after 10 minutes, then twice as long, at most 6 hours apart."""
-
-RAW_RETENTION_DAYS = 365
-"""ACM keeps raw samples for a year by default; older hours hold averages, which are never taken."""
 
 MASS_ENDINGS = "mass_endings"
 """The fact in an hour that says: many series ended at one scrape. Believed when seen twice."""
@@ -92,7 +90,7 @@ class HourEntry:
                     found[metric] = counts
         return found
 
-    def healable(self, now: datetime, raw_retention_days: int = RAW_RETENTION_DAYS) -> bool:
+    def healable(self, now: datetime, raw_retention_days: int = DEFAULT_RAW_RETENTION_DAYS) -> bool:
         """Whether asking again can bring anything."""
         if self.source is Source.KUBERNETES:
             # The journal is ours. What it says will not change; only a failed reading can.
@@ -130,7 +128,7 @@ def hour_ledger(
 def debts(
     entries: Sequence[HourEntry],
     now: datetime,
-    raw_retention_days: int = RAW_RETENTION_DAYS,
+    raw_retention_days: int = DEFAULT_RAW_RETENTION_DAYS,
     edges: Iterable[tuple[str, datetime]] = (),
 ) -> list[Debt]:
     """What is to be asked now: the live hour of each witness first, then the oldest.

@@ -34,6 +34,9 @@ DEFAULT_REPLICA_LABELS = (
 )
 """Labels that tell copies of one series apart; removed by us, and the copies united."""
 
+DEFAULT_RAW_RETENTION_DAYS = 365
+"""ACM's default. Older hours hold only averages, which are never taken for samples."""
+
 DEFAULT_CLUSTER_MATCHER = 'clusterID="{cluster_id}"'
 """ACM adds `clusterID`, which survives a renaming; a Prometheus of one cluster has none ("")."""
 
@@ -91,6 +94,7 @@ class ThanosSettings:
     connection: Connection
     cluster_matcher: str = DEFAULT_CLUSTER_MATCHER
     replica_labels: tuple[str, ...] = DEFAULT_REPLICA_LABELS
+    raw_retention_days: int = DEFAULT_RAW_RETENTION_DAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +196,8 @@ class _Reader:
 
     def _thanos(self, name: str, table: dict[str, Any]) -> ThanosSettings:
         section = f"thanos.{name}"
-        connection = self._connection(section, table, {"cluster_matcher", "replica_labels"})
+        others = {"cluster_matcher", "replica_labels", "raw_retention_days"}
+        connection = self._connection(section, table, others)
         matcher = table.get("cluster_matcher", DEFAULT_CLUSTER_MATCHER)
         if not isinstance(matcher, str) or (matcher and not _MATCHER.fullmatch(matcher)):
             self._refuse(
@@ -202,8 +207,10 @@ class _Reader:
                 'write cluster_matcher = \'clusterID="{cluster_id}"\', or "" for one cluster',
             )
         labels = table.get("replica_labels", list(DEFAULT_REPLICA_LABELS))
+        days = table.get("raw_retention_days", DEFAULT_RAW_RETENTION_DAYS)
+        self._expect(section, "raw_retention_days", days, int)
         return ThanosSettings(
-            name, connection, matcher, self._texts(section, "replica_labels", labels, _LABEL)
+            name, connection, matcher, self._texts(section, "replica_labels", labels, _LABEL), days
         )
 
     def _cluster(
@@ -324,20 +331,20 @@ class _Reader:
                 )
 
     def _refuse(self, section: str, key: str, seen: str, remedy: str) -> NoReturn:
-        raise SettingNotValid(
-            f"{self._where}{self._line(section, key)}", f"[{section}] {seen}", remedy
-        )
+        line = self._line(section, key)
+        where = f"{self._where}:{line}" if line else self._where
+        raise SettingNotValid(where, f"[{section}] {seen}" if section else seen, remedy)
 
-    def _line(self, section: str, key: str) -> str:
-        """`:12`, when the line that sets the key (or opens its section) can be told."""
-        inside = section == ""
-        opened = ""
+    def _line(self, section: str, key: str) -> int:
+        """The line that sets the key, or else opens its section; 0 when neither can be told."""
+        current, opened = "", 0
         for number, line in enumerate(self._lines, 1):
             text = line.strip()
             if text.startswith("["):
-                inside = text.strip("[] \t").replace('"', "") in (section, f"{section}.{key}")
-                opened = f":{number}" if inside else opened
+                current = text.strip("[] \t").replace('"', "")
+                if current in (key, section, f"{section}.{key}") and not opened:
+                    opened = number
             name = text.partition("=")[0].strip().strip('"')
-            if (inside and "=" in text and name == key) or (inside and text == f"[{key}]"):
-                return f":{number}"
+            if name == key and "=" in text and current in ("", section):
+                return number
         return opened

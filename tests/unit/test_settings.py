@@ -1,0 +1,206 @@
+"""config.toml: what may stand in it, and what a wrong one is told.
+
+Put here: reading, strictness, messages with lines.
+Not here: the decision tables.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ingestion.settings import (
+    DEFAULT_REPLICA_LABELS,
+    SettingNotValid,
+    Settings,
+    SettingsUnreadable,
+    load_settings,
+    parse_settings,
+    template_config,
+)
+
+HUB = '[thanos.hub]\nurl = "https://hub.test/"\n'
+WHOLE = """
+[places]
+landing = "s3://bucket/landing"
+record = "s3://bucket/record"
+
+[ask]
+pod_labels = ["app.kubernetes.io/part-of"]
+
+[schedule]
+close_on_schedule = true
+postgres_url_file = "/run/secrets/postgres"
+
+[thanos.hub]
+url = "https://hub.test/api/metrics/v1/default"
+token_file = "/run/secrets/token"
+ca_file = "/run/secrets/ca.crt"
+client_certificate_file = "/run/secrets/tls.crt"
+client_key_file = "/run/secrets/tls.key"
+proxy = "http://proxy.test:3128"
+timeout_seconds = 60
+cluster_matcher = 'cluster="{cluster_id}"'
+replica_labels = ["replica"]
+raw_retention_days = 30
+
+[clusters.6f1c1f0a-0b5e]
+thanos = "hub"
+
+[clusters.6f1c1f0a-0b5e.kubernetes]
+url = "https://api.test:6443"
+token_file = "/run/secrets/api"
+journal = "s3://bucket/journal"
+
+[clusters.samples-only]
+thanos = "hub"
+"""
+
+
+def test_every_setting_is_read() -> None:
+    settings = parse_settings(WHOLE)
+    assert settings.landing == "s3://bucket/landing"
+    assert settings.record == "s3://bucket/record"
+    assert settings.pod_labels == ("app.kubernetes.io/part-of",)
+    assert settings.close_on_schedule
+    assert settings.postgres_url_file == "/run/secrets/postgres"
+    thanos = settings.cluster("6f1c1f0a-0b5e").thanos
+    assert thanos is not None
+    assert thanos.connection.url == "https://hub.test/api/metrics/v1/default"
+    assert thanos.connection.token_file == "/run/secrets/token"
+    assert thanos.connection.ca_file == "/run/secrets/ca.crt"
+    assert thanos.connection.client_certificate_file == "/run/secrets/tls.crt"
+    assert thanos.connection.client_key_file == "/run/secrets/tls.key"
+    assert thanos.connection.proxy == "http://proxy.test:3128"
+    assert thanos.connection.timeout_seconds == 60
+    assert thanos.cluster_matcher == 'cluster="{cluster_id}"'
+    assert thanos.replica_labels == ("replica",)
+    assert thanos.raw_retention_days == 30
+    kubernetes = settings.cluster("6f1c1f0a-0b5e").kubernetes
+    assert kubernetes is not None
+    assert kubernetes.connection.url == "https://api.test:6443"
+    assert kubernetes.journal == "s3://bucket/journal"
+    assert settings.cluster("samples-only").kubernetes is None
+
+
+def test_an_empty_file_is_a_ledger_that_asks_nobody() -> None:
+    assert parse_settings("") == Settings()
+
+
+def test_what_is_not_given_has_a_default() -> None:
+    settings = parse_settings(HUB + '[clusters.c]\nthanos = "hub"\n')
+    thanos = settings.cluster("c").thanos
+    assert thanos is not None
+    assert thanos.connection.url == "https://hub.test"  # no slash at the end
+    assert thanos.connection.timeout_seconds == 300
+    assert thanos.cluster_matcher == 'clusterID="{cluster_id}"'
+    assert thanos.replica_labels == DEFAULT_REPLICA_LABELS
+
+
+def test_a_prometheus_of_one_cluster_needs_no_matcher() -> None:
+    text = HUB + 'cluster_matcher = ""\n[clusters.c]\nthanos = "hub"\n'
+    thanos = parse_settings(text).cluster("c").thanos
+    assert thanos is not None
+    assert thanos.cluster_matcher == ""
+
+
+REFUSED = {
+    "an unknown section": ("[place]\n", 1, "unknown key 'place'"),
+    "an unknown key": ("[places]\nlanding = 's3://b'\nrecords = 's3://b'\n", 3, "'records'"),
+    "an unknown key of a server": (HUB + "timeout = 3\n", 3, "'timeout'"),
+    "an unknown key of a cluster": ("[clusters.c]\nthanso = 'hub'\n", 2, "'thanso'"),
+    "text for a number": (HUB + "timeout_seconds = '300'\n", 3, "not a whole number"),
+    "a flag for a number": (HUB + "timeout_seconds = true\n", 3, "not a whole number"),
+    "a time of nothing": (HUB + "timeout_seconds = 0\n", 3, "below 1"),
+    "text for a flag": ("[schedule]\nclose_on_schedule = 'no'\n", 2, "not true or false"),
+    "a list of numbers": ("[ask]\npod_labels = [1]\n", 2, "not a list of names"),
+    "no url": ("[thanos.hub]\ntimeout_seconds = 3\n", 1, "url is missing"),
+    "a url without its kind": ("[thanos.hub]\nurl = 'hub.test'\n", 2, "'hub.test'"),
+    "a password in a url": ("[thanos.hub]\nurl = 'https://u:canary@hub'\n", 2, "a password"),
+    "a token in a url": ("[thanos.hub]\nurl = 'https://hub/?token=canary'\n", 2, "a query"),
+    "a token over http": ("[thanos.hub]\ntoken_file = 't'\nurl = 'http://hub'\n", 3, "http://"),
+    "half a certificate": (HUB + "client_key_file = 'tls.key'\n", 1, "one is missing"),
+    "a matcher that is none": (HUB + "cluster_matcher = 'clusterID'\n", 3, "not one label"),
+    "two matchers": (HUB + 'cluster_matcher = \'a="1",b="2"\'\n', 3, "not one label"),
+    "a matcher that leaves its quotes": (
+        HUB + """cluster_matcher = 'a="x"} or up{b="y"'\n""",
+        3,
+        "not one label",
+    ),
+    "a replica label that is none": (HUB + "replica_labels = ['a-b']\n", 3, "not a list of names"),
+    "a server that is not there": ("[clusters.c]\nthanos = 'hub'\n", 2, "'hub' is not a server"),
+    "a cluster id that leaves its folder": ('[clusters."../x"]\n', 1, "cannot be a cluster ID"),
+    "a section that is a value": ("places = 3\n", 1, "not a table"),
+    "a server that is a value": ("[thanos]\nhub = 'https://hub'\n", 1, "not a table of tables"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_wrong_setting_is_refused_with_its_line(name: str) -> None:
+    text, line, seen = REFUSED[name]
+    with pytest.raises(SettingNotValid) as caught:
+        parse_settings(text, "config.toml")
+    assert caught.value.where == f"config.toml:{line}"
+    assert seen in caught.value.seen
+    assert "canary" not in caught.value.message()
+    assert caught.value.exit_code == 2
+
+
+def test_a_token_may_be_sent_over_http_to_this_machine_only() -> None:
+    for host in ("127.0.0.1:9090", "localhost", "[::1]:9090"):
+        assert (
+            parse_settings(f"[thanos.a]\nurl = 'http://{host}'\ntoken_file = 't'\n") == Settings()
+        )
+
+
+def test_what_is_not_toml_names_the_place() -> None:
+    with pytest.raises(SettingsUnreadable, match="line 2"):
+        parse_settings("[places]\nlanding = \n")
+
+
+def test_a_file_that_is_not_there_or_not_text_is_unreadable(tmp_path: Path) -> None:
+    with pytest.raises(SettingsUnreadable):
+        load_settings(tmp_path / "config.toml")
+    (tmp_path / "config.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsUnreadable):
+        load_settings(tmp_path / "config.toml")
+
+
+def test_a_cluster_without_settings_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(SettingNotValid) as caught:
+        parse_settings("[clusters.here]\n").cluster("there")
+    assert "there are: here" in caught.value.seen
+
+
+def test_the_template_asks_nobody_until_something_is_uncommented() -> None:
+    assert parse_settings(template_config()) == Settings()
+
+
+def test_the_template_shows_every_setting_and_is_valid_when_uncommented() -> None:
+    uncommented = re.sub(
+        r"^# ?(?=\[|[a-z_]+ = |    |                  )", "", template_config(), flags=re.MULTILINE
+    )
+    settings = parse_settings(uncommented)
+    given = tomllib.loads(uncommented)
+    assert set(given["thanos"]["hub"]) == {
+        "url",
+        "token_file",
+        "ca_file",
+        "client_certificate_file",
+        "client_key_file",
+        "proxy",
+        "timeout_seconds",
+        "cluster_matcher",
+        "raw_retention_days",
+        "replica_labels",
+    }
+    [cluster] = settings.clusters.values()
+    assert cluster.thanos is not None
+    assert cluster.thanos.replica_labels == DEFAULT_REPLICA_LABELS  # the shown defaults are true
+    assert cluster.thanos.connection.timeout_seconds == 300
+    assert cluster.thanos.raw_retention_days == 365
+    assert cluster.kubernetes is not None
+    assert cluster.kubernetes.journal.startswith("s3://")
