@@ -8,7 +8,7 @@ Pods with exact times do as they are written; only generated pods are moved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fake_gpu.estate.calendar import FOR_EVER
 from fake_gpu.estate.lives import End, Life
@@ -19,6 +19,9 @@ from fake_gpu.scenario.seeds import stream
 
 # The default toleration of unreachable and not-ready: after this, pods are asked to go.
 TOLERATED_SECONDS = 300
+
+# A fault that finds no pod to touch looks again after so long.
+LOOK_AGAIN_SECONDS = 60
 
 
 def expect_nodes(play: Play, nodes: Sequence[Node]) -> None:
@@ -128,7 +131,10 @@ def chosen(play: Play, fault: Fault) -> list[Life]:
 
 
 def _end_pods(play: Play, fault: Fault, now: int) -> None:
-    for life in chosen(play, fault):
+    lives = chosen(play, fault)
+    if not lives:
+        _look_again(play, now, fault, _end_pods)
+    for life in lives:
         if fault.kind == "preemption":
             grace = fault.parameters["grace"]
             assert isinstance(grace, int), "the catalogue says a duration"
@@ -138,11 +144,23 @@ def _end_pods(play: Play, fault: Fault, now: int) -> None:
         play.count_fault(fault)
 
 
+def _look_again(
+    play: Play, now: int, fault: Fault, act: Callable[[Play, Fault, int], None]
+) -> None:
+    """Nobody was there to be touched: the fault waits for someone, as long as it lasts."""
+    later = now + LOOK_AGAIN_SECONDS
+    if later < fault.until_at:
+        play.at(later, CHANGES, lambda t: act(play, fault, t))
+
+
 def _crash_loop(play: Play, fault: Fault, now: int) -> None:
     every, pause = fault.parameters["every"], fault.parameters["pause"]
     assert isinstance(every, int), "the catalogue says a duration"
     assert isinstance(pause, int), "the catalogue says a duration"
-    for life in chosen(play, fault):
+    lives = chosen(play, fault)
+    if not lives:
+        _look_again(play, now, fault, _crash_loop)
+    for life in lives:
         end = life.planned_end if life.planned_end is not None else FOR_EVER
         if life.started_at is None or life.started_at >= now or end <= now + pause:
             continue
