@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 POD_LABELS_METRIC = "kube_pod_labels"
+KINDS = ("runs", "series", "telemetry")
 
 
 def runs_folder(home_runs: Path, cluster_id: str) -> Path:
@@ -31,9 +32,9 @@ def runs_folder(home_runs: Path, cluster_id: str) -> Path:
 
 
 def has_runs(home_runs: Path, attempt: Attempt) -> bool:
-    """Whether an attempt's files are all there (the telemetry is written last)."""
+    """Whether an attempt's files are all there."""
     folder = runs_folder(home_runs, attempt.cluster_id)
-    return (folder / f"{attempt.attempt_id}.telemetry.parquet").is_file()
+    return all((folder / f"{attempt.attempt_id}.{kind}.parquet").is_file() for kind in KINDS)
 
 
 def write_runs(
@@ -46,12 +47,12 @@ def write_runs(
     """Write the three files of an attempt; each whole or not at all."""
     folder = runs_folder(home_runs, attempt.cluster_id)
     folder.mkdir(parents=True, exist_ok=True)
-    tables = {
-        "runs": _runs_table(attempt, parts),
-        "series": _series_table(attempt, parts, telemetry, pod_labels),
-        "telemetry": _telemetry_table(attempt, telemetry),
-    }
-    for kind, table in tables.items():
+    tables = (
+        _runs_table(attempt, parts),
+        _series_table(attempt, parts, telemetry, pod_labels),
+        _telemetry_table(attempt, telemetry),
+    )
+    for kind, table in zip(KINDS, tables, strict=True):
         write_parquet(folder / f"{attempt.attempt_id}.{kind}.parquet", table)
 
 
