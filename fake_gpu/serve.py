@@ -75,7 +75,7 @@ def build_views(estate: Estate, clock: VirtualClock, ledger: FaultLedger) -> Vie
     from fake_gpu.prometheus.app import ApiOptions, make_app
     from fake_gpu.prometheus.source import EstateSeries
 
-    histories = {c.cluster_id: ObjectHistory(c) for c in estate.clusters}
+    histories = {c.cluster_id: ObjectHistory(c, estate.faults, ledger) for c in estate.clusters}
     source = EstateSeries(estate, histories, clock)
     labels = sorted({c.monitoring.replica_label for c in estate.clusters})
     return Views(
@@ -208,7 +208,7 @@ def _in_order(switches: Mapping[str, Switch]) -> list[str]:
 def _listen(host: str, port: int, names: list[str]) -> dict[str, socket.socket]:
     sockets: dict[str, socket.socket] = {}
     for n, name in enumerate(names):
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, port + n if port else 0))
