@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
+from billing.invoice import party_entry
 from billing.sealing import Document, sha256, to_bytes
 from domain.billing_period import BillingPeriod
-from domain.decisions import Decisions, canonical_files, load_decisions
+from domain.decisions import Decisions, Party, PartyRole, canonical_files, load_decisions
 from domain.findings import Check, Finding, Judgement, Verdict
 from domain.interval import format_instant
 from domain.money import format_nanos
@@ -36,11 +38,18 @@ class Basis:
     code_version: str
     library_versions: Mapping[str, str]
 
+    @property
+    def issuer(self) -> Party | None:
+        """Who issues the documents: whoever did when the period ended."""
+        last = self.period.ended_at - timedelta(seconds=1)
+        return self.decisions.party(PartyRole.ISSUER, "", last)
+
     def document(self) -> Document:
         return {
             "schema": SCHEMA,
             "billing_period": self.period.name,
             "currency": self.currency,
+            "issuer": party_entry(self.issuer),
             "decisions": canonical_files(self.decisions.rows),
             "decisions_sha256": self.decisions.sha256,
             "product_facts": dict(self.product_facts),

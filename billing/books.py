@@ -52,6 +52,12 @@ class Books:
                 return document
         raise NoSuchDocument(number, [document.number for document in documents])
 
+    def numbers_of(self, period: str) -> dict[str, str]:
+        """Tenant → the number of the document that the period's close issued to it."""
+        close = self.ledger.closes().get(period)
+        issued = list(close.documents()) if close else []
+        return {str(self.record.sealed(d.sha256)["tenant"]): d.number for d in issued}
+
     def lines(self) -> Iterator[Line]:
         """Every line ever issued, and every correction that waits for its invoice."""
         for issued in self.ledger.documents():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from billing.invoice import line_entry
@@ -59,15 +59,19 @@ def corrections_of(
     recounted: Iterable[Charge],
     reason: str,
     currency: str,
+    originals: Mapping[str, str],
 ) -> list[Line]:
-    """One line per charge of a tenant that is not what was billed, in order of the charges."""
+    """One line per charge of a tenant that is not what was billed, in order of the charges.
+
+    `originals` says which document each tenant has for the period.
+    """
     charges = {c.key: c for c in recounted if c.key.belongs_to is BelongsTo.TENANT}
     lines: list[Line] = []
     for key in sorted({*charges, *billed}):
         line = _correction(period, key, billed.get(key, Billed()), charges.get(key), reason)
         if line.device_seconds or line.cost_nanos:
             _require_not_below_zero(line, currency)
-            lines.append(line)
+            lines.append(replace(line, refers_to=originals.get(key.tenant, "")))
     return lines
 
 

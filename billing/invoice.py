@@ -114,6 +114,7 @@ def read_line(tenant: str, entry: Mapping[str, Any]) -> Line:
         reason=entry["reason"],
         seconds_before=entry["device_seconds_before"],
         nanos_before=parse_nanos(entry["cost_before"]),
+        refers_to=entry["refers_to"],
     )
 
 
@@ -187,6 +188,7 @@ def line_entry(line: Line, cluster_names: Mapping[str, str], digits: int) -> Doc
         "reason": line.reason,
         "device_seconds_before": line.seconds_before,
         "cost_before": format_nanos(line.nanos_before),
+        "refers_to": line.refers_to,
     }
 
 

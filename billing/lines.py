@@ -39,6 +39,7 @@ class Line:
     reason: str = ""
     seconds_before: int = 0  # of a correction: what was billed so far
     nanos_before: int = 0
+    refers_to: str = ""  # the number of the document that it corrects or voids
 
     @property
     def rounding_key(self) -> str:

@@ -114,7 +114,7 @@ def _header(
         issued_at=issued_at,
         tenant=tenant,
         currency=basis.currency,
-        issuer=decisions.party(PartyRole.ISSUER, "", last),
+        issuer=basis.issuer,
         customer=decisions.party(PartyRole.CUSTOMER, tenant, last),
         policies=printed_policies(basis),
         rates=_rates_of(basis, lines),

@@ -107,7 +107,8 @@ def recount_period(
     basis, usage = read_grounds(home, facts_path, period, counted_with.decisions, judgement)
     billed = billed_so_far(books.lines(), period)
     reason = counted_with.reason
-    lines = corrections_of(period, billed, usage.charges, reason, basis.currency)
+    originals = books.numbers_of(period.name)
+    lines = corrections_of(period, billed, usage.charges, reason, basis.currency, originals)
     if dry_run or not lines:
         return RecountResult(period, tuple(lines), basis.currency, recorded=False)
     if not judgement.billable:

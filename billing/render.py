@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from billing.bundle import document_bundle, period_bundle
-from billing.events import Ledger
+from billing.events import Event, Ledger
+from billing.focus import billing_period_csv, cost_and_usage_csv, invoice_detail_csv
 from billing.record import Record
 from billing.rendering import rendered_files
 from billing.sealing import to_bytes
@@ -40,7 +41,18 @@ def _files(record: Record, ledger: Ledger, period: BillingPeriod) -> Iterator[tu
         # What a witness is handed: the end of the chain right after this period was closed.
         head = {"period": period.name, "sequence": close.sequence, "sha256": close.sha256}
         yield "head.json", to_bytes(head)
+        yield from _focus_files(record, ledger, close)
         yield f"{period.name}.zip", period_bundle(record, ledger, close)
+
+
+def _focus_files(record: Record, ledger: Ledger, close: Event) -> Iterator[tuple[str, bytes]]:
+    """The period's data sets, of everything in its books; a void may have come before its close."""
+    events = [e for e in ledger.events[: close.sequence] if e.period == close.period]
+    documents = [record.sealed(issued.sha256) for e in events for issued in e.documents()]
+    basis = record.sealed(str(close.body["basis_sha256"]))
+    yield "focus/cost-and-usage.csv", cost_and_usage_csv(documents)
+    yield "focus/invoice-detail.csv", invoice_detail_csv(documents)
+    yield "focus/billing-period.csv", billing_period_csv(close, basis["issuer"]["name"])
 
 
 def _write(path: Path, content: bytes) -> Path:

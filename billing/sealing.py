@@ -12,10 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from domain.errors import EvidenceChanged
 
-Document = dict[str, object]
+Document = dict[str, Any]
 """A sealed document, as JSON knows it: text, whole numbers, truth values, lists and mappings."""
 
 

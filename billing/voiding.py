@@ -105,6 +105,7 @@ def _negated_line(line: Mapping[str, Any], number: str) -> Document:
         "kind": LineKind.VOID.value,
         "billed_cost": _minus(line["billed_cost"]),
         "reason": f"voids line {line['line']} of {number}",
+        "refers_to": number,
     }
 
 

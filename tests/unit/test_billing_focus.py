@@ -1,0 +1,115 @@
+"""FOCUS rows: they add up to the invoice exactly, and say what a consumer expects."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from billing.books import Books
+from billing.close import close_period
+from billing.focus import COST_AND_USAGE, cost_and_usage, pricing_quantity
+from billing.record import Record
+from billing.voiding import void_document
+from domain.clock import StoppedClock
+from quality.run import judge
+from tests.marts_by_hand import SIGNED, Pod, World, at
+
+CENTS_THAT_DO_NOT_DIVIDE = f",A100-40,whole,EUR,3.333333333,2026-01-01,,{SIGNED},"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    world = World(tmp_path / "home", rates=[CENTS_THAT_DO_NOT_DIVIDE])
+    world.pods = [
+        Pod("team-a", f"job-{n}", at(f"{n + 1:02} 22:00:01"), at(f"{n + 2:02} 03:00:02"))
+        for n in range(9)
+    ]
+    world.pods.append(
+        Pod("team-a", "slice", at("09 10:00"), at("09 11:30:01"), mig_profile="3g.20gb",
+            weight=Fraction(3, 7))
+    )  # fmt: skip
+    world.write()
+    clock = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
+    close_period(
+        world.home,
+        world.period,
+        world.decisions,
+        lambda: judge(world.home, world.period, world.decisions, clock),
+        clock,
+        dry_run=False,
+    )
+    return world.path
+
+
+def rows(home: Path, name: str) -> list[dict[str, str]]:
+    text = (home / "documents/2026-10" / name).read_text()
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_rows_add_up_to_the_invoice_without_a_tolerance(home: Path) -> None:
+    found = rows(home, "team-a/INV-000001-focus.csv")
+    record = Record(World(home).home.record_store())
+    document = Books(record, record.ledger()).document("INV-000001")
+    # 9 × 18001 s × 3.333333333 / 3600 = 150.0083333183... and 5401 s × 3/7 × the same: 2.1432...
+    assert document["total_billed_cost"] == "152.15"
+    assert sum(Decimal(row["BilledCost"]) for row in found) == Decimal("152.15")
+    assert sum(Decimal(row["EffectiveCost"]) for row in found) == Decimal(document["total_cost"])
+    # Nine jobs on two days each, and the slice.
+    assert len(found) == 19
+    by_line = {row["x_InvoiceLine"] for row in found}
+    assert by_line == {"1", "2"}
+
+
+def test_each_row_lies_in_one_day_and_one_period(home: Path) -> None:
+    for row in rows(home, "team-a/INV-000001-focus.csv"):
+        assert list(row) == list(COST_AND_USAGE)
+        assert row["ChargePeriodStart"].endswith("T00:00:00Z")
+        assert row["BillingPeriodStart"] <= row["ChargePeriodStart"] < row["ChargePeriodEnd"]
+        assert row["ChargePeriodEnd"] <= row["BillingPeriodEnd"]
+        assert (row["ChargeCategory"], row["ChargeClass"]) == ("Usage", "")
+
+
+def test_unit_price_times_quantity_is_the_list_cost(home: Path) -> None:
+    for row in rows(home, "team-a/INV-000001-focus.csv"):
+        assert Decimal(row["ListUnitPrice"]) * Decimal(row["PricingQuantity"]) == Decimal(
+            row["ListCost"]
+        )
+        difference = Decimal(row["ListCost"]) - Decimal(row["EffectiveCost"])
+        assert abs(difference) < Decimal("0.00000001")
+
+
+def test_the_period_and_its_invoice_details_stand_beside(home: Path) -> None:
+    [period] = rows(home, "focus/billing-period.csv")
+    assert period["BillingPeriodStatus"] == "Closed"
+    assert period["BillingPeriodLastUpdated"] == "2026-11-04T00:00:00Z"
+    details = rows(home, "focus/invoice-detail.csv")
+    assert [detail["InvoiceDetailId"] for detail in details] == ["INV-000001/1", "INV-000001/2"]
+    assert sum(Decimal(detail["BilledCost"]) for detail in details) == Decimal("152.15")
+    assert {detail["ReferenceInvoiceId"] for detail in details} == {"INV-000001"}
+
+
+def test_a_void_is_a_correction_that_refers_to_its_invoice(home: Path) -> None:
+    world = World(home)
+    void_document(
+        world.home, "INV-000001", "wrong", StoppedClock(datetime(2026, 11, 5, tzinfo=UTC))
+    )
+    record = Record(world.home.record_store())
+    found = list(cost_and_usage(Books(record, record.ledger()).document("INV-000002")))
+    assert sum(Decimal(row["BilledCost"]) for row in found) == Decimal("-152.15")
+    assert {row["ChargeClass"] for row in found} == {"Correction"}
+    assert {row["x_RefersTo"] for row in found} == {"INV-000001"}
+    # It is in November's books, and still speaks about October's days.
+    assert {row["BillingPeriodStart"] for row in found} == {"2026-11-01T00:00:00Z"}
+    assert all(row["ChargePeriodStart"] < "2026-11-01" for row in found)
+
+
+def test_quantities_have_nine_decimals() -> None:
+    assert pricing_quantity(3600, "1/1") == "1"
+    assert pricing_quantity(3600, "3/7") == "0.428571429"
+    assert pricing_quantity(-1, "1/1") == "-0.000277778"
