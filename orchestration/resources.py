@@ -57,4 +57,4 @@ def home_from_environment() -> LedgerHome:
 
 def started_at(opened: OpenHome) -> datetime:
     """The first instant at which any cluster is measured."""
-    return min(row.validity.started_at for row in opened.decisions.clusters)
+    return min(row.valid_from for row in opened.decisions.clusters)

@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from domain.errors import CheckFailed
 from warehouse.connection import settings
@@ -24,6 +24,7 @@ from warehouse.project import dbt_project_dir
 
 if TYPE_CHECKING:
     from dbt.artifacts.schemas.results import NodeResult
+    from dbt.contracts.graph.manifest import Manifest
 
 DBT_THREADS = 1
 """Models share the threads and the memory of one database; two at once only compete for both."""
@@ -82,32 +83,64 @@ def write_profile(folder: Path, database: Path) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def run_dbt(
-    folder: Path, database: Path, command: Sequence[str] = ("build",), select: Sequence[str] = ()
-) -> list[NodeResult]:
-    """Run one dbt command on `database`; what dbt writes goes below `folder`."""
-    from dbt.cli.main import dbtRunner
+class DbtProject:
+    """The parsed project of one home; what dbt writes goes below `folder`."""
 
-    write_profile(folder, database)
-    arguments = [
-        *_FLAGS,
-        *command,
+    def __init__(self, folder: Path, database: Path) -> None:
+        write_profile(folder, database)
+        self._folder = folder
+        self._manifest: Manifest | None = None
+
+    def parse(self) -> None:
+        """Read the project, or what was kept of it; the commands that follow need not."""
+        self._manifest = self._invoke("parse").result
+
+    def run_models(self) -> None:
+        """Load the product facts and build every model; raises ModelFailed."""
+        require_models(self._results("seed"))
+        require_models(self._results("run"))
+
+    def run_tests(self) -> list[NodeResult]:
+        """Run every data test, whether or not others fail: judging them is not dbt's business."""
+        return self._results("test", "--exclude-resource-type", "unit_test")
+
+    def run_unit_tests(self) -> list[NodeResult]:
+        """Run the unit tests of models; they bring their own rows."""
+        return self._results("test", "--select", "test_type:unit")
+
+    def _results(self, *command: str) -> list[NodeResult]:
+        return list(getattr(self._invoke(*command).result, "results", []))
+
+    def _invoke(self, *command: str) -> Any:
+        from dbt.cli.main import dbtRunner
+
+        arguments = [
+            *_FLAGS,
+            *command,
+            *("--project-dir", str(dbt_project_dir())),
+            *("--profiles-dir", str(self._folder)),
+            *("--target-path", str(self._folder / "target")),
+            *("--log-path", str(self._folder / "logs")),
+        ]
+        # dbt prints where it likes; what matters is in its result and in its log.
+        with contextlib.redirect_stdout(io.StringIO()):
+            try:
+                outcome = dbtRunner(manifest=self._manifest).invoke(arguments)
+            finally:
+                _let_go()
+        if outcome.exception is not None:
+            message = str(outcome.exception)
+            raise ModelFailed(["(none ran)"], message) from outcome.exception
+        return outcome
+
+
+def _places(folder: Path) -> list[str]:
+    return [
         *("--project-dir", str(dbt_project_dir())),
         *("--profiles-dir", str(folder)),
         *("--target-path", str(folder / "target")),
         *("--log-path", str(folder / "logs")),
-        *select,
     ]
-    # dbt prints where it likes; what matters is in its result and in its log.
-    with contextlib.redirect_stdout(io.StringIO()):
-        try:
-            outcome = dbtRunner().invoke(arguments)
-        finally:
-            _let_go()
-    if outcome.exception is not None:
-        raise ModelFailed(["(none ran)"], str(outcome.exception)) from outcome.exception
-    results: list[NodeResult] = list(getattr(outcome.result, "results", []))
-    return results
 
 
 _FLAGS = (
@@ -134,9 +167,21 @@ def _let_go() -> None:
         environment.close()
 
 
+def parse_project(folder: Path, database: Path) -> Manifest:
+    """What dbt knows of the project without running it."""
+    from dbt.cli.main import dbtRunner
+
+    write_profile(folder, database)
+    with contextlib.redirect_stdout(io.StringIO()):
+        outcome = dbtRunner().invoke([*_FLAGS, "parse", *_places(folder)])
+    if outcome.exception is not None:
+        raise ModelFailed(["(none parsed)"], str(outcome.exception)) from outcome.exception
+    return cast("Manifest", outcome.result)
+
+
 def require_models(results: Sequence[NodeResult]) -> None:
     """Refuse to go on when a model failed or was skipped."""
-    broken = [r for r in results if _kind(r) == "model" and str(r.status) != "success"]
+    broken = [r for r in results if str(r.status) != "success"]
     if broken:
         failed = [r for r in broken if str(r.status) == "error"] or broken
         raise ModelFailed([r.node.name for r in failed], str(failed[0].message))

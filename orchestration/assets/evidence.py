@@ -7,8 +7,7 @@ Each hour of a run gets its own event: a materialization when its answer was who
 with the reason when it was not. Then the run fails, so that exactly those hours are red.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations` here: Dagster reads the types of parameters.
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 

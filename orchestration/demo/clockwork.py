@@ -88,7 +88,8 @@ def instants(running: Running, span: Interval) -> list[datetime]:
         for change in history.changes
         if span.contains(epoch(change.at))
     }
-    return sorted({*changed, *span.hours(), span.ended_at} - {running.clock.now()})
+    now = running.clock.now()
+    return sorted(stop for stop in {*changed, *span.hours(), span.ended_at} if stop > now)
 
 
 def _wait(running: Running, collectors: Mapping[str, Collector], instant: datetime) -> None:

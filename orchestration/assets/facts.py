@@ -1,0 +1,96 @@
+"""The dbt models as assets, one per model; a run rebuilds one billing period, whole.
+
+Put here: asset specs from the prepared graph, and reporting a build.
+Not here: building (`warehouse.build`), or the graph (`orchestration.model_graph`).
+"""
+
+# No `from __future__ import annotations` here: Dagster reads the types of parameters.
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from orchestration import steps
+from orchestration.model_graph import Model, ModelGraph, ModelTest
+from orchestration.partitions import period_of
+from orchestration.resources import LedgerHome
+
+if TYPE_CHECKING:
+    from warehouse.build import BuildResult
+
+POOL = "duckdb_writer"
+GROUP_OF_LAYER = {"staging": "warehouse", "intermediate": "warehouse", "marts": "facts"}
+
+
+def model_key(name: str) -> dg.AssetKey:
+    return dg.AssetKey(["facts", name])
+
+
+def facts_assets(
+    graph: ModelGraph,
+    evidence: Sequence[dg.AssetKey],
+    partitions: dg.PartitionsDefinition[str],
+) -> dg.AssetsDefinition:
+    """All models in one step: a period is rebuilt whole or not at all."""
+
+    @dg.multi_asset(
+        name="refresh_period",
+        specs=[_spec(model, evidence, partitions) for model in graph.models],
+        check_specs=[_check_spec(test) for test in graph.tests],
+        pool=POOL,
+    )
+    def refresh_period(
+        context: dg.AssetExecutionContext, ledger_home: LedgerHome
+    ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
+        result = steps.refresh(ledger_home.open(), period_of(context))
+        yield from reported(graph, result)
+
+    return refresh_period
+
+
+def reported(
+    graph: ModelGraph, result: "BuildResult"
+) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
+    """One event per model, and one per test with what it looked at."""
+    for model in graph.models:
+        metadata: dict[str, str | int] = {"facts_sha256": result.facts_sha256}
+        if model.name in result.row_counts:
+            metadata["dagster/row_count"] = result.row_counts[model.name]
+        yield dg.MaterializeResult(asset_key=model_key(model.name), metadata=metadata)
+    for test in graph.tests:
+        ran = result.dbt_results.get(test.name)
+        yield dg.AssetCheckResult(
+            asset_key=model_key(test.model),
+            check_name=test.name,
+            passed=ran is not None and ran.passed,
+            metadata={
+                "status": ran.status if ran else "not executed",
+                "rows looked at": ran.evaluated_row_count if ran else 0,
+                "rows that failed": ran.failed_row_count if ran else 0,
+            },
+        )
+
+
+def _spec(
+    model: Model, evidence: Sequence[dg.AssetKey], partitions: dg.PartitionsDefinition[str]
+) -> dg.AssetSpec:
+    deps = [model_key(name) for name in model.depends_on]
+    columns = [
+        dg.TableColumn(column.name, column.data_type or "?", description=column.description)
+        for column in model.columns
+    ]
+    return dg.AssetSpec(
+        model_key(model.name),
+        deps=[*deps, *(evidence if model.reads_evidence else ())],
+        description=model.description,
+        group_name=GROUP_OF_LAYER.get(model.layer, "warehouse"),
+        kinds={"dbt", "duckdb"},
+        metadata={"dagster/column_schema": dg.TableSchema(columns)},
+        partitions_def=partitions,
+    )
+
+
+def _check_spec(test: ModelTest) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(
+        test.name, asset=model_key(test.model), description=test.description or None
+    )

@@ -1,0 +1,134 @@
+"""The dbt project as a graph of models and tests, prepared once and then read from a file.
+
+Put here: what Dagster needs to know of the models without importing dbt.
+Not here: running them (`warehouse.build`), or assets made of them (`orchestration.assets.facts`).
+
+Parsing the project takes seconds; Dagster loads its definitions in every process. So the graph is
+kept in the home, under a hash of the project's files: another project, another file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from warehouse.home import Home
+from warehouse.project import dbt_project_dir
+
+PROJECT_SUFFIXES = (".sql", ".yml", ".csv")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    data_type: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One dbt model: a table or a view that becomes an asset."""
+
+    name: str
+    layer: str  # staging, intermediate, marts
+    description: str
+    group: str
+    columns: tuple[Column, ...]
+    depends_on: tuple[str, ...]  # names of models
+    reads_evidence: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTest:
+    """One dbt data test, and the model that it is about."""
+
+    name: str
+    model: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelGraph:
+    models: tuple[Model, ...]
+    tests: tuple[ModelTest, ...]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> ModelGraph:
+        value = json.loads(text)
+        return cls(
+            tuple(_model(entry) for entry in value["models"]),
+            tuple(ModelTest(**entry) for entry in value["tests"]),
+        )
+
+
+def prepared_graph(home: Home) -> ModelGraph:
+    """The graph of the installed project; parsed when this project was never seen before."""
+    path = home.build / "dbt" / f"graph-{project_sha256()[:16]}.json"
+    if path.is_file():
+        return ModelGraph.from_json(path.read_text(encoding="utf-8"))
+    graph = parse_graph(home.build / "dbt", home.build / "facts.duckdb")
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(graph.to_json(), encoding="utf-8")
+    unfinished.replace(path)
+    return graph
+
+
+def project_sha256() -> str:
+    """Changes when any file of the dbt project does."""
+    digest = hashlib.sha256()
+    root = dbt_project_dir()
+    for path in sorted(root.rglob("*")):
+        if path.suffix in PROJECT_SUFFIXES and "target" not in path.parts:
+            name = path.relative_to(root).as_posix().encode()
+            body = path.read_bytes()
+            digest.update(b"%d:%s%d:%s" % (len(name), name, len(body), body))
+    return digest.hexdigest()
+
+
+def parse_graph(folder: Path, database: Path) -> ModelGraph:
+    """Ask dbt for the graph; this imports dbt."""
+    from warehouse.dbt_run import parse_project
+
+    nodes: Mapping[str, Any] = parse_project(folder, database).nodes
+    models = [_parsed_model(node) for node in nodes.values() if node.resource_type == "model"]
+    tests = [_parsed_test(node) for node in nodes.values() if node.resource_type == "test"]
+    return ModelGraph(
+        tuple(sorted(models, key=lambda model: model.name)),
+        tuple(sorted((t for t in tests if t.model), key=lambda test: test.name)),
+    )
+
+
+def _parsed_model(node: Any) -> Model:
+    kinds = [name.split(".") for name in node.depends_on.nodes]
+    return Model(
+        name=node.name,
+        layer=node.fqn[1],
+        description=node.description.strip(),
+        group=node.group or "",
+        columns=tuple(
+            Column(column.name, column.data_type or "", column.description)
+            for column in node.columns.values()
+        ),
+        depends_on=tuple(sorted(parts[-1] for parts in kinds if parts[0] == "model")),
+        reads_evidence=any(parts[0] == "source" for parts in kinds),
+    )
+
+
+def _parsed_test(node: Any) -> ModelTest:
+    attached = getattr(node, "attached_node", None)
+    models = [name for name in node.depends_on.nodes if name.startswith("model.")]
+    about = str((node.config.meta or {}).get("evaluates") or attached or (models or [""])[0])
+    return ModelTest(node.name, about.split(".")[-1], (node.description or "").strip())
+
+
+def _model(entry: dict[str, Any]) -> Model:
+    columns = tuple(Column(**column) for column in entry["columns"])
+    return Model(**{**entry, "columns": columns, "depends_on": tuple(entry["depends_on"])})
