@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ingestion.derived import write_parquet
 from ingestion.kubernetes.lifecycle import decode
 from ingestion.kubernetes.tables import TABLES
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt
-from ingestion.thanos.runs import write_parquet
 
 
 def replay(landing: Landing, home_runs: Path, attempt: Attempt) -> None:

@@ -9,13 +9,13 @@ Everything here can be thrown away: `gpu-ledger rebuild` makes the same content 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ingestion.derived import write_parquet
 from ingestion.manifest import Attempt
 from ingestion.thanos.decode import Runs, Series
 from ingestion.thanos.telemetry import DeviceHour
@@ -46,7 +46,6 @@ def write_runs(
 ) -> None:
     """Write the three files of an attempt; each whole or not at all."""
     folder = runs_folder(home_runs, attempt.cluster_id)
-    folder.mkdir(parents=True, exist_ok=True)
     tables = (
         _runs_table(attempt, parts),
         _series_table(attempt, parts, telemetry, pod_labels),
@@ -54,15 +53,6 @@ def write_runs(
     )
     for kind, table in zip(KINDS, tables, strict=True):
         write_parquet(folder / f"{attempt.attempt_id}.{kind}.parquet", table)
-
-
-def write_parquet(path: Path, table: pa.Table) -> None:
-    """A Parquet file that is there whole or not at all."""
-    import pyarrow.parquet as pq
-
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    pq.write_table(table, unfinished, compression="zstd", compression_level=3)
-    unfinished.replace(path)
 
 
 def _runs_table(attempt: Attempt, parts: Sequence[Runs]) -> pa.Table:
