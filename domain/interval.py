@@ -214,7 +214,7 @@ def _without(whole: Interval, holes: list[Interval], first: int) -> Iterator[Int
             break
         if at < holes[index].started_at:
             yield Interval(at, holes[index].started_at)
-        at = max(at, holes[index].ended_at)
+        at = holes[index].ended_at
     if at < whole.ended_at:
         yield Interval(at, whole.ended_at)
 

@@ -204,6 +204,7 @@ def test_a_decision_about_an_unknown_cluster_is_refused(name: str, row: str) -> 
 
 
 def test_no_name_is_called_unknown_while_its_own_row_could_not_be_read() -> None:
-    broken = table("clusters", "c1,prod,yesterday,,both,30,30")
+    rows = ["c1,prod,yesterday,,both,30,30", "c2,lab,2026-10-01,,both,30,30"]
+    broken = table("clusters", *rows)
     rates = table("rates", "c1,A100-40GB,whole,EUR,1,2026-10-01,,|,")
     assert [problem.code for problem in problems(broken, rates)] == ["DEC-003"]

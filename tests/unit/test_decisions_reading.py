@@ -152,6 +152,13 @@ def test_a_forgotten_quote_costs_its_own_line_only() -> None:
     ]
 
 
+@pytest.mark.parametrize("cell", ['"agreed"!', '"agreed" ', '"a"b"'])
+def test_text_behind_a_closed_quote_is_refused_and_not_joined_to_it(cell: str) -> None:
+    problem = the_problem({"rates.csv": f"{RATES}\n{RATE.replace('agreed', cell)}"})
+    assert isinstance(problem, UnreadableTable)
+    assert "close the quote" in problem.remedy
+
+
 @pytest.mark.parametrize("cells", [RATE + ",", RATE.removesuffix(","), "c1"])
 def test_a_row_with_a_cell_too_many_or_too_few_is_refused(cells: str) -> None:
     problem = the_problem({"rates.csv": f"{RATES}\n{cells}"})
@@ -355,6 +362,7 @@ def test_a_line_without_end_is_refused_and_quoted_in_part() -> None:
     problem = the_problem({"rates.csv": f"{RATES}\n{'x' * (LONGEST_LINE + 1)}"})
     assert len(problem.message()) < 1_000
     assert problem.where == "rates.csv line 2"
+    assert problem.seen == f"{LONGEST_LINE + 1} characters, at most {LONGEST_LINE} are read"
     at_the_limit = the_problem({"rates.csv": f"{RATES}\n{'x' * LONGEST_LINE}"})
     assert at_the_limit.seen.startswith("1 cells")
 

@@ -18,6 +18,7 @@ from domain.decisions import (
     load_sealed_copy,
     template_files,
 )
+from domain.identity import sha256
 from tests.decisions_by_hand import HEADERS, SIGNED, decided, table
 
 OCTOBER = BillingPeriod("2026-10").interval
@@ -48,6 +49,21 @@ def text(body: str) -> Decisions:
 def test_the_hash_is_of_what_was_decided_and_not_of_how_it_was_typed(other: Decisions) -> None:
     assert other == rates(PRICE, OTHER)
     assert other.sha256 == rates(PRICE, OTHER).sha256
+
+
+def test_the_hash_is_of_the_cells_that_say_something() -> None:
+    """So that it stays the same when a later version knows more tables and columns."""
+    cells = {
+        "gpu_class": "A100-40GB",
+        "mig_profile": "whole",
+        "currency": "EUR",
+        "rate_per_hour": "1.5",
+        "valid_from": "2026-01-01T00:00:00Z",
+        "reason": "agreed",
+        "decided_by": "Ada",
+        "decided_on": "2026-09-15",
+    }
+    assert rates(PRICE).sha256 == sha256({"rates": [cells]})
 
 
 @pytest.mark.parametrize(
