@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from domain.mig.geometry import Geometry
-from domain.mig.layouts import layouts
+from domain.mig.layouts import Instances, layouts
 from domain.mig.profile import MigProfile
 
 MOST_STEPS = 20_000
@@ -22,6 +22,9 @@ MOST_STEPS = 20_000
 
 MOST_INSTANCES = 1_024
 """On one node; 16 cards have 112. Beyond it only the plain bound is given."""
+
+QUESTIONS_REMEMBERED = 65_536
+"""A month asks again and again for the few states of the same nodes."""
 
 Vector = tuple[int, ...]
 
@@ -42,17 +45,27 @@ def fewest_cards(
     not known). Contradicting numbers (more allocated than offered, more offered than the cards
     can hold) give what the allocated instances alone need.
     """
-    names = tuple(sorted(profile for profile in allocated if allocated[profile] > 0))
-    if sum(allocated[name] for name in names) > MOST_INSTANCES:
+    return _fewest_cards(geometry, _instances(allocated), _instances(offered), cards)
+
+
+def _instances(counts: Mapping[MigProfile, int]) -> Instances:
+    return tuple(sorted((profile, count) for profile, count in counts.items() if count > 0))
+
+
+@lru_cache(maxsize=QUESTIONS_REMEMBERED)
+def _fewest_cards(
+    geometry: Geometry, allocated: Instances, offered: Instances, cards: int | None
+) -> int:
+    names = tuple(profile for profile, _ in allocated)
+    if sum(count for _, count in allocated) > MOST_INSTANCES:
         return _plain_bound(geometry, allocated)
-    every = tuple(sorted({*names, *(profile for profile in offered if offered[profile] > 0)}))
-    wanted = tuple(allocated.get(name, 0) for name in every)
-    there = tuple(max(offered.get(name, 0), allocated.get(name, 0)) for name in every)
-    alone = _Search(geometry, names)
     try:
-        fewest = alone.fewest_for(tuple(allocated[name] for name in names))
+        fewest = _Search(geometry, names).fewest_for(tuple(count for _, count in allocated))
     except _TooLong:
         return _plain_bound(geometry, allocated)
+    every = tuple(sorted({*names, *(profile for profile, _ in offered)}))
+    wanted = tuple(dict(allocated).get(name, 0) for name in every)
+    there = tuple(max(dict(offered).get(name, 0), w) for name, w in zip(every, wanted, strict=True))
     if cards is None or sum(there) > MOST_INSTANCES:
         return fewest
     try:
@@ -61,31 +74,35 @@ def fewest_cards(
         return fewest
 
 
-def _plain_bound(geometry: Geometry, counts: Mapping[MigProfile, int]) -> int:
+def _plain_bound(geometry: Geometry, counts: Instances) -> int:
     """By adding up slots: never more than the true number."""
-    bounds = [0]
-    for slots in ("compute_slots", "memory_slots"):
-        taken = sum(
-            getattr(found, slots) * count
-            for profile, count in counts.items()
-            if (found := geometry.find(profile)) is not None
-        )
-        bounds.append(-(-taken // getattr(geometry, slots)))
-    return max(bounds)
+    found = [(geometry.find(profile), count) for profile, count in counts]
+    known = [(profile, count) for profile, count in found if profile is not None]
+    sums = (
+        (sum(p.compute_slots * count for p, count in known), geometry.compute_slots),
+        (sum(p.memory_slots * count for p, count in known), geometry.memory_slots),
+        (sum(p.media_engines * count for p, count in known), geometry.media_engines),
+        *((count, profile.max_count) for profile, count in known),
+    )
+    return max((-(-taken // room) for taken, room in sums if taken), default=0)
 
 
 class _Search:
     """Packing of instance counts onto cards, as vectors over a few profiles of one geometry."""
 
     def __init__(self, geometry: Geometry, names: tuple[MigProfile, ...]) -> None:
+        self._geometry = geometry
+        self._names = names
         self._cards = _placeable_vectors(geometry, names)
+        self._most = tuple(max(column) for column in zip(*self._cards, strict=True))
         self._steps = 0
+        self._fullest_within: dict[Vector, list[Vector]] = {}
         self._packed: dict[tuple[Vector, int], bool] = {}
         self._covered: dict[tuple[Vector, Vector, int, int], bool] = {}
 
     def fewest_for(self, counts: Vector) -> int:
         """The fewest cards that hold these instances."""
-        cards = 0
+        cards = self._bound(counts)
         while not self._packs(counts, cards):
             cards += 1
         return cards
@@ -110,7 +127,7 @@ class _Search:
         if key not in self._packed:
             self._step()
             first = next(index for index, count in enumerate(counts) if count)
-            self._packed[key] = cards > 0 and any(
+            self._packed[key] = self._bound(counts) <= cards and any(
                 self._packs(_minus(counts, card), cards - 1)
                 for card in self._fullest(counts)
                 if card[first]
@@ -124,24 +141,36 @@ class _Search:
         key = (there, wanted, covering, others)
         if key not in self._covered:
             self._step()
-            self._covered[key] = covering > 0 and any(
+            possible = self._bound(wanted) <= covering
+            possible = possible and self._bound(there) <= covering + others
+            self._covered[key] = possible and any(
                 self._covers(_minus(there, card), _minus(wanted, card), covering - 1, others)
                 for card in self._fullest(there)
                 if any(a and b for a, b in zip(card, wanted, strict=True))
             )
         return self._covered[key]
 
+    def _bound(self, counts: Vector) -> int:
+        """At least so many cards, by adding up slots; at least one for anything."""
+        return _plain_bound(self._geometry, tuple(zip(self._names, counts, strict=True)))
+
     def _fullest(self, counts: Vector) -> list[Vector]:
         """What one card can hold of these, leaving out what can be part of more.
 
-        Moving an instance onto a card never makes another card worse, so fuller is enough.
+        Moving an instance onto a card never makes another card worse, so fuller is enough. What
+        can be placed stays so when an instance is taken away, so one more instance decides.
         """
-        fitting = [card for card in self._cards if _within(card, counts)]
-        return [
-            card
-            for card in fitting
-            if not any(card != other and _within(card, other) for other in fitting)
-        ]
+        reachable = tuple(min(count, most) for count, most in zip(counts, self._most, strict=True))
+        if reachable not in self._fullest_within:
+            fitting = {card for card in self._cards if _within(card, reachable)}
+            self._fullest_within[reachable] = [
+                card for card in sorted(fitting) if fitting.isdisjoint(_with_one_more(card))
+            ]
+        return self._fullest_within[reachable]
+
+
+def _with_one_more(card: Vector) -> list[Vector]:
+    return [(*card[:i], card[i] + 1, *card[i + 1 :]) for i in range(len(card))]
 
 
 def _minus(left: Vector, right: Vector) -> Vector:

@@ -1,0 +1,185 @@
+"""What holds for every device, and that no name, label or row makes classification fall over."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from domain.gpu import (
+    DeviceKind,
+    Unclassified,
+    WeightPolicy,
+    classify,
+    classify_claim,
+    may_be_a_device,
+    parse_catalogue,
+    weight,
+)
+from domain.gpu.cards import cards_needed, physical_cards
+from domain.gpu.errors import BadProductFacts
+from domain.mig.profile import mangled
+from warehouse.project import seed_text
+
+PRODUCTS, PROFILES = seed_text("gpu_products"), seed_text("mig_profiles")
+CATALOGUE = parse_catalogue(PRODUCTS, PROFILES)
+
+product_names = sorted(name for name in CATALOGUE.products if "/" not in name)
+resources = st.sampled_from(
+    [
+        "nvidia.com/gpu",
+        "nvidia.com/gpu.shared",
+        "nvidia.com/mig-1g.5gb",
+        "nvidia.com/mig-1g.5gb.me",
+        "nvidia.com/mig-1g.24gb-me",
+        "nvidia.com/mig-1c.3g.20gb",
+        "nvidia.com/mig-3g.40gb.shared",
+        "nvidia.com/GH100_H100_SXM5_80GB",
+        "amd.com/gpu",
+        "amd.com/cpx_nps4",
+        "gpu.intel.com/i915",
+        "habana.ai/gaudi",
+        "gpu.nvidia.com/gpu-0",
+        "gpu.nvidia.com/gpu-0-mig-1g5gb-19-0",
+        "cpu",
+    ]
+)
+suffixes = st.sampled_from(["", "-SHARED", "-MIG-1g.5gb", "-MIG-INVALID", "-MIG-3g.40gb-SHARED"])
+label_names = st.sampled_from(
+    [
+        "nvidia.com/gpu.product",
+        "nvidia.com/gpu.count",
+        "nvidia.com/gpu.replicas",
+        "nvidia.com/mig.strategy",
+        "nvidia.com/mig-1g.5gb.product",
+        "nvidia.com/mig-1g.5gb.replicas",
+        "label_nvidia_com_gpu_product",
+        "label_nvidia_com_gpu_product_conflict1",
+        "amd.com/gpu.product-name",
+        "amd.com/gpu.compute-memory-partition",
+        "amd.com/gpu.cu-count",
+        "beta.amd.com/gpu.device-id.74a1",
+        "gpu.intel.com/product",
+        "gpu.intel.com/device.count",
+        "",
+        "label_",
+    ]
+)
+label_values = st.one_of(
+    st.builds("".join, st.tuples(st.sampled_from(product_names), suffixes)),
+    st.sampled_from(["0", "1", "4", "8", "-1", "1e9", "cpx_nps4", "spx_nps1", "304", ""]),
+    st.text(max_size=12),
+)
+label_sets = st.dictionaries(st.one_of(label_names, st.text(max_size=12)), label_values, max_size=7)
+
+
+@settings(max_examples=800, deadline=None)
+@given(st.one_of(resources, st.text(max_size=40)), label_sets)
+@example("nvidia.com/mig-" + "9" * 5000, {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"})
+@example("\0", {"\0": "\0"})
+def test_every_name_on_every_node_has_an_answer(resource: str, labels: dict[str, str]) -> None:
+    """A device with exact shares, or a reason: no default and no exception."""
+    found = classify(resource, labels, CATALOGUE)
+    if isinstance(found, Unclassified):
+        assert found.explanation
+        return
+    assert isinstance(found, DeviceKind)
+    assert 0 < found.compute_share <= 1
+    assert 0 < found.memory_share <= 1
+    assert found.replicas >= 1
+    assert found.product in CATALOGUE.products
+    assert may_be_a_device(resource) or "/" in found.product
+
+
+@settings(max_examples=500, deadline=None)
+@given(resources, label_sets)
+def test_weights_lie_between_the_shares_and_their_maximum(
+    resource: str, labels: dict[str, str]
+) -> None:
+    found = classify(resource, labels, CATALOGUE)
+    if isinstance(found, DeviceKind):
+        weights = {
+            policy: weight(found, policy, CATALOGUE)
+            for policy in WeightPolicy
+            if policy is not WeightPolicy.TABLE
+        }
+        assert weights[WeightPolicy.MAX] == max(found.compute_share, found.memory_share)
+        assert min(weights.values()) > 0
+        if found.mig_profile == "whole" and found.replicas == 1:
+            assert set(weights.values()) == {Fraction(1)}
+
+
+@settings(max_examples=500, deadline=None)
+@given(resources, st.sampled_from(product_names), suffixes, st.integers(0, 9))
+def test_both_witnesses_spellings_mean_the_same_or_the_metric_cannot_tell(
+    resource: str, product: str, suffix: str, replicas: int
+) -> None:
+    labels = {"nvidia.com/gpu.product": product + suffix, "nvidia.com/gpu.replicas": str(replicas)}
+    in_metrics = {f"label_{mangled(name)}": value for name, value in labels.items()}
+    exact = classify(resource, labels, CATALOGUE)
+    seen = classify(mangled(resource), in_metrics, CATALOGUE)
+    if resource.startswith("gpu.nvidia.com/"):
+        return  # a claimed device is in no metric
+    if isinstance(seen, DeviceKind):
+        assert isinstance(exact, DeviceKind)
+        assert (exact.share, exact.mig_profile) == (seen.share, seen.mig_profile)
+    elif isinstance(exact, DeviceKind):
+        assert seen.reason.value == "ambiguous"
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=30), st.text(max_size=40), label_sets, label_sets)
+def test_every_claimed_device_has_an_answer(
+    driver: str, device: str, labels: dict[str, str], attributes: dict[str, str]
+) -> None:
+    for name in (driver, "gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com"):
+        found = classify_claim(name, device, labels, CATALOGUE, attributes)
+        assert isinstance(found, DeviceKind | Unclassified)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.dictionaries(resources, st.integers(-2, 40), max_size=5),
+    st.dictionaries(resources, st.integers(-2, 40), max_size=5),
+    label_sets,
+)
+def test_cards_behind_devices_are_never_more_than_the_devices(
+    allocated: dict[str, int], capacity: dict[str, int], labels: dict[str, str]
+) -> None:
+    there = physical_cards(capacity, labels, CATALOGUE)
+    needed = cards_needed(allocated, capacity, labels, CATALOGUE)
+    assert 0 <= there.least <= there.most
+    assert 0 <= needed.least <= needed.most
+    assert needed.most <= sum(count for count in allocated.values() if count > 0)
+
+
+cells = st.one_of(
+    st.sampled_from(
+        ["nvidia", "amd", "7", "8", "1", "", "8-slot-80gb", "A100-40GB", "=cmd()", "\0", '"', "#"]
+    ),
+    st.text(max_size=8),
+)
+header = "product,vendor,gpu_class,memory_mib,compute_slots,memory_slots,mig_geometry\n"
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.lists(cells, min_size=6, max_size=8).map(",".join), max_size=4).map("\n".join))
+@example("X,nvidia,X,1,1,1," + "x" * 200_000)
+def test_no_row_makes_the_tables_fall_over(rows: str) -> None:
+    try:
+        catalogue = parse_catalogue(PRODUCTS, PROFILES, header + rows)
+    except BadProductFacts:
+        return
+    assert len(catalogue.products) >= len(CATALOGUE.products)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=200))
+def test_no_text_is_half_read_as_a_table(text: str) -> None:
+    """Either the whole catalogue or one error: never a part of a table."""
+    try:
+        catalogue = parse_catalogue(PRODUCTS, PROFILES, text)
+    except BadProductFacts:
+        return
+    assert catalogue == CATALOGUE
