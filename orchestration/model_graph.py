@@ -35,7 +35,7 @@ class Model:
     """One dbt model: a table or a view that becomes an asset."""
 
     name: str
-    layer: str  # staging, intermediate, marts
+    layer: str  # seeds, staging, intermediate, marts
     description: str
     group: str
     columns: tuple[Column, ...]
@@ -98,7 +98,8 @@ def parse_graph(folder: Path, database: Path) -> ModelGraph:
     from warehouse.dbt_run import parse_project
 
     nodes: Mapping[str, Any] = parse_project(folder, database).nodes
-    models = [_parsed_model(node) for node in nodes.values() if node.resource_type == "model"]
+    kinds = ("model", "seed")
+    models = [_parsed_model(node) for node in nodes.values() if node.resource_type in kinds]
     tests = [_parsed_test(node) for node in nodes.values() if node.resource_type == "test"]
     return ModelGraph(
         tuple(sorted(models, key=lambda model: model.name)),
@@ -107,24 +108,24 @@ def parse_graph(folder: Path, database: Path) -> ModelGraph:
 
 
 def _parsed_model(node: Any) -> Model:
-    kinds = [name.split(".") for name in node.depends_on.nodes]
+    kinds = [name.split(".") for name in getattr(node.depends_on, "nodes", ())]
     return Model(
         name=node.name,
-        layer=node.fqn[1],
+        layer="seeds" if node.resource_type == "seed" else node.fqn[1],
         description=node.description.strip(),
-        group=node.group or "",
+        group=getattr(node, "group", None) or "",
         columns=tuple(
             Column(column.name, column.data_type or "", column.description)
             for column in node.columns.values()
         ),
-        depends_on=tuple(sorted(parts[-1] for parts in kinds if parts[0] == "model")),
+        depends_on=tuple(sorted(parts[-1] for parts in kinds if parts[0] in ("model", "seed"))),
         reads_evidence=any(parts[0] == "source" for parts in kinds),
     )
 
 
 def _parsed_test(node: Any) -> ModelTest:
     attached = getattr(node, "attached_node", None)
-    models = [name for name in node.depends_on.nodes if name.startswith("model.")]
+    models = [name for name in node.depends_on.nodes if name.startswith(("model.", "seed."))]
     about = str((node.config.meta or {}).get("evaluates") or attached or (models or [""])[0])
     return ModelTest(node.name, about.split(".")[-1], (node.description or "").strip())
 
