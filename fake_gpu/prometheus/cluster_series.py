@@ -10,9 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fake_gpu.estate.model import Cluster
 from fake_gpu.kubernetes.objects import ObjectHistory
+from fake_gpu.prometheus.faults import SampleFaults
+from fake_gpu.prometheus.life_faults import EXTERNAL
 from fake_gpu.prometheus.life_sources import sources_of
 from fake_gpu.prometheus.matchers import Matcher, all_match
-from fake_gpu.prometheus.scrapes import Collection, Grid, Schedule
+from fake_gpu.prometheus.scrape_faults import Sampling, arrived
+from fake_gpu.prometheus.scrapes import Grid
 from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Segment
 from fake_gpu.prometheus.series import (
     AnyPiece,
@@ -31,35 +34,41 @@ LONGEST_INTERVAL_MS = 600_000
 class ClusterSeries:
     """Selects and samples what one cluster's Prometheus replicas scraped."""
 
-    def __init__(self, cluster: Cluster, history: ObjectHistory) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        history: ObjectHistory,
+        faults: SampleFaults | None = None,
+        cluster_ids: Mapping[str, str] | None = None,
+    ) -> None:
         self.cluster = cluster
+        self.faults = faults or SampleFaults(cluster.cluster_id)
         self.replicas = replicas_of(cluster)
         self.targets = targets_of(cluster)
-        self.sources = sources_of(cluster, history, self.targets)
-        self._grids: dict[tuple[str, int], Grid] = {}
+        ids = cluster_ids or {}
+        self.sources = sources_of(cluster, history, self.targets, self.faults, ids)
+        self._late = self.faults.of("late_arrival")
+        self._relabelled = bool(self.faults.of(*EXTERNAL))
+        self._grids: dict[tuple[str, int, str], Grid] = {}
 
-    def grid(self, target: Target, replica: int) -> Grid:
+    def grid(self, target: Target, replica: int, metric: str) -> Grid:
         """The times of a target's samples as they reach the Thanos."""
-        key = (target.name, replica)
+        seconds = self.cluster.monitoring.collect_interval_seconds
+        collect_ms = None if seconds is None else seconds * 1000
+        sampling = Sampling(target, replica, metric, self.faults, collect_ms)
+        key = sampling.key()
         if key not in self._grids:
-            schedule = Schedule(f"{target.name}#{replica}", target.interval_ms)
-            seconds = self.cluster.monitoring.collect_interval_seconds
-            if seconds is None:
-                self._grids[key] = Grid(schedule.times)
-            else:
-                collection = Collection(f"{self.cluster.cluster_id}#collector", seconds * 1000)
-                self._grids[key] = Grid(
-                    lambda start, end: collection.taken(schedule.times, start, end)
-                )
+            self._grids[key] = sampling.grid()
         return self._grids[key]
 
     def select(
-        self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
+        self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, now_ms: int
     ) -> Iterator[RawSeries]:
+        """The series with samples, or with the marker of their end, in the closed range."""
         possible = [
             (number, external)
             for number, external in enumerate(self.replicas)
-            if _possible(matchers, dict(external))
+            if self._relabelled or _possible(matchers, dict(external))
         ]
         if not possible:
             return
@@ -69,20 +78,59 @@ class ClusterSeries:
             for name in source.names():
                 if not all(matcher.test(name) for matcher in named):
                     continue
-                for life in source.lives(name, start_ms, end_ms):
-                    for number, external in possible:
-                        label_set = life.label_set(external)
-                        if not others or all_match(others, label_set.mapping):
-                            yield from self._sampled(life, number, external, start_ms, end_ms)
+                lives = source.lives(name, start_ms, end_ms)
+                for number, external in possible:
+                    yield from self._sampled(
+                        name, lives, number, external, others, start_ms, end_ms, now_ms
+                    )
 
     def _sampled(
-        self, life: Life, number: int, external: LabelPairs, start_ms: int, end_ms: int
+        self,
+        name: str,
+        lives: Sequence[Life],
+        number: int,
+        external: LabelPairs,
+        matchers: Sequence[Matcher],
+        start_ms: int,
+        end_ms: int,
+        now_ms: int,
     ) -> Iterator[RawSeries]:
-        grid = self.grid(life.target, number)
-        pieces = tuple(pieces_of(life.segments, grid, start_ms, end_ms))
-        stale = self._stale(life.segments, grid, start_ms, end_ms)
-        if pieces or stale:
-            yield RawSeries(life.label_set(external), pieces, stale)
+        earliest = start_ms - LONGEST_INTERVAL_MS
+        replica_label = self.cluster.monitoring.replica_label
+        grids: dict[str, Grid] = {}
+        for life in lives:
+            segments = life.segments
+            if not segments or segments[0].from_ms > end_ms or segments[-1].until_ms < earliest:
+                continue
+            label_set = life.label_set(external, replica_label)
+            if matchers and not all_match(matchers, label_set.mapping):
+                continue
+            grid = grids.get(life.target.name)
+            if grid is None:
+                grid = grids[life.target.name] = self.grid(life.target, number, name)
+            pieces = tuple(pieces_of(segments, grid, start_ms, end_ms))
+            if self._late:
+                pieces = tuple(self._arrived(pieces, life, name, now_ms))
+            stale = self._stale(segments, grid, start_ms, end_ms)
+            if pieces or stale:
+                yield RawSeries(label_set, pieces, stale)
+
+    def _arrived(
+        self, pieces: Sequence[AnyPiece], life: Life, metric: str, now_ms: int
+    ) -> Iterator[AnyPiece]:
+        """The samples that can be seen by now."""
+        for piece in pieces:
+            block, fault = arrived(piece.block, self._late, metric, life.target, now_ms)
+            if fault is None:
+                yield piece
+                continue
+            self.faults.fire(fault, now_ms // 1000, f"{metric} of {life.target.name}")
+            seen = set(block.times)
+            numbers = zip(piece.times, piece.values(), strict=True)
+            kept = {at: number for at, number in numbers if at in seen}
+            if kept:
+                times = TimeBlock(list(kept))
+                yield VaryingPiece(times, 0, len(kept), list(kept.values()))
 
     def _stale(
         self, segments: Sequence[AnySegment], grid: Grid, start_ms: int, end_ms: int
@@ -95,7 +143,7 @@ class ClusterSeries:
             if not start_ms - LONGEST_INTERVAL_MS <= segment.until_ms <= end_ms:
                 continue
             back = segments[position + 1].from_ms if position + 1 < len(segments) else NO_END
-            marker = _first_time(grid, segment.until_ms)
+            marker = grid.first_time(segment.until_ms, segment.until_ms + LONGEST_INTERVAL_MS)
             if marker is not None and start_ms <= marker <= end_ms and marker < back:
                 markers.append(marker)
         return tuple(markers)
@@ -128,12 +176,18 @@ def pieces_of(
     segments: Sequence[AnySegment], grid: Grid, start_ms: int, end_ms: int
 ) -> Iterator[AnyPiece]:
     """The samples of a series in the closed range: where its segments meet the scrapes."""
-    inside = [s for s in segments if s.from_ms <= end_ms and s.until_ms > start_ms]
-    if not inside:
-        return
-    for block in grid.blocks(max(start_ms, inside[0].from_ms), min(end_ms, inside[-1].until_ms)):
-        for segment in inside:
-            low, high = block.cut(max(start_ms, segment.from_ms), min(end_ms, segment.until_ms - 1))
+    position, count = 0, len(segments)
+    for block in grid.blocks(start_ms, end_ms):
+        first, last = block.cut(start_ms, end_ms)
+        if first >= last:
+            continue
+        while position < count and segments[position].until_ms <= block.real[first]:
+            position += 1
+        for segment in segments[position:]:
+            if segment.from_ms > block.real[last - 1]:
+                break
+            low, high = block.found(segment.from_ms, segment.until_ms)
+            low, high = max(low, first), min(high, last)
             if low < high:
                 yield _piece(block, low, high, segment)
 
@@ -141,12 +195,4 @@ def pieces_of(
 def _piece(block: TimeBlock, low: int, high: int, segment: AnySegment) -> AnyPiece:
     if isinstance(segment, Segment):
         return Piece(block, low, high, segment.value)
-    return VaryingPiece(block, low, high, list(map(segment.at, block.times[low:high])))
-
-
-def _first_time(grid: Grid, from_ms: int) -> int | None:
-    for block in grid.blocks(from_ms, from_ms + LONGEST_INTERVAL_MS):
-        low, _ = block.cut(from_ms, from_ms + LONGEST_INTERVAL_MS)
-        if low < len(block.times):
-            return block.times[low]
-    return None
+    return VaryingPiece(block, low, high, list(map(segment.at, block.real[low:high])))

@@ -7,7 +7,7 @@ Not here: the steps and their values (`fake_gpu.exporters`).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,10 +21,8 @@ from fake_gpu.prometheus.segments import (
     Life,
     Ramp,
     Segment,
-    joined,
     within,
 )
-from fake_gpu.prometheus.series import LabelPairs
 from fake_gpu.prometheus.targets import Target
 
 # Days of readings that a node keeps; one is enough for reading a month in order.
@@ -42,14 +40,17 @@ class Stretch:
     milliwatts: int
     card_pct: float
     incident: Incident | None
+    state: int  # equal for stretches of one entity whose values are all equal
 
 
 class NodeStretches:
     """The stretches of all entities of a node, a few days at a time."""
 
-    def __init__(self, use: NodeUse) -> None:
+    def __init__(self, use: NodeUse, resets: Sequence[int] = ()) -> None:
         self.use = use
+        self.resets = sorted(resets)  # when the energy counters of all cards began again
         self._days: OrderedDict[tuple[int, int], list[Stretch]] = OrderedDict()
+        self._states: dict[tuple[object, ...], int] = {}
 
     def days(self, first_day: int, last_day: int) -> list[Stretch]:
         key = (first_day, last_day)
@@ -80,46 +81,69 @@ class NodeStretches:
         card = entity.card
         own = [i for i in self.use.node.incidents if i.card_id == card.card_id]
         marks = {i.from_at for i in own} | {i.until_at for i in own if i.until_at is not None}
+        marks.update(self.resets)
         edges = [start, *sorted(mark for mark in marks if start < mark < end), end]
         above = max(1, card.peak_watts - card.idle_watts)
         card_pct = min(100.0, (milliwatts / 1000 - card.idle_watts) * 100 / above)
         for low, high in pairwise(edges):
             incident = dcgm.incident_at(own, card.card_id, low)
             if incident is None or incident.mode != "lost":
-                yield Stretch(entity, step, low, high, milliwatts, card_pct, incident)
+                known = (step.pct, step.used_mib, milliwatts, incident)
+                state = self._states.setdefault(known, len(self._states))
+                yield Stretch(entity, step, low, high, milliwatts, card_pct, incident, state)
 
     def energy(self, stretch: Stretch, divisor: int) -> Ramp:
         """The card's energy during the stretch, in microjoules by `divisor`."""
-        return Ramp(
-            stretch.from_at * 1000,
-            stretch.until_at * 1000,
-            stretch.from_at * 1000,
-            self.use.microjoules_at(stretch.entity.card, stretch.from_at),
-            stretch.milliwatts,
-            divisor,
-        )
+        base = self.use.microjoules_at(stretch.entity.card, stretch.from_at)
+        before = [at for at in self.resets if at <= stretch.from_at]
+        if before:
+            base -= self.use.microjoules_at(stretch.entity.card, before[-1])
+        from_ms = stretch.from_at * 1000
+        until_ms = stretch.until_at * 1000
+        return Ramp(from_ms, until_ms, from_ms, base, stretch.milliwatts, divisor)
 
 
-class _Collected:
-    """Segments by labels, in the order of time."""
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """The stretches during which one set of labels is exposed, in order."""
 
-    def __init__(self, target: Target, name: str) -> None:
-        self.target = target
-        self.name = name
-        self._found: dict[LabelPairs, list[AnySegment]] = {}
-        self._labelled: dict[Pairs, LabelPairs] = {}
+    entity: Entity
+    labels: Pairs
+    stretches: list[Stretch]
 
-    def add(self, exposed: Pairs, segment: AnySegment) -> None:
-        labels = self._labelled.get(exposed)
-        if labels is None:
-            labels = self._labelled[exposed] = self.target.labelled(self.name, exposed)
-        self._found.setdefault(labels, []).append(segment)
 
-    def lives(self) -> list[Life]:
-        return [
-            Life(self.target, labels, within(joined(parts), self.target.reachable))
-            for labels, parts in self._found.items()
-        ]
+def _grouped(
+    stretches: Iterable[Stretch], labels: Callable[[Stretch], Iterable[Pairs]]
+) -> list[Exposed]:
+    found: dict[tuple[int, Pairs], Exposed] = {}
+    for stretch in stretches:
+        for exposed in labels(stretch):
+            key = (id(stretch.entity), exposed)
+            group = found.get(key)
+            if group is None:
+                group = found[key] = Exposed(stretch.entity, exposed, [])
+            group.stretches.append(stretch)
+    return list(found.values())
+
+
+def _valued(group: Exposed, value: Callable[[Stretch], float]) -> tuple[AnySegment, ...]:
+    """The segments of one series; equal states have equal values and are computed once."""
+    known: dict[int, float] = {}
+    segments: list[AnySegment] = []
+    start = end = 0
+    last: float | None = None
+    for stretch in group.stretches:
+        current = known.get(stretch.state)
+        if current is None:
+            current = known[stretch.state] = float(value(stretch))
+        if current != last or stretch.from_at != end:
+            if last is not None:
+                segments.append(Segment(start * 1000, end * 1000, last))
+            start, last = stretch.from_at, current
+        end = stretch.until_at
+    if last is not None:
+        segments.append(Segment(start * 1000, end * 1000, last))
+    return tuple(segments)
 
 
 class DcgmSeries:
@@ -130,29 +154,46 @@ class DcgmSeries:
         self.stretches = stretches
         self.style = style
         self.fields = dcgm.by_name(dcgm.fields_of(style))
+        self._groups: tuple[tuple[int, int], list[Exposed]] = ((0, 0), [])
 
     def names(self) -> Iterable[str]:
         return self.fields
 
     def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
         field = self.fields[name]
-        node = self.stretches.use.node
-        collected = _Collected(self.target, name)
-        for stretch in self.stretches.days(start_ms // DAY_MS, end_ms // DAY_MS):
-            if stretch.entity.gpu_instance_id is not None and not field.of_instances:
-                continue
-            own = dcgm.identity(node, stretch.entity, self.style)
-            segment = self._segment(field, stretch)
-            for pod in dcgm.attributions(stretch.entity, stretch.step, self.style):
-                collected.add((*own, *pod), segment)
-        return collected.lives()
+        return [
+            Life(
+                self.target,
+                self.target.labelled(name, group.labels),
+                within(self._segments(field, group), self.target.reachable),
+                group.labels,
+            )
+            for group in self._exposed(start_ms // DAY_MS, end_ms // DAY_MS)
+            if field.of_instances or group.entity.gpu_instance_id is None
+        ]
 
-    def _segment(self, field: dcgm.Field, stretch: Stretch) -> AnySegment:
+    def _exposed(self, first_day: int, last_day: int) -> list[Exposed]:
+        if self._groups[0] != (first_day, last_day):
+            stretches = self.stretches.days(first_day, last_day)
+            self._groups = ((first_day, last_day), _grouped(stretches, self._labels))
+        return self._groups[1]
+
+    def _labels(self, stretch: Stretch) -> Iterator[Pairs]:
+        own = dcgm.identity(self.stretches.use.node, stretch.entity, self.style)
+        for pod in dcgm.attributions(stretch.entity, stretch.step, self.style):
+            yield (*own, *pod)
+
+    def _segments(self, field: dcgm.Field, group: Exposed) -> tuple[AnySegment, ...]:
         if field.head.name == dcgm.ENERGY:
-            return self.stretches.energy(stretch, divisor=1000)
-        reading = dcgm.Reading(stretch.entity, stretch.step, stretch.milliwatts, stretch.incident)
-        value = float(field.value(reading))
-        return Segment(stretch.from_at * 1000, stretch.until_at * 1000, value)
+            return tuple(self.stretches.energy(each, divisor=1000) for each in group.stretches)
+
+        def value(stretch: Stretch) -> float:
+            reading = dcgm.Reading(
+                stretch.entity, stretch.step, stretch.milliwatts, stretch.incident
+            )
+            return field.value(reading)
+
+        return _valued(group, value)
 
 
 class AmdSeries:
@@ -162,34 +203,54 @@ class AmdSeries:
         self.target = target
         self.stretches = stretches
         self.metrics = {metric.head.name: metric for metric in amd.METRICS}
+        self._groups: tuple[tuple[int, int], list[Exposed]] = ((0, 0), [])
 
     def names(self) -> Iterable[str]:
         return [*self.metrics, amd.NODES]
 
     def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
-        node = self.stretches.use.node
-        collected = _Collected(self.target, name)
         first_day, last_day = start_ms // DAY_MS, end_ms // DAY_MS
         if name == amd.NODES:
-            whole = Segment(first_day * DAY_MS, (last_day + 1) * DAY_MS, amd.nodes_total(node))
-            collected.add((("hostname", node.name),), whole)
-            return collected.lives()
+            return [self._nodes(first_day, last_day)]
         metric = self.metrics[name]
-        for stretch in self.stretches.days(first_day, last_day):
-            own = amd.identity(node, stretch.entity)
-            pod = amd.attribution(stretch.step)
-            collected.add((*own, *pod, *metric.extra), self._segment(metric, stretch))
-        return collected.lives()
+        lives = []
+        for group in self._exposed(first_day, last_day):
+            exposed = (*group.labels, *metric.extra)
+            segments = within(self._segments(metric, group), self.target.reachable)
+            labels = self.target.labelled(name, exposed)
+            lives.append(Life(self.target, labels, segments, exposed))
+        return lives
 
-    def _segment(self, metric: amd.Metric, stretch: Stretch) -> AnySegment:
-        if metric.head.name == amd.ENERGY and not stretch.entity.partition_id:
-            return self.stretches.energy(stretch, divisor=1)
-        reading = amd.Reading(
-            stretch.entity,
-            stretch.step,
-            stretch.milliwatts,
-            stretch.card_pct,
-            stretch.incident,
-        )
-        value = float(metric.value(reading))
-        return Segment(stretch.from_at * 1000, stretch.until_at * 1000, value)
+    def _nodes(self, first_day: int, last_day: int) -> Life:
+        node = self.stretches.use.node
+        exposed = (("hostname", node.name),)
+        count = float(amd.nodes_total(node))
+        whole = Segment(first_day * DAY_MS, (last_day + 1) * DAY_MS, count)
+        labels = self.target.labelled(amd.NODES, exposed)
+        return Life(self.target, labels, within([whole], self.target.reachable), exposed)
+
+    def _exposed(self, first_day: int, last_day: int) -> list[Exposed]:
+        if self._groups[0] != (first_day, last_day):
+            stretches = self.stretches.days(first_day, last_day)
+            self._groups = ((first_day, last_day), _grouped(stretches, self._labels))
+        return self._groups[1]
+
+    def _labels(self, stretch: Stretch) -> Iterator[Pairs]:
+        own = amd.identity(self.stretches.use.node, stretch.entity)
+        yield (*own, *amd.attribution(stretch.step))
+
+    def _segments(self, metric: amd.Metric, group: Exposed) -> tuple[AnySegment, ...]:
+        if metric.head.name == amd.ENERGY and not group.entity.partition_id:
+            return tuple(self.stretches.energy(each, divisor=1) for each in group.stretches)
+
+        def value(stretch: Stretch) -> float:
+            reading = amd.Reading(
+                stretch.entity,
+                stretch.step,
+                stretch.milliwatts,
+                stretch.card_pct,
+                stretch.incident,
+            )
+            return metric.value(reading)
+
+        return _valued(group, value)

@@ -6,15 +6,18 @@ Not here: the sources (`pod_series`, `object_series`, `device_series`, `target_s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
-from fake_gpu.estate.model import Cluster, PodLife
+from fake_gpu.estate.model import Cluster, Fault, PodLife
 from fake_gpu.exporters import dcgm, pod_lives, scheduler
-from fake_gpu.exporters.devices import NodeUse
+from fake_gpu.exporters.devices import NodeUse, Stowaway
 from fake_gpu.exporters.kube_state_metrics.catalogue import OPENSHIFT_DENIED, families
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_series import AmdSeries, DcgmSeries, NodeStretches
+from fake_gpu.prometheus.faults import SampleFaults, text, whole
+from fake_gpu.prometheus.forgeries import ForgedSeries, SecondExporter
+from fake_gpu.prometheus.life_faults import KINDS, FaultedSeries
 from fake_gpu.prometheus.line_counts import ObjectLines, PodLines, life_lines
 from fake_gpu.prometheus.object_series import ObjectSeries
 from fake_gpu.prometheus.pod_series import PodIndex, PodSeries
@@ -26,9 +29,13 @@ Counter = Callable[[int, int], LineCounts]
 
 
 def sources_of(
-    cluster: Cluster, history: ObjectHistory, targets: Sequence[Target]
+    cluster: Cluster,
+    history: ObjectHistory,
+    targets: Sequence[Target],
+    faults: SampleFaults,
+    cluster_ids: Mapping[str, str],
 ) -> list[LifeSource]:
-    """Everything that the cluster's Prometheus scrapes."""
+    """Everything that the cluster's Prometheus scrapes, as its faults show it."""
     found: list[LifeSource] = []
     counters: dict[str, Counter] = {}
     index = PodIndex(cluster.pods)
@@ -39,18 +46,34 @@ def sources_of(
     for target in targets:
         if target.job == KUBE_STATE_METRICS:
             sources, counter = _state_metrics(cluster, history, target, index)
+            sources += _again(sources, target, faults)
         elif target.job == SCHEDULER:
             sources = [PodSeries(target, index, pod_lives.SCHEDULER)]
             counter = PodLines(index, scheduler.FAMILIES).between
         else:
-            sources, counter = _devices(cluster, target, on_nodes)
+            sources, counter = _devices(cluster, target, on_nodes, faults)
         found += sources
         counters[target.name] = counter
 
     def lines(target: Target, start_ms: int, end_ms: int) -> LineCounts:
         return counters[target.name](start_ms, end_ms)
 
-    return [TargetSeries(targets, lines), *found]
+    found += [
+        ForgedSeries(fault, faults, targets[0].interval_ms) for fault in faults.of("forged_series")
+    ]
+    everything: list[LifeSource] = [TargetSeries(targets, lines), *found]
+    if faults.of(*KINDS):
+        return [FaultedSeries(source, faults, cluster_ids) for source in everything]
+    return everything
+
+
+def _again(sources: Sequence[LifeSource], target: Target, faults: SampleFaults) -> list[LifeSource]:
+    """A second kube-state-metrics, where a fault brings one."""
+    return [
+        SecondExporter(source, target, fault, faults)
+        for fault in faults.of("second_kube_state_metrics")
+        for source in sources
+    ]
 
 
 def _state_metrics(
@@ -72,15 +95,28 @@ def _state_metrics(
 
 
 def _devices(
-    cluster: Cluster, target: Target, on_nodes: dict[str, list[PodLife]]
+    cluster: Cluster,
+    target: Target,
+    on_nodes: dict[str, list[PodLife]],
+    faults: SampleFaults,
 ) -> tuple[list[LifeSource], Counter]:
-    if target.node is None or target.job not in (DCGM, AMD):
+    node = target.node
+    if node is None or target.job not in (DCGM, AMD):
         return [], lambda start_ms, end_ms: iter(())
-    use = NodeUse(target.node, on_nodes.get(target.node.name, ()))
-    stretches = NodeStretches(use)
+    resets = [f for f in faults.of("counter_reset") if text(f, "node") in ("", node.name)]
+    loads = [f for f in faults.of("stowaway") if text(f, "node") in ("", node.name)]
+    for fault in (*resets, *loads):
+        faults.fire(fault, fault.from_at, node.name)
+    use = NodeUse(node, on_nodes.get(node.name, ()), [_stowaway(fault) for fault in loads])
+    stretches = NodeStretches(use, [fault.from_at for fault in resets])
     source: LifeSource = (
         DcgmSeries(target, stretches, dcgm.Style.of(cluster.monitoring))
         if target.job == DCGM
         else AmdSeries(target, stretches)
     )
     return [source], lambda start_ms, end_ms: life_lines(source, start_ms, end_ms)
+
+
+def _stowaway(fault: Fault) -> Stowaway:
+    card, pct = whole(fault, "card", 0), whole(fault, "pct", 60)
+    return Stowaway(card, fault.from_at, fault.until_at, pct)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 
+from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.kube_state_metrics.forms import Family
 from fake_gpu.kubernetes.objects import ObjectHistory, Version
 from fake_gpu.prometheus.segments import DAY_MS, NO_END, AnySegment, Life, Segment, joined
@@ -45,6 +46,7 @@ class ObjectSeries:
 
     def _made(self, family: Family, first_day: int, last_day: int) -> list[Life]:
         found: dict[LabelPairs, list[AnySegment]] = {}
+        exposed: dict[LabelPairs, Pairs] = {}
         for version in self._versions(family.kind, first_day, last_day):
             until = NO_END if version.until_at is None else version.until_at * 1000
             seen: set[LabelPairs] = set()
@@ -55,7 +57,11 @@ class ObjectSeries:
                     seen.add(labels)
                     segment = Segment(version.from_at * 1000, until, line.value)
                     found.setdefault(labels, []).append(segment)
-        return [Life(self.target, labels, joined(parts)) for labels, parts in found.items()]
+                    exposed.setdefault(labels, line.labels)
+        return [
+            Life(self.target, labels, joined(parts), exposed[labels])
+            for labels, parts in found.items()
+        ]
 
     def _versions(self, kind: str, first_day: int, last_day: int) -> list[Version]:
         days = self._days.get(kind)

@@ -6,9 +6,10 @@ Not here: what is said of a pod (`fake_gpu.exporters.pod_lives`), other metrics 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fake_gpu.estate.model import PodLife
+from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.pod_lives import Stretches, stretches
 from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Segment, joined
 from fake_gpu.prometheus.series import LabelPairs
@@ -79,15 +80,16 @@ class PodSeries:
 
     def _of(self, name: str, pod: PodLife) -> list[Life]:
         found: dict[LabelPairs, list[AnySegment]] = {}
-        for labels, segment in self._segments(name, pod):
-            parts = found.setdefault(labels, [])
-            # Of two equal series in one scrape, Prometheus keeps the first.
-            if not parts or parts[-1].until_ms <= segment.from_ms:
-                parts.append(segment)
-        return [Life(self.target, labels, joined(parts)) for labels, parts in found.items()]
-
-    def _segments(self, name: str, pod: PodLife) -> Iterator[tuple[LabelPairs, Segment]]:
+        exposed: dict[LabelPairs, Pairs] = {}
         for stretch in stretches(self.families, name, pod):
+            labels = self.target.labelled(name, stretch.labels)
             until = NO_END if stretch.until_at is None else stretch.until_at * 1000
-            segment = Segment(stretch.from_at * 1000, until, stretch.value)
-            yield self.target.labelled(name, stretch.labels), segment
+            parts = found.setdefault(labels, [])
+            exposed.setdefault(labels, stretch.labels)
+            # Of two equal series in one scrape, Prometheus keeps the first.
+            if not parts or parts[-1].until_ms <= stretch.from_at * 1000:
+                parts.append(Segment(stretch.from_at * 1000, until, stretch.value))
+        return [
+            Life(self.target, labels, joined(parts), exposed[labels])
+            for labels, parts in found.items()
+        ]

@@ -26,6 +26,8 @@ LATEST_MS = 47
 SMALLEST_LATENESS_MS = 3  # below it, Prometheus writes the intended time
 # One digest of 64 bytes says of 32 scrapes whether they are late, and by how much.
 _SCRAPES_PER_DIGEST = 32
+# What a federation still finds: the look-back of the Prometheus that it asks.
+OLDEST_COLLECTED_MS = 300_000
 # Hours of times that one grid keeps; older ones are computed again when asked for.
 LARGEST_BLOCK_CACHE = 48
 
@@ -93,30 +95,39 @@ class Collection:
         scraped = times(from_ms - HOUR_MS, until_ms + self.interval_ms)
         taken: list[int] = []
         for index in range(first, last + 1):
-            position = bisect_right(scraped, offset + index * self.interval_ms)
-            if position == 0:
+            at = offset + index * self.interval_ms
+            position = bisect_right(scraped, at)
+            newest = scraped[position - 1] if position else at - OLDEST_COLLECTED_MS
+            if newest <= at - OLDEST_COLLECTED_MS:
                 continue
-            newest = scraped[position - 1]
             if from_ms <= newest < until_ms and (not taken or taken[-1] != newest):
                 taken.append(newest)
         return taken
 
 
 class Grid:
-    """The times of one target's samples, hour by hour; safe to be used by many threads."""
+    """The times of one target's samples, hour by hour."""
 
-    def __init__(self, times: Callable[[int, int], list[int]]) -> None:
-        self._times = times
+    def __init__(self, block: Callable[[int, int], TimeBlock]) -> None:
+        self._block = block
         self._hours: OrderedDict[int, TimeBlock] = OrderedDict()
 
     def blocks(self, from_ms: int, until_ms: int) -> list[TimeBlock]:
         """The hours that touch the closed range, in order."""
         return [self._hour(hour) for hour in range(from_ms // HOUR_MS, until_ms // HOUR_MS + 1)]
 
+    def first_time(self, from_ms: int, until_ms: int) -> int | None:
+        """The first sample in the closed range."""
+        for block in self.blocks(from_ms, until_ms):
+            low, high = block.cut(from_ms, until_ms)
+            if low < high:
+                return block.times[low]
+        return None
+
     def _hour(self, hour: int) -> TimeBlock:
         known = self._hours.get(hour)
         if known is None:
-            known = TimeBlock(self._times(hour * HOUR_MS, (hour + 1) * HOUR_MS))
+            known = self._block(hour * HOUR_MS, (hour + 1) * HOUR_MS)
             while len(self._hours) >= LARGEST_BLOCK_CACHE:
                 self._hours.popitem(last=False)
             self._hours[hour] = known

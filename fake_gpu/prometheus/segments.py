@@ -7,10 +7,11 @@ Not here: where they come from (`object_series`, `device_series`, `target_series
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.prometheus.series import LabelPairs, LabelSet
 from fake_gpu.prometheus.targets import Target
 
@@ -98,15 +99,25 @@ class Life:
     target: Target
     labels: LabelPairs
     segments: tuple[AnySegment, ...]
-    label_sets: dict[object, LabelSet] = field(default_factory=dict)  # per external labels
+    exposed: Pairs | None = None  # the labels as the exporter wrote them
+    external: Mapping[str, str] | None = None  # instead of those of the cluster; a fault
+    replica_label: str = ""  # instead of the cluster's name for it; a fault
+    label_sets: dict[LabelPairs, LabelSet] = field(default_factory=dict)  # by external labels
 
-    def label_set(self, external: LabelPairs) -> LabelSet:
+    def label_set(self, external: LabelPairs, replica_label: str) -> LabelSet:
         """The labels as the Thanos shows them; a series' own labels win over external ones."""
         known = self.label_sets.get(external)
         if known is None:
-            own = dict(self.labels)
-            extra = [(name, value) for name, value in external if name not in own]
-            known = self.label_sets[external] = LabelSet([*self.labels, *extra])
+            added = dict(external)
+            if self.external is not None:
+                added = {**added, **self.external}
+            if self.replica_label and replica_label in added:
+                added[self.replica_label] = added.pop(replica_label)
+            merged = {
+                **{name: value for name, value in added.items() if value},
+                **dict(self.labels),
+            }
+            known = self.label_sets[external] = LabelSet(merged.items())
         return known
 
 

@@ -46,18 +46,24 @@ class LabelSet:
 
 
 class TimeBlock:
-    """Ascending scrape times in milliseconds, shared by many series."""
+    """Ascending times of samples in milliseconds, shared by many series."""
 
-    __slots__ = ("_fragments", "_texts", "times")
+    __slots__ = ("_fragments", "_texts", "real", "times")
 
-    def __init__(self, times: Sequence[int]) -> None:
+    def __init__(self, times: Sequence[int], real: Sequence[int] | None = None) -> None:
         self.times = tuple(times)
+        # When the scrapes really were, which says what they found; faults make the two differ.
+        self.real = self.times if real is None else tuple(real)
         self._texts: tuple[str, ...] | None = None
-        self._fragments: dict[tuple[int, int, float | str], str] = {}
+        self._fragments: dict[tuple[int, int, str], str] = {}
 
     def cut(self, from_ms: int, until_ms: int) -> tuple[int, int]:
         """The positions of the times in the closed range."""
         return bisect_left(self.times, from_ms), bisect_right(self.times, until_ms)
+
+    def found(self, from_ms: int, until_ms: int) -> tuple[int, int]:
+        """The positions of the scrapes that really were in the half-open range."""
+        return bisect_left(self.real, from_ms), bisect_left(self.real, until_ms)
 
     def texts(self) -> tuple[str, ...]:
         if self._texts is None:

@@ -15,23 +15,40 @@ from datetime import UTC
 
 from domain.clock import Clock
 from fake_gpu.estate.model import Estate
+from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.kubernetes.objects import ObjectHistory
-from fake_gpu.prometheus.cluster_series import ClusterSeries
+from fake_gpu.prometheus.answer_faults import AnswerFaults
+from fake_gpu.prometheus.cluster_series import ClusterSeries, replicas_of
+from fake_gpu.prometheus.faults import SampleFaults
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.series import RawSeries
+from fake_gpu.prometheus.stores import Store
 
 
 class EstateSeries:
     """Implements `series.SeriesSource` for a whole estate; shows nothing that is yet to come."""
 
     def __init__(
-        self, estate: Estate, histories: Mapping[str, ObjectHistory], clock: Clock
+        self,
+        estate: Estate,
+        histories: Mapping[str, ObjectHistory],
+        clock: Clock,
+        ledger: FaultLedger | None = None,
     ) -> None:
         self.estate = estate
         self.clock = clock
+        self.faults = SampleFaults("", estate.faults, ledger)
+        ids = {cluster.name: cluster.cluster_id for cluster in estate.clusters}
         self.clusters = [
-            ClusterSeries(cluster, histories[cluster.cluster_id]) for cluster in estate.clusters
+            ClusterSeries(
+                cluster,
+                histories[cluster.cluster_id],
+                SampleFaults(cluster.cluster_id, estate.faults, self.faults.ledger),
+                ids,
+            )
+            for cluster in estate.clusters
         ]
+        self.answer_faults = AnswerFaults(self.faults, stores_of(estate))
         # Caches are shared between requests, and a server answers several at a time.
         self._lock = threading.Lock()
 
@@ -39,11 +56,23 @@ class EstateSeries:
         return round(self.clock.now().astimezone(UTC).timestamp() * 1000)
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+        now_ms = self.now_ms()
         with self._lock:
-            end_ms = min(end_ms, self.now_ms())
             found = [
                 series
                 for cluster in self.clusters
-                for series in cluster.select(matchers, start_ms, end_ms)
+                for series in cluster.select(matchers, start_ms, min(end_ms, now_ms), now_ms)
             ]
         return sorted(found, key=lambda series: series.key)
+
+
+def stores_of(estate: Estate) -> list[Store]:
+    """A sidecar for each Prometheus replica, receivers for a cluster that is collected."""
+    stores = []
+    for number, cluster in enumerate(estate.clusters):
+        kind = "receive" if cluster.monitoring.collect_interval_seconds else "sidecar"
+        for replica, external in enumerate(replicas_of(cluster)):
+            address = f"10.96.{number}.{replica + 10}:10901"
+            first_ms = cluster.created_at * 1000
+            stores.append(Store(cluster.cluster_id, replica, kind, address, external, first_ms))
+    return stores

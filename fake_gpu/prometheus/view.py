@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fake_gpu.estate.model import Fault
+from fake_gpu.prometheus.answer_faults import AnswerFaults, partly
 from fake_gpu.prometheus.deduplicate import deduplicated
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.series import RawSeries, SeriesSource
@@ -19,13 +21,25 @@ class QuerierView:
     """A source as one request sees it; collects the warnings of that request."""
 
     source: SeriesSource
+    faults: AnswerFaults
+    at: int  # the second at which the request is made
     deduplicate: bool
     replica_labels: Sequence[str]
+    markers: bool = True  # whether staleness markers are heard of
+    function: str = ""  # around the selector: a hint that stores of coarse samples use
+    in_part: Fault | None = None  # answer only a part, without a word
     warnings: list[str] = field(default_factory=list)
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
         found = self.source.select(self._asked(matchers), start_ms, end_ms)
-        return deduplicated(found, self.replica_labels) if self.deduplicate else found
+        found = self.faults.found(found, self.at, self.function, self.warnings)
+        if self.in_part is not None:
+            found = partly(self.in_part, found)
+        if not self.markers:
+            found = [RawSeries(s.label_set, s.pieces) for s in found if s.pieces]
+        if self.deduplicate:
+            found = deduplicated(found, self.replica_labels)
+        return self.faults.answered(found, self.at)
 
     def _asked(self, matchers: Sequence[Matcher]) -> Sequence[Matcher]:
         """A deduplicating querier knows no replica label: matchers on one are dropped."""

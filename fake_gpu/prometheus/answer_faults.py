@@ -1,0 +1,287 @@
+"""Answers that are wrong, incomplete, or none: what faults do between the samples and the asker.
+
+Put here: stores that vanish, partial and cut answers, errors and pages of another kind.
+Not here: faults of samples (`scrape_faults`, `life_faults`).
+
+These faults are in force at the time of the request. With a clock that stands, a request is taken
+to be made at the time that it asks about, so that a history can be read with its troubles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fake_gpu.estate.model import Fault
+from fake_gpu.prometheus.downsample import downsampled
+from fake_gpu.prometheus.faults import SampleFaults, drawn, text, whole
+from fake_gpu.prometheus.refusals import Refused
+from fake_gpu.prometheus.series import LabelSet, RawSeries
+from fake_gpu.prometheus.stores import Store
+
+LOGIN_PAGE = (
+    "<!DOCTYPE html>\n<html><head><title>Log in</title></head><body>"
+    '<form method="POST" action="/login"><button>Log in with OpenShift</button></form>'
+    "</body></html>\n"
+)
+# Series that a lost receiver leaves alone in the fault that imitates what was measured.
+_ALWAYS_WHOLE = ("up", "scrape_duration_seconds", "scrape_samples_scraped")
+
+
+@dataclass(frozen=True, slots=True)
+class Ruin:
+    """What becomes of a whole answer."""
+
+    kind: str  # "page": another body; "cut": half the body; "reset": half, then no more
+    status: int = 200
+    body: str = ""
+    content_type: str = "text/plain; charset=utf-8"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class AnswerFaults:
+    """The faults of one Thanos, and what they have already spoiled."""
+
+    faults: SampleFaults = field(default_factory=lambda: SampleFaults(""))
+    stores: Sequence[Store] = ()
+    _cached: dict[tuple[str, str], bytes] = field(default_factory=dict)
+
+    # -- before anything is evaluated
+
+    def before(self, at: int) -> Ruin | None:
+        """An answer that does not depend on the question; raises Refused for an error."""
+        for kind, page in _PAGES.items():
+            for fault in self._met(kind, at):
+                self._fire(fault, at, kind)
+                return page(fault)
+        for fault in self.faults.active("store_hangs", at):
+            if at < fault.from_at + whole(fault, "errors_for", 13):
+                self._fire(fault, at, "error")
+                raise Refused("execution", f"expanding series: {_deadline(self._first(fault))}")
+        return None
+
+    def after(self, at: int) -> Ruin | None:
+        """What becomes of a finished answer on its way."""
+        for kind, ruin in (("truncated_body", "cut"), ("reset_mid_body", "reset")):
+            for fault in self._met(kind, at):
+                self._fire(fault, at, kind)
+                return Ruin(ruin)
+        return None
+
+    def _met(self, kind: str, at: int) -> list[Fault]:
+        """The faults of a kind that the next request meets."""
+        return [
+            fault
+            for fault in self.faults.active(kind, at)
+            if self.faults.count(fault) < (whole(fault, "requests", 1) or 1 << 62)
+        ]
+
+    def _fire(self, fault: Fault, at: int, detail: str) -> None:
+        self.faults.fire(fault, at, detail)
+
+    # -- what a query finds
+
+    def found(
+        self, found: list[RawSeries], at: int, function: str, warnings: list[str]
+    ) -> list[RawSeries]:
+        """The series that reach the querier, before it unites replicas."""
+        found = self._after_history(found, at)
+        found = self._coarse(found, function)
+        for fault in self.faults.active("store_vanishes", at):
+            found = self._without_store(fault, found, at, warnings, "warns_for", 10)
+        for fault in self.faults.active("store_hangs", at):
+            found = self._without_store(fault, found, at, warnings, "", 0)
+        for fault in self.faults.active("receiver_gone", at):
+            count = whole(fault, "receivers", 3)
+            lost = [s for s in found if _of_receiver(s.label_set, fault, count)]
+            found = self._drop(fault, found, lost, at)
+        for fault in self.faults.active("partial_response", at):
+            lost = [s for s in found if self._here(fault, s) and drawn(fault, s.key)]
+            if lost:
+                warnings.append(_unavailable(self._first(fault)))
+            found = self._drop(fault, found, lost, at)
+        return found
+
+    def answered(self, found: list[RawSeries], at: int) -> list[RawSeries]:
+        """The series that are answered, after replicas were united."""
+        for fault in self._met("empty_success", at):
+            metric = text(fault, "metric")
+            lost = [s for s in found if metric in ("", s.labels.get("__name__"))]
+            found = self._drop(fault, found, lost, at)
+        for fault in self.faults.active("truncated_result", at):
+            found = self._drop(fault, found, found[whole(fault, "series", 10) :], at)
+        return found
+
+    def _drop(
+        self, fault: Fault, found: list[RawSeries], lost: Sequence[RawSeries], at: int
+    ) -> list[RawSeries]:
+        if not lost:
+            return found
+        self._fire(fault, at, f"{len(lost)} of {len(found)} series")
+        gone = {id(series) for series in lost}
+        return [series for series in found if id(series) not in gone]
+
+    def _without_store(
+        self,
+        fault: Fault,
+        found: list[RawSeries],
+        at: int,
+        warnings: list[str],
+        limit: str,
+        seconds: int,
+    ) -> list[RawSeries]:
+        stores = [store for store in self.stores if _hit(fault, store)]
+        lost = [s for s in found if any(store.has(s.labels) for store in stores)]
+        if limit and at < fault.from_at + whole(fault, limit, seconds):
+            warnings.extend(_unavailable(store) for store in stores)
+        return self._drop(fault, found, lost, at)
+
+    def _here(self, fault: Fault, series: RawSeries) -> bool:
+        """Whether a series is of the fault's cluster."""
+        if not fault.cluster_id:
+            return True
+        return any(s.cluster_id == fault.cluster_id and s.has(series.labels) for s in self.stores)
+
+    def _first(self, fault: Fault) -> Store | None:
+        return next((store for store in self.stores if _hit(fault, store)), None)
+
+    # -- what is left of the past
+
+    def _after_history(self, found: list[RawSeries], at: int) -> list[RawSeries]:
+        for fault in self.faults.active("history_vanished", at):
+            edge_ms = fault.from_at * 1000
+            kept = []
+            for series in found:
+                cut = series.clipped(edge_ms, 1 << 62) if self._here(fault, series) else series
+                if len(cut.pieces) != len(series.pieces) or cut.pieces != series.pieces:
+                    self._fire(fault, at, series.labels.get("__name__", ""))
+                if cut.pieces or cut.stale_ms:
+                    kept.append(cut)
+            found = kept
+        return found
+
+    def _coarse(self, found: list[RawSeries], function: str) -> list[RawSeries]:
+        for fault in self.faults.of("downsampled"):
+            low, high = fault.from_at * 1000, fault.until_at * 1000
+            resolution_ms = whole(fault, "resolution", 300) * 1000
+            changed = []
+            for series in found:
+                coarse = (
+                    downsampled(series, low, high, resolution_ms, function)
+                    if self._here(fault, series)
+                    else series
+                )
+                if coarse is not series:
+                    self._fire(fault, fault.from_at, series.labels.get("__name__", ""))
+                changed.append(coarse)
+            found = changed
+        return found
+
+    # -- the rest
+
+    def lookback_ms(self, usual_ms: int, at: int) -> tuple[int, bool]:
+        """The look-back, and whether staleness markers are heard of."""
+        for fault in self.faults.active("lookback_overrun", at):
+            self._fire(fault, at, "look-back")
+            return whole(fault, "lookback", 600) * 1000, False
+        return usual_ms, True
+
+    def cached(self, at: int, request: str, partial: Callable[[Fault], bytes]) -> bytes | None:
+        """The answer of a front-end that keeps what it once answered in part."""
+        for fault in self.faults.active("cached_partial", at):
+            key = (fault.fault_id, request)
+            if key not in self._cached:
+                self._cached[key] = partial(fault)
+            self._fire(fault, at, "partial answer")
+            return self._cached[key]
+        return None
+
+    def store_errors(self, at: int) -> dict[str, str]:
+        """What `/api/v1/stores` says of each store that is gone, by address."""
+        gone = [*self.faults.active("store_vanishes", at), *self.faults.active("store_hangs", at)]
+        return {
+            store.address: _reason(store)
+            for fault in gone
+            for store in self.stores
+            if _hit(fault, store)
+        }
+
+
+def partly(fault: Fault, found: Sequence[RawSeries]) -> list[RawSeries]:
+    """The part of the series that an incomplete answer has."""
+    return [series for series in found if not drawn(fault, series.key)]
+
+
+def _hit(fault: Fault, store: Store) -> bool:
+    replica = whole(fault, "replica", -1)
+    return fault.cluster_id in ("", store.cluster_id) and replica in (-1, store.replica)
+
+
+def _of_receiver(labels: LabelSet, fault: Fault, count: int) -> bool:
+    mapping = labels.mapping
+    if mapping.get("__name__") in _ALWAYS_WHOLE or "uid" not in mapping:
+        return False
+    digest = hashlib.sha256(repr(labels.key).encode()).digest()
+    return int.from_bytes(digest[:8], "big") % max(1, count) == fault.seed % max(1, count)
+
+
+# --- the words of a Thanos -----------------------------------------------------------------------
+
+
+def _labels(store: Store | None) -> str:
+    pairs = store.external if store else ()
+    return "{" + ", ".join(f'{name}="{value}"' for name, value in pairs) + "}"
+
+
+def _reason(store: Store | None) -> str:
+    address = store.address if store else "127.0.0.1:10901"
+    return (
+        "rpc error: code = Unavailable desc = connection error: desc = "
+        f'"transport: Error while dialing: dial tcp {address}: connect: connection refused"'
+    )
+
+
+def _unavailable(store: Store | None) -> str:
+    address = store.address if store else "127.0.0.1:10901"
+    return f"fetch series for {_labels(store)} Addr: {address}: {_reason(store)}"
+
+
+def _deadline(store: Store | None) -> str:
+    address = store.address if store else "127.0.0.1:10901"
+    return (
+        f"proxy Series(): rpc error: code = Aborted desc = failed to receive any data from Addr: "
+        f"{address} LabelSets: {_labels(store)}: context deadline exceeded"
+    )
+
+
+def _timeout(_: Fault) -> Ruin:
+    raise Refused("timeout", "query timed out in expression evaluation")
+
+
+def _unprocessable(_: Fault) -> Ruin:
+    raise Refused("execution", "expanding series: proxy Series(): context canceled")
+
+
+def _throttled(fault: Fault) -> Ruin:
+    after = str(whole(fault, "retry_after", 1))
+    return Ruin("page", 429, "Too Many Requests\n", headers=(("Retry-After", after),))
+
+
+def _no_upstream(_: Fault) -> Ruin:
+    text = "upstream connect error or disconnect/reset before headers. reset reason: overflow"
+    return Ruin("page", 503, text)
+
+
+def _login(_: Fault) -> Ruin:
+    return Ruin("page", 200, LOGIN_PAGE, "text/html; charset=utf-8")
+
+
+_PAGES: dict[str, Callable[[Fault], Ruin]] = {
+    "timeout": _timeout,
+    "unprocessable": _unprocessable,
+    "too_many_requests": _throttled,
+    "unavailable": _no_upstream,
+    "html_login": _login,
+}

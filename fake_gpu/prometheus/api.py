@@ -1,0 +1,265 @@
+"""What the HTTP API answers, without HTTP: parameters in, replies out.
+
+Put here: one method per path.
+Not here: routes, headers and compression (`app`), JSON (`answer`), evaluation (`evaluate`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Literal
+
+from domain.clock import Clock
+from fake_gpu.estate.model import Fault
+from fake_gpu.prometheus import answer
+from fake_gpu.prometheus.answer_faults import AnswerFaults, Ruin
+from fake_gpu.prometheus.evaluate import Dialect, evaluate_steps, raw_range
+from fake_gpu.prometheus.go_json import encode
+from fake_gpu.prometheus.language import Call, Expression, Selector
+from fake_gpu.prometheus.matchers import Matcher
+from fake_gpu.prometheus.parameters import Parameters
+from fake_gpu.prometheus.refusals import ParseError, Refused, bad_parameter
+from fake_gpu.prometheus.series import RawSeries, SeriesSource
+from fake_gpu.prometheus.stores import stores_data
+from fake_gpu.prometheus.view import QuerierView
+
+_EARLIEST_MS = 0
+_LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+# As in the real servers: beyond it a query is an error instead of a danger.
+LARGEST_SAMPLE_COUNT = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ApiOptions:
+    """Which server is imitated, and how it is set up."""
+
+    flavour: Literal["thanos", "prometheus"] = "thanos"
+    left_open: bool = False  # ranges as in Prometheus 3
+    lookback_ms: int = 300_000
+    replica_labels: tuple[str, ...] = ("prometheus_replica",)
+    default_step_ms: int = 1000  # Thanos fills in a missing step
+    largest_sample_count: int = LARGEST_SAMPLE_COUNT
+
+    @property
+    def version(self) -> str:
+        if self.flavour == "thanos":
+            return "0.41.0"
+        return "3.15.0" if self.left_open else "2.42.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A finished answer, before it is compressed."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = "application/json"
+    warned: bool = False
+    headers: tuple[tuple[str, str], ...] = ()
+    ruin: Literal["", "cut", "reset"] = ""  # what happens to it on the way
+
+
+Handler = Callable[["Api", Parameters, str], Reply]
+
+
+class Api:
+    """Answers requests over one source of series."""
+
+    def __init__(
+        self,
+        source: SeriesSource,
+        clock: Clock,
+        options: ApiOptions,
+        faults: AnswerFaults | None = None,
+    ) -> None:
+        self.source = source
+        self.clock = clock
+        self.options = options
+        self.faults = faults or AnswerFaults()
+
+    def now_ms(self) -> int:
+        return round(self.clock.now().astimezone(UTC).timestamp() * 1000)
+
+    def second_of(self, asked: Parameters) -> int:
+        """When the request is made; with a clock that stands, the time that it asks about."""
+        now = self.now_ms()
+        if getattr(self.clock, "mode", "fixed") == "fixed":
+            name = "end" if asked.first("end") else "time"
+            now = min(now, asked.time(name, now))
+        return now // 1000
+
+    def answer(self, handler: Handler, asked: Parameters, name: str = "") -> Reply:
+        """The reply of one path; everything that is refused becomes its error."""
+        try:
+            at = self.second_of(asked)
+            page = self.faults.before(at)
+            if page is not None:
+                return _page(page)
+            reply = handler(self, asked, name)
+            ruin = self.faults.after(at)
+        except ParseError as error:
+            return _error(bad_parameter("query", str(error)))
+        except Refused as error:
+            return _error(error)
+        return reply if ruin is None else _ruined(reply, ruin)
+
+    # -- queries
+
+    def query(self, asked: Parameters, _: str = "") -> Reply:
+        at_ms = asked.time("time", self.now_ms())
+        expression = asked.expression()
+        request = f"query {asked.first('query')} {at_ms} {asked.first('dedup')}"
+        return self._cached(
+            asked, request, lambda part: self._instant(asked, expression, at_ms, part)
+        )
+
+    def _instant(
+        self, asked: Parameters, expression: Expression, at_ms: int, in_part: Fault | None
+    ) -> Reply:
+        view, dialect = self.view(asked, expression, in_part)
+        if isinstance(expression, Selector) and expression.range_ms is not None:
+            found = raw_range(view, expression, at_ms, dialect)
+            self._refuse_too_many(found)
+            return self.answered(answer.raw_matrix(found), "matrix", view)
+        points = evaluate_steps(view, expression, [at_ms], dialect)
+        return self.answered(answer.vector(points), "vector", view)
+
+    def query_range(self, asked: Parameters, _: str = "") -> Reply:
+        thanos = self.options.flavour == "thanos"
+        steps = asked.steps(self.options.default_step_ms if thanos else None)
+        expression = asked.expression()
+        request = f"range {asked.first('query')} {steps[0]} {steps[-1]} {len(steps)}"
+        return self._cached(
+            asked, request, lambda part: self._range(asked, expression, steps, part)
+        )
+
+    def _range(
+        self,
+        asked: Parameters,
+        expression: Expression,
+        steps: Sequence[int],
+        in_part: Fault | None,
+    ) -> Reply:
+        view, dialect = self.view(asked, expression, in_part)
+        points = evaluate_steps(view, expression, steps, dialect)
+        return self.answered(answer.matrix(points), "matrix", view)
+
+    def _cached(
+        self, asked: Parameters, request: str, ask: Callable[[Fault | None], Reply]
+    ) -> Reply:
+        kept = self.faults.cached(self.second_of(asked), request, lambda fault: ask(fault).body)
+        return ask(None) if kept is None else Reply(kept)
+
+    def _refuse_too_many(self, found: Sequence[RawSeries]) -> None:
+        count = sum(len(piece) for series in found for piece in series.pieces)
+        if count > self.options.largest_sample_count:
+            raise Refused(
+                "execution",
+                "query processing would load too many samples into memory in query execution",
+            )
+
+    def answered(self, series: list[str], kind: str, view: QuerierView) -> Reply:
+        extra = ',"analysis":{}' if self.options.flavour == "thanos" else ""
+        return self.success(answer.query_data(kind, series, extra), view)
+
+    def success(self, data: str, view: QuerierView) -> Reply:
+        body = answer.success(data, view.warnings).encode()
+        return Reply(body, warned=bool(view.warnings))
+
+    # -- what there is
+
+    def series(self, asked: Parameters, _: str = "") -> Reply:
+        view, _dialect = self.view(asked)
+        found = {
+            series.key: series.labels
+            for matchers in asked.selectors(required=True)
+            for series in self.in_window(view, matchers, asked)
+        }
+        return self.success(answer.label_sets(found[key] for key in sorted(found)), view)
+
+    def labels(self, asked: Parameters, _: str = "") -> Reply:
+        view, _dialect = self.view(asked)
+        names = {name for labels in self._label_sets(view, asked) for name in labels}
+        return self.success(encode(sorted(names)), view)
+
+    def label_values(self, asked: Parameters, name: str) -> Reply:
+        if not _LABEL_NAME.fullmatch(name):
+            raise Refused("bad_data", f'invalid label name: "{name}"')
+        view, _dialect = self.view(asked)
+        values = {labels[name] for labels in self._label_sets(view, asked) if name in labels}
+        return self.success(encode(sorted(values)), view)
+
+    def _label_sets(self, view: QuerierView, asked: Parameters) -> list[dict[str, str]]:
+        selectors = asked.selectors() or [(Matcher("__name__", "!=", ""),)]
+        return [
+            dict(series.labels)
+            for matchers in selectors
+            for series in self.in_window(view, matchers, asked)
+        ]
+
+    def in_window(
+        self, view: QuerierView, matchers: Sequence[Matcher], asked: Parameters
+    ) -> list[RawSeries]:
+        start = asked.time("start", _EARLIEST_MS)
+        end = asked.time("end", self.now_ms())
+        return [series for series in view.select(matchers, start, end) if series.pieces]
+
+    # -- the server itself
+
+    def build_info(self, _: Parameters, __: str = "") -> Reply:
+        info = {
+            "version": self.options.version,
+            "revision": "fake",
+            "branch": "HEAD",
+            "buildUser": "",
+            "buildDate": "",
+            "goVersion": "",
+        }
+        return Reply(answer.success(encode(info)).encode())
+
+    def stores(self, asked: Parameters, _: str = "") -> Reply:
+        errors = self.faults.store_errors(self.second_of(asked))
+        data = stores_data(self.faults.stores, errors, self.now_ms())
+        return Reply(answer.success(encode(data)).encode())
+
+    def ready(self, _: Parameters, __: str = "") -> Reply:
+        text = "OK" if self.options.flavour == "thanos" else "Prometheus Server is Ready.\n"
+        return Reply(text.encode(), content_type="text/plain; charset=utf-8")
+
+    def view(
+        self,
+        asked: Parameters,
+        expression: Expression | None = None,
+        in_part: Fault | None = None,
+    ) -> tuple[QuerierView, Dialect]:
+        thanos = self.options.flavour == "thanos"
+        names = asked.all("replicaLabels[]") or list(self.options.replica_labels)
+        deduplicate = thanos and asked.flag("dedup", default=True)
+        # Both are read to be refused when they make no sense; they protect nobody, as measured.
+        asked.flag("partial_response", default=True)
+        if asked.first("max_source_resolution") not in ("", "auto"):
+            asked.duration("max_source_resolution", 0)
+        at = self.second_of(asked)
+        usual = asked.duration("lookback_delta", 0) or self.options.lookback_ms
+        lookback_ms, markers = self.faults.lookback_ms(usual, at)
+        function = expression.function if isinstance(expression, Call) else ""
+        view = QuerierView(
+            self.source, self.faults, at, deduplicate, names, markers, function, in_part
+        )
+        return view, Dialect(self.options.left_open, lookback_ms)
+
+
+def _error(refused: Refused) -> Reply:
+    return Reply(answer.refusal(refused).encode(), refused.http_status)
+
+
+def _page(page: Ruin) -> Reply:
+    return Reply(page.body.encode(), page.status, page.content_type, False, page.headers)
+
+
+def _ruined(reply: Reply, ruin: Ruin) -> Reply:
+    how: Literal["cut", "reset"] = "cut" if ruin.kind == "cut" else "reset"
+    return Reply(reply.body, reply.status, reply.content_type, reply.warned, reply.headers, how)

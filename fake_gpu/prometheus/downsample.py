@@ -1,0 +1,45 @@
+"""Samples as Thanos keeps them when the raw ones are gone: one value per window.
+
+Put here: windows, and what a function reads from them.
+Not here: when this happens (`answer_faults`).
+
+A window ends one millisecond before a multiple of the resolution; its sample is written there, the
+last one of a series at its last raw sample. Plain selectors read the mean of the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from fake_gpu.prometheus.series import RawSeries, TimeBlock, VaryingPiece
+
+
+def downsampled(
+    series: RawSeries, from_ms: int, until_ms: int, resolution_ms: int, function: str
+) -> RawSeries:
+    """The series with its samples of a half-open time replaced by one per window."""
+    samples = list(zip(series.timestamps_ms, series.numbers, strict=True))
+    inside = [sample for sample in samples if from_ms <= sample[0] < until_ms]
+    if not inside:
+        return series
+    coarse = {at: number for at, number in samples if not from_ms <= at < until_ms}
+    last_ms = inside[-1][0]
+    for window, members in groupby(inside, key=lambda sample: sample[0] // resolution_ms):
+        end_ms = min((window + 1) * resolution_ms - 1, last_ms)
+        coarse[end_ms] = _read([number for _, number in members], function)
+    times = sorted(coarse)
+    block = TimeBlock(times)
+    piece = VaryingPiece(block, 0, len(times), [coarse[at] for at in times])
+    return RawSeries(series.label_set, (piece,), series.stale_ms)
+
+
+def _read(numbers: Iterable[float], function: str) -> float:
+    listed = list(numbers)
+    if function.startswith("max_"):
+        return max(listed)
+    if function.startswith("min_"):
+        return min(listed)
+    if function.startswith("count_"):
+        return float(len(listed))
+    return sum(listed) / len(listed)
