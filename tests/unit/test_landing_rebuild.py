@@ -21,7 +21,7 @@ from ingestion.manifest import Attempt, Outcome
 from ingestion.rebuild import rebuild
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.replay import DecodedOtherwise
-from tests.unit.test_thanos_pull import CLUSTER, TEN, Form, Server, healthy, in_union
+from tests.samples_by_hand import CLUSTER, TEN, Form, Server, healthy, in_union
 from warehouse.store import FolderStore
 
 

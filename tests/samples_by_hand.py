@@ -1,0 +1,122 @@
+"""A sample store written by pencil: one node, one pod, every ten minutes; over a scripted line.
+
+Put here: answers that a person can add up, and the server that gives them.
+Not here: any test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs
+
+import httpx
+
+from ingestion.manifest import Sampling
+from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.client import ThanosClient
+
+TEN = datetime(2026, 10, 1, 10, tzinfo=UTC)
+START = int(TEN.timestamp())
+HOUR = timedelta(hours=1)
+CLUSTER = ClusterSource(
+    "c1", ThanosSettings("hub", Connection("http://hub.test")), Sampling(600, 30)
+)
+Form = dict[str, str]
+Answering = Callable[[Form], httpx.Response]
+
+
+def matrix(*series: tuple[dict[str, str], list[tuple[int, str]]], **more: Any) -> httpx.Response:
+    result = [{"metric": labels, "values": values} for labels, values in series]
+    data = {"resultType": "matrix", "result": result}
+    return httpx.Response(200, json={"status": "success", "data": data, **more})
+
+
+def every_ten_minutes(value: str, started_at: int = START, count: int = 6) -> list[tuple[int, str]]:
+    return [(started_at + 600 * step, value) for step in range(count)]
+
+
+UP = ({"__name__": "up", "job": "ksm"}, every_ten_minutes("1"))
+NODE = ({"__name__": "kube_node_info", "node": "n1"}, every_ten_minutes("1"))
+REQUEST = (
+    {"__name__": "kube_pod_container_resource_requests", "uid": "u1", "resource": "nvidia_com_gpu"},
+    every_ten_minutes("2"),
+)
+
+
+def names(*found: str) -> httpx.Response:
+    return httpx.Response(200, json={"status": "success", "data": list(found)})
+
+
+UTIL, POWER = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE"
+VALUES = {"avg_over_time": "41.5", "max_over_time": "97", "count_over_time": "118"}
+
+
+def healthy(form: Form) -> httpx.Response:
+    """A cluster of one node and one pod, for one hour."""
+    query = form["query"]
+    if "match[]" in form:
+        return names()
+    if query.startswith("up"):
+        return matrix(UP)
+    if "kube_node_info" in query:
+        return matrix(NODE)
+    if "kube_pod_container_resource_requests" in query:
+        return matrix(REQUEST)
+    return matrix()
+
+
+class Chunks(httpx.SyncByteStream):
+    """A body that is still to be read, as over a socket."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._body
+
+
+class Server:
+    """Answers by a function, and remembers what was asked."""
+
+    def __init__(self, answering: Answering) -> None:
+        self.forms: list[Form] = []
+        self.requests: list[httpx.Request] = []
+        self._answering = answering
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        asked = request.content or request.url.query
+        form = {"query": ""} | {key: texts[0] for key, texts in parse_qs(asked.decode()).items()}
+        self.forms.append(form)
+        self.requests.append(request)
+        known = request.url.path != "/api/v1/stores"
+        answer = self._answering(form) if known else httpx.Response(404, text="not found")
+        return httpx.Response(
+            answer.status_code, headers=answer.headers, stream=Chunks(answer.content)
+        )
+
+    def client(self) -> ThanosClient:
+        return ThanosClient(
+            CLUSTER.thanos.connection, httpx.MockTransport(self), wait=lambda seconds: None
+        )
+
+
+def in_union(form: Form, with_unions: bool) -> httpx.Response:
+    """A server with two device metrics; it may or may not know unions."""
+    if "match[]" in form:
+        return names(UTIL, POWER)
+    function = form["query"].removeprefix("label_replace(").partition("(")[0]
+    if function not in VALUES:
+        return healthy(form)
+    sample = [(START + 3600, VALUES[function])]
+    if not form["query"].startswith("label_replace"):
+        return matrix(({"gpu": "0"}, sample))
+    if not with_unions:
+        return httpx.Response(
+            400, json={"status": "error", "errorType": "bad_data", "error": "unknown function"}
+        )
+    return matrix(
+        ({"gpu": "0", "gpu_ledger_metric": UTIL}, sample),
+        ({"gpu": "0", "gpu_ledger_metric": POWER}, sample),
+    )
