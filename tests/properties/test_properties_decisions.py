@@ -65,7 +65,7 @@ EXAMPLES = {
 }
 
 
-def must_be_met(files: dict[str, str | bytes]) -> None:
+def check_it_is_met(files: dict[str, str | bytes]) -> None:
     """Read whole or refused with problems that a person can act on; nothing else may happen."""
     decisions, problems = read_decisions(files)
     assert len(problems) <= (MOST_PROBLEMS_PER_TABLE + 50) * len(files)
@@ -112,9 +112,9 @@ def mutated(source: random.Random, body: str) -> str:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_after_accidents_is_read_whole_or_refused(name: str) -> None:
     body = f"{HEADERS[name]}\n{EXAMPLES[name].replace('|', SIGNED)}\n"
-    must_be_met({f"{name}.csv": body})
+    check_it_is_met({f"{name}.csv": body})
     for seed in range(300):
-        must_be_met({f"{name}.csv": mutated(random.Random(seed), body)})
+        check_it_is_met({f"{name}.csv": mutated(random.Random(seed), body)})
 
 
 @settings(max_examples=300, database=None, deadline=None)
@@ -122,7 +122,7 @@ def test_a_table_after_accidents_is_read_whole_or_refused(name: str) -> None:
 @example(name="rates", body=b"\xff\xfe\x00")
 @example(name="rates", body=b"\xef\xbb\xbf")
 def test_any_bytes_are_met(name: str, body: bytes) -> None:
-    must_be_met({f"{name}.csv": body})
+    check_it_is_met({f"{name}.csv": body})
 
 
 cells = st.one_of(
@@ -143,13 +143,13 @@ def test_any_cells_under_the_right_header_are_met(
 ) -> None:
     width = HEADERS[name].count(",") + 1
     lines = [HEADERS[name], *(",".join(row[:width]) for row in rows)]
-    must_be_met({f"{name}.csv": ending.join(lines)})
+    check_it_is_met({f"{name}.csv": ending.join(lines)})
 
 
 @settings(max_examples=200, database=None, deadline=None)
 @given(files=st.dictionaries(st.text(max_size=12), st.text(max_size=40), max_size=3))
 def test_any_file_names_are_met(files: dict[str, str]) -> None:
-    must_be_met(dict(files))
+    check_it_is_met(dict(files))
 
 
 @settings(max_examples=200, database=None, deadline=None)

@@ -1,0 +1,88 @@
+"""A new GPU is one row and no code: decided, classified, weighed and priced.
+
+Put here: products.csv together with the shipped tables.
+Not here: what the shipped tables say (`domain.gpu`).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from fractions import Fraction
+
+import pytest
+
+from domain.decisions import canonical_files, unknown_to_catalogue
+from domain.gpu import classify, parse_catalogue
+from domain.gpu.catalogue import Catalogue
+from domain.gpu.kinds import DeviceKind
+from domain.gpu.tables import PRODUCT_COLUMNS
+from domain.gpu.weights import WeightPolicy, weight
+from domain.money import format_nanos, price_nanos
+from tests.decisions_by_hand import HEADERS, decided, table
+from warehouse.project import seed_text
+
+AT = datetime(2026, 10, 10, tzinfo=UTC)
+X200 = table("products", "NVIDIA-X200-288GB-HBM4,nvidia,X200-288GB,294912,7,8,8-slot-288gb")
+PRICES = table(
+    "rates",
+    ",X200-288GB,whole,EUR,8,2026-10-01,,|,",
+    ",X200-288GB,1g.36gb,EUR,1.25,2026-10-01,,|,",
+)
+LABELS = {"nvidia.com/gpu.product": "NVIDIA-X200-288GB-HBM4", "nvidia.com/mig.strategy": "mixed"}
+
+
+def catalogue(products: str = "") -> Catalogue:
+    return parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"), products)
+
+
+@pytest.mark.parametrize(
+    ("resource", "hours_cost"),
+    [
+        ("nvidia.com/gpu", "8"),  # the card
+        ("nvidia.com/mig-1g.36gb", "1.25"),  # its own price
+        ("nvidia.com/mig-3g.144gb", "4"),  # half the memory of the card
+    ],
+)
+def test_a_card_that_nobody_knew_is_priced_by_rows_alone(resource: str, hours_cost: str) -> None:
+    decisions = decided(X200, PRICES)
+    known = catalogue(canonical_files(decisions.rows)["products.csv"])
+    kind = classify(resource, LABELS, known)
+    assert isinstance(kind, DeviceKind), kind
+    rate = decisions.rate("c1", kind.gpu_class, kind.mig_profile, AT)
+    weighed = rate.weight(weight(kind, WeightPolicy.MAX, known), kind.unit_share)
+    assert format_nanos(price_nanos(3600, weighed, rate.rate_nanos_per_hour)) == hours_cost
+
+
+def test_without_its_row_the_card_is_unknown_and_its_prices_too() -> None:
+    decisions = decided(X200, PRICES)
+    assert not isinstance(classify("nvidia.com/gpu", LABELS, catalogue()), DeviceKind)
+    assert len(unknown_to_catalogue(decisions, catalogue())) == 2
+    known = catalogue(canonical_files(decisions.rows)["products.csv"])
+    assert unknown_to_catalogue(decisions, known) == []
+
+
+def test_a_replica_on_a_slice_costs_its_part_of_the_slices_price() -> None:
+    rate = decided(X200, PRICES).rate("c1", "X200-288GB", "1g.36gb", AT)
+    weighed = rate.weight(Fraction(1, 32), unit_share=Fraction(1, 4))
+    assert format_nanos(price_nanos(3600, weighed, rate.rate_nanos_per_hour)) == "0.3125"
+
+
+def test_the_table_has_the_columns_of_the_shipped_one() -> None:
+    assert HEADERS["products"].startswith(",".join(PRODUCT_COLUMNS))
+
+
+def test_every_shipped_product_could_have_been_decided() -> None:
+    rows = []
+    for product in catalogue().products.values():
+        geometry = product.geometry.name if product.geometry else ""
+        cells = [
+            product.product,
+            product.vendor.value,
+            product.gpu_class,
+            str(product.memory_mib or ""),
+            str(product.compute_slots),
+            str(product.memory_slots),
+            geometry,
+        ]
+        rows.append(",".join(cells))
+    assert len(decided(table("products", *rows)).products) == len(rows) > 50
