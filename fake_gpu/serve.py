@@ -73,10 +73,11 @@ def build_views(estate: Estate, clock: VirtualClock, ledger: FaultLedger) -> Vie
     from fake_gpu.kubernetes.objects import ObjectHistory
     from fake_gpu.kubernetes.server import KubernetesApi
     from fake_gpu.prometheus.app import ApiOptions, make_app
+    from fake_gpu.prometheus.expositions import make_metrics_app
     from fake_gpu.prometheus.source import EstateSeries
 
     histories = {c.cluster_id: ObjectHistory(c, estate.faults, ledger) for c in estate.clusters}
-    source = EstateSeries(estate, histories, clock)
+    source = EstateSeries(estate, histories, clock, ledger)
     labels = sorted({c.monitoring.replica_label for c in estate.clusters})
     return Views(
         estate=estate,
@@ -88,7 +89,10 @@ def build_views(estate: Estate, clock: VirtualClock, ledger: FaultLedger) -> Vie
             )
             for c in estate.clusters
         },
-        metrics={},
+        metrics={
+            c.cluster_id: make_metrics_app(c, histories[c.cluster_id], clock)
+            for c in estate.clusters
+        },
     )
 
 
