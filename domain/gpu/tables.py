@@ -165,7 +165,8 @@ def _products(
 def _product(row: FactRow, geometries: Mapping[str, Geometry]) -> Product:
     vendors = [vendor.value for vendor in Vendor]
     if row.text("vendor") not in vendors:
-        raise _Problem(f"{row.where}: vendor is {shown(row.text('vendor'))}, not one of {vendors}")
+        known = ", ".join(vendors)
+        raise _Problem(f"{row.where}: vendor is {shown(row.text('vendor'))}, not one of {known}")
     product = Product(
         product=row.name("product"),
         vendor=Vendor(row.text("vendor")),
