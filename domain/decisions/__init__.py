@@ -43,7 +43,7 @@ from domain.decisions.rows import (
     Witnesses,
 )
 from domain.decisions.sealing import Difference, canonical_files, canonical_rows, differences
-from domain.decisions.templates import template_files
+from domain.decisions.templates import reference_page, template_files
 
 __all__ = [
     "DEFAULT_POLICIES",
@@ -87,6 +87,7 @@ __all__ = [
     "load_decisions",
     "load_sealed_copy",
     "read_decisions",
+    "reference_page",
     "template_files",
     "unknown_to_catalogue",
 ]

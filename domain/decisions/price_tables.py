@@ -20,7 +20,7 @@ from domain.decisions.columns import (
     second_name,
     two_people,
 )
-from domain.decisions.policies import DEFAULT_VERSION, VALUE_FORMS
+from domain.decisions.policies import DEFAULT_POLICIES, DEFAULT_VERSION, VALUE_FORMS
 from domain.decisions.rows import Budget, Policy, PolicyName, Rate, TableName
 from domain.decisions.table_form import Column, Objection, Table
 
@@ -106,6 +106,12 @@ BUDGETS = Table(
     nothing_to_object,
 )
 
+
+def _with_default(name: PolicyName) -> str:
+    default = DEFAULT_POLICIES[name].value if name in DEFAULT_POLICIES else "that of the prices"
+    return f"{name.value} (without a row: {default})"
+
+
 POLICIES = Table(
     TableName.POLICIES,
     "Rules that are printed on every invoice; what is not decided here has a default.",
@@ -114,11 +120,16 @@ POLICIES = Table(
         Column(
             "policy",
             cells.one_of(PolicyName),
-            f"one of: {', '.join(PolicyName)}",
+            f"one of: {', '.join(map(_with_default, PolicyName))}",
             "mig_weight",
         ),
         Column("version", cells.text(), "a name for this value, never used for another", "2026-1"),
-        Column("value", cells.text(), "the value", "memory"),
+        Column(
+            "value",
+            cells.text(),
+            "running or held; max, compute, memory or table; a share such as 0.005; days; a currency",
+            "memory",
+        ),
         VALID_FROM,
         VALID_UNTIL,
         *SIGNED,

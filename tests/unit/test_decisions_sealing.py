@@ -6,6 +6,9 @@ Not here: where a close keeps its copy.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from domain.billing_period import BillingPeriod
@@ -16,6 +19,7 @@ from domain.decisions import (
     differences,
     load_decisions,
     load_sealed_copy,
+    reference_page,
     template_files,
 )
 from domain.identity import sha256
@@ -215,3 +219,13 @@ def test_the_example_of_every_template_is_a_row_once_its_first_mark_is_gone() ->
     decisions = load_decisions(uncommented)
     assert all(len(decisions.rows(table)) == 1 for table in TableName)
     assert decisions.problems == ()
+
+
+def test_the_page_in_the_documentation_is_made_from_the_tables() -> None:
+    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 writes the page again."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "decision-tables.md"
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        page.write_text(f"{reference_page()}\n", encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert text == f"{reference_page()}\n"
+    assert text.count("## ") == len(HEADERS)
