@@ -82,7 +82,7 @@ CLUSTERS = Table(
 
 TENANTS = Table(
     TableName.TENANTS,
-    "Exceptions only: every namespace is a tenant, but for `openshift-*`, `kube-*` and a few others.",
+    "Exceptions: every namespace is a tenant, but for `openshift-*`, `kube-*` and a few others.",
     Tenant,
     (
         Column("namespace", cells.namespace(), "the namespace, in all clusters", "shared-tools"),

@@ -109,7 +109,7 @@ BUDGETS = Table(
 
 def _with_default(name: PolicyName) -> str:
     default = DEFAULT_POLICIES[name].value if name in DEFAULT_POLICIES else "that of the prices"
-    return f"{name.value} (without a row: {default})"
+    return f"{name.value} ({default})"
 
 
 POLICIES = Table(
@@ -120,14 +120,15 @@ POLICIES = Table(
         Column(
             "policy",
             cells.one_of(PolicyName),
-            f"one of: {', '.join(map(_with_default, PolicyName))}",
+            "one of, in brackets what holds without a row: "
+            + ", ".join(map(_with_default, PolicyName)),
             "mig_weight",
         ),
         Column("version", cells.text(), "a name for this value, never used for another", "2026-1"),
         Column(
             "value",
             cells.text(),
-            "running or held; max, compute, memory or table; a share such as 0.005; days; a currency",
+            "running, held; max, compute, memory, table; a share such as 0.005; days; a currency",
             "memory",
         ),
         VALID_FROM,
