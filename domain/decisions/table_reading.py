@@ -82,11 +82,13 @@ def _wrong_columns(table: Table, header: TextRow) -> WrongColumns | None:
     seen = "; ".join(f"{what}: {listed(names)}" for what, names in parts if names)
     if not seen:
         return None
+    other_separator = len(header.cells) == 1 and any(mark in header.cells[0] for mark in ";\t")
+    also = ", separated by commas" if other_separator else ""
     return WrongColumns(
         where=f"{table.file} line {header.line}",
         seen=seen,
         why="a column that is not understood may be the one that matters",
-        remedy=f"write the header as: {','.join(known)}",
+        remedy=f"write the header as{also}: {','.join(known)}",
     )
 
 

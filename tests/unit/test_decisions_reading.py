@@ -176,6 +176,13 @@ def test_a_header_says_at_once_what_is_missing_unknown_and_doubled() -> None:
     assert RATES in problem.remedy
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_table_with_another_separator_is_told_so(separator: str) -> None:
+    problem = the_problem({"rates.csv": f"{RATES}\n{RATE}".replace(",", separator)})
+    assert isinstance(problem, WrongColumns)
+    assert "separated by commas" in problem.remedy
+
+
 @pytest.mark.parametrize("body", ["", "\n\n", "# rates\n", "\ufeff", ",,,\n"])
 def test_an_emptied_file_is_not_a_table_without_rows(body: str) -> None:
     assert isinstance(the_problem({"rates.csv": body}), WrongColumns)
