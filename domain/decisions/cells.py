@@ -29,9 +29,6 @@ E = TypeVar("E", bound=Enum)
 LONGEST_TEXT = 1_000
 """Characters in one cell of free text; an invoice shows the reasons, and they must fit on it."""
 
-LARGEST_DENOMINATOR = 1_000_000
-"""Keeps seconds × weight × rate of the largest fleet inside the 38 digits of the warehouse."""
-
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -147,18 +144,6 @@ def amount_nanos(most_units: int) -> Cell[int]:
         return nanos
 
     return Cell(read, format_nanos)
-
-
-def fraction() -> Cell[Fraction]:
-    """An exact fraction above 0 and at most 1: `1/7` or `0.25`."""
-
-    def read(typed: str) -> Fraction:
-        number = _fraction(typed)
-        if number is None or not 0 < number <= 1 or number.denominator > LARGEST_DENOMINATOR:
-            raise CellRefused(shown(typed), "write a fraction above 0 and at most 1, such as 1/7")
-        return number
-
-    return Cell(read, str)
 
 
 def share() -> Cell[Fraction]:

@@ -27,7 +27,7 @@ from domain.decisions import (
     read_decisions,
     template_files,
 )
-from domain.decisions.cells import LARGEST_DENOMINATOR, LONGEST_TEXT, text
+from domain.decisions.cells import LONGEST_TEXT, text
 from domain.decisions.errors import MOST_PROBLEMS_PER_TABLE, shown
 from domain.errors import BadInput
 from domain.interval import Interval
@@ -384,5 +384,4 @@ def test_the_hash_depends_on_no_order_spelling_or_comment(seed: int) -> None:
 
 def test_the_bounds_are_those_that_are_stated() -> None:
     assert text().read("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT
-    assert LARGEST_DENOMINATOR == 1_000_000
     assert set(SIGNED_LAST) < set(HEADERS)
