@@ -43,7 +43,8 @@ class View:
 
     def oldest_version(self, at: int, resource: str = "") -> int:
         """Resource versions before this one are compacted away."""
-        oldest = max(FIRST_RESOURCE_VERSION, self.version(at - self.history_seconds))
+        since = self.timeline(at).version_at(at - self.history_seconds)
+        oldest = max(FIRST_RESOURCE_VERSION, since)
         for fault in self.faults.of_kind("watch_dropped", resource):
             if at >= fault.until_at:
                 # What happened behind the cut is gone when the server answers again.

@@ -126,7 +126,7 @@ class _Telling:
         for change in timeline.between(kind, self.sent, version):
             event = self._event(change)
             if event is not None:
-                events.append(event)
+                events += [event] * (2 if self._twice(at, change) else 1)
         # A watch from the future (the store was set back) is silent, as at a real server.
         due = driven or (at - self.bookmarked_at >= BOOKMARK_SECONDS and version >= self.sent)
         missing = due and self.view.faults.active("bookmarks_missing", at)

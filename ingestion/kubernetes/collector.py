@@ -118,7 +118,7 @@ class Collector:
         self._halt = threading.Event()
         self._watchers: dict[str, Watcher] = {}
         self._settled = threading.Condition()
-        self._versions: dict[str, int] = {}
+        self._versions: dict[str, tuple[int, datetime]] = {}
         self._failed_at: dict[str, datetime] = {}
         self._not_served: set[str] = set()
         self._lockstep = Lockstep(settings.resources) if settings.lockstep else None
@@ -153,16 +153,24 @@ class Collector:
     def caught_up_with(self, resource_version: int) -> bool:
         """Whether everything until this resource version is in the journal.
 
-        A watch that has just failed, at the present instant, is as far as it can get.
+        A watch that has just failed, at the present instant, is as far as it can get. Under a
+        driven clock every watch has to speak at every instant: a server that was set back has a
+        lower version than was heard before.
         """
         now = self.clock.now()
         with self._settled:
             return all(
-                self._versions.get(resource, 0) >= resource_version
-                or self._failed_at.get(resource) == now
+                self._failed_at.get(resource) == now
                 or resource in self._not_served
+                or self._heard_enough(resource, resource_version, now)
                 for resource in self.settings.resources
             )
+
+    def _heard_enough(self, resource: str, resource_version: int, now: datetime) -> bool:
+        version, heard_at = self._versions.get(resource, (0, None))
+        if self.settings.lockstep:
+            return heard_at == now
+        return version >= resource_version
 
     def wait_until_caught_up(self, resource_version: int, timeout_seconds: float) -> bool:
         """Wait for `caught_up_with`; False when it takes longer than `timeout_seconds`."""
@@ -254,7 +262,7 @@ class Collector:
         with self._settled:
             for item in items:
                 if isinstance(item, Event | Bookmark):
-                    self._versions[item.resource] = item.version
+                    self._versions[item.resource] = (item.version, item.at)
             self._settled.notify_all()
 
     def _served_streams(self) -> list[Any]:

@@ -61,7 +61,6 @@ class Calendar:
         """The last line of an hour. Its own time is the hour's last second: it belongs there."""
         self.open_hours.remove(hour)
         lists = self.complete.pop(hour, {})
-        self.waiting_since.pop(hour + HOUR, None)
         return {
             "line": "hour_closed",
             "at": format_instant(hour + HOUR - timedelta(seconds=1)),
@@ -74,4 +73,5 @@ class Calendar:
         """Whether every watch was heard at or after `edge`, or was waited for long enough."""
         if all(s.live and s.heard_until is not None and s.heard_until >= edge for s in streams):
             return True
+        self.waiting_since = {e: t for e, t in self.waiting_since.items() if e + HOUR >= edge}
         return at >= self.waiting_since.setdefault(edge, at) + PATIENCE

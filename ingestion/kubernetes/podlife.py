@@ -26,6 +26,7 @@ class PodFacts:
     node_name: str = ""
     terminal: bool = False
     starts: Starts = field(default_factory=dict)
+    noted: frozenset[tuple[str, str]] = frozenset()  # contradictions that were said already
 
     def as_line(self) -> dict[str, str]:
         return {
@@ -125,7 +126,8 @@ def _finishes(container: Projection) -> Iterator[str]:
 
 def learn(before: PodFacts, now: PodFacts) -> tuple[PodFacts, list[Contradiction]]:
     """What is known after a further status: the earliest start and the first end stand."""
-    contradictions = [*_moved_starts(before, now), *_other_contradictions(before, now)]
+    found = [*_moved_starts(before, now), *_other_contradictions(before, now)]
+    contradictions = [c for c in found if (c.what, c.after) not in before.noted]
     facts = PodFacts(
         bound_at=_earlier(before.bound_at, now.bound_at),
         started_at=_earlier(before.started_at, now.started_at),
@@ -133,6 +135,7 @@ def learn(before: PodFacts, now: PodFacts) -> tuple[PodFacts, list[Contradiction
         node_name=before.node_name or now.node_name,
         terminal=before.terminal or now.terminal,
         starts=_merged_starts(before.starts, now.starts),
+        noted=before.noted | {(c.what, c.after) for c in contradictions},
     )
     return facts, contradictions
 

@@ -56,6 +56,7 @@ class Stream:
     resource: str
     records: dict[str, Record] = field(default_factory=dict)
     tombstones: dict[str, int] = field(default_factory=dict)  # told deleted: uid → version
+    risen: dict[str, int] = field(default_factory=dict)  # told deleted, and seen after all
     absent: dict[str, int] = field(default_factory=dict)  # only not listed: may be seen again
     version: int = 0  # every change until here was told
     watched_from: datetime | None = None  # of the stretch that is not written down yet

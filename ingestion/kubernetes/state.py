@@ -257,8 +257,10 @@ class JournalState:
         """An object is there."""
         resource, uid = stream.resource, uid_of(document)
         if uid in stream.tombstones:
-            note = Contradiction("alive_after_end", str(stream.tombstones[uid]), str(version))
-            lines.append(contradiction_line(at, resource, uid, note))
+            if uid not in stream.risen:
+                note = Contradiction("alive_after_end", str(stream.tombstones[uid]), str(version))
+                lines.append(contradiction_line(at, resource, uid, note))
+                bury(stream.risen, uid, version)
             return
         known = stream.records.get(uid)
         if known is not None and version < known.version:

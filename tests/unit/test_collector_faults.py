@@ -1,0 +1,276 @@
+"""Every fault of an API server, switched on: it fires, and ends as evidence or a named gap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_gpu.clock import epoch
+from fake_gpu.estate.model import Cluster, Fault
+from ingestion.manifest import Outcome
+from tests.collected import World, world
+from tests.small_estates import HOUR, MIDNIGHT, node, pod, quiet_cluster
+
+START = MIDNIGHT - 600
+
+
+def fault(kind: str, from_at: int, until_at: int, **parameters: object) -> Fault:
+    """A fault, in seconds after midnight."""
+    return Fault(f"{kind}#1", kind, "", MIDNIGHT + from_at, MIDNIGHT + until_at, 11, parameters)
+
+
+def crowded() -> Cluster:
+    """Ten pods that run all day, and three that come, end and are deleted in the first hour."""
+    on = node("node-b", cards=16)
+    lasting = [
+        pod(
+            f"lasting-{n}", created=-1800 + n, scheduled=-1790, started=-1700 + n, on=on, cards=(n,)
+        )
+        for n in range(10)
+    ]
+    passing = [
+        pod(f"passing-{n}", created=300 + 600 * n, scheduled=310 + 600 * n, started=320 + 600 * n,
+            ended=800 + 600 * n, gone=860 + 600 * n, on=on, cards=(12 + n,))
+        for n in range(3)
+    ]  # fmt: skip
+    return replace(quiet_cluster(), nodes=(on,), pods=(*lasting, *passing))
+
+
+# What happened, from the pods above: created, bound, started, ended, in seconds after midnight.
+TRUTH: Mapping[str, tuple[int, int, int | None]] = {
+    **{f"lasting-{n}": (-1790, -1700 + n, None) for n in range(10)},
+    **{f"passing-{n}": (310 + 600 * n, 320 + 600 * n, 800 + 600 * n) for n in range(3)},
+}
+
+
+def run(tmp_path: Path, wanted: Fault, **options: Any) -> World:
+    """An hour with a fault in it; the world is closed and can still be read."""
+    with world(crowded(), tmp_path, START, faults=(wanted,), **options) as made:
+        made.start_collector()
+        made.advance(600 + 2 * HOUR, step=60)
+        assert made.ledger.count(wanted.fault_id) > 0, f"{wanted.kind} never fired"
+        return made
+
+
+def known(made: World) -> dict[str, tuple[int | None, int | None, int | None]]:
+    """Bound, started, ended of every pod, as two landed hours say in the end."""
+    found: dict[str, tuple[int | None, int | None, int | None]] = {}
+    for row in made.rows(made.pull(2))["pod_observations"]:
+        times = (row["bound_at"], row["started_at"], row["ended_at"])
+        seconds = [None if t is None else int(t.timestamp()) - MIDNIGHT for t in times]
+        found[row["pod_name"]] = (seconds[0], seconds[1], seconds[2])
+    return found
+
+
+def what(made: World) -> list[str]:
+    return sorted({line["what"] for line in made.lines("contradiction")})
+
+
+def test_without_faults_every_pod_is_known_to_the_second(tmp_path: Path) -> None:
+    with world(crowded(), tmp_path, START) as made:
+        made.start_collector()
+        made.advance(600 + 2 * HOUR, step=60)
+        assert known(made) == TRUTH
+        assert [h.outcome for h in made.pull(2).hours] == [Outcome.OK, Outcome.OK]
+        assert what(made) == []
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        fault("watch_replays", 600, 3000),
+        fault("watch_replays", 600, 3000, share=Fraction(1, 2)),
+        fault("events_twice", 0, 3600),
+        fault("api_throttled", 0, 600, requests=3),
+        fault("api_unavailable", 0, 600, requests=2),
+        fault("api_truncated", 0, 600, requests=1),
+    ],
+    ids=lambda f: f.kind,
+)
+def test_a_fault_that_heals_leaves_every_second_right(tmp_path: Path, wanted: Fault) -> None:
+    made = run(tmp_path, wanted)
+    assert known(made) == TRUTH
+    assert made.lines("gap") == []
+
+
+def test_a_replayed_stream_is_counted_and_says_nothing(tmp_path: Path) -> None:
+    with world(crowded(), tmp_path, START, faults=(fault("watch_replays", 600, 3000),)) as made:
+        collector = made.start_collector()
+        made.advance(600 + HOUR, step=60)
+        assert collector.health.replayed > 100
+        deleted = [line for line in made.lines("object") if line["via"] == "deleted"]
+        assert len(deleted) == 3
+
+
+def test_a_410_leads_to_a_list_that_is_compared_and_a_gap_with_both_ends(tmp_path: Path) -> None:
+    made = run(tmp_path, fault("watch_expired", 900, 901, resource="pods"))
+    assert known(made) == TRUTH
+    (gap,) = made.lines("gap")
+    assert gap["resource"] == "pods"
+    assert (gap["from"], gap["until"]) == ("2026-10-01T00:14:00Z", "2026-10-01T00:15:00Z")
+    first, second = made.pull(2).hours
+    assert (first.outcome, second.outcome) == (Outcome.DEGRADED, Outcome.OK)
+    assert first.reason == "3540 of 3600 s were watched without a break"
+
+
+def test_what_ended_behind_a_dropped_watch_is_gone_within_a_gap_that_says_so(
+    tmp_path: Path,
+) -> None:
+    """passing-0 ends at 800 and is deleted at 860; nobody tells."""
+    made = run(tmp_path, fault("watch_dropped", 780, 900))
+    found = known(made)
+    assert found.pop("passing-0") == (310, 320, None)
+    assert found == {k: v for k, v in TRUTH.items() if k != "passing-0"}
+    attempt = made.pull(2)
+    rows = made.rows(attempt)
+    (gap,) = rows["journal_gaps"]
+    assert gap["gap_started_at"] == epoch(MIDNIGHT + 720)
+    assert gap["gap_ended_at"] == epoch(MIDNIGHT + 900)
+    last = [r for r in rows["pod_observations"] if r["pod_name"] == "passing-0"][-1]
+    assert (last["deleted"], last["via"]) == (True, "list")
+    # The truth, 800, lies between the last time it was known to live and the first it was missed.
+    assert last["last_seen_at"] == epoch(MIDNIGHT + 720)
+    assert last["observed_at"] == epoch(MIDNIGHT + 900)
+
+
+def test_an_expired_page_token_closes_nothing_and_the_next_list_is_whole(tmp_path: Path) -> None:
+    made = run_paged(tmp_path, fault("page_token_expired", 0, 60, requests=2))
+    assert known(made) == TRUTH
+    assert all(line["complete"] for line in made.lines("listed"))
+
+
+def test_a_list_that_never_gets_whole_closes_nothing_and_the_hour_says_so(tmp_path: Path) -> None:
+    made = run_paged(tmp_path, fault("page_token_expired", 0, 3600))
+    assert known(made) == TRUTH
+    cut = [line for line in made.lines("listed", resource="pods") if not line["complete"]]
+    assert [line["reason"] for line in cut] == ["the list's token expired before its last page"]
+    first, second = made.pull(2).hours
+    assert first.reason == "no complete list of the pods was made in this hour"
+    assert (first.outcome, second.outcome) == (Outcome.DEGRADED, Outcome.OK)
+    assert not any(line["via"] == "gone" for line in made.lines("object"))
+
+
+def run_paged(tmp_path: Path, wanted: Fault) -> World:
+    """The same with lists of four pods a page."""
+    import ingestion.kubernetes.client as client
+
+    before = client.ApiClient.pages.__defaults__
+    client.ApiClient.pages.__defaults__ = (4,)
+    try:
+        return run(tmp_path, wanted)
+    finally:
+        client.ApiClient.pages.__defaults__ = before
+
+
+def test_lost_rights_close_nothing_and_are_written_down(tmp_path: Path) -> None:
+    """403 from a quarter past midnight until a quarter past one: the hourly list fails."""
+    made = run(tmp_path, fault("rbac_lost", 900, 4500, resource="pods"))
+    refused = [line for line in made.lines("access", resource="pods") if not line["allowed"]]
+    assert [line["at"] for line in refused] == ["2026-10-01T01:02:00Z"]
+    cut = [line for line in made.lines("listed", resource="pods") if not line["complete"]]
+    assert cut
+    assert cut[0]["reason"].startswith("KUBE-002 HTTP 403 Forbidden")
+    first, second = made.pull(2).hours
+    assert first.outcome is Outcome.DEGRADED
+    assert second.outcome is Outcome.DEGRADED
+    still = {f"lasting-{n}" for n in range(10)}
+    gone = {line["object"]["metadata"]["name"] for line in made.lines("object", via="gone")}
+    assert not gone & still
+    (gap,) = made.lines("gap", resource="pods")
+    assert (gap["from"], gap["until"]) == ("2026-10-01T00:14:00Z", "2026-10-01T01:15:00Z")
+
+
+def test_a_list_that_silently_shows_fewer_namespaces_closes_nothing_while_the_watch_lives(
+    tmp_path: Path,
+) -> None:
+    """The hourly list lacks a namespace; a second one too; the live watch told of no deletion."""
+    wanted = fault("rbac_lost", 3500, 3650, resource="pods", mode="fewer", namespace="team-a")
+    made = run(tmp_path, wanted)
+    assert known(made) == TRUTH
+    after = {line["object"]["metadata"]["name"] for line in made.lines("object", via="gone")}
+    assert after == set()
+
+
+@pytest.mark.parametrize("requests", [1, 2])
+def test_a_mass_absence_in_the_hourly_list_is_asked_again(tmp_path: Path, requests: int) -> None:
+    wanted = fault("mass_absence", 3600, 3700, share=Fraction(4, 5), requests=requests)
+    made = run(tmp_path, wanted)
+    found = known(made)
+    assert {k: v[1] for k, v in found.items()} == {k: v[1] for k, v in TRUTH.items()}
+    looks = made.lines("listed", why="second_look", resource="pods")
+    assert len(looks) == 1
+    gone = {line["object"]["metadata"]["name"] for line in made.lines("object", via="gone")}
+    if requests == 1:
+        assert gone == set()
+    else:
+        # Two lists left them out and the live watch said nothing: gone, and a contradiction.
+        assert gone
+        assert "delete_not_told" in what(made)
+
+
+def test_a_mass_absence_after_a_gap_is_asked_again_at_once(tmp_path: Path) -> None:
+    faults = (
+        fault("watch_expired", 900, 901, resource="pods"),
+        fault("mass_absence", 900, 901, share=Fraction(4, 5), requests=1),
+    )
+    with world(crowded(), tmp_path, START, faults=faults) as made:
+        made.start_collector()
+        made.advance(600 + 2 * HOUR, step=60)
+        assert all(made.ledger.count(f.fault_id) for f in faults)
+        assert known(made) == TRUTH
+        assert len(made.lines("listed", why="second_look")) == 1
+        # Only the one that really ended and was deleted in the gap.
+        gone = [line["object"]["metadata"]["name"] for line in made.lines("object", via="gone")]
+        assert gone == ["passing-0"]
+
+
+def test_a_store_set_back_is_noticed_and_nothing_is_raised_from_the_dead(tmp_path: Path) -> None:
+    """Restored at 1200 to the state of 600: passing-0, ended at 800, is there again for a while."""
+    made = run(tmp_path, fault("etcd_restored", 1200, 1201, back=600))
+    assert "resource_version_went_back" in what(made)
+    assert "alive_after_end" in what(made)
+    assert known(made)["passing-0"] == TRUTH["passing-0"]
+    assert {k: v for k, v in known(made).items() if k.startswith("lasting")} == {
+        k: v for k, v in TRUTH.items() if k.startswith("lasting")
+    }
+    assert [g["resource"] for g in made.lines("gap")].count("pods") == 1
+
+
+def test_a_rewritten_start_stays_what_it_was_and_the_contradiction_is_kept(tmp_path: Path) -> None:
+    made = run(tmp_path, fault("start_rewritten", 0, 3600, pod="passing-1"))
+    assert known(made) == TRUTH
+    moved = made.lines("contradiction", what="start_moved")
+    assert [(m["before"], m["after"]) for m in moved] == [
+        ("main 2026-10-01T00:15:20Z", "main 2026-10-01T00:23:20Z")
+    ]
+
+
+def test_an_end_before_its_start_is_kept_as_it_was_told(tmp_path: Path) -> None:
+    made = run(tmp_path, fault("finished_before_started", 0, 3600, seconds=60))
+    assert known(made)["passing-0"] == (310, 320, 260)
+    notes = made.lines("contradiction", what="ended_before_start")
+    assert (notes[0]["before"], notes[0]["after"]) == (
+        "2026-10-01T00:05:20Z",
+        "2026-10-01T00:04:20Z",
+    )
+
+
+def test_missing_bookmarks_cost_coverage_and_no_truth(tmp_path: Path) -> None:
+    wanted = fault("bookmarks_missing", 1000, 2000)
+    with world(crowded(), tmp_path, START, faults=(wanted,)) as made:
+        collector = made.start_collector(lockstep=False)
+        made.advance(600 + 900, step=60)
+        for _ in range(20):
+            made.clock.advance(60)
+            version = made.api.view.version(made.clock.now_seconds())
+            collector.wait_until_caught_up(version, 0.1)
+        made.catch_up()
+        made.advance(2 * HOUR - 2100, step=60)
+        assert made.ledger.count(wanted.fault_id) > 0
+        assert known(made) == TRUTH
+        assert made.lines("gap") == []
