@@ -42,7 +42,8 @@ def _node_changes(play: Play, node: Node, now: int) -> None:
     for life in play.room.pods_on(node.name):
         held = {b.device.device_id for lot in life.taken for b in lot.bookings}
         if not held <= there:
-            play.stop(life, now, "deleted")
+            # The MIG manager cuts only what nobody uses: its pods are gone by then.
+            play.stop(life, now, "deleted", after=0)
     if state.ready != "True":
         play.at(now + TOLERATED_SECONDS, CHANGES, lambda t: _not_ready_too_long(play, node, now, t))
     play.retry_pending(now)

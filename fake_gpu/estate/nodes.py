@@ -162,7 +162,9 @@ def _state(
     making = at < epoch.ready_at
     there = [d for d in devices if d.exists_at(at)]
     ill = {i.card_id for i in incidents if i.covers(at)}
-    known = sorted({d.resource for d in devices if d.resource and d.exists_from <= at})
+    known = {d.resource for d in devices if d.resource and d.exists_from <= at}
+    if spec.mig and spec.mig.strategy == "mixed" and not spec.dra:
+        known.add("nvidia.com/gpu")  # registered with no devices when every card is cut
     healthy = [d for d in there if d.card_id not in ill and not making]
     condition = _condition(spec, at)
     return NodeState(
@@ -170,8 +172,8 @@ def _state(
         until_at=until,
         labels=_labels_at(spec, name, cards, epochs, epoch, at),
         annotations={},
-        capacity=counts_of(there, known),
-        allocatable=counts_of(healthy, known),
+        capacity=counts_of(there, sorted(known)),
+        allocatable=counts_of(healthy, sorted(known)),
         ready=condition.ready,
         unschedulable=condition.cordoned,
         device_ids=tuple(d.device_id for d in there),

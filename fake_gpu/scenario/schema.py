@@ -251,7 +251,7 @@ class Reader:
 
 def is_null(node: yaml.Node) -> bool:
     """Nothing, `~` or `null`."""
-    plain = isinstance(node, yaml.ScalarNode) and node.style is None
+    plain = isinstance(node, yaml.ScalarNode) and not node.style
     return plain and node.value in ("", "~", "null")
 
 

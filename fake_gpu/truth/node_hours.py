@@ -78,7 +78,8 @@ class _Node:
 
     def _fewest(self, at: int, holds: list[TrueHold]) -> int:
         """The bound at one second, from counts alone."""
-        whole = sum(1 for hold in holds if hold.device.makeup in WHOLE)
+        # A card of its own for each; pods that share one claim are on one card, and say so.
+        whole = len({hold.device.device_id for hold in holds if hold.device.makeup in WHOLE})
         return whole + self._fewest_shared(holds) + self._fewest_mig(at, holds)
 
     def _fewest_shared(self, holds: list[TrueHold]) -> int:
