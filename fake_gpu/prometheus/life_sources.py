@@ -25,6 +25,8 @@ from fake_gpu.prometheus.segments import LifeSource
 from fake_gpu.prometheus.target_series import LineCounts, TargetSeries
 from fake_gpu.prometheus.targets import AMD, DCGM, KUBE_STATE_METRICS, SCHEDULER, Target
 
+_KUBELET_FAULTS = ("start_rewritten", "finished_before_started")
+_WRITTEN_BY_KUBELETS = frozenset({"kube_pod_container_state_started", "kube_pod_completion_time"})
 Counter = Callable[[int, int], LineCounts]
 
 
@@ -45,7 +47,7 @@ def sources_of(
             on_nodes.setdefault(pod.node_name, []).append(pod)
     for target in targets:
         if target.job == KUBE_STATE_METRICS:
-            sources, counter = _state_metrics(cluster, history, target, index)
+            sources, counter = _state_metrics(cluster, history, target, index, faults)
             sources += _again(sources, target, faults)
         elif target.job == SCHEDULER:
             sources = [PodSeries(target, index, pod_lives.SCHEDULER)]
@@ -77,12 +79,20 @@ def _again(sources: Sequence[LifeSource], target: Target, faults: SampleFaults) 
 
 
 def _state_metrics(
-    cluster: Cluster, history: ObjectHistory, target: Target, index: PodIndex
+    cluster: Cluster,
+    history: ObjectHistory,
+    target: Target,
+    index: PodIndex,
+    faults: SampleFaults,
 ) -> tuple[list[LifeSource], Counter]:
     denied = OPENSHIFT_DENIED if cluster.openshift_version else frozenset()
     shown = [family for family in families() if family.head.name not in denied]
+    # What a faulty kubelet wrote is only in the documents.
+    distorted = _WRITTEN_BY_KUBELETS if faults.of(*_KUBELET_FAULTS) else frozenset()
     solved = {
-        name: of_pod for name, of_pod in pod_lives.KUBE_STATE_METRICS.items() if name not in denied
+        name: of_pod
+        for name, of_pod in pod_lives.KUBE_STATE_METRICS.items()
+        if name not in denied | distorted
     }
     others = [family for family in shown if family.head.name not in solved]
     pods = PodLines(index, [family for family in shown if family.kind == "Pod"])

@@ -1,0 +1,190 @@
+"""dcgm-exporter's lines: labels as in real scrapes, values that fit together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fake_gpu.estate.model import Card, Node, PodLife
+from fake_gpu.exporters.dcgm import (
+    FIELDS,
+    POWER,
+    Reading,
+    Style,
+    attributions,
+    fields_of,
+    identity,
+)
+from fake_gpu.exporters.devices import Entity, Holder, NodeUse, Step
+from fake_gpu.exporters.exposition import read_lines
+from tests.shared_data import shared_text
+from tests.small_estates import HOUR, MIDNIGHT, node, pod
+
+OLD = Style(pci_bus_id=False)  # the captures are of a version without that label
+
+
+def _entity(card: Card, **more: object) -> Entity:
+    plain = Entity(card, (), 1000, 1, 0, 1 << 40)  # type: ignore[arg-type]
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+def _real_label_sets(name: str, field: str) -> list[tuple[tuple[str, str], ...]]:
+    return [line.labels for metric, line in read_lines(shared_text(name)) if metric == field]
+
+
+def _holder(one: Node, namespace: str, name: str, container: str) -> Holder:
+    life = pod(name, created=0, scheduled=0, started=1, on=one, namespace=namespace)
+    return Holder(life, replace(life.holds[0], container=container), one.devices[0])
+
+
+def test_a_real_scrape_of_a_card_with_a_workload_has_our_labels_in_our_order() -> None:
+    one = replace(node("nvidia-dcgm-exporter-s228n"), driver_version="525.60.13")
+    first = replace(
+        one.cards[0],
+        card_id="GPU-7a2e92f2-be71-d37e-a744-541600ffc722",
+        model_name="Tesla T4",
+    )
+    second = replace(
+        one.cards[1],
+        card_id="GPU-5f587dd4-6505-0873-c6db-8324dbfe5ba9",
+        model_name="Tesla T4",
+    )
+    used = Step(
+        0,
+        1,
+        0,
+        128,
+        (
+            _holder(
+                one,
+                "runai-reservation",
+                "runai-reservation-gpu-qa-mig-worker-gpu-1-kvltw",
+                "runai-reservation",
+            ),
+        ),
+    )
+    ours = [
+        (*identity(one, _entity(card), OLD), *labels)
+        for card, step in ((first, used), (second, Step(0, 1, 0, 5, ())))
+        for labels in attributions(_entity(card), step, OLD)
+    ]
+    assert ours == _real_label_sets("dcgm/t4_one_workload.prom", "DCGM_FI_DEV_GPU_UTIL")
+
+
+def test_a_real_scrape_of_a_card_with_instances_has_our_labels_in_our_order() -> None:
+    one = replace(node("nvidia-dcgm-exporter-q28k4"), driver_version="520.56.06")
+    card = replace(one.cards[0], card_id="GPU-7099682b-a20d-2bcc-74ab-b9060454d81e")
+    instances = [("1g.5gb", 7), ("1g.5gb", 9), ("2g.10gb", 5)]
+    idle = Step(0, 1, 0, 98, ())
+    ours = []
+    for profile, number in instances:
+        entity = _entity(card, profile=profile, gpu_instance_id=number)
+        ours += [
+            (*identity(one, entity, OLD), *labels) for labels in attributions(entity, idle, OLD)
+        ]
+    name = "dcgm/a100_mig_2x1g.5gb_2g.10gb.prom"
+    assert ours == _real_label_sets(name, "DCGM_FI_PROF_GR_ENGINE_ACTIVE")
+
+
+@pytest.mark.parametrize(
+    ("capture", "of_instances"),
+    [("dcgm/t4_one_workload.prom", False), ("dcgm/a100_mig_2x1g.5gb_2g.10gb.prom", True)],
+)
+def test_real_exporters_show_fields_that_we_have_and_instances_lack_those_that_ours_lack(
+    capture: str, of_instances: bool
+) -> None:
+    real = {name for name, _ in read_lines(shared_text(capture))}
+    ours = {f.head.name for f in FIELDS if f.of_instances or not of_instances}
+    assert real <= ours
+    if of_instances:
+        missing = {f.head.name for f in FIELDS if not f.of_instances}
+        assert not real & missing
+
+
+def test_values_are_written_with_as_many_decimals_as_real_ones() -> None:
+    text = shared_text("dcgm/t4_one_workload.prom")
+    fields = {field.head.name: field for field in FIELDS}
+    for row in text.splitlines():
+        if not row.startswith("#"):
+            name, written = row.partition("{")[0], row.rpartition(" ")[2]
+            assert fields[name].text(float(written)) == written
+
+
+def _reading(pct: int, used: int = 4) -> Reading:
+    one = node("node-a")
+    entity = NodeUse(one, ()).entities[0]
+    return Reading(entity, Step(0, 1, pct, used, ()), 50_000 + 3_500 * pct, None)
+
+
+def _values(reading: Reading) -> dict[str, float]:
+    return {field.head.name: float(field.value(reading)) for field in FIELDS}
+
+
+@pytest.mark.parametrize("pct", [0, 1, 37, 80, 100])
+def test_the_fields_fit_together(pct: int) -> None:
+    values = _values(_reading(pct, used=1234))
+    memory = sum(values[f"DCGM_FI_DEV_FB_{part}"] for part in ("USED", "FREE", "RESERVED"))
+    assert memory == 40960
+    engine, active, occupied, tensor = (
+        values[f"DCGM_FI_PROF_{name}"]
+        for name in ("GR_ENGINE_ACTIVE", "SM_ACTIVE", "SM_OCCUPANCY", "PIPE_TENSOR_ACTIVE")
+    )
+    assert engine >= active >= occupied >= tensor >= 0
+    assert engine == pct / 100
+    assert values["DCGM_FI_DEV_GPU_UTIL"] == pct
+    assert values[POWER] == 50 + 3.5 * pct
+
+
+def test_the_default_set_has_five_profiling_fields_and_the_other_one_all() -> None:
+    default = [f.head.name for f in fields_of(Style(profiling=False)) if f.profiling]
+    everything = [f.head.name for f in fields_of(Style(profiling=True)) if f.profiling]
+    assert len(default) == 5
+    assert len(everything) == 12
+
+
+def test_of_two_pods_on_one_card_the_last_is_named_or_with_virtual_gpus_each_and_nobody() -> None:
+    one = node("node-a")
+    shared = replace(one.devices[0], replica_count=4)
+    entity = replace(NodeUse(one, ()).entities[0], devices=(shared,))
+    holders = []
+    for number in range(2):
+        life: PodLife = pod(f"share-{number}", created=0, scheduled=0, started=1, on=one)
+        holders.append(Holder(life, replace(life.holds[0], replica_start=number), shared))
+    step = Step(0, 1, 50, 4, tuple(holders))
+    plain = [dict(labels)["pod"] for labels in attributions(entity, step, Style())]
+    assert plain == ["share-1"]
+    each = [dict(labels) for labels in attributions(entity, step, Style(virtual_gpus=True))]
+    assert [(labels["pod"], labels.get("vgpu")) for labels in each] == [
+        ("", None),
+        ("share-0", "0"),
+        ("share-1", "1"),
+    ]
+
+
+def test_the_uid_and_the_name_of_the_host_label_are_settings() -> None:
+    one = node("node-a")
+    use = NodeUse(one, [pod("p", created=0, scheduled=0, started=1, on=one)])
+    style = Style(hostname_label="hostname", pod_uid=True)
+    labels = dict(identity(one, use.entities[0], style))
+    assert labels["hostname"] == "node-a"
+    assert "Hostname" not in labels
+    step = use.steps(use.entities[0], MIDNIGHT + 60, MIDNIGHT + HOUR)[0]
+    (pod_labels,) = attributions(use.entities[0], step, style)
+    assert (
+        dict(pod_labels)["pod_uid"]
+        == use.steps(use.entities[0], MIDNIGHT + 60, MIDNIGHT + 61)[0].holders[0].pod.uid
+    )
+
+
+def test_an_instance_that_came_by_a_claim_has_no_pod() -> None:
+    one = node("node-a")
+    life = pod("claimed", created=0, scheduled=0, started=1, on=one)
+    hold = replace(life.holds[0], claim_uid="claim")
+    card = NodeUse(one, ()).entities[0]
+    holder = Holder(life, hold, one.devices[0])
+    step = Step(0, 1, 50, 4, (holder,))
+    (whole_card,) = attributions(card, step, Style())
+    assert dict(whole_card)["dra_driver_name"] == "gpu.nvidia.com"
+    (instance,) = attributions(replace(card, gpu_instance_id=7), step, Style())
+    assert dict(instance)["pod"] == ""
