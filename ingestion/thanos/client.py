@@ -103,7 +103,7 @@ class ThanosClient:
         self._http = httpx.Client(
             base_url=connection.url,
             transport=transport,
-            verify=_tls(connection) if connection.url.startswith("https://") else True,
+            verify=_tls(connection),
             proxy=connection.proxy or None,
             timeout=httpx.Timeout(
                 connection.timeout_seconds,
@@ -292,6 +292,9 @@ def _secret(path: str) -> str:
 
 def _tls(connection: Connection) -> ssl.SSLContext:
     """Always verified: there is no setting that switches it off."""
+    if not connection.url.startswith("https://"):
+        # Nothing is encrypted, so no authority is loaded; the context still verifies.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context = ssl.create_default_context(cafile=connection.ca_file or None)
     except (OSError, ssl.SSLError) as cause:
