@@ -70,16 +70,19 @@ def ask(opened: OpenHome, cluster_id: str, source: Source, window: Interval) -> 
 def refresh(
     opened: OpenHome, period: BillingPeriod, progress: Progress | None = None
 ) -> BuildResult:
-    """Rebuild a period's facts, whole."""
+    """Rebuild a period's facts, whole, and write down what its tests said."""
+    from quality.dbt_checks import record_dbt_tests
     from warehouse.build import build_period
 
-    return build_period(
+    build = build_period(
         opened.home,
         period,
         opened.decisions,
         closed_periods=opened.record.closed_periods(),
         progress=progress,
     )
+    record_dbt_tests(opened.home, build)
+    return build
 
 
 def judge(opened: OpenHome, period: BillingPeriod) -> Judgement:

@@ -1,0 +1,1 @@
+"""Scenarios: whole stories, from an estate that is not there to sealed documents."""

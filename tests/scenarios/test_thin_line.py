@@ -1,0 +1,200 @@
+"""The thin line: six hours, seven pods, from an estate that is not there to two invoices.
+
+Every expected amount here can be checked with a pencil from `fake_gpu/scenarios/thin_line.yaml`.
+A100-40GB costs 1.80 an hour; a 3g.20gb weighs 1/2 and a 1g.5gb 1/7 of a card.
+
+    vision  serve     6 h × 1 card                             21600 s           10.80
+            train     01:10:20 to 03:00:00, 2 cards     2 × 6580 s                6.58
+    speech  notebook  00:30:15 to 04:15:45, 1/2 card     13530 s / 2              3.3825
+            sweep     1193 s and 1521 s, one card                                 1.357
+            blink     11 s of 1/7 card                                            0.000785714
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from domain.billing_period import BillingPeriod
+from domain.errors import NotBillable
+from domain.interval import HOUR, Interval
+from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.model import Estate
+from fake_gpu.scenario.load import load_scenario
+from orchestration import steps
+from orchestration.demo.story import Told, tell
+from orchestration.open_home import OpenHome
+from tests.scenarios import against_truth as truth
+
+PERIOD = BillingPeriod("2026-10")
+LEFT_OUT = "2026-10-01T03:00:00Z"  # the middle one of the six hours
+
+
+@contextlib.contextmanager
+def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
+    yield lambda done, total, what: None
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    home = tmp_path_factory.mktemp("thin") / "home"
+    return tell("thin_line", home, no_bar, lambda text: None)
+
+
+@pytest.fixture(scope="module")
+def estate() -> Estate:
+    return build_estate(load_scenario("thin_line"))
+
+
+def sealed(told: Told) -> dict[str, dict[str, object]]:
+    record = told.opened.record
+    documents = (record.sealed(d.sha256) for d in record.invoices(PERIOD.name))
+    return {str(document["tenant"]): dict(document) for document in documents}
+
+
+def test_every_pod_has_its_true_seconds(told: Told, estate: Estate) -> None:
+    expected = truth.true_allocations(estate)
+    assert len(expected) == 7
+    assert truth.counted_allocations(told.opened.home) == expected
+
+
+def test_weighted_seconds_are_the_true_fractions(told: Told, estate: Estate) -> None:
+    assert truth.counted_weighted_seconds(told.opened.home) == truth.true_weighted_seconds(estate)
+
+
+def test_node_hours_are_the_true_maxima(told: Told, estate: Estate) -> None:
+    expected = truth.true_node_hours(estate)
+    assert expected["0a7c1d52-3c4e-4b8a-9d5f-6f1e2a3b4c5d", "gpu-a", "2026-10-01T02:00:00Z"] == 4
+    assert truth.counted_node_hours(told.opened.home) == expected
+
+
+def test_active_worker_nodes_are_the_true_ones(told: Told, estate: Estate) -> None:
+    assert truth.counted_cluster_hours(told.opened.home) == truth.true_cluster_hours(estate)
+
+
+def test_every_second_was_confirmed_or_is_too_short_to_be_sampled(told: Told) -> None:
+    statement = (
+        "select distinct pod_name, method from marts.fct_pod_hours where method <> 'confirmed'"
+    )
+    assert truth.ask(told.opened.home, statement) == [("blink", "lifecycle_only")]
+
+
+def test_invoices_are_what_a_pencil_says(told: Told) -> None:
+    issued = {document.tenant: document.billed_nanos for document in told.result.invoices}
+    assert issued == {"speech": 4_740_000_000, "vision": 17_380_000_000}
+    exact = "select tenant, sum(cost_nanos) from marts.fct_charges where belongs_to = 'tenant' "
+    rows = truth.ask(told.opened.home, exact + "group by all order by all")
+    assert [(tenant, int(nanos)) for tenant, nanos in rows] == [
+        ("speech", 3_382_500_000 + 1_357_000_000 + 785_714),
+        ("vision", 10_800_000_000 + 6_580_000_000),
+    ]
+
+
+def test_the_missing_hour_was_named_with_its_money(told: Told) -> None:
+    assert LEFT_OUT in told.refusal
+    assert told.refusal.startswith("CLOSE-001 period 2026-10")
+
+
+def test_an_hour_taken_away_refuses_the_close_and_names_it(told: Told, tmp_path: Path) -> None:
+    """Not asked, or lost from the landing: both are an hour that nobody can prove."""
+    home = copied(told, tmp_path)
+    forget_hour(home.home.landing, datetime(2026, 10, 1, 4, tzinfo=UTC))
+    shutil.rmtree(home.home.record)
+    steps.refresh(home, PERIOD)
+    with pytest.raises(NotBillable) as refused:
+        steps.close(home, PERIOD, dry_run=False)
+    assert "2026-10-01T04:00:00Z" in refused.value.message()
+    assert home.record.events() == []
+
+
+def test_without_the_warehouse_the_same_invoices_come_again(told: Told, tmp_path: Path) -> None:
+    """Everything below the four kept parts is deleted, and the month is done again."""
+    again = copied(told, tmp_path)
+    shutil.rmtree(again.home.record)
+    for derived in ("runs", "build", "documents", "warehouse.duckdb"):
+        path = again.home.path / derived
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    from ingestion.rebuild import rebuild
+
+    rebuild(again.landing, again.home.runs)
+    steps.refresh(again, PERIOD)
+    steps.close(again, PERIOD, dry_run=False)
+    assert documents(again.home.documents) == documents(told.opened.home.documents)
+
+
+def test_closing_twice_changes_nothing(told: Told) -> None:
+    before = documents(told.opened.home.documents)
+    events = told.opened.record.events()
+    result = steps.close(OpenHome(told.opened.home, told.opened.clock), PERIOD, dry_run=False)
+    assert result.closed
+    assert told.opened.record.events() == events
+    assert documents(told.opened.home.documents) == before
+
+
+def test_the_record_holds_and_a_changed_byte_is_found(told: Told, tmp_path: Path) -> None:
+    home = copied(told, tmp_path)
+    assert home.record.verify() == []
+    victim = sorted((home.home.record / "sealed").rglob("*.json"))[0]
+    body = bytearray(victim.read_bytes())
+    body[len(body) // 2] ^= 1
+    victim.chmod(0o644)
+    victim.write_bytes(body)
+    assert [
+        victim.stem in problem.seen or victim.name in problem.where
+        for problem in home.record.verify()
+    ] == [True]
+
+
+def test_the_invoice_names_its_evidence_and_rules(told: Told) -> None:
+    vision = sealed(told)["vision"]
+    text = json.dumps(vision)
+    for name in ("evidence_sha256", "decisions_sha256", "facts_sha256", "checks_sha256"):
+        assert name in text
+
+
+def copied(told: Told, tmp_path: Path) -> OpenHome:
+    """A copy of the told home, to break things in; opened with the same clock."""
+    shutil.copytree(told.opened.home.path, tmp_path / "home")
+    return OpenHome.at(tmp_path / "home", told.opened.clock)
+
+
+def documents(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    assert files
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
+
+
+def forget_hour(landing: Path, hour: datetime) -> None:
+    """Begin the landing anew without what was ever answered about an hour."""
+    opened = OpenHome.at(landing.parent)
+    attempts = opened.landing.attempts()
+    manifests = landing / "manifests"
+    shutil.rmtree(manifests)
+    from dataclasses import replace
+
+    for attempt in attempts:
+        draft = attempt.draft
+        for window in without(draft.window, hour):
+            hours = tuple(entry for entry in draft.hours if window.contains(entry.hour))
+            opened.landing.append_attempt(replace(draft, window=window, hours=hours))
+    from ingestion.rebuild import rebuild
+
+    rebuild(opened.landing, opened.home.runs)
+
+
+def without(window: Interval, hour: datetime) -> list[Interval]:
+    edges = [
+        (window.started_at, min(window.ended_at, hour)),
+        (max(window.started_at, hour + HOUR), window.ended_at),
+    ]
+    return [Interval(a, b) for a, b in edges if a < b]
