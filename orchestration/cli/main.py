@@ -28,6 +28,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "pull": ("evidence", "pull", "Ask the witnesses for hours, and land what they say."),
     "collect": ("collect", "collect", "Watch one cluster's Kubernetes API into a journal."),
     "hours": ("evidence", "hours", "List the hours of a period: expected, attempts, outcomes."),
+    "rebuild": ("rebuild", "rebuild", "Decode the landed evidence again."),
+    "landing": ("rebuild", "command", "Check the landed evidence against its hashes."),
     "refresh": ("facts", "refresh", "Build a period's facts from the landed evidence."),
     "judge": ("facts", "judge", "Say whether a period may be billed, and what stands against it."),
     "close": ("billing", "close", "Close a period and issue its invoices (a dry run by default)."),

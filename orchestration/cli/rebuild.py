@@ -1,0 +1,69 @@
+"""`gpu-ledger rebuild` and `landing verify`: derived files from evidence, and evidence from itself.
+
+Put here: the commands about what is landed.
+Not here: decoding and checking (`ingestion`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from orchestration.cli.output import emit, home_option, output_option, progress
+
+REBUILD_EPILOG = """\b
+Examples:
+  gpu-ledger rebuild --home my-ledger                   all of runs/, from the landed bytes
+  gpu-ledger rebuild --missing-only                     what a crash left out
+"""
+
+
+@click.command(epilog=REBUILD_EPILOG)
+@click.option("--missing-only", is_flag=True, help="Leave files that are there.")
+@home_option
+def rebuild(missing_only: bool, home_path: Path) -> None:
+    """Decode the landed evidence again into runs/; the content is the same as before."""
+    from ingestion.rebuild import rebuild as decode_again
+    from orchestration.open_home import OpenHome
+
+    opened = OpenHome.at(home_path)
+    with progress("Decoding") as report:
+        count = decode_again(opened.landing, opened.home.runs, report, missing_only)
+    click.echo(f"{count} attempts were decoded.", err=True)
+
+
+@click.group()
+def command() -> None:
+    """Check the landed evidence.
+
+    \b
+    Examples:
+      gpu-ledger landing verify --home my-ledger
+    """
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  gpu-ledger landing verify
+  gpu-ledger landing verify -o json
+"""
+)
+@home_option
+@output_option
+def verify(home_path: Path, output: str) -> int:
+    """Read every landed byte and every manifest, and compare them with their hashes.
+
+    Exit 1 when anything differs.
+    """
+    from orchestration.open_home import OpenHome
+
+    report = OpenHome.at(home_path).landing.verify()
+    emit([problem.as_dict() for problem in report.problems], output)
+    click.echo(
+        f"{report.attempt_count} attempts and {report.body_count} bodies were read; "
+        f"{len(report.problems)} problems.",
+        err=True,
+    )
+    return 1 if report.problems else 0
