@@ -1,7 +1,7 @@
-"""Namespaces and what lives in them besides pods: quotas, owners, claims, events.
+"""Namespaces and what lives in them besides pods: quotas, owners, claims.
 
 Put here: one document per kind, from one value of the model.
-Not here: pods (`pods`), nodes (`nodes`), or when a document changes (`objects`).
+Not here: pods (`pods`), nodes (`nodes`), events (`events`), or when a document changes (`objects`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fake_gpu.estate.model import ClaimLife, NamespaceLife, QuotaLife, WorkloadLife
-from fake_gpu.kubernetes.forms import Document, derived_uid, metadata, quantities, time_text
+from fake_gpu.kubernetes.forms import Document, metadata, quantities, time_text
 from fake_gpu.kubernetes.pods import owner_reference
 
 
@@ -62,18 +62,7 @@ def _in_force(dated: tuple[tuple[int, Mapping[str, int]], ...], at: int) -> Mapp
 
 
 def workload_document(life: WorkloadLife, version: int) -> Document:
-    """Deployment, ReplicaSet, StatefulSet, Job and the like, with what identifies their pods."""
-    selector = {"matchLabels": dict(life.labels) or {"app": life.name}}
-    spec: Document = {
-        "replicas": life.replicas,
-        "selector": selector,
-        "template": {"metadata": {"labels": dict(selector["matchLabels"])}, "spec": {}},
-    }
-    status: Document = {"replicas": life.replicas, "readyReplicas": life.replicas}
-    if life.kind == "Job":
-        spec = {"completions": life.replicas, "parallelism": life.replicas} | spec
-        del spec["replicas"]
-        status = {"startTime": time_text(life.created_at)}
+    """Deployment, ReplicaSet, StatefulSet, Job, CronJob, with what identifies their pods."""
     return {
         "apiVersion": life.api_version,
         "kind": life.kind,
@@ -86,9 +75,63 @@ def workload_document(life: WorkloadLife, version: int) -> Document:
             labels=life.labels,
             owners=[owner_reference(life.owner)] if life.owner else None,
         ),
-        "spec": spec,
-        "status": status,
+        "spec": _workload_spec(life),
+        "status": _workload_status(life),
     }
+
+
+def _workload_spec(life: WorkloadLife) -> Document:
+    labels = dict(life.labels) or {"app": life.name}
+    container = {
+        "image": "registry.example/train:1",
+        "imagePullPolicy": "Always",
+        "name": "main",
+        "resources": {},
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    }
+    runs_once = life.kind in ("Job", "CronJob")
+    pod_spec = {
+        "containers": [container],
+        "dnsPolicy": "ClusterFirst",
+        "restartPolicy": "Never" if runs_once else "Always",
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        "terminationGracePeriodSeconds": 30,
+    }
+    template: Document = {"metadata": {"labels": labels}, "spec": pod_spec}
+    selected: Document = {"selector": {"matchLabels": dict(labels)}, "template": template}
+    match life.kind:
+        case "Job":
+            return {
+                "backoffLimit": 6,
+                "completionMode": "NonIndexed",
+                "completions": life.replicas,
+                "parallelism": life.replicas,
+                "suspend": False,
+            } | selected
+        case "CronJob":
+            job: Document = {"spec": {"template": template}}
+            return {"concurrencyPolicy": "Allow", "jobTemplate": job, "schedule": "0 * * * *"}
+        case "StatefulSet":
+            return {"replicas": life.replicas, "serviceName": life.name} | selected
+        case _:
+            return {"replicas": life.replicas} | selected
+
+
+def _workload_status(life: WorkloadLife) -> Document:
+    match life.kind:
+        case "Job":
+            return {"ready": 0, "startTime": time_text(life.created_at)}
+        case "CronJob":
+            return {}
+        case _:
+            return {
+                "availableReplicas": life.replicas,
+                "observedGeneration": 1,
+                "readyReplicas": life.replicas,
+                "replicas": life.replicas,
+            }
 
 
 def claim_document(life: ClaimLife, at: int, version: int) -> Document:
@@ -140,38 +183,3 @@ def _claim_status(life: ClaimLife, at: int) -> Document:
     if reserved:
         status["reservedFor"] = reserved
     return status
-
-
-def event_document(pod: Document, reason: str, message: str, at: int, version: int) -> Document:
-    """An Event about a pod; the first and only of its kind."""
-    meta = pod["metadata"]
-    name = f"{meta['name']}.{derived_uid('event', meta['uid'], reason, str(at))[:16]}"
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": metadata(
-            name=name,
-            namespace=meta["namespace"],
-            uid=derived_uid("event", meta["uid"], reason, str(at), "uid"),
-            created_at=at,
-            resource_version=version,
-        ),
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": meta["name"],
-            "namespace": meta["namespace"],
-            "resourceVersion": meta["resourceVersion"],
-            "uid": meta["uid"],
-        },
-        "reason": reason,
-        "message": message,
-        "type": "Warning" if reason in ("Evicted", "FailedScheduling") else "Normal",
-        "count": 1,
-        "firstTimestamp": time_text(at),
-        "lastTimestamp": time_text(at),
-        "eventTime": None,
-        "reportingComponent": "",
-        "reportingInstance": "",
-        "source": {"component": "kubelet"},
-    }

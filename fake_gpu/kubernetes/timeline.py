@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
+from fake_gpu.kubernetes.events import event_changes
 from fake_gpu.kubernetes.objects import Change, ObjectHistory
 
 Key = tuple[str, str]  # namespace, name
@@ -38,6 +39,8 @@ class Timeline:
 
     def between(self, kind: str, after: int, until: int) -> Sequence[Change]:
         """The changes of a kind with `after < resource version <= until`."""
+        if kind == "Event" and kind not in self._by_kind:
+            self._by_kind[kind] = event_changes(self.changes, self.version_at)
         changes = self._by_kind.get(kind, [])
         number = attrgetter("resource_version")
         return changes[

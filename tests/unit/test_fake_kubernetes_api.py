@@ -1,0 +1,411 @@
+"""The conversation with the fake API server, as a real one of Kubernetes 1.34 leads it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from fake_gpu.clock import VirtualClock, driven, epoch, fixed
+from fake_gpu.estate.model import Cluster, Fault
+from fake_gpu.kubernetes.server import KubernetesApi
+from tests.asgi import Client
+from tests.collected import identified, listening
+from tests.small_estates import CLUSTER_ID, HOUR, MIDNIGHT, node, pod, quiet_cluster
+
+PODS = "/api/v1/pods"
+
+
+def many_pods(count: int = 10) -> Cluster:
+    on = node("node-b", cards=count)
+    pods = [
+        pod(f"p-{n:02}", created=-1000 + n, scheduled=-900, started=-800, on=on, cards=(n,),
+            labels={"app": "even" if n % 2 == 0 else "odd"})
+        for n in range(count)
+    ]  # fmt: skip
+    return identified(replace(quiet_cluster(), nodes=(on,), pods=tuple(pods)))
+
+
+def api_at(
+    seconds: int, cluster: Cluster | None = None, *faults: Fault, **options: Any
+) -> tuple[KubernetesApi, Client]:
+    clock = options.pop("clock", None) or fixed(epoch(MIDNIGHT + seconds))
+    api = KubernetesApi(cluster or identified(quiet_cluster()), clock, faults=faults, **options)
+    return api, Client(api.app)
+
+
+def names(document: dict[str, Any]) -> list[str]:
+    return [item["metadata"]["name"] for item in document["items"]]
+
+
+# --- lists ---------------------------------------------------------------------------------------
+
+
+def test_a_list_says_its_kind_its_version_and_its_items_say_neither() -> None:
+    api, client = api_at(1000)
+    document = client.get(PODS).json()
+    assert (document["kind"], document["apiVersion"]) == ("PodList", "v1")
+    assert document["metadata"]["resourceVersion"] == str(api.view.version(MIDNIGHT + 1000))
+    assert names(document) == ["short", "train-5d9c-abcde", "waits"]
+    assert not {"kind", "apiVersion"} & document["items"][0].keys()
+
+
+def test_a_list_shows_only_what_is_there_now() -> None:
+    assert names(api_at(0)[1].get(PODS).json()) == ["train-5d9c-abcde"]
+    assert names(api_at(2000)[1].get(PODS).json()) == ["train-5d9c-abcde", "waits"]
+
+
+def test_a_namespaced_list_and_a_single_object() -> None:
+    _, client = api_at(1000)
+    assert names(client.get("/api/v1/namespaces/team-b/pods").json()) == ["waits"]
+    one = client.get("/api/v1/namespaces/team-b/pods/waits").json()
+    assert (one["kind"], one["metadata"]["namespace"]) == ("Pod", "team-b")
+    assert client.get("/api/v1/nodes/node-a").json()["metadata"]["name"] == "node-a"
+    lost = client.get("/api/v1/namespaces/team-b/pods/short")
+    assert (lost.status_code, lost.json()["reason"]) == (404, "NotFound")
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ({"fieldSelector": "spec.nodeName=node-a"}, ["train-5d9c-abcde"]),
+        ({"fieldSelector": "status.phase!=Running"}, ["waits"]),
+        ({"fieldSelector": "metadata.name=short,metadata.namespace=team-a"}, ["short"]),
+        ({"labelSelector": "app=short"}, ["short"]),
+        ({"labelSelector": "app in (short, waits)"}, ["short", "waits"]),
+        ({"labelSelector": "app notin (short,waits)"}, ["train-5d9c-abcde"]),
+        ({"labelSelector": "app,app!=waits"}, ["short", "train-5d9c-abcde"]),
+        ({"labelSelector": "!app"}, []),
+    ],
+)
+def test_selectors_choose(selector: dict[str, str], expected: list[str]) -> None:
+    assert names(api_at(1000)[1].get(PODS, params=selector).json()) == expected
+
+
+@pytest.mark.parametrize("selector", [{"fieldSelector": "spec.colour=red"}, {"labelSelector": "a=="
+                                                                             "b,,=c"}])  # fmt: skip
+def test_a_selector_that_means_nothing_is_refused(selector: dict[str, str]) -> None:
+    assert api_at(1000)[1].get(PODS, params=selector).status_code == 400
+
+
+# --- pages ---------------------------------------------------------------------------------------
+
+
+def test_pages_together_are_the_list_of_the_first_ones_version() -> None:
+    clock = driven(epoch(MIDNIGHT))
+    late = pod("p-99", created=30, cards=())
+    cluster = many_pods()
+    _, client = api_at(0, replace(cluster, pods=(*cluster.pods, late)), clock=clock)
+    first = client.get(PODS, params={"limit": 4}).json()
+    assert (len(first["items"]), first["metadata"]["remainingItemCount"]) == (4, 6)
+    clock.advance(60)
+    found, more = names(first), first["metadata"]["continue"]
+    while more:
+        page = client.get(PODS, params={"limit": 4, "continue": more}).json()
+        assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+        found += names(page)
+        more = page["metadata"].get("continue", "")
+    assert found == [f"p-{n:02}" for n in range(10)]
+    assert names(client.get(PODS).json())[-1] == "p-99"
+
+
+def test_the_token_of_a_page_carries_its_version_and_expires() -> None:
+    clock = driven(epoch(MIDNIGHT))
+    _, client = api_at(0, many_pods(), clock=clock)
+    more = client.get(PODS, params={"limit": 4}).json()["metadata"]["continue"]
+    clock.advance(301)
+    gone = client.get(PODS, params={"limit": 4, "continue": more})
+    assert gone.status_code == 410
+    status = gone.json()
+    assert (status["reason"], status["kind"]) == ("Expired", "Status")
+    assert "too old to display a consistent list" in status["message"]
+    # The answer itself has a token with which the rest, inconsistent, may be read.
+    rest = client.get(PODS, params={"continue": status["metadata"]["continue"]}).json()
+    assert len(rest["items"]) == 6
+
+
+@pytest.mark.parametrize("token", ["nonsense", "e30", "%%%"])
+def test_a_token_that_is_none_is_refused(token: str) -> None:
+    assert api_at(0)[1].get(PODS, params={"continue": token}).status_code == 400
+
+
+def test_a_list_of_an_exact_version_shows_the_past_and_refuses_what_is_compacted() -> None:
+    api, client = api_at(1700)
+    exact = {"resourceVersionMatch": "Exact"}
+    past = api.view.version(MIDNIGHT + 1599)
+    shown = client.get(PODS, params={"resourceVersion": past} | exact).json()
+    assert "short" in names(shown)
+    old = api.view.version(MIDNIGHT + 1000)
+    assert client.get(PODS, params={"resourceVersion": old} | exact).status_code == 410
+
+
+def test_a_version_from_the_future_is_a_timeout_that_says_so() -> None:
+    refused = api_at(1000)[1].get(PODS, params={"resourceVersion": 10**9})
+    assert refused.status_code == 504
+    assert refused.json()["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+
+
+# --- watches -------------------------------------------------------------------------------------
+
+
+class Watching:
+    """One watch in a thread; what it was told, line by line."""
+
+    def __init__(self, url: str, params: dict[str, Any]) -> None:
+        self.told: list[dict[str, Any]] = []
+        self._heard = threading.Condition()
+        self.over = threading.Event()
+        self._thread = threading.Thread(target=self._read, args=(url, params), daemon=True)
+        self._thread.start()
+
+    def _read(self, url: str, params: dict[str, Any]) -> None:
+        try:
+            with httpx.stream("GET", url, params={"watch": "1"} | params, timeout=20) as response:
+                for line in response.iter_lines():
+                    with self._heard:
+                        self.told.append(json.loads(line))
+                        self._heard.notify_all()
+        except httpx.HTTPError:
+            pass
+        self.over.set()
+
+    def until(self, version: int) -> list[tuple[str, str]]:
+        """(type, name) of what was told until a bookmark of this version, and forget it."""
+        with self._heard:
+            assert self._heard.wait_for(lambda: self._marked(version), 10), self.told
+            told, self.told = self.told, []
+        return [(e["type"], e["object"]["metadata"].get("name", "")) for e in told]
+
+    def _marked(self, version: int) -> bool:
+        return any(
+            e["type"] == "BOOKMARK" and int(e["object"]["metadata"]["resourceVersion"]) >= version
+            for e in self.told
+        )
+
+
+@contextmanager
+def served(cluster: Cluster, start: int, *faults: Fault, **options: Any) -> Iterator[
+    tuple[KubernetesApi, VirtualClock, str]
+]:  # fmt: skip
+    clock = driven(epoch(MIDNIGHT + start))
+    api = KubernetesApi(identified(cluster), clock, faults=faults, **options)
+    with listening(api.app) as url:
+        yield api, clock, url
+        clock.close()
+        api.hub.close()
+
+
+MARKED = {"allowWatchBookmarks": "true"}
+
+
+def test_a_watch_tells_every_change_and_a_bookmark_after_every_step() -> None:
+    with served(quiet_cluster(), 890) as (api, clock, url):
+        version = api.view.version(MIDNIGHT + 890)
+        watching = Watching(url + PODS, {"resourceVersion": version} | MARKED)
+        watching.until(version)
+        clock.advance_to(epoch(MIDNIGHT + 920))
+        assert watching.until(api.view.version(MIDNIGHT + 920)) == [
+            ("ADDED", "short"),
+            ("MODIFIED", "short"),
+            ("MODIFIED", "short"),
+            ("MODIFIED", "short"),
+            ("MODIFIED", "short"),
+            ("BOOKMARK", ""),
+        ]
+        clock.advance_to(epoch(MIDNIGHT + 930))
+        assert watching.until(api.view.version(MIDNIGHT + 930)) == [("BOOKMARK", "")]
+
+
+def test_advancing_returns_when_every_watch_was_told() -> None:
+    with served(quiet_cluster(), 0) as (api, clock, url):
+        version = api.view.version(MIDNIGHT)
+        watches = [Watching(url + PODS, {"resourceVersion": version} | MARKED) for _ in range(5)]
+        for watching in watches:
+            watching.until(version)
+        for _ in range(30):
+            clock.advance(60)
+        for watching in watches:
+            watching.until(api.view.version(MIDNIGHT + 1800))
+
+
+def test_a_streaming_list_ends_with_a_bookmark_that_says_so() -> None:
+    with served(quiet_cluster(), 1000) as (api, _, url):
+        params = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        version = api.view.version(MIDNIGHT + 1000)
+        watching = Watching(url + PODS, params | MARKED)
+        with watching._heard:
+            watching._heard.wait_for(lambda: watching._marked(version), 10)
+            told = list(watching.told)
+        assert [(e["type"], e["object"]["metadata"].get("name")) for e in told[:4]] == [
+            ("ADDED", "short"),
+            ("ADDED", "train-5d9c-abcde"),
+            ("ADDED", "waits"),
+            ("BOOKMARK", None),
+        ]
+        assert told[3]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        bad = httpx.get(url + PODS, params={"watch": "1", "sendInitialEvents": "true"})
+        assert bad.status_code == 422
+
+
+def test_a_watch_from_a_compacted_version_is_a_410_inside_the_stream() -> None:
+    with served(quiet_cluster(), 1000) as (api, _, url):
+        old = api.view.version(MIDNIGHT + 600)
+        response = httpx.get(url + PODS, params={"watch": "1", "resourceVersion": old})
+        assert response.status_code == 200
+        event = json.loads(response.text)
+        assert (event["type"], event["object"]["code"], event["object"]["reason"]) == (
+            "ERROR",
+            410,
+            "Expired",
+        )
+        assert event["object"]["message"].startswith("too old resource version")
+
+
+def test_a_watch_ends_after_its_timeout_in_virtual_time() -> None:
+    with served(quiet_cluster(), 0) as (api, clock, url):
+        version = api.view.version(MIDNIGHT)
+        watching = Watching(url + PODS, {"resourceVersion": version, "timeoutSeconds": 120})
+        while api.hub.open_count == 0:
+            pass
+        clock.advance(60)
+        assert not watching.over.is_set()
+        clock.advance(60)
+        assert watching.over.wait(10)
+
+
+def test_a_selector_makes_entering_an_addition_and_leaving_a_deletion() -> None:
+    with served(quiet_cluster(), 890) as (api, clock, url):
+        version = api.view.version(MIDNIGHT + 890)
+        selector = {"fieldSelector": "status.phase=Running,metadata.name=short"}
+        watching = Watching(url + PODS, {"resourceVersion": version} | MARKED | selector)
+        watching.until(version)
+        clock.advance_to(epoch(MIDNIGHT + 1700))
+        told = watching.until(api.view.version(MIDNIGHT + 1700))
+        assert told == [("ADDED", "short"), ("DELETED", "short"), ("BOOKMARK", "")]
+
+
+def test_without_bookmarks_asked_for_there_are_none() -> None:
+    with served(quiet_cluster(), 890) as (api, clock, url):
+        version = api.view.version(MIDNIGHT + 890)
+        watching = Watching(url + PODS, {"resourceVersion": version, "timeoutSeconds": 100})
+        while api.hub.open_count == 0:
+            pass
+        clock.advance(60)
+        clock.advance(60)
+        assert watching.over.wait(10)
+        assert {e["type"] for e in watching.told} == {"ADDED", "MODIFIED"}
+
+
+# --- who may, and what there is ------------------------------------------------------------------
+
+
+def test_a_review_says_what_may_be_read_and_a_fault_takes_it_away() -> None:
+    fault = Fault("f", "rbac_lost", "", MIDNIGHT, MIDNIGHT + HOUR, 1, {"resource": "pods"})
+    api, client = api_at(100, None, fault)
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+    def allowed(resource: str) -> bool:
+        asked = {"spec": {"resourceAttributes": {"verb": "list", "resource": resource}}}
+        answer = client.post(path, json=asked)
+        assert answer.status_code == 201
+        return bool(answer.json()["status"]["allowed"])
+
+    assert allowed("nodes")
+    assert not allowed("pods")
+    refused = client.get(PODS)
+    assert refused.status_code == 403
+    assert refused.json()["message"].startswith("pods is forbidden: User")
+    assert api.faults.ledger.count("f") == 2
+
+
+def test_a_token_is_asked_of_everything_but_the_health_checks() -> None:
+    _, client = api_at(0, token="open sesame")
+    assert client.get("/healthz").text == "ok"
+    assert client.get(PODS).status_code == 401
+    allowed = client.get(PODS, headers={"Authorization": "Bearer open sesame"})
+    assert allowed.status_code == 200
+
+
+def test_the_table_of_contents() -> None:
+    _, client = api_at(0)
+    assert client.get("/version").json()["gitVersion"] == "v1.34.1"
+    assert client.get("/api").json()["versions"] == ["v1"]
+    core = {r["name"] for r in client.get("/api/v1").json()["resources"]}
+    assert {"pods", "nodes", "namespaces", "events", "resourcequotas"} <= core
+    groups = {g["name"] for g in client.get("/apis").json()["groups"]}
+    assert groups == {"apps", "authorization.k8s.io", "batch", "resource.k8s.io"}
+    assert client.get("/apis/apps/v2").status_code == 404
+
+
+def test_events_tell_of_pods_for_an_hour() -> None:
+    def told(seconds: int) -> list[tuple[str, str]]:
+        items = api_at(seconds)[1].get("/api/v1/events").json()["items"]
+        return sorted((e["involvedObject"]["name"], e["reason"]) for e in items)
+
+    assert told(1000) == [
+        ("short", "FailedScheduling"),
+        ("short", "Scheduled"),
+        ("short", "Started"),
+        ("train-5d9c-abcde", "FailedScheduling"),
+        ("train-5d9c-abcde", "Scheduled"),
+        ("train-5d9c-abcde", "Started"),
+        ("waits", "FailedScheduling"),
+    ]
+    assert {name for name, _ in told(4000)} == {"short", "waits"}
+    assert told(3 * HOUR) == []
+
+
+# --- the official client -------------------------------------------------------------------------
+
+
+def test_the_official_client_reads_it() -> None:
+    kubernetes = pytest.importorskip("kubernetes")
+    with served(quiet_cluster(), 1000) as (_, clock, url):
+        configuration = kubernetes.client.Configuration(host=url)
+        with kubernetes.client.ApiClient(configuration) as client:
+            core = kubernetes.client.CoreV1Api(client)
+            pods = core.list_pod_for_all_namespaces(limit=2)
+            assert [p.metadata.name for p in pods.items] == ["short", "train-5d9c-abcde"]
+            started = pods.items[0].status.container_statuses[0].state.running.started_at
+            assert started == epoch(MIDNIGHT + 920)
+            rest = core.list_pod_for_all_namespaces(_continue=pods.metadata._continue)
+            assert [p.metadata.name for p in rest.items] == ["waits"]
+            nodes = core.list_node().items
+            assert nodes[0].status.capacity["nvidia.com/gpu"] == "2"
+            system = core.read_namespace("kube-system")
+            assert system.metadata.uid == CLUSTER_ID
+            quota = core.list_resource_quota_for_all_namespaces().items[0]
+            assert quota.status.used == {"requests.nvidia.com/gpu": "2"}
+            apps = kubernetes.client.AppsV1Api(client)
+            replica_set = apps.list_namespaced_replica_set("team-a").items[0]
+            assert replica_set.metadata.owner_references[0].kind == "Deployment"
+            version = kubernetes.client.VersionApi(client).get_code()
+            assert version.git_version == "v1.34.1"
+            review = kubernetes.client.V1SelfSubjectAccessReview(
+                spec=kubernetes.client.V1SelfSubjectAccessReviewSpec(
+                    resource_attributes=kubernetes.client.V1ResourceAttributes(
+                        verb="list", resource="pods"
+                    )
+                )
+            )
+            authorization = kubernetes.client.AuthorizationV1Api(client)
+            assert authorization.create_self_subject_access_review(review).status.allowed
+            told = []
+            watch = kubernetes.watch.Watch()
+            threading.Timer(0.3, lambda: clock.advance(700)).start()
+            stream = watch.stream(
+                core.list_pod_for_all_namespaces,
+                resource_version=rest.metadata.resource_version,
+                timeout_seconds=600,
+            )
+            for event in stream:
+                told.append((event["type"], event["object"].metadata.name))
+                if len(told) == 2:
+                    watch.stop()
+            assert told == [("MODIFIED", "short"), ("DELETED", "short")]

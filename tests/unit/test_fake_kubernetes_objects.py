@@ -1,0 +1,317 @@
+"""The documents of the fake API: as a real kubelet, scheduler and API server wrote them.
+
+The forms are those of objects of a real kube-apiserver 1.34 with a real scheduler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from fake_gpu.estate.model import (
+    Cluster,
+    Container,
+    Fault,
+    NodeState,
+    PhaseChange,
+    PodClaim,
+    PodLife,
+    Run,
+)
+from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.kubernetes.forms import Document, quantity, quantity_count
+from fake_gpu.kubernetes.objects import ObjectHistory
+from fake_gpu.kubernetes.pace import stops
+from tests.small_estates import HOUR, MIDNIGHT, node, pod, quiet_cluster
+
+
+def history_of(*pods: PodLife, faults: tuple[Fault, ...] = ()) -> ObjectHistory:
+    return ObjectHistory(replace(quiet_cluster(), pods=pods), faults, FaultLedger())
+
+
+def told(life: PodLife) -> list[tuple[int, str, Document]]:
+    """(seconds after midnight, verb, document) of every change of one pod."""
+    changes = [c for c in history_of(life).changes if c.kind == "Pod"]
+    return [(c.at - MIDNIGHT, c.verb, c.object) for c in changes]
+
+
+def two_containers(**parts: object) -> PodLife:
+    """An init container, a sidecar and a main one that restarts once."""
+    life = pod("multi", created=0, scheduled=5, started=30, ended=200, gone=300, on=node("node-b"))
+    containers = (
+        Container("prep", "init", {"nvidia.com/gpu": 2}, (_run(10, 20, 0),)),
+        Container("side", "sidecar", {"nvidia.com/gpu": 1}, (_run(21, 201, 0),)),
+        Container("main", "main", {"nvidia.com/gpu": 1}, (_run(30, 90, 1), _run(110, 200, 0))),
+    )
+    return replace(life, containers=containers, finished_at=MIDNIGHT + 201, **parts)
+
+
+def _run(started: int, ended: int, exit_code: int) -> Run:
+    return Run(MIDNIGHT + started, MIDNIGHT + ended, exit_code)
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0"), (8, "8"), (40, "40"), (999, "999"), (1000, "1k"), (1500, "1500"), (2_000_000, "2M")],
+)
+def test_a_quantity_is_written_as_the_api_server_writes_it_back(count: int, text: str) -> None:
+    assert quantity(count) == text
+    assert quantity_count(text) == count
+
+
+# --- a life --------------------------------------------------------------------------------------
+
+
+def test_a_pod_goes_through_the_steps_that_an_api_server_shows() -> None:
+    life = pod("a", created=900, scheduled=905, started=920, ended=1520, gone=1600,
+               on=node("node-b"))  # fmt: skip
+    steps = told(life)
+    assert [(at, verb, d["status"]["phase"]) for at, verb, d in steps] == [
+        (900, "ADDED", "Pending"),
+        (900, "MODIFIED", "Pending"),
+        (905, "MODIFIED", "Pending"),
+        (906, "MODIFIED", "Pending"),
+        (920, "MODIFIED", "Running"),
+        (1520, "MODIFIED", "Succeeded"),
+        (1600, "DELETED", "Succeeded"),
+    ]
+    bare = steps[0][2]
+    assert bare["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert "nodeName" not in bare["spec"]
+
+
+def test_a_pod_that_cannot_be_placed_says_so_and_has_no_node() -> None:
+    waiting = told(pod("a", created=0, cards=()))[-1][2]
+    (condition,) = waiting["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        "PodScheduled",
+        "False",
+        "Unschedulable",
+    )
+    assert "nodeName" not in waiting["spec"]
+    assert "containerStatuses" not in waiting["status"]
+
+
+def test_a_running_pod_has_the_conditions_of_a_real_one() -> None:
+    life = pod("a", created=0, scheduled=5, started=20, on=node("node-b"))
+    running = told(life)[-1][2]
+    conditions = {c["type"]: c for c in running["status"]["conditions"]}
+    assert {k: v["status"] for k, v in conditions.items()} == {
+        "PodReadyToStartContainers": "True",
+        "Initialized": "True",
+        "Ready": "True",
+        "ContainersReady": "True",
+        "PodScheduled": "True",
+    }
+    assert conditions["PodScheduled"]["lastTransitionTime"] == "2026-10-01T00:00:05Z"
+    assert conditions["Ready"]["lastTransitionTime"] == "2026-10-01T00:00:20Z"
+    (status,) = running["status"]["containerStatuses"]
+    assert status["state"] == {"running": {"startedAt": "2026-10-01T00:00:20Z"}}
+    assert running["status"]["startTime"] == "2026-10-01T00:00:06Z"
+
+
+def test_an_ended_pod_is_completed_and_not_ready_and_keeps_its_requests() -> None:
+    life = pod("a", created=0, scheduled=5, started=20, ended=50, on=node("node-b"))
+    ended = told(life)[-1][2]
+    terminated = ended["status"]["containerStatuses"][0]["state"]["terminated"]
+    del terminated["containerID"]
+    assert terminated == {
+        "exitCode": 0,
+        "finishedAt": "2026-10-01T00:00:50Z",
+        "reason": "Completed",
+        "startedAt": "2026-10-01T00:00:20Z",
+    }
+    ready = next(c for c in ended["status"]["conditions"] if c["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "PodCompleted")
+    assert ended["spec"]["containers"][0]["resources"]["requests"] == {"nvidia.com/gpu": "1"}
+
+
+def test_init_containers_run_before_sidecars_and_these_before_the_main_ones() -> None:
+    states = {}
+    for at, _, document in told(two_containers()):
+        statuses = document["status"].get("initContainerStatuses", []) + document["status"].get(
+            "containerStatuses", []
+        )
+        states[at] = {s["name"]: next(iter(s["state"])) for s in statuses}
+    assert states[6] == {"prep": "waiting", "side": "waiting", "main": "waiting"}
+    assert states[10] == {"prep": "running", "side": "waiting", "main": "waiting"}
+    assert states[21] == {"prep": "terminated", "side": "running", "main": "waiting"}
+    assert states[30] == {"prep": "terminated", "side": "running", "main": "running"}
+    assert states[90] == {"prep": "terminated", "side": "running", "main": "waiting"}
+    assert states[110] == {"prep": "terminated", "side": "running", "main": "running"}
+    assert states[201] == {"prep": "terminated", "side": "terminated", "main": "terminated"}
+
+
+def test_a_restart_counts_and_keeps_the_run_before_it() -> None:
+    steps = {at: d["status"] for at, _, d in told(two_containers())}
+    waiting = steps[90]["containerStatuses"][0]
+    assert waiting["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    assert (waiting["restartCount"], waiting["ready"]) == (0, False)
+    again = steps[110]["containerStatuses"][0]
+    assert again["restartCount"] == 1
+    assert again["lastState"]["terminated"]["finishedAt"] == "2026-10-01T00:01:30Z"
+    assert again["containerID"] != waiting["containerID"]
+
+
+def test_a_sidecar_is_an_init_container_that_restarts_always() -> None:
+    spec = told(two_containers())[0][2]["spec"]
+    assert [(c["name"], c.get("restartPolicy")) for c in spec["initContainers"]] == [
+        ("prep", None),
+        ("side", "Always"),
+    ]
+
+
+def test_a_deletion_is_announced_with_a_deadline_that_lies_in_the_future() -> None:
+    life = pod("a", created=0, scheduled=5, started=20, ended=75, gone=76, on=node("node-b"))
+    life = replace(life, deletion_requested_at=MIDNIGHT + 60)
+    leaving = {at: d["metadata"] for at, _, d in told(life)}
+    assert "deletionTimestamp" not in leaving[20]
+    assert leaving[60]["deletionTimestamp"] == "2026-10-01T00:01:30Z"
+    assert leaving[60]["deletionGracePeriodSeconds"] == 30
+
+
+def test_an_evicted_pod_is_failed_with_containers_that_still_seem_to_run() -> None:
+    life = pod("a", created=0, scheduled=5, started=20, ended=75, on=node("node-b"), exit_code=137)
+    phases = (*life.phases[:-1], PhaseChange(MIDNIGHT + 75, "Failed", "Evicted"))
+    evicted = told(replace(life, phases=phases, end_reported=False))[-1][2]["status"]
+    assert (evicted["phase"], evicted["reason"]) == ("Failed", "Evicted")
+    assert "running" in evicted["containerStatuses"][0]["state"]
+
+
+def test_claims_are_named_in_the_spec_and_resolved_in_the_status() -> None:
+    life = pod("a", created=0, scheduled=5, started=20, on=node("node-b"))
+    claimed = told(replace(life, claims=(PodClaim("gpu", "a-gpu-x7", "uid", "one-gpu"),)))[-1][2]
+    assert claimed["spec"]["resourceClaims"] == [
+        {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}
+    ]
+    assert claimed["status"]["resourceClaimStatuses"] == [
+        {"name": "gpu", "resourceClaimName": "a-gpu-x7"}
+    ]
+
+
+def test_a_claim_made_for_an_extended_resource_is_only_in_the_status() -> None:
+    life = pod("a", created=0, scheduled=5, started=20, on=node("node-b"))
+    claim = PodClaim("", "a-extended", "uid", extended_resource=True)
+    claimed = told(replace(life, claims=(claim,)))[-1][2]
+    assert "resourceClaims" not in claimed["spec"]
+    status = claimed["status"]["extendedResourceClaimStatus"]
+    assert status["resourceClaimName"] == "a-extended"
+
+
+# --- nodes and order -----------------------------------------------------------------------------
+
+
+def changing_node() -> Cluster:
+    """A node that is cordoned at 100, silent from 200 to 500, and offers fewer devices then."""
+    one = node("node-a")
+    first = one.states[0]
+
+    def state(from_at: int, until_at: int | None, **parts: object) -> NodeState:
+        until = None if until_at is None else MIDNIGHT + until_at
+        return replace(first, from_at=MIDNIGHT + from_at, until_at=until, **parts)
+
+    states = (
+        state(-HOUR, 100),
+        state(100, 200, unschedulable=True),
+        state(200, 500, ready="Unknown", not_ready_reason="NodeStatusUnknown"),
+        state(500, None, allocatable={"nvidia.com/gpu": 1}),
+    )
+    return replace(quiet_cluster(), nodes=(replace(one, states=states),), pods=())
+
+
+def test_a_node_shows_its_roles_its_taints_and_when_it_was_last_ready() -> None:
+    shown = {
+        c.at - MIDNIGHT: c.object
+        for c in ObjectHistory(changing_node()).changes
+        if c.kind == "Node"
+    }
+    assert shown[100]["spec"]["unschedulable"] is True
+    assert shown[100]["metadata"]["labels"]["node-role.kubernetes.io/worker"] == ""
+    ready = {
+        at: next(c for c in d["status"]["conditions"] if c["type"] == "Ready")
+        for at, d in shown.items()
+    }
+    assert [(ready[at]["status"], ready[at]["lastTransitionTime"][11:]) for at in (100, 200, 500)] \
+        == [("True", "23:00:00Z"), ("Unknown", "00:03:20Z"), ("True", "00:08:20Z")]  # fmt: skip
+    assert {t["key"] for t in shown[200]["spec"]["taints"]} == {"node.kubernetes.io/unreachable"}
+    assert shown[500]["status"]["capacity"]["nvidia.com/gpu"] == "2"
+    assert shown[500]["status"]["allocatable"]["nvidia.com/gpu"] == "1"
+
+
+def test_a_name_is_free_again_before_it_is_taken_at_the_same_second() -> None:
+    """A StatefulSet's pod is deleted and made again: the old one goes first, with its last word."""
+    old = pod("db-0", created=0, scheduled=5, started=20, ended=60, gone=60, on=node("node-b"))
+    new = replace(pod("db-0", created=60, scheduled=61, on=node("node-b")), uid="new")
+    at_sixty = [
+        (c.uid, c.verb)
+        for c in history_of(old, new).changes
+        if c.kind == "Pod" and c.at == MIDNIGHT + 60
+    ]
+    assert at_sixty[:3] == [(old.uid, "MODIFIED"), (old.uid, "DELETED"), ("new", "ADDED")]
+
+
+def test_a_pod_that_is_deleted_when_it_is_made_is_added_first() -> None:
+    brief = pod("brief", created=10, gone=10, cards=())
+    verbs = [verb for _, verb, _ in told(brief)]
+    assert verbs[0] == "ADDED"
+    assert verbs[-1] == "DELETED"
+
+
+def test_versions_grow_with_every_change_and_every_second() -> None:
+    history = ObjectHistory(quiet_cluster())
+    numbers = [c.resource_version for c in history.changes]
+    assert all(a < b for a, b in pairwise(numbers))
+    quiet = [history.resource_version_at(MIDNIGHT + 2000 + s) for s in range(5)]
+    assert [b - a for a, b in pairwise(quiet)] == [1, 1, 1, 1]
+    for change in history.changes:
+        assert change.resource_version <= history.resource_version_at(change.at)
+        assert change.resource_version > history.resource_version_at(change.at - 1)
+
+
+def test_versions_of_objects_cover_their_lives_without_a_hole() -> None:
+    history = ObjectHistory(quiet_cluster())
+    short = [v for v in history.versions("Pod") if v.change.name == "short"]
+    assert short[0].from_at == MIDNIGHT + 900
+    assert short[-1].until_at == MIDNIGHT + 1600
+    assert all(a.until_at == b.from_at for a, b in pairwise(short))
+    at_noon = history.objects_at("Pod", MIDNIGHT + 12 * HOUR)
+    assert [p["metadata"]["name"] for p in at_noon] == ["train-5d9c-abcde", "waits"]
+
+
+# --- faults in what a kubelet writes -------------------------------------------------------------
+
+
+def test_a_kubelet_that_rewrites_starts_does_so_only_where_and_when_the_fault_says() -> None:
+    lives = [
+        pod(name, created=0, scheduled=5, started=20, ended=end, on=node("node-b"))
+        for name, end in (("a-1", 100), ("a-2", 5000), ("c-1", 100))
+    ]
+    fault = Fault("f", "start_rewritten", "", MIDNIGHT, MIDNIGHT + HOUR, 1, {"pod": "a-"})
+    starts = {}
+    for document in history_of(*lives, faults=(fault,)).objects_at("Pod", MIDNIGHT + 6000):
+        terminated = document["status"]["containerStatuses"][0]["state"]["terminated"]
+        starts[document["metadata"]["name"]] = terminated["startedAt"][11:]
+    assert starts == {"a-1": "00:01:40Z", "a-2": "00:00:20Z", "c-1": "00:00:20Z"}
+
+
+# --- driving -------------------------------------------------------------------------------------
+
+
+def test_a_driven_clock_stops_where_only_the_telling_says_when() -> None:
+    on = node("node-b")
+    told_itself = pod("a", created=100, scheduled=105, started=120, ended=1520, gone=1600, on=on)
+    vanished = replace(pod("b", created=200, scheduled=205, started=220, gone=2222, on=on), uid="b")
+    history = history_of(told_itself, vanished)
+    found = stops(history, MIDNIGHT, MIDNIGHT + HOUR, every_seconds=1800)
+    assert [at - MIDNIGHT for at in found] == [1800, 2222, 3600]
+
+
+def test_a_driven_clock_stops_at_every_edge_of_a_fault() -> None:
+    fault = Fault("f", "watch_dropped", "", MIDNIGHT + 1000, MIDNIGHT + 1300, 1)
+    found = stops(history_of(), MIDNIGHT, MIDNIGHT + HOUR, (fault,), every_seconds=HOUR)
+    assert [at - MIDNIGHT for at in found] == [999, 1000, 1300, 3600]
