@@ -234,7 +234,7 @@ class Landing:
             attempt = Attempt.from_bytes(body)
         except (ValueError, KeyError, TypeError) as cause:
             raise ManifestChanged(
-                self.store.location, key, f"not a manifest in canonical form: {cause}"
+                self.store.location, key, f"not a manifest as it was written: {cause}"
             ) from None
         place = f"{chain_prefix(attempt.cluster_id, attempt.source)}{attempt.sequence:010d}.json"
         if place != key:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -154,17 +154,17 @@ class Attempt:
             _draft(value), value["sequence"], value["previous_sha256"], sha256_bytes(body)
         )
         if attempt.to_bytes() != body:
-            raise ValueError("the manifest is not in its canonical form")
+            raise ValueError("the same values are written in another way")
         return attempt
 
 
 def whole_hours(window: Interval) -> list[datetime]:
     """The hours of a window of whole hours, 1 to 24 of them; ValueError for any other window."""
     hours = list(window.hours())
-    aligned = bool(hours) and hours[0] == window.started_at
-    if not aligned or window.ended_at != hours[-1] + HOUR:
-        raise ValueError(f"{format_instant(window.started_at)} is not the start of whole hours")
-    if timedelta(seconds=window.seconds) > WINDOW_HOURS_LIMIT * HOUR:
+    if not hours or hours[0] != window.started_at or hours[-1] + HOUR != window.ended_at:
+        started_at, ended_at = format_instant(window.started_at), format_instant(window.ended_at)
+        raise ValueError(f"{started_at} to {ended_at} are not whole hours")
+    if len(hours) > WINDOW_HOURS_LIMIT:
         raise ValueError(f"{len(hours)} hours, at most {WINDOW_HOURS_LIMIT} in one attempt")
     return hours
 

@@ -151,8 +151,10 @@ def load_settings(path: Path) -> Settings:
     """Read config.toml."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as cause:
-        raise SettingsUnreadable(str(path), str(cause)) from None
+    except OSError as cause:
+        raise SettingsUnreadable(str(path), cause.strerror or str(cause)) from None
+    except UnicodeDecodeError as cause:
+        raise SettingsUnreadable(str(path), f"not UTF-8 text: {cause.reason}") from None
     return parse_settings(text, str(path))
 
 

@@ -1,0 +1,174 @@
+"""Every message of asking and landing, each from an input that provokes it, beside its golden file.
+
+Put here: STORE, HOME, LEASE, CONF, LAND, ASK and PULL.
+Not here: messages of the collector or of other packages.
+
+After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest
+tests/messages/test_messages_ingestion.py, and read what changed as the person would who has to
+mend it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from domain.clock import StoppedClock
+from domain.errors import LedgerError
+from domain.interval import Interval
+from ingestion.landing import APPEND_TRIES_LIMIT, Landing
+from ingestion.rebuild import rebuild
+from ingestion.settings import Connection, load_settings, parse_settings
+from ingestion.thanos.client import ThanosClient
+from ingestion.thanos.pull import pull_hours
+from tests.samples_by_hand import CLUSTER, HOUR, TEN, Server, healthy
+from warehouse.home import Home
+from warehouse.lease import acquire
+from warehouse.store import FolderStore, open_store
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def disk_is_full(folder: Path) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        FolderStore(folder / "landing").create("objects/ab", b"evidence")
+
+
+def folder_in_use(folder: Path) -> None:
+    (folder / "thesis.tex").write_text("precious")
+    Home.create(folder)
+
+
+def places_unreadable(folder: Path) -> None:
+    Home.create(folder / "home", "[places]\nlanding = 3\n").landing_store()
+
+
+def lease_held(folder: Path) -> None:
+    clock = StoppedClock(TEN)
+    acquire(FolderStore(folder), "host-a:4711", clock, 600)
+    acquire(FolderStore(folder), "host-b:4712", clock, 600)
+
+
+def lease_lost(folder: Path) -> None:
+    clock = StoppedClock(TEN)
+    slow = acquire(FolderStore(folder), "host-a:4711", clock, 600)
+    clock.wait_until(TEN + timedelta(minutes=15))
+    acquire(FolderStore(folder), "host-b:4712", clock, 600)
+    slow.check()
+
+
+def body_changed(folder: Path) -> None:
+    landing = Landing(FolderStore(folder))
+    landed = landing.land_body(b"evidence" * 100)
+    other = landing.land_body(b"other evidence")
+    path = folder / f"objects/{landed.sha256[:2]}/{landed.sha256}.zst"
+    path.write_bytes((folder / f"objects/{other.sha256[:2]}/{other.sha256}.zst").read_bytes())
+    landing.read_body(landed.sha256)
+
+
+def pulled(folder: Path) -> Landing:
+    landing = Landing(FolderStore(folder / "landing"))
+    late = StoppedClock(TEN + timedelta(days=2))
+    client = Server(healthy).client()
+    pull_hours(CLUSTER, Interval(TEN, TEN + HOUR), landing, folder / "runs", late, client)
+    return landing
+
+
+def manifest_changed(folder: Path) -> None:
+    pulled(folder)
+    path = folder / "landing/manifests/c1/thanos/0000000001.json"
+    path.write_bytes(path.read_bytes() + b"\n")
+    Landing(FolderStore(folder / "landing")).attempts()
+
+
+def chain_busy(folder: Path) -> None:
+    class Stubborn(FolderStore):
+        """Another writer is always there first."""
+
+        def create(self, key: str, body: bytes) -> bool:
+            value = json.loads(body)
+            rival = json.dumps(value | {"code_version": "rival"}, sort_keys=True)
+            super().create(key, rival.encode())
+            return super().create(key, body)
+
+        def list(self, prefix: str) -> list[str]:
+            return []
+
+    [attempt] = pulled(folder).attempts()
+    Landing(Stubborn(folder / "busy")).append_attempt(attempt.draft)
+
+
+def decoded_otherwise(folder: Path) -> None:
+    landing = pulled(folder)
+    [attempt] = landing.attempts()
+    bad = landing.land_body(b'{"status":"error","errorType":"internal","error":"later"}')
+    answers = tuple(
+        replace(answer, sha256=bad.sha256) if answer.ask == "phase" else answer
+        for answer in attempt.answers
+    )
+    landing.append_attempt(replace(attempt.draft, answers=answers))
+    rebuild(landing, folder / "runs")
+
+
+def too_early(folder: Path) -> None:
+    now = StoppedClock(TEN + HOUR + timedelta(seconds=90))
+    window = Interval(TEN, TEN + HOUR)
+    pull_hours(CLUSTER, window, Landing(FolderStore(folder)), folder, now, Server(healthy).client())
+
+
+def not_whole_hours(folder: Path) -> None:
+    window = Interval(TEN, TEN + timedelta(minutes=90))
+    late = StoppedClock(TEN + timedelta(days=2))
+    pull_hours(
+        CLUSTER, window, Landing(FolderStore(folder)), folder, late, Server(healthy).client()
+    )
+
+
+PROVOKED: dict[str, Callable[[Path], object]] = {
+    "STORE-001": lambda folder: FolderStore(folder).create("manifests/../../etc/passwd", b""),
+    "STORE-002": lambda folder: FolderStore(folder).read("objects/ab/abcd.zst"),
+    "STORE-003": disk_is_full,
+    "STORE-004": lambda folder: open_store("ftp://user:secret@host/landing"),
+    "HOME-001": lambda folder: Home.open(folder),
+    "HOME-002": folder_in_use,
+    "HOME-003": places_unreadable,
+    "LEASE-001": lease_held,
+    "LEASE-002": lease_lost,
+    "CONF-001": lambda folder: parse_settings('[thanos.hub]\nurl = "https://hub"\ntimeout = 3\n'),
+    "CONF-002": lambda folder: load_settings(folder / "config.toml"),
+    "LAND-001": body_changed,
+    "LAND-002": manifest_changed,
+    "LAND-003": chain_busy,
+    "LAND-004": decoded_otherwise,
+    "ASK-001": lambda folder: ThanosClient(
+        Connection("https://hub.test", ca_file=str(folder / "ca.crt"))
+    ),
+    "PULL-001": not_whole_hours,
+    "PULL-002": too_early,
+}
+
+
+@pytest.mark.parametrize("code", PROVOKED)
+def test_the_message_says_where_what_why_and_what_to_do(code: str, tmp_path: Path) -> None:
+    with pytest.raises(LedgerError) as caught:
+        PROVOKED[code](tmp_path)
+    message = caught.value.message().replace(str(tmp_path), "HOME") + "\n"
+    assert caught.value.code == code
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        (GOLDEN / f"{code}.txt").write_text(message)
+    assert message == (GOLDEN / f"{code}.txt").read_text()
+
+
+def test_a_chain_gives_up_after_a_number_of_tries_that_people_can_wait_for() -> None:
+    assert APPEND_TRIES_LIMIT <= 100
