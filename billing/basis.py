@@ -119,6 +119,7 @@ def _check_entry(check: Check) -> Document:
         "name": check.name,
         "evaluated_row_count": check.evaluated_row_count,
         "failed_row_count": check.failed_row_count,
+        "result": check.result,
     }
 
 

@@ -69,6 +69,7 @@ class Check:
     name: str
     evaluated_row_count: int
     failed_row_count: int
+    result: str = ""  # canonical JSON of a suite's own result, kept as evidence
 
     @property
     def passed(self) -> bool:

@@ -9,7 +9,7 @@ pod-hours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -162,6 +162,17 @@ def has_period(connection: duckdb.DuckDBPyConnection, period: str) -> bool:
     if not connection.execute(statement).fetchall()[0][0]:
         return False
     return bool(_rows(connection, _COVERAGE, period=period))
+
+
+def row_counts(
+    connection: duckdb.DuckDBPyConnection, period: str, tables: Iterable[str]
+) -> dict[str, int]:
+    """How many rows of the period some marts have."""
+    counts = {}
+    for table in tables:
+        statement = f"select count(*) from marts.{table} where billing_period = $period"
+        counts[table] = int(_rows(connection, statement, period=period)[0][0])
+    return counts
 
 
 def read_comparisons(

@@ -28,8 +28,11 @@ from quality.coverage import (
     coverage_findings,
     gaps_of_hours,
 )
-from quality.pricing import PRICED_EXACTLY, priced_exactly
+from quality.dbt_checks import read_dbt_checks
+from quality.pricing import priced_exactly
 from quality.reconciliation import Limits, limit_findings, stretch_findings
+from quality.required import ONE_VERDICT_PER_HOUR, WITH_ROWS, required_checks
+from quality.suites.runner import run_suites
 from quality.tables import write_judgement
 from quality.unknowns import price_change_findings, unknown_device_findings, unpriced_findings
 from quality.verdict import verdicts
@@ -39,10 +42,6 @@ from warehouse.home import Home
 
 if TYPE_CHECKING:
     import duckdb
-
-ONE_VERDICT_PER_HOUR = "every_expected_hour_has_one_verdict"
-REQUIRED_CHECKS = (ONE_VERDICT_PER_HOUR, PRICED_EXACTLY, *IDENTITIES)
-"""Checks without which no period is billable: absent, skipped or on no row means failed."""
 
 
 class FactsMissing(CouldNotLook):
@@ -79,20 +78,22 @@ def judge_facts(
     signed = signed_gaps_of(decisions)
     coverage = facts.read_coverage(connection, period.name)
     judged = tuple(verdicts(expectations, coverage, signed, period.interval))
-    checks, broken = _checks(connection, period, judged)
+    facts_sha256 = period_sha256(connection, period.name)
+    checks, broken = _checks(connection, period, judged, facts_sha256)
+    required = required_checks(facts.row_counts(connection, period.name, WITH_ROWS))
     findings = [
         *_findings(connection, period, decisions, expectations, signed),
         *broken,
-        *_check_findings(checks),
+        *_check_findings(checks, required),
     ]
     executed = {check.name for check in checks if check.evaluated_row_count}
     return Judgement(
         period=period,
-        facts_sha256=period_sha256(connection, period.name),
+        facts_sha256=facts_sha256,
         findings=tuple(sorted(findings, key=_order)),
         verdicts=judged,
         checks=tuple(sorted(checks, key=lambda check: check.name)),
-        missing_checks=tuple(name for name in REQUIRED_CHECKS if name not in executed),
+        missing_checks=tuple(name for name in required if name not in executed),
     )
 
 
@@ -151,13 +152,18 @@ def _findings(
 
 
 def _checks(
-    connection: duckdb.DuckDBPyConnection, period: BillingPeriod, judged: tuple[Verdict, ...]
+    connection: duckdb.DuckDBPyConnection,
+    period: BillingPeriod,
+    judged: tuple[Verdict, ...],
+    facts_sha256: str,
 ) -> tuple[list[Check], list[Finding]]:
     expected = [v for v in judged if v.state is not VerdictState.NOT_EXPECTED]
     places = {(v.cluster_id, v.source, v.hour_started_at) for v in expected}
     checks = [
         Check(ONE_VERDICT_PER_HOUR, len(expected), len(expected) - len(places)),
         priced_exactly(facts.read_charges(connection, period.name)),
+        *run_suites(connection, period.name),
+        *_relevant(read_dbt_checks(connection, period.name, facts_sha256)),
     ]
     findings: list[Finding] = []
     for name, statement in IDENTITIES.items():
@@ -167,19 +173,24 @@ def _checks(
     return checks, findings
 
 
-def _check_findings(checks: Iterable[Check]) -> Iterator[Finding]:
+def _relevant(checks: Iterable[Check]) -> Iterator[Check]:
+    """Without a row and without a failure a test said nothing; if it is required, it is missing."""
+    return (c for c in checks if c.evaluated_row_count or c.failed_row_count)
+
+
+def _check_findings(checks: Iterable[Check], required: Iterable[str]) -> Iterator[Finding]:
     """Failed and unexecuted checks, as findings that block like any other."""
     by_name = {check.name: check for check in checks}
-    for name in sorted({*by_name, *REQUIRED_CHECKS}):
+    for name in sorted({*by_name, *required}):
         check = by_name.get(name, Check(name, 0, 0))
-        if not check.evaluated_row_count:
-            yield CATALOGUE["check_not_executed"].finding(
-                where=f"check {name}", seen="0 rows evaluated, at least 1 is required"
-            )
-        elif check.failed_row_count:
+        if check.failed_row_count:
             yield CATALOGUE["check_failed"].finding(
                 where=f"check {name}",
                 seen=f"{check.failed_row_count} of {check.evaluated_row_count} rows failed",
+            )
+        elif not check.evaluated_row_count:
+            yield CATALOGUE["check_not_executed"].finding(
+                where=f"check {name}", seen="0 rows evaluated, at least 1 is required"
             )
 
 

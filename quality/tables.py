@@ -58,6 +58,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "name": "VARCHAR",
         "evaluated_row_count": "BIGINT",
         "failed_row_count": "BIGINT",
+        "result": "VARCHAR",
         "passed": "BOOLEAN",
     },
 }

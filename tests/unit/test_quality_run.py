@@ -1,0 +1,288 @@
+"""Judging a period: what is found in facts written by hand, and what keeps it from being billed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from domain.findings import Finding, Judgement
+from quality.catalogue import CATALOGUE
+from quality.conservation import IDENTITIES
+from quality.required import ALWAYS, WITH_ROWS
+from quality.run import FactsMissing, judge
+from quality.suites.runner import CHECK_NAMES
+from tests.marts_by_hand import SIGNED, Pod, World, at
+from warehouse.connection import connected
+
+CLOCK = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path / "home")
+    world.pods = [
+        Pod("team-a", "train", at("09 10:00"), at("09 11:30")),
+        Pod("team-b", "serve", at("09 22:00"), at("10 08:00"), device_count=2),
+    ]
+    return world
+
+
+def judged(world: World) -> Judgement:
+    return judge(world.write(), world.period, world.decisions, CLOCK)
+
+
+def named(judgement: Judgement, name: str) -> list[Finding]:
+    return [finding for finding in judgement.findings if finding.name == name]
+
+
+def test_a_clean_month_has_no_finding_and_every_required_check(world: World) -> None:
+    judgement = judged(world)
+    assert judgement.findings == ()
+    assert judgement.missing_checks == ()
+    assert judgement.billable
+    executed = {check.name for check in judgement.checks if check.evaluated_row_count}
+    assert executed >= {*ALWAYS, *(n for names in WITH_ROWS.values() for n in names)}
+
+
+def test_a_month_without_any_use_can_be_judged(world: World) -> None:
+    world.pods = []
+    judgement = judged(world)
+    assert judgement.billable
+    assert all(check.evaluated_row_count for check in judgement.checks)
+
+
+def test_a_period_that_was_never_built_cannot_be_judged(world: World) -> None:
+    with pytest.raises(FactsMissing):
+        judge(world.home, world.period, world.decisions, CLOCK)
+    world.write()
+    with pytest.raises(FactsMissing):
+        judge(world.home, BillingPeriod("2026-11"), world.decisions, CLOCK)
+
+
+@pytest.mark.parametrize("left_out", [n for n in ALWAYS if n.startswith("dbt_")])
+def test_a_required_test_that_did_not_run_blocks(world: World, left_out: str) -> None:
+    world.dbt_tests_left_out = (left_out,)
+    judgement = judged(world)
+    assert judgement.missing_checks == (left_out,)
+    assert not judgement.billable
+    [finding] = named(judgement, "check_not_executed")
+    assert left_out in finding.where
+
+
+def test_tests_that_ran_on_other_facts_count_for_nothing(world: World) -> None:
+    home = world.write()
+    with connected(home.warehouse_path) as connection:
+        connection.execute("update marts.fct_coverage set longest_hole_seconds = 1")
+    judgement = judge(home, world.period, world.decisions, CLOCK)
+    assert "dbt_fct_coverage_has_one_row_per_key" in judgement.missing_checks
+
+
+def test_a_failed_dbt_test_blocks(world: World) -> None:
+    home = world.write()
+    with connected(home.warehouse_path) as connection:
+        connection.execute(
+            "update quality.dbt_tests set status = 'fail', failed_row_count = 3 "
+            "where name = 'assert_no_piece_leaves_its_hour'"
+        )
+    judgement = judge(home, world.period, world.decisions, CLOCK)
+    [finding] = named(judgement, "check_failed")
+    assert finding.seen == "3 of 1 rows failed"
+    assert not judgement.billable
+
+
+def broken(world: World, statement: str) -> Judgement:
+    """Judge facts that somebody edited in the file."""
+    home = world.write()
+    with connected(home.warehouse_path) as connection:
+        connection.execute(statement)
+    return judge(home, world.period, world.decisions, CLOCK)
+
+
+@pytest.mark.parametrize(
+    ("statement", "checks"),
+    [
+        (
+            "update marts.fct_charges set device_seconds = device_seconds + 1 "
+            "where tenant = 'team-a'",
+            {"pod_seconds_add_up_to_charges", "charges_are_priced_exactly", "suite_gate_tenants"},
+        ),
+        (
+            "update marts.fct_charges set cost_nanos = cost_nanos + 1 where tenant = 'team-a'",
+            {"pod_costs_add_up_to_charges", "charges_are_priced_exactly", "suite_gate_tenants"},
+        ),
+        (
+            "insert into marts.fct_pod_hours select * from marts.fct_pod_hours "
+            "where tenant = 'team-a'",
+            {
+                "pod_seconds_add_up_to_charges",
+                "pod_costs_add_up_to_charges",
+                "no_pod_holds_a_device_twice",
+                "suite_gate_tenants",
+            },
+        ),
+        (
+            "update marts.fct_pod_hours set segment_ended_at = segment_ended_at + interval 1 hour "
+            "where tenant = 'team-a' and hour(segment_started_at) = 11",
+            {"no_pod_hour_leaves_its_hour"},
+        ),
+        (
+            "update marts.fct_pod_hours set uncertainty_seconds = -1 where tenant = 'team-a'",
+            {"suite_gate_values"},
+        ),
+        (
+            "update marts.fct_coverage set seen_count = seen_count - 1 "
+            "where source = 'thanos' and hour_started_at = '2026-10-09 10:00:00+00'",
+            {"suite_gate_coverage"},
+        ),
+        (
+            "insert into marts.fct_coverage select * from marts.fct_coverage "
+            "where hour_started_at = '2026-10-09 10:00:00+00'",
+            {"suite_gate_coverage"},
+        ),
+    ],
+)
+def test_each_check_finds_what_it_is_for(world: World, statement: str, checks: set[str]) -> None:
+    judgement = broken(world, statement)
+    own = {*IDENTITIES, *CHECK_NAMES, "charges_are_priced_exactly"}
+    assert {c.name for c in judgement.checks if c.failed_row_count and c.name in own} == checks
+    assert not judgement.billable
+
+
+def test_use_without_a_price_blocks_and_says_how_much(world: World) -> None:
+    world.pods.append(Pod("team-c", "big", at("09 10:00"), at("09 11:00"), gpu_class="B300"))
+    judgement = judged(world)
+    [finding] = named(judgement, "usage_without_price")
+    assert "B300 whole" in finding.where
+    assert "3600 device seconds of 1 tenants (team-c)" in finding.seen
+    assert finding.tenant == "team-c"
+    assert not judgement.billable
+
+
+def test_without_any_price_list_nothing_is_missed(world: World) -> None:
+    world.rates = []
+    assert judged(world).billable
+
+
+def test_an_unknown_device_blocks(world: World) -> None:
+    world.pods.append(Pod("team-c", "odd", at("09 10:00"), at("09 11:00"), gpu_class=""))
+    judgement = judged(world)
+    assert named(judgement, "device_unknown")
+    assert not judgement.billable
+
+
+def test_a_price_ten_times_as_high_needs_two_names(world: World) -> None:
+    world.rates = [
+        f",A100-40,whole,EUR,3.6,2026-01-01,2026-10-15,{SIGNED},",
+        f",A100-40,whole,EUR,36,2026-10-15,,{SIGNED},",
+    ]
+    judgement = judged(world)
+    [finding] = named(judgement, "price_change_needs_second_name")
+    assert "36 EUR per hour, after 3.6 EUR" in finding.seen
+    assert not judgement.billable
+    world.rates[1] += "bob"
+    assert judged(world).billable
+
+
+def test_a_dispute_blocks_until_somebody_accepts_it(world: World) -> None:
+    disputed = replace(world.pods[0], method="disputed", method_reason="outside_lifecycle")
+    world.pods[0] = disputed
+    [finding] = named(judged(world), "witnesses_disagree")
+    assert finding.blocks
+    assert "samples show it where the journal says that it did not run" in finding.seen
+    world.accepted_gaps = [
+        "c1,kubernetes,2026-10-09T10:00:00Z,2026-10-09T11:30:00Z,bill_samples,why,bob,2026-11-02,"
+        + disputed.uid
+    ]
+    judgement = judged(world)
+    assert [f.name for f in judgement.findings] == ["dispute_accepted"]
+    assert judgement.billable
+
+
+def test_acceptance_for_another_pod_or_another_time_is_none(world: World) -> None:
+    world.pods[0] = replace(world.pods[0], method="disputed", method_reason="absent")
+    row = "c1,kubernetes,{},{},bill_samples,why,bob,2026-11-02,{}"
+    for first, last, pod in (
+        ("2026-10-09T10:00:00Z", "2026-10-09T11:30:00Z", "other"),
+        ("2026-10-09T10:00:01Z", "2026-10-09T11:30:00Z", ""),
+        ("2026-10-09T10:00:00Z", "2026-10-09T11:29:59Z", ""),
+    ):
+        world.accepted_gaps = [row.format(first, last, pod)]
+        assert not judged(world).billable, (first, last, pod)
+
+
+def test_a_pod_too_short_to_be_sampled_is_told_and_does_not_block(world: World) -> None:
+    world.pods.append(
+        Pod("team-c", "blink", at("09 10:00:01"), at("09 10:00:09"), method="lifecycle_only",
+            method_reason="too_short")
+    )  # fmt: skip
+    judgement = judged(world)
+    assert [f.code for f in judgement.findings] == ["REC-003"]
+    assert judgement.billable
+
+
+def limited(world: World, hole_seconds: int, method: str, reason: str) -> Judgement:
+    """Team a: 5400 s confirmed, less so many that only one witness saw."""
+    whole = world.pods[0]
+    middle = whole.ended_at.timestamp() - hole_seconds
+    cut = datetime.fromtimestamp(middle, UTC)
+    uncertain = hole_seconds if method == "samples_only" else 0
+    world.pods[0] = replace(whole, ended_at=cut)
+    world.pods.append(
+        replace(whole, name="tail", started_at=cut, method=method, method_reason=reason,
+                uncertainty_seconds=uncertain)
+    )  # fmt: skip
+    return judged(world)
+
+
+@pytest.mark.parametrize(("seconds", "over"), [(270, False), (271, True)])
+def test_one_witness_may_carry_exactly_five_percent(world: World, seconds: int, over: bool) -> None:
+    judgement = limited(world, seconds, "lifecycle_only", "hole")
+    assert bool(named(judgement, "one_witness_limit_exceeded")) is over
+    assert judgement.billable is not over
+
+
+def test_only_holes_count_towards_the_one_witness_limit(world: World) -> None:
+    assert judged(world).billable
+    assert limited(world, 1000, "lifecycle_only", "no metric shows it").billable
+
+
+@pytest.mark.parametrize(("seconds", "over"), [(27, False), (28, True)])
+def test_uncertainty_may_be_exactly_half_a_percent(world: World, seconds: int, over: bool) -> None:
+    judgement = limited(world, seconds, "samples_only", "journal_gap")
+    assert bool(named(judgement, "uncertainty_limit_exceeded")) is over
+
+
+def test_where_no_journal_is_expected_uncertainty_is_only_printed(world: World) -> None:
+    world.clusters = {"c1": "samples"}
+    assert limited(world, 5000, "samples_only", "journal_not_expected").billable
+
+
+def test_the_judgement_is_written_beside_the_facts(world: World) -> None:
+    world.lose("thanos", "09 10:00")
+    judgement = judged(world)
+    again = judge(world.home, world.period, world.decisions, CLOCK)
+    assert again == judgement
+    with connected(world.home.warehouse_path, read_only=True) as connection:
+        rows = connection.execute(
+            "select code, cluster_id, blocks from quality.findings"
+        ).fetchall()
+        counts = connection.execute(
+            "select (select count(*) from quality.verdicts), (select count(*) from quality.checks),"
+            " (select is_billable from quality.judgements)"
+        ).fetchall()
+    assert rows == [("GAP-002", "c1", False)]
+    assert counts == [(2 * 744, len(judgement.checks), True)]
+
+
+def test_every_finding_of_the_catalogue_has_its_own_code_and_says_what_follows() -> None:
+    codes = [kind.code for kind in CATALOGUE.values()]
+    assert len(set(codes)) == len(codes)
+    for kind in CATALOGUE.values():
+        assert kind.means.endswith(".")
+        assert kind.bill.endswith(".")
+        assert kind.to_do.endswith(".")
