@@ -16,12 +16,15 @@ from dataclasses import dataclass, field
 from fake_gpu.estate.model import OwnerRef, WorkloadLife
 from fake_gpu.scenario.seeds import Stream, stream, uuid_of
 from fake_gpu.scenario.spec_work import WorkloadSpec
+from fake_gpu.scenario.utilisation import Load, parse_load
 
 # A workload without `from` was there before the scenario began; so long at most.
 LONGEST_BEFORE_SECONDS = 3 * 86_400
 SHORTEST_BEFORE_SECONDS = 3_600
 MONDAY_TO_FRIDAY = range(5)
 DAY = 86_400
+
+LOAD_ANNOTATION = "run.ai/simulated-gpu-utilization"
 
 FOREVER_KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
@@ -52,6 +55,11 @@ class Maker:
         return stream(
             self.seed, self.cluster_id, self.spec.namespace, self.spec.name, self.spec.kind, *names
         )
+
+    def load(self) -> Load:
+        """How busy its pods are; the fake GPU operator's annotation counts when it is there."""
+        annotated = self.spec.annotations.get(LOAD_ANNOTATION)
+        return parse_load(annotated) if annotated else self.spec.utilisation
 
     @property
     def from_at(self) -> int:

@@ -35,7 +35,7 @@ def exact_life(maker: Maker, spec: PodSpec, number: int) -> Life:
         uid=uid,
         created_at=spec.created,
         owners=maker.owners(number, spec.created),
-        utilisation=maker.spec.utilisation.play(draw),
+        utilisation=maker.load().play(draw),
         pod_ip=f"10.{draw.between(128, 191)}.{draw.between(0, 255)}.{draw.between(1, 254)}",
         replica=number,
         exact=True,

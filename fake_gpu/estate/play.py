@@ -163,7 +163,7 @@ class Play:
             uid=uuid_of(self.seed, self.cluster_id, spec.namespace, spec.kind, name, now),
             created_at=now,
             owners=maker.owners(birth.group, now),
-            utilisation=spec.utilisation.play(draw),
+            utilisation=maker.load().play(draw),
             pod_ip=f"10.{draw.between(128, 191)}.{draw.between(0, 255)}.{draw.between(1, 254)}",
             replica=birth.replica,
             group=birth.group,

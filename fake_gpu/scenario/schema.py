@@ -135,13 +135,13 @@ class Reader:
         hints = typing.get_type_hints(kind, include_extras=True)
         fields = {yaml_name(f.name): f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
         values: dict[str, Any] = {}
+        before = len(self.problems)
         for name, (key_node, value) in entries.items():
             if name not in fields:
                 self._unknown(key_node, name, list(fields), path)
                 continue
             attribute = fields[name].name
             values[attribute] = self.read(value, hints[attribute], _join(path, name))
-        before = len(self.problems)
         for name, entry in fields.items():
             needed = (
                 entry.default is dataclasses.MISSING

@@ -23,7 +23,7 @@ from fake_gpu.scenario.scalars import (
     fixed_span,
 )
 from fake_gpu.scenario.schema import Reader, Scalar, Unreadable, key
-from fake_gpu.scenario.utilisation import BUSY_LOAD, LoadNotation
+from fake_gpu.scenario.utilisation import BUSY_LOAD, LoadNotation, parse_load
 
 # A scenario is a story; a million pods are a trace or a bench.
 MAXIMUM_REPLICAS = 5000
@@ -252,6 +252,8 @@ class WorkloadSpec:
             raise Unreadable(f"kind {self.kind} without an api", "give `api: group/v1`")
         if not 0 <= self.memory_used_pct <= 100:
             raise Unreadable(f"memory_used_pct: {self.memory_used_pct}", "0 to 100")
+        if annotated := self.annotations.get("run.ai/simulated-gpu-utilization"):
+            parse_load(annotated)  # says what is wrong with it, here and not when it is played
         names = [c.name for c in self.containers]
         if len(set(names)) != len(names):
             raise Unreadable("two containers of one name", "rename one")

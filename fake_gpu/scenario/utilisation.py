@@ -153,9 +153,9 @@ class _Literal:
         return self._tokens[self._at - 1]
 
     def _value(self) -> object:
-        token = self._next()
-        if token not in ("{", "["):
-            return token
+        opened = self._next()
+        if opened not in ("{", "["):
+            return opened
         items: list[object] = []
         keys: dict[str, object] = {}
         while (token := self._next()) not in ("}", "]"):
@@ -168,9 +168,9 @@ class _Literal:
             if self._next() != ":":
                 raise Unreadable(f"{token!r} has no value", NOTATION)
             keys[token] = self._value()
-        if items:
-            return {**keys, "phases": items}
-        return keys
+        if opened == "[" and not keys:
+            return items
+        return {**keys, "phases": items} if items else keys
 
 
 def _tree(node: yaml.Node) -> object:

@@ -1,0 +1,511 @@
+"""What people write about an estate is read strictly, and everything wrong is said at once."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.status_updater import topology
+from fake_gpu.scenario.errors import BadScenario, BadTrace, DataNotHere, UnknownScenario
+from fake_gpu.scenario.load import library, load_scenario, read_scenario
+from fake_gpu.scenario.scalars import parse_duration, parse_share, parse_span, parse_time
+from fake_gpu.scenario.schema import Unreadable
+from fake_gpu.scenario.seeds import stream, uuid_of
+from fake_gpu.scenario.trace import COLUMNS, parse_trace
+from fake_gpu.scenario.utilisation import parse_load
+from tests.estates import T0, check_invariants, cluster_of, loaded
+
+SMALL = """\
+name: small
+from: 2026-10-01T00:00:00Z
+until: 2026-10-02T00:00:00Z
+clusters:
+  - name: c
+    nodes: [{name: n, product: Tesla-T4, cards: 1}]
+"""
+
+
+def problems(text: str) -> list[tuple[int, str]]:
+    with pytest.raises(BadScenario) as raised:
+        build_estate(loaded(text))
+    return [(problem.line, problem.seen) for problem in raised.value.problems]
+
+
+def test_all_problems_are_told_at_once_with_their_lines() -> None:
+    text = """\
+name: bad
+from: 2026-10-01T00:00:00Z
+until: yesterday
+clusters:
+  - name: c
+    nodez: []
+    nodes:
+      - {name: n, product: Tesla-T4, cards: many}
+    workloads:
+      - {name: w, kind: Job}
+"""
+    assert problems(text) == [
+        (3, "'yesterday' is not a time"),
+        (6, "unknown key `nodez`"),
+        (8, "'many' is not a whole number"),
+        (10, "`namespace` is missing"),
+    ]
+
+
+def test_an_unknown_key_names_the_one_that_was_meant() -> None:
+    with pytest.raises(BadScenario, match="did you mean `nodes`"):
+        loaded(SMALL.replace("nodes:", "noes:"))
+
+
+@pytest.mark.parametrize(
+    ("written", "seen"),
+    [
+        ("{name: n, product: Tesla-T5, cards: 1}", "unknown product 'Tesla-T5'"),
+        ("{name: n, product: Tesla-T4}", "a product without cards, or cards without a product"),
+        (
+            "{name: n, product: Tesla-T4, cards: 1, mig: {layout: all-1g.5gb}}",
+            "Tesla-T4 has no MIG",
+        ),
+        ("{name: n, product: Tesla-T4, cards: 1, partition: cpx_nps4}", "not AMD"),
+        ("{name: n, product: Tesla-T4, cards: 99}", "99 cards"),
+        ("{name: n, product: Tesla-T4, cards: 1, sharing: {replicas: 1}}", "1 replicas"),
+        ("{name: n, name: m}", "stands here twice"),
+        ("{name: n, product: Tesla-T4, cards: 1, incidents: [{card: 1, from: +1h}]}", "no card 1"),
+        (
+            "{name: n, product: NVIDIA-A100-SXM4-40GB, cards: 1,"
+            " mig: {layout: {all: {3g.20gb: 2, 1g.5gb: 1}}}}",
+            "do not fit on one NVIDIA-A100-SXM4-40GB",
+        ),
+        (
+            "{name: n, product: NVIDIA-A100-SXM4-40GB, cards: 1, mig: {layout: all-9g.5gb}}",
+            "no layout 'all-9g.5gb'",
+        ),
+    ],
+)
+def test_hardware_that_cannot_be_is_refused(written: str, seen: str) -> None:
+    text = SMALL.replace("{name: n, product: Tesla-T4, cards: 1}", written)
+    assert any(seen in problem for _, problem in problems(text))
+
+
+@pytest.mark.parametrize(
+    ("written", "seen"),
+    [
+        ("{name: w, namespace: x, kind: Foo}", "kind Foo without an api"),
+        ("{name: w, namespace: x, kind: Deployment, arrivals: {every: 1h}}", "arrivals of a"),
+        ("{name: w, namespace: x, kind: Job, arrivals: {}}", "arrivals need `every` or `at`"),
+        ("{name: w, namespace: x, kind: Job, arrivals: {every: 0s}}", "without any time"),
+        ("{name: w, namespace: x, requests: {gpu: 1}}", "'gpu' is no extended resource"),
+        ("{name: w, namespace: x, utilisation: 200}", "'200' is no utilisation"),
+        ("{name: w, namespace: x, failures: 2}", "'2' is not a share"),
+        (
+            "{name: w, namespace: x, kind: Pod, pods: [{created: +2h, started: +1h}]}",
+            "its times go backwards",
+        ),
+        (
+            "{name: w, namespace: x, kind: Pod, pods: [{created: +1h, ended: +2h}]}",
+            "it ends and never starts",
+        ),
+        (
+            "{name: w, namespace: x, kind: Pod, pods: [{created: +1h, runs: [{from: +2h},"
+            " {from: +3h}]}]}",
+            "its runs overlap or go backwards",
+        ),
+    ],
+)
+def test_work_that_cannot_be_is_refused(written: str, seen: str) -> None:
+    text = SMALL + f"    workloads: [{written}]\n"
+    assert any(seen in problem for _, problem in problems(text))
+
+
+def test_faults_are_read_strictly_too() -> None:
+    text = SMALL + (
+        "faults:\n"
+        "  - {fault: dropped_scrape}\n"
+        "  - {fault: dropped_scrapes, share: 1.5}\n"
+        "  - {fault: dropped_scrapes, shares: 10%}\n"
+    )
+    assert problems(text) == [
+        (8, "unknown fault 'dropped_scrape'"),
+        (9, "'1.5' is not a share"),
+        (10, "dropped_scrapes has no `shares`"),
+    ]
+    assert problems(SMALL + "faults:\n  - {fault: html_login, cluster: d}\n") == [
+        (8, "no cluster 'd'")
+    ]
+
+
+def test_faults_carry_their_defaults_their_seed_and_their_time() -> None:
+    text = SMALL + (
+        "faults:\n"
+        "  - {fault: dropped_scrapes, cluster: c, from: +1h, until: +2h, share: 20%, seed: 5}\n"
+        "  - {fault: dropped_scrapes}\n"
+    )
+    first, second = build_estate(loaded(text)).faults
+    assert first.parameters == {"job": "", "share": Fraction(1, 5)}
+    assert (first.from_at, first.until_at, first.seed) == (T0 + 3600, T0 + 7200, 5)
+    assert (second.from_at, second.until_at) == (T0, T0 + 86_400)
+    assert second.cluster_id == ""
+    assert (first.fault_id, second.fault_id) == ("dropped_scrapes#0", "dropped_scrapes#1")
+
+
+def test_syntax_errors_empty_files_and_bombs_are_refused() -> None:
+    assert problems("name: [")[0][1].startswith("not YAML")
+    assert problems("") == [(0, "the file is empty")]
+
+
+def test_a_file_that_multiplies_itself_by_anchors_is_refused() -> None:
+    many = ",".join(["*n"] * 999)
+    clusters = ",".join(["*c"] * 999)
+    text = (
+        "name: bomb\nfrom: 2026-10-01\nuntil: 2026-10-02\nclusters:\n"
+        f"  [&c {{name: c, namespaces: [&n {{name: x}},{many}]}},{clusters}]\n"
+    )
+    with pytest.raises(BadScenario, match="more than 500000 values"):
+        loaded(text)
+
+
+def test_yaml_does_not_guess_what_a_scalar_is() -> None:
+    text = SMALL.replace("name: c", "name: no\n    kubernetes: 1.30")
+    cluster = loaded(text).scenario.clusters[0]
+    assert (cluster.name, cluster.kubernetes) == ("no", "1.30")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("5m", 300), ("2h30m", 9000), ("1d1s", 86_401)]
+)
+def test_durations(text: str, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m5", "5 m", "-5m", "1.5h", "5m2h"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(Unreadable):
+        parse_duration(text)
+
+
+def test_times_may_be_relative_to_the_start() -> None:
+    assert parse_time("+1d2h", T0) == T0 + 26 * 3600
+    assert parse_time("2026-10-01", None) == T0
+    with pytest.raises(Unreadable):
+        parse_time("+1h", None)
+
+
+def test_shares_are_exact() -> None:
+    assert parse_share("0.1") == parse_share("10%") == parse_share("1/10") == Fraction(1, 10)
+
+
+def test_spans_are_drawn_as_they_are_written() -> None:
+    draw = stream(1, "spans")
+    assert {parse_span("40m").draw(draw) for _ in range(5)} == {2400}
+    even = [parse_span("10s..20s").draw(draw) for _ in range(300)]
+    assert (min(even), max(even)) == (10, 20)
+    exponential = sorted(parse_span("~1h").draw(draw) for _ in range(999))
+    # The median of an exponential is its mean × ln 2 = 2495 s.
+    assert 2250 < exponential[499] < 2750
+    lognormal = sorted(parse_span("30m~1.0").draw(draw) for _ in range(999))
+    assert 1600 < lognormal[499] < 2000
+    # A tenth lies above median × e^1.2816 = 6484 s.
+    assert 5400 < lognormal[899] < 7800
+
+
+def test_draws_are_what_their_hash_says() -> None:
+    """Worked out here once more from the definition: a change is a change of every estate."""
+    digest = hashlib.sha256(hashlib.sha256(b"1:71:a").digest() + bytes(8)).digest()
+    words = [int.from_bytes(digest[n : n + 8], "big") for n in (0, 8, 16, 24)]
+    draw = stream(7, "a")
+    assert [draw.word() for _ in range(4)] == words
+    assert stream(7, "a").below(1000) == words[0] * 1000 // 2**64
+    assert stream(7, "a").exponential(10**9) == pytest.approx(-math.log(words[0] / 2**64) * 10**9)
+    assert stream(7, "a", "b").word() != stream(7, "ab").word()
+    assert stream(7, "1", "2").word() != stream(71, "2").word()
+    assert re.fullmatch(
+        r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", uuid_of(7, "a")
+    )
+
+
+# --- utilisation --------------------------------------------------------------------------------
+
+
+LITERAL = """\
+{
+    {
+        time: "1h"
+        utilization: 80
+    },
+    {
+        time: "1h"
+        utilization: 0
+    }
+    repeat: 5
+}
+"""
+
+
+def test_the_design_documents_notation_is_read_as_it_stands() -> None:
+    load = parse_load(LITERAL).play(stream(1))
+    assert load.steps == ((3600, 80), (3600, 0))
+    assert load.repeat == 5
+    assert [load.pct_at(t) for t in (0, 3599, 3600, 7200, 35_999, 36_000)] == [80, 80, 0, 80, 0, 0]
+    assert load.pct_seconds(10**9) == 5 * 3600 * 80
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("80", (((3600, 80),), None, 0)),
+        ("idle", (((3600, 0),), None, 0)),
+        ("busy", (((3600, 100),), None, 0)),
+        ("burst", (((300, 95), (1500, 5)), None, 0)),
+        ("[{time: 10m, utilisation: 50}]", (((600, 50),), None, 0)),
+        ('{"phases": [{"time": "10m", "utilisation": 50}], "repeat": 2}', (((600, 50),), 2, 0)),
+        ("{phases: [{time: 1h, utilisation: 5}], repeat: 1, then: hold}", (((3600, 5),), 1, 5)),
+    ],
+)
+def test_other_notations(text: str, expected: object) -> None:
+    load = parse_load(text).play(stream(1))
+    assert (load.steps, load.repeat, load.after_pct) == expected
+
+
+def test_a_range_is_drawn_for_each_minute_and_includes_its_ends() -> None:
+    load = parse_load("10-12").play(stream(3))
+    assert len(load.steps) == 60
+    assert {pct for _, pct in load.steps} == {10, 11, 12}
+
+
+@pytest.mark.parametrize("text", ["", "101", "-5", "30-10", "{", "{a: 1}", "[]", "{repeat: 0}"])
+def test_what_is_no_utilisation(text: str) -> None:
+    with pytest.raises(Unreadable):
+        parse_load(text)
+
+
+def test_pieces_of_a_load_adjoin_and_add_up_to_its_integral() -> None:
+    load = parse_load("[{time: 7m, utilisation: 90}, {time: 13m, utilisation: 10}]").play(stream(1))
+    pieces = list(load.pieces(100, 5000))
+    assert pieces[0][0] == 100
+    assert pieces[-1][1] == 5000
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(pieces))
+    total = sum((until - at) * pct for at, until, pct in pieces)
+    assert total == load.pct_seconds(5000) - load.pct_seconds(100)
+    assert total == sum(load.pct_at(t) for t in range(100, 5000))
+
+
+# --- layouts ------------------------------------------------------------------------------------
+
+
+def test_mig_parted_files_name_layouts(tmp_path: Path) -> None:
+    (tmp_path / "mig.yaml").write_text(
+        """\
+version: v1
+mig-configs:
+  halves:
+    - device-filter: "0x20B010DE"
+      devices: [0]
+      mig-enabled: true
+      mig-devices: {3g.20gb: 2}
+    - devices: [1]
+      mig-enabled: false
+"""
+    )
+    text = SMALL.replace(
+        "{name: n, product: Tesla-T4, cards: 1}",
+        "{name: n, product: NVIDIA-A100-SXM4-40GB, cards: 2, mig: {layout: halves}}",
+    )
+    read = read_scenario(text + "mig_configs: mig.yaml\n", "test.yaml", tmp_path)
+    state = build_estate(read).clusters[0].nodes[0].states[0]
+    assert dict(state.capacity) == {"nvidia.com/gpu": 1, "nvidia.com/mig-3g.20gb": 2}
+    assert state.labels["nvidia.com/mig.config"] == "halves"
+
+
+def test_the_balanced_layout_is_two_one_one() -> None:
+    cluster = cluster_of(
+        "    nodes: [{name: n, product: NVIDIA-H100-80GB-HBM3, cards: 1,"
+        " mig: {layout: all-balanced}}]"
+    )
+    assert dict(cluster.nodes[0].states[0].capacity) == {
+        "nvidia.com/gpu": 0,
+        "nvidia.com/mig-1g.10gb": 2,
+        "nvidia.com/mig-2g.20gb": 1,
+        "nvidia.com/mig-3g.40gb": 1,
+    }
+
+
+# --- other people's configurations --------------------------------------------------------------
+
+
+DESIGN = """\
+mig-strategy: mixed
+nodes:
+  node-a:
+    gpu-memory: 11441
+    gpu-product: Tesla-K80
+    gpus:
+      - id: GPU-8fc73fbd-91f0-697e-57ef-fc978bd54af1
+        # this section is filled by the status updater
+        metrics:
+          metadata: {namespace: team-a, pod: pod, container: container}
+          utilization: 10
+          fb-used: 5000
+      - id: GPU-kdiue726-57ef-91f0-837f-qjk49djklsk8      # ids are opaque: this one is no UUID
+        metrics:
+          metadata: {namespace: team-a, pod: pod, container: container}
+          utilization: 100
+          fb-used: 10000
+"""
+
+
+def test_the_design_documents_configuration_comes_out_as_it_went_in() -> None:
+    import yaml
+
+    estate = build_estate(loaded(DESIGN))
+    shown = topology(estate, estate.started_at)["fake"]["node-a"]
+    assert {
+        "mig-strategy": shown.pop("mig-strategy"),
+        "nodes": {"node-a": shown},
+    } == yaml.safe_load(DESIGN)
+    labels = estate.clusters[0].nodes[0].states[0].labels
+    assert labels["nvidia.com/gpu.memory"] == "11441"
+    assert labels["nvidia.com/gpu.count"] == "2"
+    assert labels["nvidia.com/gpu.product"] == "Tesla-K80"
+    assert labels["nvidia.com/mig.strategy"] == "mixed"
+
+
+def test_the_fake_gpu_operators_two_formats_are_read() -> None:
+    old = """\
+nodePools:
+  default: {gpuProduct: Tesla-K80, gpuCount: 2, gpuMemory: 11441, otherDevices: []}
+nodePoolLabelKey: run.ai/simulated-gpu-node-pool
+migStrategy: mixed
+"""
+    new = "nodePools:\n  h100: {gpu: {backend: fake, profile: h100, overrides: {}}, numa: {}}\n"
+    [node] = build_estate(loaded(old)).clusters[0].nodes
+    assert (node.name, len(node.cards), node.cards[0].memory_mib) == ("default", 2, 11441)
+    assert node.states[0].labels["run.ai/simulated-gpu-node-pool"] == "default"
+    [node] = build_estate(loaded(new)).clusters[0].nodes
+    assert (len(node.cards), node.cards[0].product) == (8, "NVIDIA-H100-80GB-HBM3")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nodes: 5",
+        "nodes: {a: {gpu-product: Tesla-K80, gpus: [{}]}}",
+        "nodes: {a: {gpu-product: Nothing, gpus: [{id: x}]}}",
+        "nodes: {a: {gpu-products: Tesla-K80}}",
+        "nodes: {a: {gpu-product: Tesla-K80, gpus: [{id: x, metrics: {utilization: 120,"
+        " metadata: {namespace: a, pod: b}}}]}}",
+        "nodePools: {a: {gpu: {profile: h1000}}}",
+        "nodes: [",
+    ],
+)
+def test_bad_configurations_are_refused_with_a_word(text: str) -> None:
+    with pytest.raises(BadScenario):
+        loaded(text)
+
+
+def test_the_pod_annotation_of_the_fake_gpu_operator_says_how_busy_it_is() -> None:
+    cluster = cluster_of(
+        """\
+    nodes: [{name: n, product: Tesla-T4, cards: 1}]
+    workloads:
+      - {name: p, namespace: x, kind: Pod, requests: 1,
+         annotations: {run.ai/simulated-gpu-utilization: "30"}}
+"""
+    )
+    assert cluster.pods[0].utilisation.pct_at(100) == 30
+
+
+# --- traces -------------------------------------------------------------------------------------
+
+
+HEADER = ",".join(COLUMNS) + "\n"
+TRACE = (
+    HEADER
+    + """\
+east,a,p1,u1,n1,Tesla-T4,nvidia.com/gpu,1,2026-10-01T00:00:00Z,1790812802,1790812810,1790816400,Succeeded,Job,train
+east,a,p2,u2,n1,Tesla-T4,nvidia.com/gpu,1,1790812800,1790812803,1790812811,,Running,,
+east,b,p3,u3,,Tesla-T4,nvidia.com/gpu,2,1790812800,1790813000,,1790813600,Pending,,
+east,b,p4,u4,,Tesla-T4,nvidia.com/gpu,2,1790812800,,,1790813600,Pending,,
+"""
+)
+
+
+def test_a_trace_is_a_scenario_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(TRACE)
+    estate = build_estate(load_scenario(path))
+    [cluster] = estate.clusters
+    check_invariants(cluster)
+    lives = {p.name: p for p in cluster.pods}
+    assert lives["p1"].uid == "u1"
+    assert lives["p1"].node_name == "n1"
+    assert (lives["p1"].started_at, lives["p1"].finished_at) == (T0 + 10, T0 + 3600)
+    assert lives["p1"].owners[0].kind == "Job"
+    assert lives["p2"].finished_at is None
+    assert lives["p3"].started_at is None
+    assert lives["p3"].scheduled_at == T0 + 200
+    assert lives["p3"].finished_at == T0 + 800
+    assert lives["p4"].scheduled_at is None
+    assert lives["p4"].gone_at == T0 + 800
+
+
+def test_a_scenario_may_name_a_trace(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TRACE)
+    text = SMALL.replace("name: c", "name: east").replace(
+        "{name: n, product: Tesla-T4, cards: 1}",
+        "{name: n1, product: Tesla-T4, cards: 2}, {name: n2, product: Tesla-T4, cards: 2}",
+    )
+    read = read_scenario(text + "workload_trace: t.csv\n", "test.yaml", tmp_path)
+    [cluster] = build_estate(read).clusters
+    assert {p.node_name for p in cluster.pods} == {"n1", "n2", ""}
+
+
+@pytest.mark.parametrize(
+    ("row", "seen"),
+    [
+        ("east,a,p,u,,,nvidia.com/gpu,x,1,2,3,4,Failed,,", "is not a number of devices"),
+        ("east,a,p,u,,,nvidia.com/gpu,1,9,2,3,4,Failed,,", "its times go backwards"),
+        ("east,a,p,u,,,nvidia.com/gpu,1,1,,3,4,Failed,,", "never was scheduled"),
+        ("east,a,p,u,,,nvidia.com/gpu,1,,,,,Failed,,", "no created_at"),
+        ("east,a,p,u,,Foo,nvidia.com/gpu,1,1,2,3,4,Failed,,", "unknown product 'Foo'"),
+        ("east,,p,u,,,nvidia.com/gpu,1,1,2,3,4,Failed,,", "no namespace or no pod name"),
+        ("east,a,p,u,,,nvidia.com/gpu,1,noon,2,3,4,Failed,,", "'noon' is not a time"),
+    ],
+)
+def test_a_row_that_cannot_have_happened_is_refused_with_its_line(row: str, seen: str) -> None:
+    with pytest.raises(BadTrace, match=seen) as raised:
+        parse_trace(HEADER + row + "\n", "t.csv")
+    assert raised.value.where == "t.csv:2"
+
+
+def test_a_missing_column_is_named() -> None:
+    with pytest.raises(BadTrace, match="no column owner_name"):
+        parse_trace(",".join(COLUMNS[:-1]) + "\n", "t.csv")
+
+
+# --- finding scenarios --------------------------------------------------------------------------
+
+
+def test_an_unknown_name_lists_the_library() -> None:
+    with pytest.raises(UnknownScenario, match="thin_line"):
+        load_scenario("thick_line")
+
+
+def test_openb_without_its_files_says_where_to_get_them(tmp_path: Path) -> None:
+    with pytest.raises(DataNotHere, match="GPU_LEDGER_OPENB"):
+        load_scenario("openb", data=tmp_path)
+
+
+@pytest.mark.parametrize("name", [n for n in library() if n != "openb"])
+def test_every_scenario_of_the_library_can_be_played(name: str) -> None:
+    read = load_scenario(name)
+    assert read.scenario.name == name
+    assert read.scenario.story.strip().endswith(".")
+    for cluster in build_estate(read).clusters:
+        check_invariants(cluster)
