@@ -1,0 +1,84 @@
+"""Every message of the command line and of Dagster, each from an input that provokes it.
+
+Put here: HOME-010, HOME-011, KUBE-010, DEMO-001, DEMO-002.
+Not here: messages of the stages.
+
+After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from domain.errors import LedgerError
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def no_home_named(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    from orchestration.resources import home_from_environment
+
+    patch.delenv("GPU_LEDGER_HOME", raising=False)
+    home_from_environment()
+
+
+def nothing_measured(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    from orchestration.build import build_defs
+    from orchestration.resources import LedgerHome
+    from warehouse.home import Home
+
+    Home.create(folder)
+    build_defs(LedgerHome(path=str(folder)))
+
+
+def no_api_server(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    from orchestration.collecting import collector_of
+    from orchestration.open_home import OpenHome
+    from warehouse.home import Home
+
+    config = '[thanos.hub]\nurl = "https://thanos.example.com"\n[clusters.c-1]\nthanos = "hub"\n'
+    Home.create(folder, config)
+    collector_of(OpenHome.at(folder), "c-1")
+
+
+def not_a_demo_home(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    from fake_gpu.estate.build import build_estate
+    from fake_gpu.scenario.load import load_scenario
+    from orchestration.demo.home import make_home
+
+    (folder / "thesis.txt").write_text("three years of work")
+    make_home(folder, build_estate(load_scenario("thin_line")), "", {})
+
+
+def collector_stuck(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    from orchestration.demo.clockwork import CollectorStuck
+
+    raise CollectorStuck("c-1", datetime(2026, 10, 1, 2, tzinfo=UTC), {"pods": "HTTP 503"})
+
+
+CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
+    "HOME-010": no_home_named,
+    "HOME-011": nothing_measured,
+    "KUBE-010": no_api_server,
+    "DEMO-001": not_a_demo_home,
+    "DEMO-002": collector_stuck,
+}
+
+
+@pytest.mark.parametrize("code", sorted(CASES))
+def test_the_message_is_word_for_word(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LedgerError) as raised:
+        CASES[code](tmp_path, monkeypatch)
+    assert raised.value.code == code
+    message = raised.value.message().replace(str(tmp_path), "FOLDER") + "\n"
+    golden = GOLDEN / f"{code}.txt"
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        golden.write_text(message, encoding="utf-8")
+    assert message == golden.read_text(encoding="utf-8")
