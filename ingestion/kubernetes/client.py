@@ -34,6 +34,8 @@ WATCH_SECONDS = 1_800
 # Two bookmarks missing: the connection is dead, whatever TCP says.
 SILENCE_SECONDS = 150.0
 CONNECT_SECONDS = 10.0
+# How long a server may tell us to stay away: beyond it, its history is gone anyway.
+RETRY_AFTER_LIMIT = 60
 READ_SECONDS = 60.0
 
 # Where each resource lives. resource.k8s.io/v1 is there since Kubernetes 1.34.
@@ -72,9 +74,13 @@ class ServerRefused(CouldNotLook):
 
     code = "KUBE-002"
 
-    def __init__(self, url: str, path: str, status: int, reason: str, message: str) -> None:
+    def __init__(
+        self, url: str, path: str, status: int, reason: str, message: str, retry_after: str = ""
+    ) -> None:
         self.status = status
         self.reason = reason
+        wanted = int(retry_after) if retry_after.isdecimal() else 0
+        self.retry_after_seconds = min(wanted, RETRY_AFTER_LIMIT)
         super().__init__(
             where=f"{url}{path}",
             seen=f"HTTP {status} {reason}: {message[:200]}",
@@ -304,7 +310,8 @@ class ApiClient:
         reason, message = _failure(response)
         if response.status_code == 410:
             raise HistoryGone(message)
-        raise ServerRefused(self.url, path, response.status_code, reason, message)
+        later = response.headers.get("retry-after", "")
+        raise ServerRefused(self.url, path, response.status_code, reason, message, later)
 
     def _page(self, path: str, document: Mapping[str, Any]) -> Page:
         meta, items = document.get("metadata"), document.get("items")

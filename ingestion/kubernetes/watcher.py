@@ -13,7 +13,7 @@ from datetime import datetime
 
 from domain.clock import Clock
 from domain.errors import LedgerError
-from ingestion.kubernetes.client import ApiClient, HistoryGone
+from ingestion.kubernetes.client import ApiClient, HistoryGone, ServerRefused
 from ingestion.kubernetes.observations import Bookmark, Broken, Event, Observation
 
 
@@ -92,6 +92,8 @@ class Watcher(threading.Thread):
             except LedgerError as trouble:
                 reason = f"{trouble.code} {trouble.seen}"[:200]
                 self._put(Broken(self.resource, began_at, reason))
+                if isinstance(trouble, ServerRefused):
+                    pause = max(pause, trouble.retry_after_seconds)
             if heard:
                 pause = self._retry.first_seconds
                 continue

@@ -1,0 +1,300 @@
+"""The collector's client: what it believes, what it refuses, what it never sends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ingestion.kubernetes import client as client_module
+from ingestion.kubernetes.client import (
+    ApiClient,
+    ApiSettings,
+    CredentialUnreadable,
+    HistoryGone,
+    NotKubernetes,
+    ServerRefused,
+    ServerUnreachable,
+    TokenWithoutTls,
+)
+
+URL = "https://api.example:6443"
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+def talking(answer: Answer, **settings: object) -> ApiClient:
+    return ApiClient(ApiSettings(URL, **settings), httpx.MockTransport(answer))  # type: ignore[arg-type]
+
+
+def saying(body: object, status: int = 200, **headers: str) -> Answer:
+    text = body if isinstance(body, (str, bytes)) else json.dumps(body)
+    plain = {"content-type": "application/json"} | {k.replace("_", "-"): v
+                                                    for k, v in headers.items()}  # fmt: skip
+    return lambda _: httpx.Response(status, content=text, headers=plain)
+
+
+def a_list(*items: dict[str, object], version: str = "7", more: str = "") -> dict[str, object]:
+    return {
+        "kind": "PodList",
+        "metadata": {"resourceVersion": version, "continue": more},
+        "items": list(items),
+    }
+
+
+def status(code: int, reason: str) -> dict[str, object]:
+    return {"kind": "Status", "code": code, "reason": reason, "message": f"it is {reason}"}
+
+
+# --- lists ---------------------------------------------------------------------------------------
+
+
+def test_pages_are_followed_until_there_is_no_more() -> None:
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(dict(request.url.params))
+        more = {"": "t1", "t1": "t2", "t2": ""}[request.url.params.get("continue", "")]
+        return httpx.Response(200, json=a_list({"n": len(asked)}, more=more))
+
+    pages = list(talking(answer).pages("pods"))
+    assert [page.documents[0]["n"] for page in pages] == [1, 2, 3]
+    assert asked == [
+        {"limit": "500"},
+        {"limit": "500", "continue": "t1"},
+        {"limit": "500", "continue": "t2"},
+    ]
+
+
+def test_a_server_that_pages_for_ever_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "PAGES_LIMIT", 3)
+    with pytest.raises(NotKubernetes, match="more than 3 pages"):
+        list(talking(saying(a_list(more="again"))).pages("pods"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        saying("<html>Log in</html>", content_type="text/html"),
+        saying('{"items": [{"metad'),
+        saying("[]"),
+        saying({"kind": "PodList"}),
+        saying({"metadata": {}, "items": []}),
+        saying({"metadata": {"resourceVersion": ""}, "items": []}),
+    ],
+    ids=["login page", "half", "an array", "no items", "no version", "empty version"],
+)
+def test_what_is_no_list_is_never_taken_for_an_empty_one(answer: Answer) -> None:
+    with pytest.raises(NotKubernetes):
+        list(talking(answer).pages("pods"))
+
+
+def test_an_answer_without_end_is_refused_before_it_fills_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_module, "PAGE_BYTES_LIMIT", 1000)
+    with pytest.raises(NotKubernetes, match="more than 1000 bytes"):
+        list(talking(saying(" " * 2000)).pages("pods"))
+
+
+def test_a_token_that_expired_between_pages_is_history_gone() -> None:
+    with pytest.raises(HistoryGone):
+        list(talking(saying(status(410, "Expired"), 410)).pages("pods"))
+
+
+@pytest.mark.parametrize("code", [401, 403, 404, 429, 500, 503])
+def test_a_refusal_keeps_its_status_and_its_reason(code: int) -> None:
+    with pytest.raises(ServerRefused, match="it is Because") as caught:
+        list(talking(saying(status(code, "Because"), code)).pages("pods"))
+    assert (caught.value.status, caught.value.reason) == (code, "Because")
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("5", 5), ("86400", 60), ("soon", 0), ("", 0)])
+def test_a_server_that_asks_for_time_gets_it_within_reason(header: str, seconds: int) -> None:
+    answer = saying(status(429, "TooManyRequests"), 429, retry_after=header)
+    with pytest.raises(ServerRefused) as caught:
+        list(talking(answer).watch("pods", 1))
+    assert caught.value.retry_after_seconds == seconds
+
+
+def test_a_redirect_is_not_followed() -> None:
+    """A token must not travel to wherever an answer points."""
+    answer = saying("", 302, location="https://elsewhere.example/")
+    with pytest.raises(ServerRefused):
+        list(talking(answer).pages("pods"))
+
+
+# --- watches -------------------------------------------------------------------------------------
+
+
+def event(kind: str, version: str, **parts: object) -> bytes:
+    document = {"metadata": {"resourceVersion": version}} | parts
+    return json.dumps({"type": kind, "object": document}).encode() + b"\n"
+
+
+def test_a_watch_passes_on_what_it_is_told() -> None:
+    body = event("ADDED", "8") + event("BOOKMARK", "12")
+    told = list(talking(saying(body)).watch("pods", 7))
+    assert [(e.kind, e.version) for e in told] == [("ADDED", 8), ("BOOKMARK", 12)]
+
+
+def test_a_watch_asks_for_bookmarks_from_where_it_was() -> None:
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(dict(request.url.params))
+        return httpx.Response(200, content=b"", headers={"content-type": "application/json"})
+
+    assert list(talking(answer).watch("nodes", 41)) == []
+    assert asked == [
+        {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": "41",
+            "timeoutSeconds": "1800",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "error", [status(410, "Expired"), status(410, "Gone"), {"code": 200, "reason": "Expired"}]
+)
+def test_a_410_inside_the_stream_is_history_gone(error: dict[str, object]) -> None:
+    body = event("ADDED", "8") + json.dumps({"type": "ERROR", "object": error}).encode() + b"\n"
+    stream = talking(saying(body)).watch("pods", 7)
+    assert next(stream).version == 8
+    with pytest.raises(HistoryGone):
+        next(stream)
+
+
+@pytest.mark.parametrize(
+    ("body", "seen"),
+    [
+        (event("ADDED", "8")[:-10], "within an event"),
+        (b"not json\n", "no whole JSON"),
+        (b'{"type": 5, "object": {}}\n', "no watch event"),
+    ],
+)
+def test_a_stream_that_breaks_off_or_says_nonsense_is_refused(body: bytes, seen: str) -> None:
+    with pytest.raises(NotKubernetes, match=seen):
+        list(talking(saying(body)).watch("pods", 7))
+
+
+def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "EVENT_BYTES_LIMIT", 1000)
+    with pytest.raises(NotKubernetes, match="more than 1000 bytes"):
+        list(talking(saying(b"x" * 2000)).watch("pods", 7))
+
+
+def test_a_server_that_cannot_be_reached_says_so() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("connection refused", request=request)
+
+    for ask in (
+        lambda c: list(c.pages("pods")),
+        lambda c: list(c.watch("pods", 1)),
+        lambda c: c.may("pods", "list"),
+    ):
+        with pytest.raises(ServerUnreachable, match="connection refused"):
+            ask(talking(answer))
+
+
+# --- tokens and certificates ---------------------------------------------------------------------
+
+
+def test_the_token_is_read_again_for_every_request(tmp_path: Path) -> None:
+    """A projected token rotates; a client that kept it would be locked out after an hour."""
+    token_file = tmp_path / "token"
+    sent = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers.get("authorization"))
+        return httpx.Response(200, json=a_list())
+
+    talker = talking(answer, token_file=token_file)
+    for token in ("first", "second\n"):
+        token_file.write_text(token)
+        list(talker.pages("pods"))
+    assert sent == ["Bearer first", "Bearer second"]
+
+
+def test_a_token_travels_over_tls_only(tmp_path: Path) -> None:
+    with pytest.raises(TokenWithoutTls):
+        ApiClient(ApiSettings("http://api.example:8080", token_file=tmp_path / "token"))
+
+
+def test_a_token_that_cannot_be_read_says_which_file(tmp_path: Path) -> None:
+    talker = talking(saying(a_list()), token_file=tmp_path / "missing")
+    with pytest.raises(CredentialUnreadable, match="missing"):
+        list(talker.pages("pods"))
+
+
+def test_certificates_that_are_none_are_refused(tmp_path: Path) -> None:
+    bad = tmp_path / "ca.crt"
+    bad.write_text("no certificate")
+    with pytest.raises(CredentialUnreadable, match=r"ca\.crt"):
+        ApiClient(ApiSettings(URL, ca_file=bad))
+
+
+def test_no_way_leads_around_verification() -> None:
+    source = Path(client_module.__file__).read_text()
+    assert "verify=False" not in source
+    assert "CERT_NONE" not in source
+    assert "check_hostname" not in source
+
+
+def test_an_error_never_says_the_token(tmp_path: Path) -> None:
+    token_file = tmp_path / "token"
+    token_file.write_text("s3cr3t-c4n4ry")
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(403, json=status(403, "Forbidden"))
+
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadError("reset by peer", request=request)
+
+    for answer in (refuse, fail):
+        with pytest.raises((ServerRefused, ServerUnreachable)) as caught:
+            list(talking(answer, token_file=token_file).pages("pods"))
+        assert "s3cr3t" not in caught.value.message()
+
+
+# --- reviews and owners --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "allowed"),
+    [
+        ({"status": {"allowed": True}}, True),
+        ({"status": {"allowed": False}}, False),
+        ({"status": {}}, False),
+        ({"status": "yes"}, False),
+    ],
+)
+def test_only_a_clear_yes_is_a_yes(answer: dict[str, object], allowed: bool) -> None:
+    assert talking(saying(answer, 201)).may("resourceclaims", "list") is allowed
+
+
+def test_a_review_names_the_group_of_the_resource() -> None:
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content)["spec"]["resourceAttributes"])
+        return httpx.Response(201, json={"status": {"allowed": True}})
+
+    talker = talking(answer)
+    talker.may("pods", "watch")
+    talker.may("resourceslices", "list")
+    assert asked == [
+        {"group": "", "resource": "pods", "verb": "watch"},
+        {"group": "resource.k8s.io", "resource": "resourceslices", "verb": "list"},
+    ]
+
+
+def test_an_owner_that_is_gone_or_not_readable_is_no_owner() -> None:
+    for code in (403, 404):
+        talker = talking(saying(status(code, "No"), code))
+        assert talker.owner("apps/v1", "ReplicaSet", "team-a", "train-5d9c") == {}
+    assert talking(saying({})).owner("ray.io/v1", "RayCluster", "team-a", "x") == {}

@@ -1,0 +1,261 @@
+"""What of an object is kept: enough to count, nothing that is secret, nothing without bounds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from domain.request import effective_request_of_pod
+from ingestion.kubernetes import observe
+from ingestion.kubernetes.podlife import read_facts
+from ingestion.kubernetes.rows import rows_of
+from tests.kubernetes_by_hand import pod, text
+from tests.shared_data import shared_text
+
+CANARY = "s3cr3t-c4n4ry"
+
+
+def asking(*resources: str) -> dict[str, Any]:
+    document = pod("u", 1, gpus=0)
+    requests = dict.fromkeys(resources, "1")
+    document["spec"]["containers"] = [{"name": "main", "resources": {"requests": requests}}]
+    return document
+
+
+# --- which pods matter ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "nvidia.com/gpu",
+        "nvidia.com/gpu.shared",
+        "nvidia.com/mig-1g.5gb",
+        "nvidia.com/H100_SXM5_80GB",
+        "amd.com/gpu",
+        "amd.com/cpx_nps4",
+        "gpu.intel.com/i915",
+        "habana.ai/gaudi",
+        "example.com/gpu",
+        "acme.io/mig-small",
+        "vendor.example/xpu-2",
+    ],
+)
+def test_a_pod_that_asks_for_a_device_matters_whoever_made_the_device(resource: str) -> None:
+    assert observe.matters(asking(resource))
+
+
+@pytest.mark.parametrize(
+    "resource", ["cpu", "memory", "hugepages-2Mi", "rdma/hca_shared", "example.com/licence"]
+)
+def test_a_pod_that_asks_for_nothing_like_it_does_not(resource: str) -> None:
+    assert not observe.matters(asking(resource))
+
+
+def test_a_request_of_zero_asks_for_nothing() -> None:
+    document = asking("nvidia.com/gpu")
+    document["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "0"
+    assert not observe.matters(document)
+
+
+def test_a_limit_alone_is_a_request_and_so_is_one_of_an_init_container() -> None:
+    document = pod("u", 1, gpus=0)
+    document["spec"]["containers"] = [{"resources": {"limits": {"nvidia.com/gpu": 2}}}]
+    assert observe.matters(document)
+    assert observe.pod(document)["spec"]["containers"][0]["requests"] == {"nvidia.com/gpu": "2"}
+    first = pod("u", 1, gpus=0)
+    first["spec"]["initContainers"] = [{"resources": {"requests": {"amd.com/gpu": "1"}}}]
+    assert observe.matters(first)
+
+
+def test_a_pod_with_a_claim_matters_and_so_does_one_whose_request_became_a_claim() -> None:
+    claiming = pod("u", 1, gpus=0)
+    claiming["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "mine"}]
+    assert observe.matters(claiming)
+    extended = pod("u", 1, gpus=0)
+    extended["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": "made"}
+    assert observe.matters(extended)
+    assert observe.pod(extended)["status"]["extendedResourceClaim"] == "made"
+
+
+# --- what is kept --------------------------------------------------------------------------------
+
+
+def test_nothing_that_may_be_secret_is_kept() -> None:
+    document = pod("u", 1)
+    document["metadata"] |= {
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": CANARY},
+        "managedFields": [{"manager": CANARY}],
+        "labels": {"app": "train", "password": CANARY},
+    }
+    document["spec"] |= {
+        "volumes": [{"secret": {"secretName": CANARY}}],
+        "imagePullSecrets": [{"name": CANARY}],
+    }
+    document["spec"]["containers"][0] |= {
+        "env": [{"name": "TOKEN", "value": CANARY}],
+        "args": ["--token", CANARY],
+        "command": [CANARY],
+        "image": f"registry/{CANARY}",
+    }
+    document["status"] |= {"message": CANARY}
+    document["status"]["containerStatuses"][0]["state"] = {
+        "terminated": {"message": CANARY, "exitCode": 1, "finishedAt": text(5)}
+    }
+    kept = json.dumps(observe.pod(document))
+    assert CANARY not in kept
+    assert '"app": "train"' in kept
+
+
+def test_no_kind_keeps_an_annotation_or_a_label_that_is_not_on_the_list() -> None:
+    document = {
+        "metadata": {
+            "name": "x",
+            "uid": "u",
+            "resourceVersion": "1",
+            "labels": {"team-secret": CANARY, "nvidia.com/gpu.product": "NVIDIA-H100-NVL"},
+            "annotations": {"note": CANARY},
+        },
+        "spec": {"note": CANARY},
+        "status": {"note": CANARY},
+    }
+    for name, project in observe.PROJECTIONS.items():
+        assert CANARY not in json.dumps(project(document)), name
+
+
+def test_hostile_text_is_data_of_bounded_length() -> None:
+    document = pod("u", 1, name='=cmd|"/c calc"!A1')
+    document["metadata"]["labels"] = {"app": "\u202eevil\0\ud800" + "x" * 262_144}
+    kept = observe.pod(document)
+    assert kept["metadata"]["name"] == '=cmd|"/c calc"!A1'
+    label = kept["metadata"]["labels"]["app"]
+    assert len(label) == observe.TEXT_LIMIT
+    assert "\0" not in label
+    label.encode()
+
+
+def test_lists_are_bounded_too() -> None:
+    document = pod("u", 1)
+    document["spec"]["containers"] *= 10_000
+    assert len(observe.pod(document)["spec"]["containers"]) == observe.LIST_LIMIT
+
+
+@pytest.mark.parametrize("broken", [None, 5, "text", [], {"metadata": 5}, {"spec": [1]}])
+@pytest.mark.parametrize("kind", sorted(observe.PROJECTIONS))
+def test_a_document_of_any_form_is_read_without_a_fall(kind: str, broken: object) -> None:
+    document: dict[str, Any] = {"metadata": broken, "spec": broken, "status": broken}
+    observe.PROJECTIONS[kind](document)
+    observe.matters(document)
+
+
+def test_a_time_in_another_form_is_no_time() -> None:
+    assert observe.time_or_empty("2026-10-01T00:00:00Z") == "2026-10-01T00:00:00Z"
+    for other in ("2026-10-01T00:00:00+02:00", "yesterday", 5, None, "2026-10-01T00:00:00Z\n"):
+        assert observe.time_or_empty(other) == ""
+
+
+def test_a_node_keeps_what_decides_what_its_devices_are() -> None:
+    kept = observe.node(
+        {
+            "metadata": {
+                "name": "n",
+                "uid": "u",
+                "labels": {
+                    "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB",
+                    "nvidia.com/gfd.timestamp": "1790812800",
+                    "node-role.kubernetes.io/worker": "",
+                    "secret": CANARY,
+                },
+            },
+            "spec": {"unschedulable": True},
+            "status": {
+                "capacity": {"cpu": "64", "nvidia.com/gpu": "8"},
+                "allocatable": {"nvidia.com/gpu": "7"},
+                "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": text(5)}],
+            },
+        }
+    )
+    assert kept["metadata"]["labels"] == {
+        "node-role.kubernetes.io/worker": "",
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB",
+    }
+    assert (kept["capacity"], kept["allocatable"]) == ({"nvidia.com/gpu": "8"},
+                                                       {"nvidia.com/gpu": "7"})  # fmt: skip
+    assert kept["unschedulable"] is True
+    assert "lastHeartbeatTime" not in json.dumps(kept)
+
+
+def test_a_claim_says_who_uses_which_device() -> None:
+    kept = observe.claim(
+        {
+            "metadata": {"name": "c", "namespace": "team-a", "uid": "u"},
+            "spec": {
+                "devices": {
+                    "requests": [
+                        {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+                    ]
+                }
+            },
+            "status": {
+                "allocation": {
+                    "devices": {
+                        "results": [
+                            {"driver": "gpu.nvidia.com", "pool": "node-a", "device": "gpu-0",
+                             "request": "gpu"}
+                        ]
+                    }
+                },
+                "reservedFor": [
+                    {"resource": "pods", "name": "p", "uid": "pod-uid"},
+                    {"resource": "others", "name": "q", "uid": "no-pod"},
+                ],
+            },
+        }
+    )  # fmt: skip
+    line = {"line": "object", "resource": "resourceclaims", "via": "added", "at": text(0),
+            "position": 0, "object": kept}  # fmt: skip
+    ((table, row),) = list(rows_of(line))
+    assert table == "claim_observations"
+    assert row["pod_uids"] == ["pod-uid"]
+    assert (row["driver"], row["pool"], row["device"]) == ("gpu.nvidia.com", "node-a", "gpu-0")
+    assert (row["device_class"], row["request_name"]) == ("gpu.nvidia.com", "gpu")
+
+
+# --- objects of a real control plane -------------------------------------------------------------
+
+
+def real_pods() -> dict[str, dict[str, Any]]:
+    items = json.loads(shared_text("control-plane/objects.json"))["items"]
+    return {i["metadata"]["name"]: observe.pod(i) for i in items if i["kind"] == "Pod"}
+
+
+def test_real_pods_read_as_their_scheduler_and_kubelet_meant_them() -> None:
+    pods = real_pods()
+    times = {}
+    for name, projection in pods.items():
+        facts = read_facts(projection)
+        times[name] = (facts.bound_at[11:19], facts.started_at[11:19], facts.ended_at[11:19])
+    assert times["toolarge"] == ("", "", "")
+    assert times["train-7749487fbd-pzpdz"] == ("08:47:20", "08:47:48", "")
+    assert times["done-l6r8k"] == ("08:53:12", "08:53:50", "08:53:50")
+    assert times["inits"] == ("08:53:12", "08:53:21", "")  # evicted, and nothing says when
+    assert times["inits2"] == ("08:54:27", "08:54:28", "")
+
+
+def test_a_real_pods_effective_request_is_the_schedulers() -> None:
+    """init 2, sidecar 1, main 1 → 2, as the real scheduler's own metric says."""
+    spec = real_pods()["inits2"]["spec"]
+    wrapped = {
+        kind: [
+            {"resources": {"requests": c["requests"]}, "restartPolicy": c.get("restartPolicy")}
+            for c in spec[kind]
+        ]
+        for kind in ("containers", "initContainers")
+    }
+    assert effective_request_of_pod(wrapped, observe.is_device) == {
+        "nvidia.com/gpu": 2,
+        "nvidia.com/mig-1g.24gb-me": 1,
+        "nvidia.com/mig-1g.24gb.me": 1,
+    }
