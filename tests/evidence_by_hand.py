@@ -51,6 +51,8 @@ class Pod:
     in_journal: bool = True
     in_samples: bool = True
     restarted: int | None = None  # the container's start that samples report later
+    sampled_from: int | None = None  # when samples begin to say Running, where that is not true
+    sampled_until: int | None = None  # when they cease to
 
     def __post_init__(self) -> None:
         self.uid = self.uid or f"uid-{self.namespace}-{self.name}"
@@ -102,7 +104,7 @@ def clusters_table(*clusters: Cluster, witnesses: str = "both") -> dict[str, str
     )
     rows = [
         f"{c.cluster_id},{c.cluster_id},{text(c.since)},{text(c.until)},{witnesses},"
-        f"{c.interval},30,agreed,Ada,2026-09-15"
+        f"{c.interval},{min(c.interval, 30)},agreed,Ada,2026-09-15"
         for c in clusters
     ]
     return {"clusters.csv": "\n".join([header, *rows]) + "\n"}
@@ -164,7 +166,7 @@ class _Attempt:
             "code_version": "0.1.0",
             "sampling": {
                 "sample_interval_seconds": self.cluster.interval,
-                "scrape_interval_seconds": 30,
+                "scrape_interval_seconds": min(self.cluster.interval, 30),
             },
             "answers": [
                 {"ask": "all", "query": "", "status": 200, "sha256": "ab" * 32, "warnings": []}
@@ -220,13 +222,17 @@ class _Samples(_Attempt):
                 "unit": "integer",
             }
             metric = "kube_pod_container_resource_requests"
-            self._series(metric, who | asked, bound, ended + pod.lingers, str(count))
+            since = min(bound, bound if pod.sampled_from is None else pod.sampled_from)
+            until = max(ended, pod.sampled_until or 0) + pod.lingers
+            self._series(metric, who | asked, since, until, str(count))
         if pod.started is None:
             return
         phase = {**who, "phase": "Running"}
-        self._series("kube_pod_status_phase", phase, bound, pod.started, "0")
-        self._series("kube_pod_status_phase", phase, pod.started, ended, "1")
-        self._series("kube_pod_status_phase", phase, ended, ended + pod.lingers, "0")
+        started = pod.started if pod.sampled_from is None else pod.sampled_from
+        until = ended if pod.sampled_until is None else pod.sampled_until
+        self._series("kube_pod_status_phase", phase, bound, started, "0")
+        self._series("kube_pod_status_phase", phase, started, until, "1")
+        self._series("kube_pod_status_phase", phase, until, ended + pod.lingers, "0")
         reported = [(pod.started, pod.restarted or ended)]
         if pod.restarted is not None:
             reported.append((pod.restarted, ended))

@@ -16,7 +16,7 @@ from domain.errors import WrongUse
 from warehouse.classify import create_device_kinds
 from warehouse.connection import connected
 from warehouse.content import mart_names, period_sha256
-from warehouse.dbt_run import DbtTest, require_models, run_dbt, tests_of
+from warehouse.dbt_run import DbtProject, DbtTest, tests_of
 from warehouse.home import Home
 from warehouse.raw import create_raw_evidence
 from warehouse.raw_decisions import create_raw_decisions
@@ -81,22 +81,22 @@ def build_period(
     report(0, STEP_COUNT, "collecting evidence and decisions")
     _create_raw(working, home, period, decisions, refused)
     report(1, STEP_COUNT, "counting")
-    results = run_dbt(home.build / "dbt", working, select=_WITHOUT_UNIT_TESTS)
-    require_models(results)
-    report(2, STEP_COUNT, "hashing")
+    project = DbtProject(home.build / "dbt", working)
+    project.parse()
+    project.run_models()
+    report(2, STEP_COUNT, "testing")
+    results = project.run_tests()
+    report(3, STEP_COUNT, "hashing")
     row_counts, facts_sha256 = _content(working, period)
     build_path = destination or home.build / f"{period.name}.duckdb"
     _discard(build_path)
     working.replace(build_path)
-    report(3, STEP_COUNT, "switching in")
+    report(4, STEP_COUNT, "switching in")
     if destination is None:
         switch_in(home.warehouse_path, build_path, period)
     tests = {test.name: test for test in tests_of(results, row_counts)}
     report(STEP_COUNT, STEP_COUNT, "done")
     return BuildResult(period, build_path, facts_sha256, row_counts, tests)
-
-
-_WITHOUT_UNIT_TESTS = ("--exclude-resource-type", "unit_test")
 
 
 def _create_raw(

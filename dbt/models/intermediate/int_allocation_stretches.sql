@@ -17,7 +17,7 @@ islands as (
     select
         *,
         lead(first_sampled_second) over (
-            partition by cluster_id, pod_uid, window_started_second order by first_sampled_second
+            partition by pod_number, window_number order by first_sampled_second
         ) as next_sampled_second
     from {{ ref('int_allocations_from_samples') }}
 
@@ -33,9 +33,8 @@ sampled_spans as (
 not_expected as (
 
     select
-        cluster_id,
-        pod_uid,
-        window_started_second,
+        pod_number,
+        window_number,
         'not_expected' as stretch_kind,
         started_second,
         known_until_second as ended_second
@@ -47,9 +46,8 @@ not_expected as (
 never_sampled as (
 
     select
-        cluster_id,
-        pod_uid,
-        window_started_second,
+        pod_number,
+        window_number,
         'never_sampled' as stretch_kind,
         started_second,
         known_until_second as ended_second
@@ -61,9 +59,8 @@ never_sampled as (
 agreed as (
 
     select
-        islands.cluster_id,
-        islands.pod_uid,
-        islands.window_started_second,
+        islands.pod_number,
+        islands.window_number,
         'agreed' as stretch_kind,
         case
             when
@@ -89,9 +86,8 @@ agreed as (
     from islands
     inner join witnesses
         on
-            islands.cluster_id = witnesses.cluster_id
-            and islands.pod_uid = witnesses.pod_uid
-            and islands.window_started_second = witnesses.window_started_second
+            islands.pod_number = witnesses.pod_number
+            and islands.window_number = witnesses.window_number
     where witnesses.started_second is not null
 
 ),
@@ -99,28 +95,30 @@ agreed as (
 unsampled_start as (
 
     select
-        cluster_id,
-        pod_uid,
-        window_started_second,
+        pod_number,
+        window_number,
         'unsampled_end' as stretch_kind,
         started_second,
         first_inside_second as ended_second
     from witnesses
-    where first_inside_second - started_second > agreement_seconds
+    where
+        first_sampled_second is not null
+        and first_inside_second - started_second > agreement_seconds
 
 ),
 
 unsampled_end as (
 
     select
-        cluster_id,
-        pod_uid,
-        window_started_second,
+        pod_number,
+        window_number,
         'unsampled_end' as stretch_kind,
         last_inside_second as started_second,
         known_until_second as ended_second
     from witnesses
-    where known_until_second - last_inside_second > agreement_seconds
+    where
+        last_sampled_second is not null
+        and known_until_second - last_inside_second > agreement_seconds
 
 ),
 
@@ -128,9 +126,8 @@ unsampled_end as (
 gaps as (
 
     select
-        islands.cluster_id,
-        islands.pod_uid,
-        islands.window_started_second,
+        islands.pod_number,
+        islands.window_number,
         'gap' as stretch_kind,
         greatest(
             islands.last_sampled_second + witnesses.sample_interval_seconds,
@@ -140,9 +137,8 @@ gaps as (
     from islands
     inner join witnesses
         on
-            islands.cluster_id = witnesses.cluster_id
-            and islands.pod_uid = witnesses.pod_uid
-            and islands.window_started_second = witnesses.window_started_second
+            islands.pod_number = witnesses.pod_number
+            and islands.window_number = witnesses.window_number
     where islands.next_sampled_second is not null and witnesses.started_second is not null
 
 ),
@@ -151,9 +147,8 @@ gaps as (
 early as (
 
     select
-        cluster_id,
-        pod_uid,
-        window_started_second,
+        pod_number,
+        window_number,
         'outside' as stretch_kind,
         first_sampled_second as started_second,
         least(started_second, last_sampled_second) as ended_second
@@ -165,9 +160,8 @@ early as (
 late as (
 
     select
-        cluster_id,
-        pod_uid,
-        window_started_second,
+        pod_number,
+        window_number,
         'outside' as stretch_kind,
         greatest(known_until_second, first_sampled_second) as started_second,
         last_sampled_second as ended_second
@@ -182,9 +176,8 @@ late as (
 open_end as (
 
     select
-        witnesses.cluster_id,
-        witnesses.pod_uid,
-        witnesses.window_started_second,
+        witnesses.pod_number,
+        witnesses.window_number,
         'open_end' as stretch_kind,
         witnesses.known_until_second as started_second,
         greatest(
@@ -200,9 +193,8 @@ open_end as (
     from witnesses
     left join sampled_spans
         on
-            witnesses.cluster_id = sampled_spans.cluster_id
-            and witnesses.pod_uid = sampled_spans.pod_uid
-            and witnesses.window_started_second = sampled_spans.window_started_second
+            witnesses.pod_number = sampled_spans.pod_number
+            and witnesses.window_number = sampled_spans.window_number
     where witnesses.known_until_second < witnesses.ended_by_second
 
 ),
@@ -210,9 +202,8 @@ open_end as (
 samples_alone as (
 
     select
-        sampled_spans.cluster_id,
-        sampled_spans.pod_uid,
-        sampled_spans.window_started_second,
+        sampled_spans.pod_number,
+        sampled_spans.window_number,
         case when witnesses.expects_journal then 'unknown_uid' else 'samples_alone' end
             as stretch_kind,
         sampled_spans.started_second,
@@ -222,9 +213,8 @@ samples_alone as (
     from sampled_spans
     inner join witnesses
         on
-            sampled_spans.cluster_id = witnesses.cluster_id
-            and sampled_spans.pod_uid = witnesses.pod_uid
-            and sampled_spans.window_started_second = witnesses.window_started_second
+            sampled_spans.pod_number = witnesses.pod_number
+            and sampled_spans.window_number = witnesses.window_number
     where witnesses.started_second is null
 
 ),
@@ -259,9 +249,8 @@ stretches as (
     where started_second < ended_second
     union all
     select
-        cluster_id,
-        pod_uid,
-        window_started_second,
+        pod_number,
+        window_number,
         stretch_kind,
         started_second,
         ended_second,

@@ -1,8 +1,14 @@
 with
 
-pods as (
+observed as (
 
     select * from {{ ref('int_pods_observed') }}
+
+),
+
+pods as (
+
+    select * from {{ ref('int_pods') }}
 
 ),
 
@@ -21,11 +27,26 @@ stretches as (
 alive as (
 
     select
-        *,
-        least(last_alive_second, first_ended_second) as alive_second,
-        coalesce(least(last_alive_second, first_ended_second), first_observed_second)
-            as placed_second
-    from pods
+        pods.pod_number,
+        observed.cluster_id,
+        observed.bound_second,
+        observed.started_second,
+        observed.ended_second,
+        observed.first_observed_second,
+        observed.first_ended_second,
+        case
+            when observed.last_alive_second is not null
+                then least(observed.last_alive_second, observed.first_ended_second)
+        end as alive_second,
+        least(
+            coalesce(observed.last_alive_second, observed.first_observed_second),
+            observed.first_ended_second
+        ) as placed_second
+    from observed
+    inner join pods
+        on
+            observed.cluster_id = pods.cluster_id
+            and observed.pod_uid = pods.pod_uid
 
 ),
 
@@ -64,20 +85,12 @@ bounded as (
 lives as (
 
     select
+        pod_number,
         cluster_id,
-        pod_uid,
-        namespace,
-        namespace_uid,
-        pod_name,
-        node_name,
-        owner_kind,
-        owner_name,
-        workload_kind,
-        workload_name,
-        restart_count,
         bound_second,
         -- The clock of a kubelet may be ahead of the API server's: no life is shorter than nothing.
-        least(started_second, known_until_second) as started_second,
+        case when started_second is not null then least(started_second, known_until_second) end
+            as started_second,
         known_until_second,
         case
             when

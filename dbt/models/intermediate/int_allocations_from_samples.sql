@@ -6,6 +6,12 @@ sightings as (
 
 ),
 
+pods as (
+
+    select * from {{ ref('int_pods') }}
+
+),
+
 windows as (
 
     select *
@@ -18,18 +24,18 @@ windows as (
 measured as (
 
     select
-        sightings.cluster_id,
-        sightings.pod_uid,
-        windows.window_started_second,
-        windows.window_ended_second,
+        sightings.pod_number,
+        windows.window_number,
         windows.sample_interval_seconds,
         greatest(sightings.first_sampled_ms, windows.window_started_second * 1000)
             as first_sampled_ms,
         least(sightings.last_sampled_ms, windows.window_ended_second * 1000) as last_sampled_ms
     from sightings
+    inner join pods
+        on sightings.pod_number = pods.pod_number
     inner join windows
         on
-            sightings.cluster_id = windows.cluster_id
+            pods.cluster_id = windows.cluster_id
             and sightings.first_sampled_ms < windows.window_ended_second * 1000
             and sightings.last_sampled_ms >= windows.window_started_second * 1000
 
@@ -40,7 +46,7 @@ reached as (
     select
         *,
         max(last_sampled_ms) over (
-            partition by cluster_id, pod_uid, window_started_second
+            partition by pod_number, window_number
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and 1 preceding
         ) as previous_sampled_ms
@@ -60,7 +66,7 @@ numbered as (
                 else 0
             end
         ) over (
-            partition by cluster_id, pod_uid, window_started_second
+            partition by pod_number, window_number
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and current row
         ) as island_number
@@ -71,13 +77,12 @@ numbered as (
 islands as (
 
     select
-        cluster_id,
-        pod_uid,
-        window_started_second,
+        pod_number,
+        window_number,
         {{ whole_quotient('min(first_sampled_ms)', 1000) }} as first_sampled_second,
         {{ whole_quotient('max(last_sampled_ms)', 1000) }} as last_sampled_second
     from numbered
-    group by cluster_id, pod_uid, window_started_second, island_number
+    group by pod_number, window_number, island_number
 
 )
 

@@ -34,8 +34,7 @@ lives as (
 looked_for as (
 
     select
-        stretches.cluster_id,
-        stretches.pod_uid,
+        stretches.pod_number,
         stretches.stretch_kind,
         stretches.uncertainty_before_seconds,
         stretches.uncertainty_after_seconds,
@@ -45,13 +44,10 @@ looked_for as (
         least(stretches.ended_second, sample_stretches.ended_second) as ended_second
     from stretches
     inner join windows
-        on
-            stretches.cluster_id = windows.cluster_id
-            and stretches.window_started_second = windows.window_started_second
+        on stretches.window_number = windows.window_number
     inner join sample_stretches
         on
-            stretches.cluster_id = sample_stretches.cluster_id
-            and stretches.window_started_second = sample_stretches.window_started_second
+            stretches.window_number = sample_stretches.window_number
             and stretches.started_second < sample_stretches.ended_second
             and sample_stretches.started_second < stretches.ended_second
     where stretches.stretch_kind in ('never_sampled', 'unsampled_end')
@@ -62,8 +58,7 @@ looked_for as (
 watched_for as (
 
     select
-        stretches.cluster_id,
-        stretches.pod_uid,
+        stretches.pod_number,
         stretches.stretch_kind,
         watch_stretches.is_watched,
         greatest(stretches.started_second, watch_stretches.started_second) as started_second,
@@ -79,9 +74,11 @@ watched_for as (
             else 0
         end as uncertainty_after_seconds
     from stretches
+    inner join windows
+        on stretches.window_number = windows.window_number
     inner join watch_stretches
         on
-            stretches.cluster_id = watch_stretches.cluster_id
+            windows.cluster_id = watch_stretches.cluster_id
             and stretches.started_second < watch_stretches.ended_second
             and watch_stretches.started_second
             < greatest(stretches.ended_second, stretches.started_second + 1)
@@ -92,8 +89,7 @@ watched_for as (
 judged as (
 
     select
-        cluster_id,
-        pod_uid,
+        pod_number,
         case
             when is_hole then 'lifecycle_only'
             when ended_second - started_second > agreement_seconds then 'disputed'
@@ -113,8 +109,7 @@ judged as (
     from looked_for
     union all
     select
-        cluster_id,
-        pod_uid,
+        pod_number,
         case when is_watched then 'disputed' else 'samples_only' end as method,
         case
             when is_watched and stretch_kind = 'outside' then 'outside_lifecycle'
@@ -128,8 +123,7 @@ judged as (
     from watched_for
     union all
     select
-        cluster_id,
-        pod_uid,
+        pod_number,
         case stretch_kind
             when 'agreed' then 'confirmed'
             when 'not_expected' then 'lifecycle_only'
@@ -160,11 +154,10 @@ judged as (
 held as (
 
     select
-        windows.cluster_id,
-        lives.pod_uid,
+        lives.pod_number,
         greatest(lives.bound_second, windows.window_started_second) as started_second,
         least(
-            coalesce(lives.started_second, lives.known_until_second), windows.window_ended_second
+            coalesce(lives.started_second, lives.known_until_second), windows.due_until_second
         ) as ended_second
     from lives
     inner join windows
@@ -178,8 +171,7 @@ held as (
 reconciled as (
 
     select
-        cluster_id,
-        pod_uid,
+        pod_number,
         'running' as allocation_state,
         method,
         method_reason,
@@ -204,8 +196,7 @@ reconciled as (
     from judged
     union all
     select
-        cluster_id,
-        pod_uid,
+        pod_number,
         'held' as allocation_state,
         'lifecycle_only' as method,
         'held' as method_reason,

@@ -6,9 +6,27 @@ stretches as (
 
 ),
 
-devices as (
+allocations as (
 
-    select * from {{ ref('int_allocation_devices') }}
+    select
+        allocation_number,
+        pod_number,
+        cluster_id,
+        pod_uid,
+        device_count
+    from {{ ref('int_allocations') }}
+
+),
+
+prices as (
+
+    select
+        allocation_number,
+        epoch_number,
+        charge_number,
+        billable_state,
+        is_outage
+    from {{ ref('int_allocations_priced') }}
 
 ),
 
@@ -22,8 +40,7 @@ accepted_gaps as (
 signed as (
 
     select
-        stretches.cluster_id,
-        stretches.pod_uid,
+        stretches.pod_number,
         stretches.started_second,
         stretches.ended_second,
         max_by(
@@ -31,15 +48,16 @@ signed as (
             (case when accepted_gaps.pod_uid = '' then '0' else '1' end) || accepted_gaps.treatment
         ) as treatment
     from stretches
+    inner join allocations
+        on stretches.pod_number = allocations.pod_number
     inner join accepted_gaps
         on
-            stretches.cluster_id = accepted_gaps.cluster_id
-            and accepted_gaps.pod_uid in ('', stretches.pod_uid)
+            allocations.cluster_id = accepted_gaps.cluster_id
+            and accepted_gaps.pod_uid in ('', allocations.pod_uid)
             and accepted_gaps.started_second <= stretches.started_second
             and stretches.ended_second <= accepted_gaps.ended_second
     where stretches.method = 'disputed'
-    group by
-        stretches.cluster_id, stretches.pod_uid, stretches.started_second, stretches.ended_second
+    group by stretches.pod_number, stretches.started_second, stretches.ended_second
 
 ),
 
@@ -63,32 +81,20 @@ treated as (
     left join signed
         on
             stretches.method = 'disputed'
-            and stretches.cluster_id = signed.cluster_id
-            and stretches.pod_uid = signed.pod_uid
+            and stretches.pod_number = signed.pod_number
             and stretches.started_second = signed.started_second
             and stretches.ended_second = signed.ended_second
 
 ),
 
-allocations as (
+pieces as (
 
     select
-        treated.cluster_id,
-        treated.pod_uid,
-        devices.resource_key,
-        devices.resource,
-        devices.namespace,
-        devices.node_name,
-        devices.device_count,
-        devices.device_kind,
-        devices.gpu_class,
-        devices.mig_profile,
-        devices.labels_sha256,
-        devices.replica_count,
-        devices.compute_share_numerator,
-        devices.compute_share_denominator,
-        devices.memory_share_numerator,
-        devices.memory_share_denominator,
+        allocations.allocation_number,
+        allocations.device_count,
+        prices.charge_number,
+        prices.is_outage,
+        treated.segment_number,
         treated.hour_second,
         treated.started_second,
         treated.ended_second,
@@ -97,17 +103,23 @@ allocations as (
         treated.method_reason,
         treated.treatment,
         treated.uncertainty_seconds,
+        treated.is_in_lifecycle,
+        treated.is_sampled,
         treated.counted_seconds,
-        case when treated.is_in_lifecycle then treated.ended_second - treated.started_second else 0 end
-            as lifecycle_seconds,
-        case when treated.is_sampled then treated.ended_second - treated.started_second else 0 end
-            as sampled_seconds
+        case
+            when treated.treatment in ('bill_nothing', 'waive') then 0
+            when treated.allocation_state = 'running' or prices.billable_state = 'held'
+                then treated.counted_seconds
+            else 0
+        end as billable_seconds
     from treated
-    inner join devices
+    inner join allocations
+        on treated.pod_number = allocations.pod_number
+    inner join prices
         on
-            treated.cluster_id = devices.cluster_id
-            and treated.pod_uid = devices.pod_uid
+            allocations.allocation_number = prices.allocation_number
+            and treated.epoch_number = prices.epoch_number
 
 )
 
-select * from allocations
+select * from pieces

@@ -1,35 +1,22 @@
 with
 
-pod_hours as (
+pieces as (
 
-    select * from {{ ref('int_pod_hours_priced') }}
+    select
+        charge_number,
+        cast(sum(billable_seconds * device_count) as bigint) as device_seconds
+    from {{ ref('int_allocations_split_to_hours') }}
+    group by charge_number
 
 ),
 
-summed as (
+prices as (
 
-    select
-        billing_period,
+    select distinct
+        charge_number,
+        cluster_id,
         namespace,
         belongs_to,
-        cluster_id,
-        gpu_class,
-        mig_profile,
-        weight_numerator,
-        weight_denominator,
-        weight_policy,
-        rate_id,
-        rate_nanos_per_hour,
-        currency,
-        charge_started_second,
-        charge_ended_second,
-        cast(sum(billable_seconds * device_count) as bigint) as device_seconds
-    from pod_hours
-    group by
-        billing_period,
-        namespace,
-        belongs_to,
-        cluster_id,
         gpu_class,
         mig_profile,
         weight_numerator,
@@ -40,30 +27,24 @@ summed as (
         currency,
         charge_started_second,
         charge_ended_second
+    from {{ ref('int_allocations_priced') }}
 
 ),
 
 priced as (
 
     select
-        *,
+        prices.*,
+        pieces.device_seconds,
         {{ price_nanos(
-            'device_seconds', 'weight_numerator', 'weight_denominator', 'rate_nanos_per_hour'
-        ) }} as cost_nanos,
-        row_number() over (
-            order by
-                namespace,
-                belongs_to,
-                cluster_id,
-                gpu_class,
-                mig_profile,
-                weight_numerator,
-                weight_denominator,
-                weight_policy,
-                rate_id,
-                charge_started_second
-        ) as charge_number
-    from summed
+            'pieces.device_seconds',
+            'prices.weight_numerator',
+            'prices.weight_denominator',
+            'prices.rate_nanos_per_hour'
+        ) }} as cost_nanos
+    from prices
+    inner join pieces
+        on prices.charge_number = pieces.charge_number
 
 )
 

@@ -12,6 +12,22 @@ parameters as (
 
 ),
 
+attempts as (
+
+    select * from {{ ref('stg_landing__attempts') }}
+
+),
+
+horizons as (
+
+    select
+        cluster_id,
+        max(hour_second) + 3600 as asked_until_second
+    from attempts
+    group by cluster_id
+
+),
+
 clipped as (
 
     select
@@ -32,11 +48,21 @@ clipped as (
 
 ),
 
+-- What was never asked is not due: an open period ends, for now, with its last attempt.
 measured as (
 
-    select *
+    select
+        clipped.*,
+        least(
+            clipped.window_ended_second,
+            coalesce(horizons.asked_until_second, clipped.window_started_second)
+        ) as due_until_second,
+        row_number() over (order by clipped.cluster_id, clipped.window_started_second)
+            as window_number
     from clipped
-    where window_started_second < window_ended_second
+    left join horizons
+        on clipped.cluster_id = horizons.cluster_id
+    where clipped.window_started_second < clipped.window_ended_second
 
 )
 

@@ -8,10 +8,7 @@ resource_states as (
 
 label_states as (
 
-    select
-        *,
-        min(source) over (partition by cluster_id, node_name) as best_source
-    from {{ ref('int_node_label_states') }}
+    select * from {{ ref('int_node_label_states') }}
 
 ),
 
@@ -54,7 +51,6 @@ pieces as (
         on
             resource_states.cluster_id = label_states.cluster_id
             and resource_states.node_name = label_states.node_name
-            and label_states.source = label_states.best_source
             and resource_states.valid_from_second < label_states.valid_until_second
             and label_states.valid_from_second < resource_states.valid_until_second
 

@@ -26,8 +26,12 @@ runs as (
 
 series as (
 
-    select *
-    from {{ ref('int_series') }}
+    select distinct
+        cluster_id,
+        series_key,
+        labels_sha256,
+        {{ label('labels', 'node') }} as node_name
+    from {{ ref('stg_thanos__series') }}
     where metric = 'kube_node_labels'
 
 ),
@@ -63,7 +67,7 @@ samples as (
     inner join series
         on
             runs.cluster_id = series.cluster_id
-            and runs.series_id = series.series_id
+            and runs.series_key = series.series_key
 
 ),
 
@@ -75,15 +79,26 @@ observed as (
 
 ),
 
+-- The journal sees a change when it happens, samples see it with the next scrape.
+ranked as (
+
+    select
+        *,
+        min(source) over (partition by cluster_id, node_name) as best_source
+    from observed
+
+),
+
 changes as (
 
     select
         *,
         lag(labels_sha256) over (
-            partition by cluster_id, node_name, source
+            partition by cluster_id, node_name
             order by observed_second, journal_position, labels_sha256
         ) as previous_sha256
-    from observed
+    from ranked
+    where source = best_source
 
 ),
 
@@ -93,7 +108,7 @@ starts as (
     select
         *,
         row_number() over (
-            partition by cluster_id, node_name, source, observed_second
+            partition by cluster_id, node_name, observed_second
             order by journal_position desc, labels_sha256 desc
         ) as recency
     from changes
@@ -111,13 +126,13 @@ states as (
         labels_sha256,
         case
             when lag(observed_second) over (
-                partition by cluster_id, node_name, source order by observed_second
+                partition by cluster_id, node_name order by observed_second
             ) is null then 0
             else observed_second
         end as valid_from_second,
         coalesce(
             lead(observed_second) over (
-                partition by cluster_id, node_name, source order by observed_second
+                partition by cluster_id, node_name order by observed_second
             ),
             {{ end_of_time() }}
         ) as valid_until_second

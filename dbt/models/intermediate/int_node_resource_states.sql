@@ -42,7 +42,13 @@ runs as (
 
 series as (
 
-    select * from {{ ref('int_series') }}
+    select distinct
+        cluster_id,
+        series_key,
+        {{ label('labels', 'node') }} as node_name,
+        {{ label('labels', 'resource') }} as resource
+    from {{ ref('stg_thanos__series') }}
+    where metric in ('kube_node_status_capacity', 'kube_node_status_allocatable')
 
 ),
 
@@ -141,7 +147,7 @@ sampled as (
     inner join series
         on
             runs.cluster_id = series.cluster_id
-            and runs.series_id = series.series_id
+            and runs.series_key = series.series_key
     inner join known_resources
         on series.resource = known_resources.resource
     group by

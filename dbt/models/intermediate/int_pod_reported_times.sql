@@ -10,7 +10,7 @@ runs as (
 
 series as (
 
-    select * from {{ ref('int_series') }}
+    select * from {{ ref('int_sampled_pod_series') }}
 
 ),
 
@@ -18,8 +18,7 @@ series as (
 pods as (
 
     select
-        runs.cluster_id,
-        series.pod_uid,
+        series.pod_number,
         min(
             case
                 when series.metric = 'kube_pod_container_state_started' then runs.sample_quantity
@@ -32,8 +31,8 @@ pods as (
     inner join series
         on
             runs.cluster_id = series.cluster_id
-            and runs.series_id = series.series_id
-    group by runs.cluster_id, series.pod_uid
+            and runs.series_key = series.series_key
+    group by series.pod_number
 
 )
 

@@ -19,10 +19,10 @@ neighbours as (
     select
         *,
         lag(started_second) over (
-            partition by cluster_id, window_started_second order by started_second
+            partition by window_number order by started_second
         ) as hole_before_started_second,
         lead(ended_second) over (
-            partition by cluster_id, window_started_second order by started_second
+            partition by window_number order by started_second
         ) as hole_after_ended_second
     from {{ ref('int_sample_stretches') }}
 
@@ -40,8 +40,8 @@ sampled as (
 bounded as (
 
     select
-        witnesses.cluster_id,
-        witnesses.pod_uid,
+        witnesses.pod_number,
+        witnesses.window_number,
         witnesses.window_started_second,
         witnesses.window_ended_second,
         witnesses.first_sampled_second,
@@ -77,14 +77,12 @@ bounded as (
     from witnesses
     left join sampled as first_stretch
         on
-            witnesses.cluster_id = first_stretch.cluster_id
-            and witnesses.window_started_second = first_stretch.window_started_second
+            witnesses.window_number = first_stretch.window_number
             and first_stretch.started_second <= witnesses.first_sampled_second
             and witnesses.first_sampled_second < first_stretch.ended_second
     left join sampled as last_stretch
         on
-            witnesses.cluster_id = last_stretch.cluster_id
-            and witnesses.window_started_second = last_stretch.window_started_second
+            witnesses.window_number = last_stretch.window_number
             and last_stretch.started_second <= witnesses.last_sampled_second
             and witnesses.last_sampled_second < last_stretch.ended_second
 
@@ -93,9 +91,8 @@ bounded as (
 timed as (
 
     select
-        bounded.cluster_id,
-        bounded.pod_uid,
-        bounded.window_started_second,
+        bounded.pod_number,
+        bounded.window_number,
         greatest(
             coalesce(
                 least(reported.container_started_second, bounded.first_sampled_second),
@@ -121,18 +118,15 @@ timed as (
         end as unseen_from_second
     from bounded
     left join reported
-        on
-            bounded.cluster_id = reported.cluster_id
-            and bounded.pod_uid = reported.pod_uid
+        on bounded.pod_number = reported.pod_number
 
 ),
 
 spans as (
 
     select
-        cluster_id,
-        pod_uid,
-        window_started_second,
+        pod_number,
+        window_number,
         started_second,
         ended_second,
         greatest(started_second - unseen_until_second, 0) as uncertainty_before_seconds,

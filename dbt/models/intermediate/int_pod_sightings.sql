@@ -10,61 +10,56 @@ runs as (
             'kube_pod_init_container_resource_requests',
             'kube_pod_status_phase'
         )
+        and sample_quantity > 0
 
 ),
 
 series as (
 
-    select * from {{ ref('int_series') }}
-
-),
-
-resources as (
-
     select *
-    from {{ ref('stg_devices__resources') }}
-    where is_gpu
+    from {{ ref('int_sampled_pod_series') }}
+    where metric in ('requests', 'kube_pod_status_phase')
 
 ),
 
-requested as (
+pod_runs as (
 
-    select distinct
-        runs.cluster_id,
-        series.pod_uid,
+    select
+        series.pod_number,
+        series.metric = 'requests' as is_request,
         runs.hour_second,
         runs.first_sampled_ms,
         runs.last_sampled_ms
     from runs
     inner join series
         on
-            runs.cluster_id = series.cluster_id
-            and runs.series_id = series.series_id
-    inner join resources
-        on series.resource = resources.resource
-    where
-        series.metric like 'kube_pod_%container_resource_requests'
-        and runs.sample_quantity > 0
+            runs.series_key = series.series_key
+            and runs.cluster_id = series.cluster_id
+
+),
+
+-- Several containers, replicas and restarted exporters say the same thing more than once.
+requested as (
+
+    select distinct
+        pod_number,
+        hour_second,
+        first_sampled_ms,
+        last_sampled_ms
+    from pod_runs
+    where is_request
 
 ),
 
 running as (
 
     select distinct
-        runs.cluster_id,
-        series.pod_uid,
-        runs.hour_second,
-        runs.first_sampled_ms,
-        runs.last_sampled_ms
-    from runs
-    inner join series
-        on
-            runs.cluster_id = series.cluster_id
-            and runs.series_id = series.series_id
-    where
-        series.metric = 'kube_pod_status_phase'
-        and series.phase = 'Running'
-        and runs.sample_quantity = 1
+        pod_number,
+        hour_second,
+        first_sampled_ms,
+        last_sampled_ms
+    from pod_runs
+    where not is_request
 
 ),
 
@@ -72,15 +67,13 @@ running as (
 both_seen as (
 
     select
-        requested.cluster_id,
-        requested.pod_uid,
+        requested.pod_number,
         greatest(requested.first_sampled_ms, running.first_sampled_ms) as first_sampled_ms,
         least(requested.last_sampled_ms, running.last_sampled_ms) as last_sampled_ms
     from requested
     inner join running
         on
-            requested.cluster_id = running.cluster_id
-            and requested.pod_uid = running.pod_uid
+            requested.pod_number = running.pod_number
             and requested.hour_second = running.hour_second
             and requested.first_sampled_ms <= running.last_sampled_ms
             and running.first_sampled_ms <= requested.last_sampled_ms

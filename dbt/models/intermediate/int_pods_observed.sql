@@ -2,7 +2,10 @@ with
 
 observations as (
 
-    select * from {{ ref('stg_kubernetes__pods') }}
+    select
+        *,
+        is_deleted or phase in ('Succeeded', 'Failed') as is_ended
+    from {{ ref('stg_kubernetes__pods') }}
 
 ),
 
@@ -16,42 +19,33 @@ attempts as (
 
 ),
 
-used as (
+-- What a pod is called does not change while it lives; what is not known yet is ''.
+pods as (
 
     select
-        observations.*,
-        observations.is_deleted or observations.phase in ('Succeeded', 'Failed') as is_ended
+        observations.cluster_id,
+        observations.pod_uid,
+        any_value(observations.namespace) as namespace,
+        any_value(observations.pod_name) as pod_name,
+        max(observations.namespace_uid) as namespace_uid,
+        max(observations.node_name) as node_name,
+        max(observations.workload_kind) as workload_kind,
+        max(observations.workload_name) as workload_name,
+        max(observations.restart_count) as restart_count,
+        min(observations.bound_second) as bound_second,
+        min(observations.started_second) as started_second,
+        min(case when observations.is_ended then observations.ended_second end) as ended_second,
+        min(observations.observed_second) as first_observed_second,
+        max(case when not observations.is_ended then observations.observed_second end)
+            as last_alive_second,
+        min(case when observations.is_ended then observations.observed_second end)
+            as first_ended_second
     from observations
     inner join attempts
         on
             observations.cluster_id = attempts.cluster_id
             and observations.attempt_id = attempts.attempt_id
-
-),
-
--- What a pod is called does not change while it lives; what is not known yet is ''.
-pods as (
-
-    select
-        cluster_id,
-        pod_uid,
-        max(namespace) as namespace,
-        max(namespace_uid) as namespace_uid,
-        max(pod_name) as pod_name,
-        max(node_name) as node_name,
-        max(owner_kind) as owner_kind,
-        max(owner_name) as owner_name,
-        max(workload_kind) as workload_kind,
-        max(workload_name) as workload_name,
-        max(restart_count) as restart_count,
-        min(bound_second) as bound_second,
-        min(started_second) as started_second,
-        min(case when is_ended then ended_second end) as ended_second,
-        min(observed_second) as first_observed_second,
-        max(case when not is_ended then observed_second end) as last_alive_second,
-        min(case when is_ended then observed_second end) as first_ended_second
-    from used
-    group by cluster_id, pod_uid
+    group by observations.cluster_id, observations.pod_uid
 
 )
 

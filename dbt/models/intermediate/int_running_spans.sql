@@ -23,30 +23,24 @@ disputed as (
 
 ),
 
-devices as (
+allocations as (
 
-    select * from {{ ref('int_allocation_devices') }}
+    select * from {{ ref('int_allocations_classified') }}
 
 ),
 
 spans as (
 
     select
-        reconciled.cluster_id,
-        reconciled.pod_uid,
-        devices.resource_key,
+        allocations.allocation_number,
         reconciled.started_second,
         reconciled.ended_second
     from reconciled
-    inner join devices
-        on
-            reconciled.cluster_id = devices.cluster_id
-            and reconciled.pod_uid = devices.pod_uid
+    inner join allocations
+        on reconciled.pod_number = allocations.pod_number
     union all
     select
-        cluster_id,
-        pod_uid,
-        resource_key,
+        allocation_number,
         started_second,
         ended_second
     from disputed
@@ -56,34 +50,32 @@ spans as (
 on_nodes as (
 
     select
-        spans.cluster_id,
-        spans.pod_uid,
-        spans.resource_key,
+        allocations.cluster_id,
+        allocations.node_name,
+        spans.allocation_number,
         spans.started_second,
         spans.ended_second,
-        devices.node_name,
-        devices.gpu_class,
-        devices.mig_profile,
-        devices.device_kind,
-        devices.device_count,
-        devices.replica_count,
-        {{ card_pool('devices.device_kind', 'devices.replica_count') }} as card_pool,
-        devices.class_compute_unit,
-        devices.class_memory_unit,
-        devices.device_count
-        * devices.compute_share_numerator
-        * {{ whole_quotient('devices.class_compute_unit', 'devices.compute_share_denominator') }}
-            as compute_units,
-        devices.device_count
-        * devices.memory_share_numerator
-        * {{ whole_quotient('devices.class_memory_unit', 'devices.memory_share_denominator') }}
-            as memory_units
+        allocations.gpu_class,
+        allocations.mig_profile,
+        allocations.device_kind,
+        allocations.device_count,
+        allocations.replica_count,
+        {{ card_pool('allocations.device_kind', 'allocations.replica_count') }} as card_pool,
+        allocations.class_compute_unit,
+        allocations.class_memory_unit,
+        allocations.device_count
+        * allocations.compute_share_numerator
+        * {{ whole_quotient(
+            'allocations.class_compute_unit', 'allocations.compute_share_denominator'
+        ) }} as compute_units,
+        allocations.device_count
+        * allocations.memory_share_numerator
+        * {{ whole_quotient(
+            'allocations.class_memory_unit', 'allocations.memory_share_denominator'
+        ) }} as memory_units
     from spans
-    inner join devices
-        on
-            spans.cluster_id = devices.cluster_id
-            and spans.pod_uid = devices.pod_uid
-            and spans.resource_key = devices.resource_key
+    inner join allocations
+        on spans.allocation_number = allocations.allocation_number
 
 )
 

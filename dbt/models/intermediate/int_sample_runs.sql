@@ -1,3 +1,5 @@
+{{ config(materialized='view') }}
+
 with
 
 runs as (
@@ -22,10 +24,9 @@ numbered as (
         runs.cluster_id,
         runs.hour_second,
         runs.metric,
-        runs.series_id,
+        runs.series_key,
         runs.first_sampled_ms,
         runs.last_sampled_ms,
-        runs.sample_count,
         try_cast(runs.sample_value as double) as sample_number
     from runs
     inner join attempts
@@ -43,12 +44,14 @@ whole as (
         cluster_id,
         hour_second,
         metric,
-        series_id,
+        series_key,
         first_sampled_ms,
         last_sampled_ms,
-        sample_count,
         case
-            when sample_number between 0 and 1000000000000000 and sample_number % 1 = 0
+            when
+                sample_number >= 0
+                and sample_number <= 1000000000000000
+                and sample_number % 1 = 0
                 then cast(sample_number as bigint)
         end as sample_quantity
     from numbered

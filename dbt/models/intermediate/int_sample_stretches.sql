@@ -24,7 +24,7 @@ windows as (
 inside as (
 
     select
-        windows.cluster_id,
+        windows.window_number,
         windows.window_started_second,
         windows.window_ended_second,
         windows.sample_interval_seconds,
@@ -44,7 +44,7 @@ inside as (
 edges as (
 
     select
-        cluster_id,
+        window_number,
         window_started_second,
         window_ended_second,
         sample_interval_seconds,
@@ -53,7 +53,7 @@ edges as (
     from windows
     union all
     select
-        cluster_id,
+        window_number,
         window_started_second,
         window_ended_second,
         sample_interval_seconds,
@@ -76,7 +76,7 @@ reached as (
     select
         *,
         max(last_sampled_ms) over (
-            partition by cluster_id, window_started_second
+            partition by window_number
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and 1 preceding
         ) as previous_sampled_ms
@@ -88,7 +88,7 @@ reached as (
 holes as (
 
     select
-        cluster_id,
+        window_number,
         window_started_second,
         window_ended_second,
         greatest(
@@ -112,14 +112,14 @@ measured_holes as (
 sampled_starts as (
 
     select
-        cluster_id,
+        window_number,
         window_started_second,
         window_ended_second,
         window_started_second as started_second
     from windows
     union all
     select
-        cluster_id,
+        window_number,
         window_started_second,
         window_ended_second,
         ended_second as started_second
@@ -130,14 +130,14 @@ sampled_starts as (
 stretch_starts as (
 
     select
-        cluster_id,
+        window_number,
         window_started_second,
         window_ended_second,
         started_second,
         max(is_hole) as is_hole
     from (
         select
-            cluster_id,
+            window_number,
             window_started_second,
             window_ended_second,
             started_second,
@@ -145,26 +145,25 @@ stretch_starts as (
         from sampled_starts
         union all
         select
-            cluster_id,
+            window_number,
             window_started_second,
             window_ended_second,
             started_second,
             1 as is_hole
         from measured_holes
     ) as starts
-    group by cluster_id, window_started_second, window_ended_second, started_second
+    group by window_number, window_started_second, window_ended_second, started_second
 
 ),
 
 tiled as (
 
     select
-        cluster_id,
-        window_started_second,
+        window_number,
         started_second,
         coalesce(
             lead(started_second) over (
-                partition by cluster_id, window_started_second order by started_second
+                partition by window_number order by started_second
             ),
             window_ended_second
         ) as ended_second,

@@ -1,20 +1,30 @@
 with
 
-runs as (
+series as (
 
     select *
+    from {{ ref('stg_thanos__series') }}
+    where
+        metric in (
+            'kube_pod_container_resource_requests', 'kube_pod_init_container_resource_requests'
+        )
+
+),
+
+runs as (
+
+    select
+        cluster_id,
+        series_key,
+        max(sample_quantity) as device_count,
+        min(first_sampled_ms) as first_sampled_ms
     from {{ ref('int_sample_runs') }}
     where
         metric in (
             'kube_pod_container_resource_requests', 'kube_pod_init_container_resource_requests'
         )
         and sample_quantity > 0
-
-),
-
-series as (
-
-    select * from {{ ref('int_series') }}
+    group by cluster_id, series_key
 
 ),
 
@@ -28,12 +38,29 @@ resources as (
 
 sidecars as (
 
+    select * from {{ ref('int_sampled_sidecars') }}
+
+),
+
+pods as (
+
+    select * from {{ ref('int_pods') }}
+
+),
+
+named as (
+
     select distinct
         cluster_id,
-        pod_uid,
-        container_name
+        series_key,
+        metric = 'kube_pod_init_container_resource_requests' as is_init,
+        {{ label('labels', 'uid') }} as pod_uid,
+        {{ label('labels', 'namespace') }} as namespace,
+        {{ label('labels', 'pod') }} as pod_name,
+        {{ label('labels', 'container') }} as container_name,
+        {{ label('labels', 'node') }} as node_name,
+        {{ label('labels', 'resource') }} as resource
     from series
-    where metric = 'kube_pod_init_container_info' and restart_policy = 'Always'
 
 ),
 
@@ -42,76 +69,64 @@ sidecars as (
 containers as (
 
     select
-        runs.cluster_id,
-        series.pod_uid,
+        named.cluster_id,
+        named.pod_uid,
         resources.resource_key,
-        series.container_name,
-        runs.metric = 'kube_pod_init_container_resource_requests' as is_init,
-        max(runs.sample_quantity) as device_count,
-        max(series.namespace) as namespace,
-        max(series.pod_name) as pod_name,
-        max(series.node_name) as node_name,
-        min(series.resource) as resource,
+        named.container_name,
+        named.is_init and sidecars.container_name is null as is_init,
+        max(runs.device_count) as device_count,
+        max(named.namespace) as namespace,
+        max(named.pod_name) as pod_name,
+        max(named.node_name) as node_name,
+        min(named.resource) as resource,
         {{ whole_quotient('min(runs.first_sampled_ms)', 1000) }} as first_sampled_second
     from runs
-    inner join series
+    inner join named
         on
-            runs.cluster_id = series.cluster_id
-            and runs.series_id = series.series_id
+            runs.series_key = named.series_key
+            and runs.cluster_id = named.cluster_id
     inner join resources
-        on series.resource = resources.resource
-    group by
-        runs.cluster_id,
-        series.pod_uid,
-        resources.resource_key,
-        series.container_name,
-        runs.metric
-
-),
-
-marked as (
-
-    select
-        containers.*,
-        sidecars.container_name is not null as is_sidecar
-    from containers
+        on named.resource = resources.resource
     left join sidecars
         on
-            containers.cluster_id = sidecars.cluster_id
-            and containers.pod_uid = sidecars.pod_uid
-            and containers.container_name = sidecars.container_name
+            named.cluster_id = sidecars.cluster_id
+            and named.pod_uid = sidecars.pod_uid
+            and named.container_name = sidecars.container_name
+    where named.pod_uid <> ''
+    group by
+        named.cluster_id,
+        named.pod_uid,
+        resources.resource_key,
+        named.container_name,
+        named.is_init and sidecars.container_name is null
 
 ),
 
 -- Init containers run one after another and before the others, on the same devices.
-pods as (
+requests as (
 
     select
-        cluster_id,
-        pod_uid,
-        resource_key,
-        min(resource) as resource,
-        max(namespace) as namespace,
-        max(pod_name) as pod_name,
-        max(node_name) as node_name,
-        min(first_sampled_second) as first_sampled_second,
-        greatest(
-            sum(case when is_init and not is_sidecar then 0 else device_count end),
-            max(case when is_init and not is_sidecar then device_count else 0 end)
+        pods.pod_number,
+        containers.resource_key,
+        min(containers.resource) as resource,
+        max(containers.namespace) as namespace,
+        max(containers.pod_name) as pod_name,
+        max(containers.node_name) as node_name,
+        min(containers.first_sampled_second) as first_sampled_second,
+        cast(
+            greatest(
+                sum(case when containers.is_init then 0 else containers.device_count end),
+                max(case when containers.is_init then containers.device_count else 0 end)
+            )
+            as bigint
         ) as device_count
-    from marked
-    group by cluster_id, pod_uid, resource_key
+    from containers
+    inner join pods
+        on
+            containers.cluster_id = pods.cluster_id
+            and containers.pod_uid = pods.pod_uid
+    group by pods.pod_number, containers.resource_key
 
 )
 
-select
-    cluster_id,
-    pod_uid,
-    resource_key,
-    resource,
-    namespace,
-    pod_name,
-    node_name,
-    first_sampled_second,
-    cast(device_count as bigint) as device_count
-from pods
+select * from requests

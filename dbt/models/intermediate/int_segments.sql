@@ -22,16 +22,33 @@ hours as (
 
 starts as (
 
-    select started_second from hours
-    union
-    select cut_second as started_second from cut_points
+    select
+        started_second,
+        max(is_cut) as is_cut
+    from (
+        select
+            started_second,
+            0 as is_cut
+        from hours
+        union all
+        select
+            cut_second as started_second,
+            1 as is_cut
+        from cut_points
+    ) as edges
+    group by started_second
 
 ),
 
--- An hour is one segment, or more where something that people decide changes inside it.
+-- An hour is one segment, or more where something that people decide changes inside it. Segments
+-- of one epoch stand under the same decisions.
 segments as (
 
     select
+        row_number() over (order by starts.started_second) as segment_number,
+        1 + sum(starts.is_cut) over (
+            order by starts.started_second rows between unbounded preceding and current row
+        ) as epoch_number,
         {{ whole_quotient('starts.started_second', 3600) }} * 3600 as hour_second,
         starts.started_second,
         coalesce(
@@ -43,4 +60,10 @@ segments as (
 
 )
 
-select * from segments
+select
+    segment_number,
+    cast(epoch_number as bigint) as epoch_number,
+    hour_second,
+    started_second,
+    ended_second
+from segments

@@ -16,7 +16,8 @@ hours as (
 
     select
         *,
-        {{ each_hour('started_second', 'greatest(ended_second, started_second + 1)') }} as hour_second
+        {{ each_hour('started_second', 'greatest(ended_second, started_second + 1)') }}
+            as hour_second
     from reconciled
 
 ),
@@ -24,11 +25,12 @@ hours as (
 split as (
 
     select
-        hours.cluster_id,
-        hours.pod_uid,
+        hours.pod_number,
         hours.allocation_state,
         hours.method,
         hours.method_reason,
+        segments.segment_number,
+        segments.epoch_number,
         hours.hour_second,
         greatest(hours.started_second, segments.started_second) as started_second,
         least(hours.ended_second, segments.ended_second) as ended_second,

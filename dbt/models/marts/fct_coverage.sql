@@ -80,7 +80,7 @@ expected as (
 holes as (
 
     select
-        sample_holes.cluster_id,
+        windows.cluster_id,
         'thanos' as source,
         sample_holes.started_second,
         sample_holes.ended_second,
@@ -91,9 +91,7 @@ holes as (
         ) }} as due_count
     from sample_holes
     inner join windows
-        on
-            sample_holes.cluster_id = windows.cluster_id
-            and sample_holes.window_started_second = windows.window_started_second
+        on sample_holes.window_number = windows.window_number
     union all
     select
         cluster_id,

@@ -1,79 +1,104 @@
 with
 
-priced as (
+pieces as (
 
-    select * from {{ ref('int_pod_hours_priced') }}
+    select * from {{ ref('int_allocations_split_to_hours') }}
 
 ),
 
 costs as (
 
-    select * from {{ ref('int_pod_hours_apportioned') }}
+    select * from {{ ref('int_pieces_apportioned') }}
 
 ),
 
-devices as (
+charges as (
 
-    select * from {{ ref('int_allocation_devices') }}
+    select * from {{ ref('int_charges') }}
+
+),
+
+allocations as (
+
+    select * from {{ ref('int_allocations_classified') }}
+
+),
+
+parameters as (
+
+    select * from {{ ref('stg_parameters') }}
 
 ),
 
 pod_hours as (
 
     select
-        priced.billing_period,
-        priced.cluster_id,
-        {{ instant('priced.hour_second') }} as hour_started_at,
-        priced.namespace as tenant,
-        priced.belongs_to,
-        priced.namespace,
-        priced.pod_uid,
-        devices.pod_name,
-        devices.workload_kind,
-        devices.workload_name,
-        devices.node_name,
-        devices.resource,
-        priced.device_count,
-        priced.gpu_class,
-        priced.mig_profile,
-        devices.device_kind,
-        {{ instant('priced.started_second') }} as segment_started_at,
-        {{ instant('priced.ended_second') }} as segment_ended_at,
-        priced.allocation_state as state,
-        priced.method,
-        priced.method_reason,
-        priced.treatment,
-        cast(priced.running_seconds as bigint) as running_seconds,
-        cast(priced.held_seconds as bigint) as held_seconds,
-        cast(priced.billable_seconds as bigint) as billable_seconds,
-        cast(priced.lifecycle_seconds as bigint) as lifecycle_seconds,
-        cast(priced.sampled_seconds as bigint) as sampled_seconds,
-        cast(priced.uncertainty_seconds as bigint) as uncertainty_seconds,
-        cast(devices.compute_share_numerator as bigint) as compute_share_numerator,
-        cast(devices.compute_share_denominator as bigint) as compute_share_denominator,
-        cast(devices.memory_share_numerator as bigint) as memory_share_numerator,
-        cast(devices.memory_share_denominator as bigint) as memory_share_denominator,
-        cast(priced.weight_numerator as bigint) as weight_numerator,
-        cast(priced.weight_denominator as bigint) as weight_denominator,
-        priced.weight_policy,
-        priced.rate_id,
-        priced.currency,
-        costs.cost_nanos
-    from priced
+        parameters.billing_period,
+        allocations.cluster_id,
+        {{ instant('pieces.hour_second') }} as hour_started_at,
+        allocations.namespace as tenant,
+        charges.belongs_to,
+        allocations.namespace,
+        allocations.pod_uid,
+        allocations.pod_name,
+        allocations.workload_kind,
+        allocations.workload_name,
+        allocations.node_name,
+        allocations.resource,
+        allocations.device_count,
+        allocations.gpu_class,
+        allocations.mig_profile,
+        allocations.device_kind,
+        {{ instant('pieces.started_second') }} as segment_started_at,
+        {{ instant('pieces.ended_second') }} as segment_ended_at,
+        pieces.allocation_state as state,
+        pieces.method,
+        pieces.method_reason,
+        pieces.treatment,
+        cast(
+            case when pieces.allocation_state = 'running' then pieces.counted_seconds else 0 end
+            as bigint
+        ) as running_seconds,
+        cast(
+            case when pieces.allocation_state = 'held' then pieces.counted_seconds else 0 end
+            as bigint
+        ) as held_seconds,
+        cast(pieces.billable_seconds as bigint) as billable_seconds,
+        cast(
+            case
+                when pieces.is_in_lifecycle then pieces.ended_second - pieces.started_second else 0
+            end
+            as bigint
+        ) as lifecycle_seconds,
+        cast(
+            case when pieces.is_sampled then pieces.ended_second - pieces.started_second else 0 end
+            as bigint
+        ) as sampled_seconds,
+        cast(pieces.uncertainty_seconds as bigint) as uncertainty_seconds,
+        cast(allocations.compute_share_numerator as bigint) as compute_share_numerator,
+        cast(allocations.compute_share_denominator as bigint) as compute_share_denominator,
+        cast(allocations.memory_share_numerator as bigint) as memory_share_numerator,
+        cast(allocations.memory_share_denominator as bigint) as memory_share_denominator,
+        cast(charges.weight_numerator as bigint) as weight_numerator,
+        cast(charges.weight_denominator as bigint) as weight_denominator,
+        charges.weight_policy,
+        charges.rate_id,
+        charges.currency,
+        costs.cost_nanos,
+        pieces.is_outage
+    from pieces
     inner join costs
         on
-            priced.cluster_id = costs.cluster_id
-            and priced.pod_uid = costs.pod_uid
-            and priced.resource_key = costs.resource_key
-            and priced.started_second = costs.started_second
-            and priced.ended_second = costs.ended_second
-            and priced.allocation_state = costs.allocation_state
-            and priced.method_reason = costs.method_reason
-    inner join devices
-        on
-            priced.cluster_id = devices.cluster_id
-            and priced.pod_uid = devices.pod_uid
-            and priced.resource_key = devices.resource_key
+            pieces.allocation_number = costs.allocation_number
+            and pieces.started_second = costs.started_second
+            and pieces.ended_second = costs.ended_second
+            and pieces.allocation_state = costs.allocation_state
+            and pieces.method_reason = costs.method_reason
+    inner join charges
+        on pieces.charge_number = charges.charge_number
+    inner join allocations
+        on pieces.allocation_number = allocations.allocation_number
+    cross join parameters
 
 )
 

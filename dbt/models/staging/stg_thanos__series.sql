@@ -11,7 +11,7 @@ renamed as (
     select
         cluster_id,
         attempt_id,
-        series_id,
+        {{ series_key('series_id') }} as series_key,
         metric,
         labels_sha256,
         labels

@@ -1,0 +1,193 @@
+with
+
+allocations as (
+
+    select * from {{ ref('int_allocations_classified') }}
+
+),
+
+epochs as (
+
+    select
+        epoch_number,
+        min(started_second) as epoch_started_second
+    from {{ ref('int_segments') }}
+    group by epoch_number
+
+),
+
+tenant_spans as (
+
+    select * from {{ ref('stg_decisions__tenant_spans') }}
+
+),
+
+rate_spans as (
+
+    select * from {{ ref('stg_decisions__rate_spans') }}
+
+),
+
+weights as (
+
+    select * from {{ ref('stg_devices__weights') }}
+
+),
+
+policies as (
+
+    select *
+    from {{ ref('stg_decisions__policies') }}
+    where policy = 'billable_state'
+
+),
+
+outages as (
+
+    select * from {{ ref('stg_decisions__outages') }}
+
+),
+
+parameters as (
+
+    select * from {{ ref('stg_parameters') }}
+
+),
+
+-- Epochs are cut wherever one of these changes, so the start of an epoch decides for all of it.
+joined as (
+
+    select
+        allocations.allocation_number,
+        epochs.epoch_number,
+        allocations.cluster_id,
+        allocations.namespace,
+        allocations.gpu_class,
+        allocations.mig_profile,
+        allocations.replica_count,
+        coalesce(tenant_spans.belongs_to, 'tenant') as belongs_to,
+        policies.policy_value as billable_state,
+        outages.cluster_id is not null as is_outage,
+        weights.weight_policy,
+        weights.weight_numerator,
+        weights.weight_denominator,
+        rate_spans.rate_id,
+        coalesce(rate_spans.is_profile_price, false) as is_profile_price,
+        rate_spans.currency,
+        rate_spans.rate_nanos_per_hour,
+        rate_spans.valid_from_second,
+        rate_spans.valid_until_second,
+        parameters.period_started_second,
+        parameters.period_ended_second
+    from allocations
+    cross join epochs
+    cross join parameters
+    inner join policies
+        on
+            epochs.epoch_started_second >= policies.valid_from_second
+            and epochs.epoch_started_second < policies.valid_until_second
+    left join outages
+        on
+            allocations.cluster_id = outages.cluster_id
+            and epochs.epoch_started_second >= outages.started_second
+            and epochs.epoch_started_second < outages.ended_second
+    left join tenant_spans
+        on
+            allocations.namespace = tenant_spans.namespace
+            and epochs.epoch_started_second >= tenant_spans.valid_from_second
+            and epochs.epoch_started_second < tenant_spans.valid_until_second
+    left join weights
+        on
+            allocations.labels_sha256 = weights.labels_sha256
+            and allocations.resource = weights.resource
+            and epochs.epoch_started_second >= weights.valid_from_second
+            and epochs.epoch_started_second < weights.valid_until_second
+    left join rate_spans
+        on
+            allocations.cluster_id = rate_spans.cluster_id
+            and allocations.gpu_class = rate_spans.gpu_class
+            and allocations.mig_profile = rate_spans.mig_profile
+            and epochs.epoch_started_second >= rate_spans.valid_from_second
+            and epochs.epoch_started_second < rate_spans.valid_until_second
+
+),
+
+-- A price of a profile is for one such instance as it is; any other price is for a whole card.
+priced as (
+
+    select
+        allocation_number,
+        epoch_number,
+        cluster_id,
+        namespace,
+        gpu_class,
+        mig_profile,
+        belongs_to,
+        billable_state,
+        is_outage,
+        rate_id is not null and (is_profile_price or weight_numerator is not null) as is_priced,
+        case when is_profile_price then 'price of the profile' else coalesce(weight_policy, '') end
+            as weight_policy,
+        case when is_profile_price then 1 else coalesce(weight_numerator, 0) end
+            as weight_numerator,
+        case when is_profile_price then replica_count else coalesce(weight_denominator, 1) end
+            as weight_denominator,
+        rate_id,
+        currency,
+        rate_nanos_per_hour,
+        valid_from_second,
+        valid_until_second,
+        period_started_second,
+        period_ended_second
+    from joined
+
+),
+
+keyed as (
+
+    select
+        allocation_number,
+        epoch_number,
+        cluster_id,
+        namespace,
+        belongs_to,
+        gpu_class,
+        mig_profile,
+        billable_state,
+        is_outage,
+        weight_policy,
+        weight_numerator,
+        weight_denominator,
+        case when is_priced then rate_id else '' end as rate_id,
+        case when is_priced then currency else '' end as currency,
+        case when is_priced then rate_nanos_per_hour else 0 end as rate_nanos_per_hour,
+        case when is_priced then valid_from_second else period_started_second end
+            as charge_started_second,
+        case when is_priced then valid_until_second else period_ended_second end
+            as charge_ended_second
+    from priced
+
+),
+
+numbered as (
+
+    select
+        *,
+        dense_rank() over (
+            order by
+                namespace,
+                belongs_to,
+                cluster_id,
+                gpu_class,
+                mig_profile,
+                weight_numerator,
+                weight_denominator,
+                weight_policy,
+                rate_id,
+                charge_started_second
+        ) as charge_number
+    from keyed
+
+)
+
+select * from numbered

@@ -1,0 +1,22 @@
+with
+
+series as (
+
+    select *
+    from {{ ref('stg_thanos__series') }}
+    where metric = 'kube_pod_init_container_info'
+
+),
+
+named as (
+
+    select distinct
+        cluster_id,
+        {{ label('labels', 'uid') }} as pod_uid,
+        {{ label('labels', 'container') }} as container_name
+    from series
+    where {{ label('labels', 'restart_policy') }} = 'Always'
+
+)
+
+select * from named

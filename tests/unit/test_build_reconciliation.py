@@ -1,0 +1,219 @@
+"""Two witnesses of one allocation: every row of the table, as situations a pencil can check.
+
+Samples are taken every 30 s at 7, 37, 67 … seconds; both witnesses look at two hours. Each
+situation is a cluster of its own, and all are counted in one build.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.decisions_by_hand import decided, table
+from tests.evidence_by_hand import HOUR, PERIOD, Cluster, Pod, clusters_table, epoch, text, write
+from warehouse.build import build_period
+from warehouse.connection import connected
+from warehouse.home import Home
+
+Stretch = tuple[str, str, int, int, int]
+
+
+def cluster(name: str, *pods: Pod, **changes: Any) -> Cluster:
+    return Cluster(name, list(pods), **changes)
+
+
+BOTH = [
+    cluster("agreed", Pod("p", 100, 5000)),
+    cluster("one_scrape_lost", Pod("p", 100, 5000), lost_scrapes=[(1010, 1040)]),
+    cluster("too_short_to_be_sampled", Pod("p", 1000, 1020)),
+    cluster("starts_and_ends_in_one_second", Pod("p", 1010, 1010)),
+    cluster("just_short_enough", Pod("p", 1000, 1075, in_samples=False)),
+    cluster("a_second_too_long", Pod("p", 1000, 1076, in_samples=False)),
+    cluster("absent_without_a_hole", Pod("p", 1000, 3000, in_samples=False)),
+    cluster("absent_in_a_hole", Pod("p", 1000, 3000), lost_scrapes=[(900, 3100)]),
+    cluster("samples_begin_late", Pod("p", 1000, 3000, sampled_from=1500)),
+    cluster("samples_end_early", Pod("p", 1000, 3000, sampled_until=2000)),
+    cluster("samples_before_the_start", Pod("p", 1000, 3000, bound=500, sampled_from=800)),
+    cluster("samples_after_the_end", Pod("p", 1000, 3000, sampled_until=3100)),
+    cluster("a_sample_within_the_clocks", Pod("p", 1000, 3000, sampled_until=3010)),
+    cluster("requests_linger", Pod("p", 1000, 3000, lingers=4000)),
+    cluster("journal_gap_inside_a_life", Pod("p", 100, 5000), unwatched=[(1000, 2000)]),
+    cluster("end_lost_samples_go_on", Pod("p", 100, 2500), unwatched=[(2000, 3000)]),
+    cluster("life_inside_a_journal_gap", Pod("p", 2100, 2500), unwatched=[(2000, 3000)]),
+    cluster(
+        "end_lost_to_both",
+        Pod("p", 100, 2500),
+        unwatched=[(2000, 3000)],
+        lost_scrapes=[(1990, 3010)],
+    ),
+    cluster("unknown_to_the_journal", Pod("p", 1000, 2000, in_journal=False)),
+    cluster("end_without_a_time", Pod("p", 100, 2500, end_is_told=False)),
+    cluster("never_started", Pod("p", None, 2500, bound=1000)),
+    cluster("held_first", Pod("p", 1000, 2500, bound=900)),
+    cluster(
+        "name_used_again",
+        Pod("p", 100, 1000, uid="first"),
+        Pod("p", 1000, 2000, uid="second"),
+    ),
+]
+SAMPLES_ONLY = [
+    cluster("samples_alone", Pod("p", 1000, 2000), with_journal=False),
+    cluster("samples_alone_restarted", Pod("p", 1000, 2000, restarted=1300), with_journal=False),
+    cluster(
+        "samples_alone_end_in_a_hole",
+        Pod("p", 1000, 2000),
+        with_journal=False,
+        lost_scrapes=[(1960, 2300)],
+    ),
+    cluster("samples_alone_at_both_edges", Pod("p", -100, None), with_journal=False),
+]
+LIFECYCLE_ONLY = [cluster("lifecycle_alone", Pod("p", 1000, 2000), with_samples=False)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home.create(tmp_path_factory.mktemp("home"))
+    write(home, *BOTH, *SAMPLES_ONLY, *LIFECYCLE_ONLY)
+    tables = [
+        clusters_table(*BOTH),
+        clusters_table(*SAMPLES_ONLY, witnesses="samples"),
+        clusters_table(*LIFECYCLE_ONLY, witnesses="lifecycle"),
+    ]
+    rows = [line for one in tables for line in one["clusters.csv"].splitlines()[1:]]
+    header = tables[0]["clusters.csv"].splitlines()[0]
+    clusters = {"clusters.csv": "\n".join([header, *rows]) + "\n"}
+    signed = table(
+        "accepted_gaps",
+        f"samples_after_the_end,thanos,{text(0)},{text(HOUR)},bill_samples,|,",
+        f"absent_without_a_hole,thanos,{text(0)},{text(HOUR)},bill_nothing,|,",
+    )
+    result = build_period(home, PERIOD, decided(clusters, signed), closed_periods=frozenset())
+    assert [(test.name, test.status) for test in result.failed_tests] == []
+    return home
+
+
+def stretches(home: Home, cluster_id: str, state: str = "running") -> list[Stretch]:
+    """Neighbouring pod-hours of one reason joined, in seconds after the start of the period."""
+    with connected(home.warehouse_path, read_only=True) as connection:
+        rows = connection.execute(
+            "select method, method_reason, epoch_us(segment_started_at) // 1000000, "
+            "epoch_us(segment_ended_at) // 1000000, uncertainty_seconds "
+            "from marts.fct_pod_hours where cluster_id = $cluster and state = $state "
+            "order by segment_started_at, segment_ended_at, method_reason",
+            {"cluster": cluster_id, "state": state},
+        ).fetchall()
+    joined: list[Stretch] = []
+    for method, reason, started, ended, doubt in rows:
+        row = (method, reason, started - epoch(0), ended - epoch(0), doubt)
+        if joined and joined[-1][:2] == row[:2] and joined[-1][3] == row[2]:
+            last = joined.pop()
+            row = (method, reason, last[2], row[3], last[4] + doubt)
+        joined.append(row)
+    return joined
+
+
+EXPECTED: dict[str, list[Stretch]] = {
+    "agreed": [("confirmed", "agree", 100, 5000, 0)],
+    # The sample at 1027 is lost: it was due then, and the next one is at 1057.
+    "one_scrape_lost": [
+        ("confirmed", "agree", 100, 1027, 0),
+        ("lifecycle_only", "hole", 1027, 1057, 0),
+        ("confirmed", "agree", 1057, 5000, 0),
+    ],
+    "too_short_to_be_sampled": [("lifecycle_only", "too_short", 1000, 1020, 0)],
+    "starts_and_ends_in_one_second": [],
+    # The interval of 30 s, the scrape interval of 30 s and 15 s for the clocks: 75 s.
+    "just_short_enough": [("lifecycle_only", "too_short", 1000, 1075, 0)],
+    "a_second_too_long": [("disputed", "absent", 1000, 1076, 0)],
+    "absent_without_a_hole": [("disputed", "absent", 1000, 3000, 0)],
+    # The last sample before is at 877, so the hole begins when 907 was due.
+    "absent_in_a_hole": [("lifecycle_only", "hole", 1000, 3000, 0)],
+    "samples_begin_late": [
+        ("disputed", "absent", 1000, 1507, 0),
+        ("confirmed", "agree", 1507, 3000, 0),
+    ],
+    "samples_end_early": [
+        ("confirmed", "agree", 1000, 1987, 0),
+        ("disputed", "absent", 1987, 3000, 0),
+    ],
+    "samples_before_the_start": [
+        ("disputed", "outside_lifecycle", 817, 1000, 0),
+        ("confirmed", "agree", 1000, 3000, 0),
+    ],
+    "samples_after_the_end": [
+        ("confirmed", "agree", 1000, 3000, 0),
+        ("disputed", "outside_lifecycle", 3000, 3097, 0),
+    ],
+    "a_sample_within_the_clocks": [("confirmed", "agree", 1000, 3000, 0)],
+    "requests_linger": [("confirmed", "agree", 1000, 3000, 0)],
+    "journal_gap_inside_a_life": [("confirmed", "agree", 100, 5000, 0)],
+    # The watch vouches until 2000, samples until 2497; without it at 2527 (at most a scrape later).
+    "end_lost_samples_go_on": [
+        ("confirmed", "agree", 100, 2000, 0),
+        ("samples_only", "journal_gap", 2000, 2497, 61),
+    ],
+    # The container started at 2100, after the sample at 2077 without it (or a scrape before that).
+    "life_inside_a_journal_gap": [("samples_only", "journal_gap", 2100, 2497, 53 + 61)],
+    "end_lost_to_both": [
+        ("confirmed", "agree", 100, 2000, 0),
+        ("missing", "end_unknown", 2000, 2000, 1000),
+    ],
+    "unknown_to_the_journal": [("disputed", "unknown_uid", 1000, 1987, 33 + 61)],
+    "end_without_a_time": [("confirmed", "agree", 100, 2500, 0)],
+    "never_started": [],
+    "held_first": [("confirmed", "agree", 1000, 2500, 0)],
+    "name_used_again": [("confirmed", "agree", 100, 2000, 0)],
+    # The sample before 1027 is at most 60 s older, and the one after 1987 at most 60 s younger.
+    "samples_alone": [("samples_only", "journal_not_expected", 1000, 1987, 33 + 61)],
+    "samples_alone_restarted": [("samples_only", "journal_not_expected", 1000, 1987, 33 + 61)],
+    # The next sentinel after the hole is at 2317.
+    "samples_alone_end_in_a_hole": [
+        ("samples_only", "journal_not_expected", 1000, 1957, 33 + 2318 - 1957)
+    ],
+    # Alive at both edges of what is measured: the first sample is due 7 s after the edge.
+    "samples_alone_at_both_edges": [("samples_only", "journal_not_expected", 0, 7177, 23)],
+    "lifecycle_alone": [("lifecycle_only", "samples_not_expected", 1000, 2000, 0)],
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_every_stretch_has_its_method(home: Home, name: str) -> None:
+    assert stretches(home, name) == EXPECTED[name]
+
+
+def test_all_situations_are_expected() -> None:
+    assert {c.cluster_id for c in [*BOTH, *SAMPLES_ONLY, *LIFECYCLE_ONLY]} == set(EXPECTED)
+
+
+def test_holding_comes_before_running(home: Home) -> None:
+    assert stretches(home, "held_first", "held") == [("lifecycle_only", "held", 900, 1000, 0)]
+    assert stretches(home, "never_started", "held") == [("lifecycle_only", "held", 1000, 2500, 0)]
+
+
+def counted(home: Home, cluster_id: str, reason: str) -> tuple[Any, ...] | None:
+    with connected(home.warehouse_path, read_only=True) as connection:
+        row: tuple[Any, ...] | None = connection.execute(
+            "select treatment, sum(running_seconds)::bigint, sum(billable_seconds)::bigint, "
+            "sum(lifecycle_seconds)::bigint, sum(sampled_seconds)::bigint "
+            "from marts.fct_pod_hours where cluster_id = $cluster and method_reason = $reason "
+            "group by all",
+            {"cluster": cluster_id, "reason": reason},
+        ).fetchone()
+        return row
+
+
+def test_a_dispute_counts_the_lifecycle_until_somebody_signs(home: Home) -> None:
+    assert counted(home, "samples_end_early", "absent") == ("", 1013, 1013, 1013, 0)
+    assert counted(home, "unknown_to_the_journal", "unknown_uid") == ("", 0, 0, 0, 987)
+
+
+def test_a_signed_dispute_is_billed_as_signed(home: Home) -> None:
+    assert counted(home, "samples_after_the_end", "outside_lifecycle") == (
+        "bill_samples",
+        97,
+        97,
+        0,
+        97,
+    )
+    assert counted(home, "absent_without_a_hole", "absent") == ("bill_nothing", 2000, 0, 2000, 0)
