@@ -169,6 +169,22 @@ def test_a_node_that_offers_both_stays_ambiguous_in_metrics() -> None:
     assert reason("nvidia_com_mig_1g_24gb_me", both) is Reason.AMBIGUOUS
 
 
+def test_the_nodes_own_labels_are_never_mixed_up_by_mangling() -> None:
+    """One of two profiles that are mangled alike is shared, the other is not."""
+    labels = node(RTX, replicas="0") | {
+        "nvidia.com/mig-1g.24gb.me.product": f"{RTX}-MIG-1g.24gb.me-SHARED",
+        "nvidia.com/mig-1g.24gb.me.replicas": "2",
+        "nvidia.com/mig-1g.24gb-me.product": f"{RTX}-MIG-1g.24gb-me",
+        "nvidia.com/mig-1g.24gb-me.replicas": "1",
+    }
+    shared = ask("nvidia.com/mig-1g.24gb.me", labels)
+    alone = ask("nvidia.com/mig-1g.24gb-me", labels)
+    assert isinstance(shared, DeviceKind)
+    assert isinstance(alone, DeviceKind)
+    assert (shared.kind, shared.replicas) == (Kind.MIG_REPLICA, 2)
+    assert (alone.kind, alone.replicas) == (Kind.MIG, 1)
+
+
 def test_all_media_engines_are_another_profile_than_some() -> None:
     assert device("nvidia.com/mig-1g.24gb.me.all", node(RTX)).mig_profile == "1g.24gb+me.all"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from domain.gpu import parse_catalogue
-from domain.mig import Geometry, layouts, parse_profile
+from domain.mig import Geometry, InstanceProfile, layouts, parse_profile
 from warehouse.project import seed_text
 
 GEOMETRIES = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles")).geometries
@@ -108,6 +108,14 @@ def test_the_maximal_layouts_are_the_nineteen_that_nvidia_draws() -> None:
     drawn = sorted("".join(c for c in text if c.isdigit()) for text in NINETEEN.split("·"))
     slices = sorted("".join(str(p.profile.gpu_slices) for p in lay) for lay in found.maximal)
     assert slices == drawn
+
+
+def test_compute_slots_limit_a_layout_where_memory_slots_do_not() -> None:
+    """On shipped cards the places alone keep to the compute slots; on a new one they may not."""
+    small = InstanceProfile(parse_profile("1g.5gb"), 0, 4, (0, 1, 2, 3), 1, 1)
+    whole = InstanceProfile(parse_profile("3g.20gb"), 1, 1, (0,), 4, 3)
+    found = layouts(Geometry("four memory slots and three compute slots", (small, whole)))
+    assert max(len(layout) for layout in found.positioned) == 3
 
 
 def test_an_a30_has_25_layouts_and_5_maximal_ones() -> None:

@@ -182,12 +182,12 @@ def test_merged_keys_and_octal_numbers_are_read_as_mig_parted_reads_them() -> No
     text = """\
 version: v1
 mig-configs:
-  a: [&whole {devices: all, mig-enabled: true, mig-devices: {"1g.5gb": 07}}]
+  a: [&whole {devices: all, mig-enabled: true, mig-devices: {"1g.5gb": 010}}]
   b: [{<<: *whole, devices: [0x1, 2.0]}]
 """
     entry = parse_parted_file(text).configs["b"][0]
     assert entry.devices == (1, 2)
-    assert entry.mig_devices == {parse_profile("1g.5gb"): 7}
+    assert entry.mig_devices == {parse_profile("1g.5gb"): 8}
 
 
 @pytest.mark.parametrize(
@@ -214,6 +214,15 @@ def test_hostile_files_are_refused_quickly(body: str | bytes) -> None:
     with pytest.raises(NotAMigPartedFile):
         parse_parted_file(body)
     assert time.monotonic() - started < 2
+
+
+def test_aliases_that_stand_for_billions_of_values_are_refused() -> None:
+    cards = ",".join(["0"] * 10_000)
+    entry = f"&e {{devices: [{cards}], mig-enabled: false}}"
+    entries = f"&l [{entry}{',*e' * 5_000}]"
+    configs = "".join(f"  c{n}: *l\n" for n in range(1_000))
+    with pytest.raises(NotAMigPartedFile, match="counting aliases"):
+        parse_parted_file(f"version: v1\nmig-configs:\n  c: {entries}\n{configs}")
 
 
 def test_the_limits_leave_room_for_every_real_file() -> None:

@@ -49,6 +49,7 @@ def asked(**counts: int) -> dict[MigProfile, int]:
         ({"c1g3": 6, "g1": 1}, False),
         ({"c1g3": 3, "g4": 1}, True),
         ({"c2g3": 2}, True),
+        ({"c2g3": 3}, False),  # of three 2c no two share a 3g
         ({"c2g3": 2, "c1g3": 2}, True),
         ({"c2g3": 2, "c1g3": 3}, False),
         ({"c2g7": 3, "c1g7": 1}, True),
@@ -103,6 +104,12 @@ def test_for_every_placeable_set_the_order_given_succeeds_at_the_lowest_free_slo
         order = [placement.profile for placement in placed.order]
         assert lowest_free_starts(geometry, order) == [p.start for p in placed.order]
         assert sorted(order) == sorted(p for p, count in instances for _ in range(count))
+
+
+def test_larger_instances_are_made_first_as_mig_parted_makes_them() -> None:
+    placed = place(A100, asked(g1=1, g2=1))
+    assert isinstance(placed, Placed)
+    assert [str(p.profile) for p in placed.order] == ["2g.10gb", "1g.5gb"]
 
 
 def test_exactly_one_set_whose_slices_add_up_cannot_be_placed() -> None:

@@ -65,6 +65,11 @@ def test_what_mig_parted_refuses_is_refused(text: str) -> None:
         parse_profile(text)
 
 
+def test_both_signs_at_once_are_named() -> None:
+    with pytest.raises(NotAMigProfile, match=r"both \+ and - attributes"):
+        parse_profile("1g.5gb+me-me")
+
+
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [
