@@ -6,6 +6,7 @@ Not here: faults that touch running pods (`disturbances`), or those that only vi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -26,7 +27,10 @@ RECREATED_AFTER_SECONDS = 3_600
 def as_faults(scenario: Scenario, cluster_ids: Mapping[str, str]) -> tuple[Fault, ...]:
     """The scenario's faults with IDs, clusters and seeds; the whole time when none is given."""
     faults = []
-    for number, spec in enumerate(scenario.faults):
+    counts: Counter[str] = Counter()
+    for spec in scenario.faults:
+        number = counts[spec.kind]
+        counts[spec.kind] += 1
         if spec.cluster and spec.cluster not in cluster_ids:
             problem = Problem(
                 spec.line,

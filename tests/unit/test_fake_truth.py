@@ -272,8 +272,8 @@ faults:
 """
     rows = ledger(plain_rows(estate(body)), "coverage")
     assert [r["disturbed_seconds"] for r in rows] == [600, 600, 0, 300, 300, 0]
-    assert rows[0]["faults"] == "empty_success#0 timeout#1"
-    assert rows[3]["faults"] == "timeout#1"
+    assert rows[0]["faults"] == "empty_success#0 timeout#0"
+    assert rows[3]["faults"] == "timeout#0"
 
 
 def test_every_grain_is_known_and_no_other() -> None:
