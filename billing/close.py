@@ -18,6 +18,7 @@ from typing import Any
 from billing.books import Books, correction_currencies, correction_lines
 from billing.events import Event, EventKind, Ledger
 from billing.grounds import read_grounds
+from billing.guard import require_writable
 from billing.plan import Plan, plan_close
 from billing.record import Record
 from billing.render import render_documents
@@ -118,6 +119,7 @@ def close_period(
         return _as_planned(plan, judgement, decisions, period)
     if not judgement.billable:
         raise PeriodNotBillable(judgement)
+    require_writable(home, record, ledger)
     # Judging may take long, so the lease is only held for the writing. Whatever was recorded
     # meanwhile moved the head, and then the plan's numbers are not used.
     with lease(record.store, holder, clock, above=ledger.highest_fence) as held:

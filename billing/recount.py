@@ -18,6 +18,7 @@ from billing.close import PeriodNotBillable
 from billing.corrections import billed_so_far, corrections_document, corrections_of
 from billing.events import Event, EventKind, Ledger
 from billing.grounds import read_grounds
+from billing.guard import require_writable
 from billing.lines import Line
 from billing.record import Record
 from domain.billing_period import BillingPeriod
@@ -113,6 +114,7 @@ def recount_period(
         return RecountResult(period, tuple(lines), basis.currency, recorded=False)
     if not judgement.billable:
         raise PeriodNotBillable(judgement)
+    require_writable(home, record, books.ledger)
     with lease(record.store, holder, clock, above=books.ledger.highest_fence) as held:
         basis_sha256 = record.seal(basis.document())
         amendments = [_amendment_entry(row) for row in counted_with.amendments]

@@ -12,6 +12,7 @@ from typing import Any
 
 from billing.books import Books
 from billing.events import EventKind, Ledger, NumberedDocument
+from billing.guard import require_writable
 from billing.invoice import DocumentKind
 from billing.lines import LineKind
 from billing.numbering import next_position, number_text, position_of
@@ -46,6 +47,7 @@ def void_document(
     record = Record(home.record_store())
     books = Books(record, record.ledger())
     _require_voidable(books, number)
+    require_writable(home, record, books.ledger)
     with lease(record.store, holder, clock, above=books.ledger.highest_fence) as held:
         period = open_period_after(books.ledger, books.issued(number).period)
         issued_at = clock.now().replace(microsecond=0)

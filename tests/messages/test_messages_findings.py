@@ -1,7 +1,7 @@
 """The pages of the findings are those of the catalogue: same codes, same words.
 
-After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest tests/messages/test_messages_findings.py,
-and read what changed as the person would who is told it at the end of a month.
+After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed
+as the person would who is told it at the end of a month.
 """
 
 from __future__ import annotations
