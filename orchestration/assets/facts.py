@@ -34,18 +34,18 @@ def facts_assets(
     """All models in one step: a period is rebuilt whole or not at all."""
 
     @dg.multi_asset(
-        name="refresh_period",
+        name="models_of_a_period",
         specs=[_spec(model, evidence, partitions) for model in graph.models],
         check_specs=[_check_spec(test) for test in graph.tests],
         pool=POOL,
     )
-    def refresh_period(
+    def models_of_a_period(
         context: dg.AssetExecutionContext, ledger_home: LedgerHome
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
         result = steps.refresh(ledger_home.open(), period_of(context))
         yield from reported(graph, result)
 
-    return refresh_period
+    return models_of_a_period
 
 
 def reported(

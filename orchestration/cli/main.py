@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "judge": ("facts", "judge", "Say whether a period may be billed, and what stands against it."),
     "close": ("billing", "close", "Close a period and issue its invoices (a dry run by default)."),
     "invoice": ("billing", "invoice", "List invoices, or print one from its sealed record."),
+    "up": ("up", "up", "Start Dagster's web pages and daemon on a home."),
 }
 
 
