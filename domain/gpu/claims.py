@@ -44,12 +44,12 @@ _INTEL_CARD = re.compile(r"[0-9a-f]{4}-[0-9a-f]{2}-[0-9a-f]{2}-[0-7]-0x([0-9a-f]
 def classify_claim(
     driver: str,
     device: str,
-    node_labels: Mapping[str, str],
+    node_labels: Mapping[str, str] | NodeLabels,
     catalogue: Catalogue,
     attributes: Mapping[str, str] | None = None,
 ) -> Classified:
     """What a claimed device is: attributes (`productName`, `profile`) before name and labels."""
-    labels = NodeLabels(node_labels)
+    labels = NodeLabels.of(node_labels)
     known = {str(key).rpartition("/")[2]: str(value) for key, value in (attributes or {}).items()}
     readers = {"gpu.nvidia.com": _nvidia, "gpu.amd.com": _amd, "gpu.intel.com": _intel}
     reader = readers.get(driver)

@@ -22,7 +22,7 @@ from domain.mig.profile import mangled
 
 def classify(
     resource: str,
-    node_labels: Mapping[str, str],
+    node_labels: Mapping[str, str] | NodeLabels,
     catalogue: Catalogue,
     *,
     node_capacity: Mapping[str, int] | None = None,
@@ -30,7 +30,8 @@ def classify(
     """What one device of `resource` is, or why nobody can say.
 
     Names of resources and labels may be as the node has them or as kube-state-metrics mangles
-    them. `gpu.nvidia.com/gpu-0` (driver/device) is a claimed device. Never raises on strange text.
+    them; whoever asks about many resources of one node makes `NodeLabels` once.
+    `gpu.nvidia.com/gpu-0` (driver/device) is a claimed device. Never raises on strange text.
     """
     if len(resource) > LONGEST_RESOURCE:
         return Unclassified(Reason.UNKNOWN_RESOURCE, f"{shown(resource)} is too long for a name")
@@ -41,9 +42,9 @@ def classify(
     if known is not None:
         return whole_card(known, Kind.PASSTHROUGH, f"the passthrough resource {known.product}")
     driver, _, device = name.text.partition("/")
-    labels = NodeLabels(node_labels)
+    labels = NodeLabels.of(node_labels)
     if driver in CLAIM_DRIVERS and name.local not in ("i915", "xe"):
-        return classify_claim(driver, device, node_labels, catalogue)
+        return classify_claim(driver, device, labels, catalogue)
     match name.vendor:
         case Vendor.NVIDIA:
             return classify_nvidia(name, labels, catalogue)

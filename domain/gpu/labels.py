@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from domain.mig.profile import mangled
 
@@ -22,11 +23,17 @@ _CONFLICT = re.compile(r"_conflict[0-9]+\Z", re.ASCII)
 _METRIC_PREFIX = "label_"
 
 
+NAMES_REMEMBERED = 16_384
+"""The same few hundred names stand on every node."""
+
+
+@lru_cache(maxsize=NAMES_REMEMBERED)
 def mangled_label(name: str) -> str:
     """A label's name as kube-state-metrics writes it, without its prefix: snake_case."""
     return _CAMEL_CASE.sub(r"\1_\2", mangled(name)).lower()
 
 
+@lru_cache(maxsize=NAMES_REMEMBERED)
 def _one_spelling(name: str) -> str:
     if name.startswith(_METRIC_PREFIX):
         return _CONFLICT.sub("", name.removeprefix(_METRIC_PREFIX)).lower()
@@ -42,6 +49,11 @@ class NodeLabels:
         for name, value in labels.items():
             if str(value).strip():
                 self._values.setdefault(_one_spelling(str(name)), set()).add(str(value).strip())
+
+    @classmethod
+    def of(cls, labels: Mapping[str, str] | NodeLabels) -> NodeLabels:
+        """Labels made ready once can be asked about many resources."""
+        return labels if isinstance(labels, NodeLabels) else cls(labels)
 
     def values(self, name: str) -> tuple[str, ...]:
         """Every value that the label has; more than one is ambiguous.

@@ -11,16 +11,21 @@ the cards of such a node differ, `…-SHARED` when replicas are offered under th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from domain.gpu.catalogue import Catalogue, Product
 from domain.gpu.kinds import Classified, Kind, Reason, Unclassified, part_of_card, whole_card
 from domain.gpu.labels import NodeLabels
 from domain.gpu.names import ResourceName
 from domain.mig.errors import NotAMigProfile, shown
+from domain.mig.geometry import Geometry
 from domain.mig.profile import MigProfile, mangled, parse_resource_profile
 
 GPU = "nvidia.com/gpu"
 INVALID = "INVALID"
+
+GEOMETRIES_REMEMBERED = 256
+"""The catalogue has a few dozen."""
 _SHARED_SUFFIX = "-SHARED"
 _MIG_INFIX = "-MIG-"
 _RENAMED_SUFFIX = "_shared"
@@ -181,7 +186,8 @@ def _named_profile(
     """The one profile of the card that the resource names."""
     if product.geometry is None:
         return _no_such_profile(name.text, product)
-    named = {p for p in product.geometry.every_profile() if _is_named(p, name)}
+    spelling = name.raw_local if name.raw_local is not None else name.local
+    named = set(_profiles_by_name(product.geometry).get((spelling, name.raw_local is not None), ()))
     if len(named) > 1:
         named = _told_apart(named, name, labels) or named
     if not named:
@@ -195,12 +201,19 @@ def _named_profile(
     return named.pop()
 
 
-def _is_named(profile: MigProfile, name: ResourceName) -> bool:
-    """By its exact name where that is known, by its mangled one where it is not."""
-    exact = profile.resource_name.partition("/")[2]
-    if name.raw_local is not None:
-        return name.raw_local in (exact, f"{exact}.shared")
-    return name.local in (mangled(exact), mangled(exact) + _RENAMED_SUFFIX)
+@lru_cache(maxsize=GEOMETRIES_REMEMBERED)
+def _profiles_by_name(geometry: Geometry) -> dict[tuple[str, bool], frozenset[MigProfile]]:
+    """Profiles by what follows the domain: by the exact name, and by the mangled one.
+
+    An exact name means one profile; a mangled one can mean two.
+    """
+    found: dict[tuple[str, bool], frozenset[MigProfile]] = {}
+    for profile in geometry.every_profile():
+        exact = profile.resource_name.partition("/")[2]
+        for spelling in (exact, f"{exact}.shared"):
+            for key in ((spelling, True), (mangled(spelling), False)):
+                found[key] = found.get(key, frozenset()) | {profile}
+    return found
 
 
 def _told_apart(named: set[MigProfile], name: ResourceName, labels: NodeLabels) -> set[MigProfile]:
