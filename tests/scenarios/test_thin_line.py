@@ -83,7 +83,7 @@ def test_every_second_was_confirmed_or_is_too_short_to_be_sampled(told: Told) ->
     statement = (
         "select distinct pod_name, method from marts.fct_pod_hours where method <> 'confirmed'"
     )
-    assert truth.ask(told.opened.home, statement) == [("blink", "lifecycle_only")]
+    assert truth.ask(told.opened.home, statement) == [("blink", "lifecycle_only", "too_short")]
 
 
 def test_invoices_are_what_a_pencil_says(told: Told) -> None:
