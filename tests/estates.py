@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from fractions import Fraction
+from itertools import pairwise
 
 from fake_gpu.estate.build import build_estate
 from fake_gpu.estate.model import Cluster, Estate, PodLife
@@ -49,6 +50,7 @@ def _end(end: int | None) -> int:
 
 def check_invariants(cluster: Cluster) -> None:
     """What is true of every cluster that was ever played, checked without cleverness."""
+    check_names(cluster)
     check_nobody_shares_a_device(cluster)
     check_shares_fit_cards(cluster)
     for each in cluster.pods:
@@ -61,6 +63,17 @@ def check_invariants(cluster: Cluster) -> None:
         for state in node.states:
             assert set(state.allocatable) == set(state.capacity)
             assert all(state.allocatable[r] <= state.capacity[r] for r in state.capacity)
+
+
+def check_names(cluster: Cluster) -> None:
+    """A UID is one pod's, and a name is one pod's at a time."""
+    assert len({p.uid for p in cluster.pods}) == len(cluster.pods)
+    by_name = defaultdict(list)
+    for each in cluster.pods:
+        by_name[(each.namespace, each.name)].append((each.created_at, _end(each.gone_at)))
+    for name, spans in by_name.items():
+        for before, after in pairwise(sorted(spans)):
+            assert before[1] <= after[0], f"two pods called {name} at {after[0]}"
 
 
 def check_nobody_shares_a_device(cluster: Cluster) -> None:

@@ -368,10 +368,11 @@ class Play:
         if life.finished_at is None:
             life.version += 1
             life.end = "gone"
-            life.deletion_requested_at = life.deletion_requested_at or now
+            if life.deletion_requested_at is None:
+                life.deletion_requested_at = now
+                self._replace_pod(life, now, terminating=True)
             life.cut_runs(now, 137, "Error")
             life.finished_at = now
-            self._replace_pod(life, now, terminating=True)
             self._released(life, now)
         self.goes(life, now)
 

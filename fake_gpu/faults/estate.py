@@ -61,6 +61,7 @@ ESTATE = (
         "Pods get a deadline and use it: they end after their grace period.",
         POD,
         NAMESPACE,
+        NODE,
         Parameter("grace", "duration", 120, "the grace period"),
         SHARE,
     ),
