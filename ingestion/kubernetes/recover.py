@@ -6,11 +6,11 @@ Not here: going on from there (`collector`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from domain.interval import parse_instant
 from ingestion.kubernetes.lines import Line
-from ingestion.kubernetes.podlife import PodFacts, learn
 from ingestion.kubernetes.records import Stream, bury, recorded, version_of
 from ingestion.kubernetes.spool import parse_lines, segments
 from ingestion.kubernetes.state import JournalState
@@ -97,6 +97,6 @@ def _replay_seen(stream: Stream, entry: Line, at: datetime) -> None:
     version = version_of(projection["metadata"])
     record, _ = recorded(stream.resource, stream.records.get(uid), projection, version, at)
     if "facts" in entry:
-        facts = PodFacts(**entry["facts"], terminal=record.facts.terminal)
-        record.facts, _ = learn(facts, record.facts)
+        # What the line says counts: it knows what was before it, and an object in short does not.
+        record.facts = replace(record.facts, **entry["facts"])
     stream.records[uid] = record

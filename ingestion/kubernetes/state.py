@@ -209,13 +209,13 @@ class JournalState:
     ) -> None:
         """What a complete list leaves out is gone, unless the watch or the number says: look again.
 
-        While the watch is live it will tell the deletion; only if it has passed the list and told
-        nothing, or if too much is missing at once, a second list decides.
+        A watch that can go on will tell the deletion, with the pod's last status; only if it has
+        passed the list and told nothing, or if too much is missing at once, a second list decides.
         """
         if listed.why == "second_look":
             gone = absent & stream.suspects
             stream.suspects = set()
-        elif absent and stream.live:
+        elif absent and not listed.begins:
             stream.suspects, stream.suspects_version = absent, listed.version
             return
         elif len(absent) * MASS_ABSENCE_SHARE[1] > known_count * MASS_ABSENCE_SHARE[0]:
