@@ -2,8 +2,8 @@
 
 Put here: the algebra of gaps: what was expected, what is missing, what the other witness covers,
 what a person has signed.
-Not here: the verdict of each hour (`verdict`), pods about which the witnesses disagree
-(`reconciliation`), or where gaps are read from (`facts`).
+Not here: what a gap is called and what follows from it (`gap_findings`), the verdict of each hour
+(`verdict`), or where gaps are read from (`facts`).
 """
 
 from __future__ import annotations
@@ -12,25 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from domain.findings import Finding, Remedy
-from domain.interval import (
-    HOUR,
-    Interval,
-    format_instant,
-    hour_of,
-    intersection,
-    subtract,
-    total_seconds,
-    union,
-)
-from quality.catalogue import CATALOGUE
+from domain.interval import HOUR, Interval, hour_of, intersection, subtract, union
 
 SAMPLES = "thanos"
 JOURNAL = "kubernetes"
 SOURCES = (SAMPLES, JOURNAL)
 NEVER_ASKED = "never asked"
-TENANTS_NAMED = 5
-"""Tenants named in one sentence; the rest are counted. The JSON of the judgement has the hours."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -95,7 +82,6 @@ class Stakes:
     """Use by cluster and hour."""
 
     by_hour: Mapping[tuple[str, datetime], HourUse]
-    currency: str = ""
 
     def nearest(self, cluster_id: str, interval: Interval) -> HourUse | None:
         """The use of the nearest hour outside: before the gap if there is one, else after it."""
@@ -135,24 +121,44 @@ def gaps_of_hours(
     return gaps
 
 
-def coverage_findings(
+@dataclass(frozen=True, slots=True)
+class GapReport:
+    """One gap as a person has to know it: where, why, what it concerns, who signed it."""
+
+    name: str  # of the finding that it is
+    cluster_id: str
+    interval: Interval
+    sources: tuple[str, ...]  # whose evidence is missing
+    reasons: tuple[str, ...]
+    healable: bool
+    tenants: tuple[str, ...]
+    nanos: int  # at stake where nobody saw anything; what leans on one witness where one did
+    signed: SignedGap | None = None
+
+    @property
+    def hours(self) -> Interval:
+        return hours_around(self.interval)
+
+
+def gap_reports(
     expectations: Sequence[Expectation],
     gaps: Sequence[Gap],
     signed: Sequence[SignedGap],
     stakes: Stakes,
-) -> list[Finding]:
-    """Every gap, as the finding that it is: unseen, signed, or covered by the other witness."""
-    findings: list[Finding] = []
+) -> list[GapReport]:
+    """Every gap, as what it is: unseen, signed, or covered by the other witness."""
+    reports: list[GapReport] = []
     for expectation in sorted(expectations, key=lambda e: (e.cluster_id, e.measured)):
         own = [gap for gap in gaps if gap.cluster_id == expectation.cluster_id]
         unseen = unseen_time(expectation, own)
         accepted = [s for s in signed if s.cluster_id == expectation.cluster_id and not s.pod_uid]
         for interval in subtract(unseen, [decision.interval for decision in accepted]):
-            findings.append(_not_measured(expectation.cluster_id, interval, own, stakes))
+            reports.append(_unseen("hour_not_measured", interval, own, stakes))
         for decision in accepted:
-            findings += _signed(decision, intersection(unseen, [decision.interval]), stakes)
-        findings += _covered(expectation, own, unseen, stakes)
-    return findings
+            for interval in intersection(unseen, [decision.interval]):
+                reports.append(_unseen("gap_signed", interval, own, stakes, decision))
+        reports += _covered(expectation, own, unseen, stakes)
+    return reports
 
 
 def unseen_time(expectation: Expectation, gaps: Iterable[Gap]) -> list[Interval]:
@@ -163,121 +169,54 @@ def unseen_time(expectation: Expectation, gaps: Iterable[Gap]) -> list[Interval]
     return unseen
 
 
-def spelled(interval: Interval) -> str:
-    """An interval in words: its hours when it is whole hours, its seconds otherwise."""
-    return f"{format_instant(interval.started_at)} to {format_instant(interval.ended_at)}"
-
-
 def hours_around(interval: Interval) -> Interval:
     """The whole hours that an interval touches."""
     last = hour_of(interval.ended_at - timedelta(seconds=1))
-    return Interval(hour_of(interval.started_at), last + HOUR)
+    return Interval(hour_of(interval.started_at), max(last, hour_of(interval.started_at)) + HOUR)
 
 
-def _not_measured(
-    cluster_id: str, interval: Interval, gaps: Sequence[Gap], stakes: Stakes
-) -> Finding:
+def _unseen(
+    name: str,
+    interval: Interval,
+    gaps: Sequence[Gap],
+    stakes: Stakes,
+    decision: SignedGap | None = None,
+) -> GapReport:
     touching = [gap for gap in gaps if gap.interval.overlaps(interval)]
-    healable = any(gap.healable for gap in touching)
-    use = stakes.nearest(cluster_id, interval)
-    hours = hours_around(interval)
-    nanos = use.nanos * interval.seconds // 3600 if use else 0
-    return CATALOGUE["hour_not_measured"].finding(
-        where=f"cluster {cluster_id}, {spelled(interval)}",
-        seen=f"{_hours(hours)}, {interval.seconds} s seen by no witness ({_reasons(touching)})"
-        f"{_at_stake(use, nanos, stakes.currency)}",
-        what_to_do=_ask_again(cluster_id, hours) if healable else _sign(cluster_id, interval),
-        remedy=Remedy.HEALS if healable else Remedy.SIGN,
-        cluster_id=cluster_id,
-        started_at=hours.started_at,
-        ended_at=hours.ended_at,
-        seconds=interval.seconds,
-        nanos=nanos,
+    use = stakes.nearest(touching[0].cluster_id, interval)
+    return GapReport(
+        name=name,
+        cluster_id=touching[0].cluster_id,
+        interval=interval,
+        sources=tuple(sorted({gap.source for gap in touching})),
+        reasons=tuple(sorted({f"{gap.source}: {gap.reason}" for gap in touching})),
+        healable=any(gap.healable for gap in touching),
+        tenants=use.tenants if use else (),
+        nanos=use.nanos * interval.seconds // 3600 if use else 0,
+        signed=decision,
     )
-
-
-def _signed(decision: SignedGap, unseen: Sequence[Interval], stakes: Stakes) -> list[Finding]:
-    return [
-        CATALOGUE["gap_signed"].finding(
-            where=f"cluster {decision.cluster_id}, {spelled(interval)}",
-            seen=f"{interval.seconds} s seen by no witness, accepted by {decision.decided_by} "
-            f"({decision.treatment}: {decision.reason})",
-            cluster_id=decision.cluster_id,
-            started_at=hours_around(interval).started_at,
-            ended_at=hours_around(interval).ended_at,
-            seconds=interval.seconds,
-            nanos=_estimate(stakes.nearest(decision.cluster_id, interval), interval),
-        )
-        for interval in unseen
-    ]
 
 
 def _covered(
     expectation: Expectation, gaps: Sequence[Gap], unseen: Sequence[Interval], stakes: Stakes
-) -> list[Finding]:
-    findings = []
+) -> list[GapReport]:
+    reports = []
     for source, name in ((SAMPLES, "samples_missing"), (JOURNAL, "journal_missing")):
-        if source not in expectation.sources:
-            continue
-        own = [gap for gap in gaps if gap.source == source]
-        reasons = sorted({(gap.reason, gap.healable) for gap in own})
-        for reason, healable in reasons:
+        own = [gap for gap in gaps if gap.source == source and source in expectation.sources]
+        for reason, healable in sorted({(gap.reason, gap.healable) for gap in own}):
             times = union(g.interval for g in own if (g.reason, g.healable) == (reason, healable))
             for interval in subtract(intersection(times, [expectation.measured]), unseen):
-                gap = Gap(expectation.cluster_id, source, interval, reason, healable)
-                findings.append(_covered_gap(name, gap, stakes))
-    return findings
-
-
-def _covered_gap(name: str, gap: Gap, stakes: Stakes) -> Finding:
-    hours = hours_around(gap.interval)
-    use = stakes.inside(gap.cluster_id, gap.interval)
-    other = "journal covers" if gap.source == SAMPLES else "samples cover"
-    return CATALOGUE[name].finding(
-        where=f"cluster {gap.cluster_id}, {spelled(gap.interval)}",
-        seen=f"{_hours(hours)}, {gap.interval.seconds} s of it without {gap.source}: "
-        f"{gap.reason}; the {other} it",
-        cluster_id=gap.cluster_id,
-        started_at=hours.started_at,
-        ended_at=hours.ended_at,
-        seconds=gap.interval.seconds,
-        nanos=use.nanos,
-    )
-
-
-def _hours(hours: Interval) -> str:
-    count = total_seconds([hours]) // 3600
-    return "1 hour" if count == 1 else f"{count} hours"
-
-
-def _reasons(gaps: Iterable[Gap]) -> str:
-    return "; ".join(sorted({f"{gap.source}: {gap.reason}" for gap in gaps}))
-
-
-def _estimate(use: HourUse | None, interval: Interval) -> int:
-    return use.nanos * interval.seconds // 3600 if use else 0
-
-
-def _at_stake(use: HourUse | None, nanos: int, currency: str) -> str:
-    if use is None or not use.tenants:
-        return ""
-    named = ", ".join(use.tenants[:TENANTS_NAMED])
-    more = len(use.tenants) - TENANTS_NAMED
-    others = f" and {more} more" if more > 0 else ""
-    money = f", about {nanos // 10**9}.{nanos % 10**9 // 10**7:02} {currency}" if nanos else ""
-    return f"; by the nearest measured hour this concerns {named}{others}{money}"
-
-
-def _ask_again(cluster_id: str, hours: Interval) -> str:
-    return (
-        f"gpu-ledger pull --cluster {cluster_id} --from {format_instant(hours.started_at)} "
-        f"--to {format_instant(hours.ended_at)}"
-    )
-
-
-def _sign(cluster_id: str, interval: Interval) -> str:
-    return (
-        f"it cannot heal: gpu-ledger accept-gap --cluster {cluster_id} "
-        f"--from {format_instant(interval.started_at)} --to {format_instant(interval.ended_at)} "
-        "--treatment bill_nothing --reason WHY --by NAME"
-    )
+                use = stakes.inside(expectation.cluster_id, interval)
+                reports.append(
+                    GapReport(
+                        name=name,
+                        cluster_id=expectation.cluster_id,
+                        interval=interval,
+                        sources=(source,),
+                        reasons=(f"{source}: {reason}",),
+                        healable=healable,
+                        tenants=use.tenants,
+                        nanos=use.nanos,
+                    )
+                )
+    return reports

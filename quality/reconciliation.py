@@ -14,7 +14,8 @@ from fractions import Fraction
 from domain.findings import Finding
 from domain.interval import Interval
 from quality.catalogue import CATALOGUE
-from quality.coverage import SignedGap, hours_around, spelled
+from quality.coverage import SignedGap, hours_around
+from quality.gap_findings import spelled
 
 
 @dataclass(frozen=True, slots=True, order=True)

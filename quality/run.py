@@ -23,12 +23,14 @@ from quality.coverage import (
     JOURNAL,
     SAMPLES,
     Expectation,
+    GapReport,
     SignedGap,
     Stakes,
-    coverage_findings,
+    gap_reports,
     gaps_of_hours,
 )
 from quality.dbt_checks import read_dbt_checks
+from quality.gap_findings import gap_findings
 from quality.pricing import priced_exactly
 from quality.reconciliation import Limits, limit_findings, stretch_findings
 from quality.required import ONE_VERDICT_PER_HOUR, WITH_ROWS, required_checks
@@ -129,6 +131,17 @@ def limits_of(decisions: Decisions, window: Interval) -> Limits:
     )
 
 
+def read_gap_reports(
+    connection: duckdb.DuckDBPyConnection, period: BillingPeriod, decisions: Decisions
+) -> list[GapReport]:
+    """Every gap of the period, whether or not it blocks."""
+    expectations = expectations_of(decisions, period.interval)
+    coverage = facts.read_coverage(connection, period.name)
+    gaps = gaps_of_hours(expectations, coverage, period.interval)
+    stakes = Stakes(facts.read_hour_use(connection, period.name))
+    return gap_reports(expectations, gaps, signed_gaps_of(decisions), stakes)
+
+
 def _findings(
     connection: duckdb.DuckDBPyConnection,
     period: BillingPeriod,
@@ -137,10 +150,9 @@ def _findings(
     signed: list[SignedGap],
 ) -> Iterator[Finding]:
     window, name = period.interval, period.name
-    gaps = gaps_of_hours(expectations, facts.read_coverage(connection, name), window)
+    reports = read_gap_reports(connection, period, decisions)
     currency = decisions.currency(window.ended_at - timedelta(seconds=1)) or ""
-    stakes = Stakes(facts.read_hour_use(connection, name), currency)
-    yield from coverage_findings(expectations, gaps, signed, stakes)
+    yield from gap_findings(reports, currency)
     both = frozenset(e.cluster_id for e in expectations if {SAMPLES, JOURNAL} <= e.sources)
     yield from stretch_findings(facts.read_stretches(connection, name), signed)
     uses = facts.read_tenant_use(connection, name, both)
@@ -197,3 +209,13 @@ def _check_findings(checks: Iterable[Check], required: Iterable[str]) -> Iterato
 def _order(finding: Finding) -> tuple[bool, str, str, str]:
     """Blocking ones first, then by code and place; never by the order in which they were found."""
     return (not finding.blocks, finding.code, finding.where, finding.seen)
+
+
+def list_gaps(home: Home, period: BillingPeriod, decisions: Decisions) -> list[GapReport]:
+    """The gaps of a period as `gpu-ledger gaps` shows them; nothing is judged or written."""
+    if not home.warehouse_path.is_file():
+        raise FactsMissing(home, period)
+    with connected(home.warehouse_path, read_only=True) as connection:
+        if not facts.has_period(connection, period.name):
+            raise FactsMissing(home, period)
+        return read_gap_reports(connection, period, decisions)

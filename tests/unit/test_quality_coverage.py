@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from domain.findings import Remedy, VerdictState
+from domain.findings import Finding, Remedy, VerdictState
 from domain.interval import Interval
 from quality.coverage import (
     JOURNAL,
@@ -17,14 +17,15 @@ from quality.coverage import (
     HourUse,
     SignedGap,
     Stakes,
-    coverage_findings,
+    gap_reports,
     gaps_of_hours,
     unseen_time,
 )
+from quality.gap_findings import gap_findings
 from quality.verdict import verdicts
 
 BOTH = frozenset({SAMPLES, JOURNAL})
-NO_STAKES = Stakes({}, "EUR")
+NO_STAKES = Stakes({})
 
 
 def at(hour: int, minute: int = 0, second: int = 0) -> datetime:
@@ -43,6 +44,12 @@ def gap(
 
 def signed(interval: Interval, source: str = SAMPLES, pod_uid: str = "") -> SignedGap:
     return SignedGap("c1", source, interval, "bill_nothing", "fire drill", "ada", pod_uid)
+
+
+def coverage_findings(
+    expectations: list[Expectation], gaps: list[Gap], decisions: list[SignedGap], stakes: Stakes
+) -> list[Finding]:
+    return gap_findings(gap_reports(expectations, gaps, decisions, stakes), "EUR")
 
 
 def names(*args: object, **kwargs: object) -> list[str]:
@@ -158,8 +165,7 @@ def test_money_at_stake_comes_from_the_nearest_measured_hour_before() -> None:
             ("c1", at(8)): HourUse(12_340_000_000, 7200, ("a", "b")),
             ("c1", at(10)): HourUse(99_000_000_000, 7200, ("z",)),
             ("c2", at(8)): HourUse(55_000_000_000, 7200, ("y",)),
-        },
-        "EUR",
+        }
     )
     gaps = [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(9, 10))]
     [finding] = coverage_findings(MEASURED, gaps, [], stakes)

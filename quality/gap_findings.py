@@ -1,0 +1,112 @@
+"""Gaps as findings: in the words and with the command that a person needs.
+
+Put here: the sentences, the command that heals a gap, the command that signs it.
+Not here: which gaps there are (`coverage`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from domain.findings import Finding, Remedy
+from domain.interval import Interval, format_instant
+from domain.money import format_nanos
+from quality.catalogue import CATALOGUE
+from quality.coverage import SAMPLES, GapReport
+
+TENANTS_NAMED = 5
+"""Tenants named in one sentence; the rest are counted, and `gpu-ledger gaps` lists them all."""
+
+
+def gap_findings(reports: Iterable[GapReport], currency: str) -> list[Finding]:
+    """One finding per gap."""
+    return [_finding(report, currency) for report in reports]
+
+
+def command(report: GapReport) -> str:
+    """What heals the gap, or else what signs it; nothing where the other witness covers it."""
+    if report.signed:
+        return ""
+    if report.healable:
+        return ask_again(report.cluster_id, report.hours)
+    return sign(report) if report.name == "hour_not_measured" else ""
+
+
+def ask_again(cluster_id: str, hours: Interval) -> str:
+    return (
+        f"gpu-ledger pull --cluster {cluster_id} --from {format_instant(hours.started_at)} "
+        f"--to {format_instant(hours.ended_at)}"
+    )
+
+
+def sign(report: GapReport) -> str:
+    return (
+        f"gpu-ledger accept-gap --cluster {report.cluster_id} --source {report.sources[0]} "
+        f"--from {format_instant(report.interval.started_at)} "
+        f"--to {format_instant(report.interval.ended_at)} "
+        "--treatment bill_nothing --reason WHY --by NAME"
+    )
+
+
+def spelled(interval: Interval) -> str:
+    return f"{format_instant(interval.started_at)} to {format_instant(interval.ended_at)}"
+
+
+def _finding(report: GapReport, currency: str) -> Finding:
+    kind = CATALOGUE[report.name]
+    return kind.finding(
+        where=f"cluster {report.cluster_id}, {spelled(report.interval)}",
+        seen=_seen(report, currency),
+        what_to_do=_what_to_do(report),
+        remedy=_remedy(report),
+        cluster_id=report.cluster_id,
+        started_at=report.hours.started_at,
+        ended_at=report.hours.ended_at,
+        seconds=report.interval.seconds,
+        nanos=report.nanos,
+    )
+
+
+def _seen(report: GapReport, currency: str) -> str:
+    seconds, reasons = report.interval.seconds, "; ".join(report.reasons)
+    if report.signed:
+        decision = report.signed
+        return (
+            f"{seconds} s seen by no witness ({reasons}), accepted by {decision.decided_by} "
+            f"({decision.treatment}: {decision.reason})"
+        )
+    if report.name == "hour_not_measured":
+        return (
+            f"{_hours(report.hours)}, {seconds} s seen by no witness ({reasons})"
+            f"{_at_stake(report, currency)}"
+        )
+    other = "journal covers" if report.sources == (SAMPLES,) else "samples cover"
+    return f"{_hours(report.hours)}, {seconds} s of it missing ({reasons}); the {other} it"
+
+
+def _what_to_do(report: GapReport) -> str:
+    if report.name != "hour_not_measured":
+        return ""
+    return command(report) if report.healable else f"it cannot heal: {command(report)}"
+
+
+def _remedy(report: GapReport) -> Remedy | None:
+    if report.name != "hour_not_measured":
+        return None
+    return Remedy.HEALS if report.healable else Remedy.SIGN
+
+
+def _hours(hours: Interval) -> str:
+    count = hours.seconds // 3600
+    return "1 hour" if count == 1 else f"{count} hours"
+
+
+def _at_stake(report: GapReport, currency: str) -> str:
+    if not report.tenants:
+        return ""
+    named = ", ".join(report.tenants[:TENANTS_NAMED])
+    more = len(report.tenants) - TENANTS_NAMED
+    others = f" and {more} more" if more > 0 else ""
+    cents = report.nanos // 10**7 * 10**7
+    money = f", about {format_nanos(cents, 2)} {currency}" if report.nanos else ""
+    return f"; by the nearest measured hour this concerns {named}{others}{money}"

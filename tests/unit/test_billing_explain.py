@@ -1,0 +1,134 @@
+"""The walk: from a line back to the bytes, and from the bytes to the lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from billing.books import NoSuchDocument
+from billing.close import close_period
+from billing.explain import NoSuchLine, Stop, explain_answer, explain_line
+from billing.sealing import SealBroken
+from domain.clock import StoppedClock
+from quality.run import judge
+from tests.marts_by_hand import Pod, World, at
+
+ANSWER = b'{"status":"success","pod":"uid-team-a-train","again":"uid-team-a-train"}'
+SHA = hashlib.sha256(ANSWER).hexdigest()
+
+
+def land(world: World, body: bytes, hour: str, sequence: int) -> None:
+    """One answer about one hour, with its manifest."""
+    digest = hashlib.sha256(body).hexdigest()
+    store = world.home.landing_store()
+    store.create(f"objects/{digest[:2]}/{digest}.zst", zstandard.compress(body))
+    manifest = {
+        "cluster_id": "c1",
+        "source": "thanos",
+        "sequence": sequence,
+        "asked_at": "2026-10-09T15:00:00Z",
+        "answered_at": "2026-10-09T15:00:01Z",
+        "sampling": {"sample_interval_seconds": 30, "scrape_interval_seconds": 30},
+        "answers": [{"sha256": digest, "warnings": []}],
+        "hours": [
+            {"hour": hour, "outcome": "ok", "reason": "", "series_count": 1, "sample_count": 1}
+        ],
+    }
+    key = f"manifests/c1/thanos/{sequence:010}.json"
+    store.create(key, json.dumps(manifest, sort_keys=True).encode())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path / "home")
+    world.pods = [
+        Pod("team-a", "train", at("09 10:15"), at("09 11:30")),
+        Pod("team-a", "other", at("09 13:00"), at("09 14:00")),
+    ]
+    land(world, ANSWER, "2026-10-09T10:00:00Z", 1)
+    land(world, b"something about noon", "2026-10-09T12:00:00Z", 2)
+    world.write()
+    clock = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
+    close_period(
+        world.home,
+        world.period,
+        world.decisions,
+        lambda: judge(world.home, world.period, world.decisions, clock),
+        clock,
+        dry_run=False,
+    )
+    return world
+
+
+def stop(stops: list[Stop], title: str) -> Stop:
+    [found] = [one for one in stops if one.title.startswith(title)]
+    return found
+
+
+def test_a_line_is_walked_back_to_the_bytes_that_name_its_pod(world: World) -> None:
+    stops = explain_line(world.home, "INV-000001", 1, "uid-team-a-train")
+    assert [one.title for one in stops] == [
+        "Document",
+        "Line",
+        "Pods behind the line, as sealed",
+        "Hours of pod train in the facts",
+        "Attempts that asked for these hours",
+        "Answers, byte for byte",
+    ]
+    # (4500 + 3600) s at 3.60 an hour
+    assert stop(stops, "Line").note.startswith("8100 s × 1/1 × 3.6 / 3600 s = 8.1 EUR")
+    assert stop(stops, "Pods").note == "8100 device seconds in all"
+    assert [row[5:] for row in stop(stops, "Hours").rows] == [
+        ("2700", "2700000000"),
+        ("1800", "1800000000"),
+    ]
+    assert [row[:3] for row in stop(stops, "Attempts").rows] == [
+        ("thanos", "1", "2026-10-09T10:00:00Z")
+    ]
+    [answer] = stop(stops, "Answers").rows
+    assert answer == (SHA, str(len(ANSWER)), "2, at byte 27, 54", "sealed with the close")
+
+
+def test_bytes_are_walked_forward_to_the_lines_of_their_hours(world: World) -> None:
+    stops = explain_answer(world.home, SHA)
+    assert stop(stops, "Lines").rows == (("INV-000001", "1", "team-a", "train"),)
+
+
+def test_evidence_that_came_after_the_close_says_so(world: World) -> None:
+    land(world, b"late, uid-team-a-train", "2026-10-09T11:00:00Z", 3)
+    rows = stop(explain_line(world.home, "INV-000001", 1, "uid-team-a-train"), "Answers").rows
+    assert {row[3] for row in rows} == {"sealed with the close", "after the close"}
+
+
+def test_changed_bytes_stop_the_walk(world: World) -> None:
+    path = world.path / "landing" / "objects" / SHA[:2] / f"{SHA}.zst"
+    path.write_bytes(zstandard.compress(ANSWER + b" "))
+    with pytest.raises(SealBroken):
+        explain_line(world.home, "INV-000001", 1, "uid-team-a-train")
+
+
+def test_without_the_sealed_facts_the_walk_says_how_to_get_them(world: World) -> None:
+    (world.path / "warehouse.duckdb").unlink()
+    hours = stop(explain_line(world.home, "INV-000001", 1), "Hours")
+    assert hours.rows == ()
+    assert "gpu-ledger recount 2026-10" in hours.note
+    world.pods.pop()
+    world.write()
+    hours = stop(explain_line(world.home, "INV-000001", 1), "Hours")
+    assert hours.note == "the warehouse holds other facts than those that were sealed"
+
+
+def test_what_is_not_there_cannot_be_explained(world: World) -> None:
+    with pytest.raises(NoSuchDocument):
+        explain_line(world.home, "INV-000009", 1)
+    with pytest.raises(NoSuchLine, match="the document has 1 lines"):
+        explain_line(world.home, "INV-000001", 2)
+    with pytest.raises(NoSuchLine, match="no pod of this UID"):
+        explain_line(world.home, "INV-000001", 1, "uid-nobody")
+    with pytest.raises(NoSuchLine, match="no manifest names this hash"):
+        explain_answer(world.home, "0" * 64)
