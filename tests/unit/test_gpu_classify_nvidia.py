@@ -266,6 +266,13 @@ def test_what_nobody_can_say_is_said_so(
     assert reason(resource, labels) is expected
 
 
+def test_a_name_longer_than_any_is_not_even_taken_apart() -> None:
+    found = ask("nvidia.com/mig-" + "1g.5gb" * 1000, node(A100))
+    assert isinstance(found, Unclassified)
+    assert "too long for a name" in found.explanation
+    assert len(found.explanation) < 200
+
+
 def test_two_products_under_one_mangled_label_are_ambiguous() -> None:
     labels = {
         "label_nvidia_com_gpu_product_conflict1": A100,

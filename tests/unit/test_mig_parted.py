@@ -47,7 +47,7 @@ def only_entry(text: str) -> PartedEntry:
     ],
 )
 def test_what_mig_parted_accepts_is_accepted(text: str) -> None:
-    parse_parted_file(text)
+    assert parse_parted_file(text).warnings == () or "device-filter" in text
 
 
 @pytest.mark.parametrize(
