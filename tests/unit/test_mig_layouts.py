@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from domain.gpu import parse_catalogue
-from domain.mig import Geometry, InstanceProfile, layouts, parse_profile
+from domain.mig import Geometry, InstanceProfile, MigProfile, layouts, parse_profile
 from warehouse.project import seed_text
 
 GEOMETRIES = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles")).geometries
@@ -56,7 +56,7 @@ def every_layout(names: tuple[str, ...]) -> list[frozenset[tuple[str, frozenset[
     return [frozenset(chosen) for chosen in found if chosen]
 
 
-def chosen_profiles(geometry: Geometry, names: tuple[str, ...]) -> list[object]:
+def chosen_profiles(geometry: Geometry, names: tuple[str, ...]) -> list[MigProfile]:
     by_id = {"1g": 19, "me": 20, "wide": 15, "2g": 14, "3g": 9, "4g": 5, "7g": 0}
     return [p.profile for name in names for p in geometry.profiles if p.profile_id == by_id[name]]
 
@@ -70,7 +70,7 @@ def test_every_8_slot_card_has_the_known_numbers_of_layouts(
     name: str, more: tuple[str, ...], positioned: int, maximal: int, placeable: int
 ) -> None:
     geometry = GEOMETRIES[name]
-    found = layouts(geometry, chosen_profiles(geometry, BASE + more))  # type: ignore[arg-type]
+    found = layouts(geometry, chosen_profiles(geometry, BASE + more))
     counts = (len(found.positioned), len(found.maximal), len(found.placeable))
     assert counts == (positioned, maximal, placeable)
 
@@ -81,7 +81,7 @@ def test_a_search_written_differently_finds_the_same_layouts(more: tuple[str, ..
     names = BASE + more
     by_id = dict(zip((19, 20, 15, 14, 9, 5, 0), PLACES, strict=True))
     short = {p.profile: by_id[p.profile_id] for p in geometry.profiles}
-    found = layouts(geometry, chosen_profiles(geometry, names))  # type: ignore[arg-type]
+    found = layouts(geometry, chosen_profiles(geometry, names))
     as_sets = {
         layout: frozenset(
             (
@@ -104,7 +104,7 @@ def test_a_search_written_differently_finds_the_same_layouts(more: tuple[str, ..
 
 def test_the_maximal_layouts_are_the_nineteen_that_nvidia_draws() -> None:
     geometry = GEOMETRIES["a100-40gb"]
-    found = layouts(geometry, chosen_profiles(geometry, BASE))  # type: ignore[arg-type]
+    found = layouts(geometry, chosen_profiles(geometry, BASE))
     drawn = sorted("".join(c for c in text if c.isdigit()) for text in NINETEEN.split("·"))
     slices = sorted("".join(str(p.profile.gpu_slices) for p in lay) for lay in found.maximal)
     assert slices == drawn
