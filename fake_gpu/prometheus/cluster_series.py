@@ -14,7 +14,7 @@ from fake_gpu.prometheus.faults import SampleFaults
 from fake_gpu.prometheus.life_faults import EXTERNAL
 from fake_gpu.prometheus.life_sources import sources_of
 from fake_gpu.prometheus.matchers import Matcher, all_match
-from fake_gpu.prometheus.scrape_faults import Sampling, arrived
+from fake_gpu.prometheus.scrape_faults import LARGEST_SKEW_MS, WRITTEN, Sampling, arrived
 from fake_gpu.prometheus.scrapes import Grid
 from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Segment
 from fake_gpu.prometheus.series import (
@@ -49,6 +49,7 @@ class ClusterSeries:
         self.sources = sources_of(cluster, history, self.targets, self.faults, ids)
         self._late = self.faults.of("late_arrival")
         self._relabelled = bool(self.faults.of(*EXTERNAL))
+        self._slack_ms = LARGEST_SKEW_MS if self.faults.of(*WRITTEN) else 0
         self._grids: dict[tuple[str, int, str], Grid] = {}
 
     def grid(self, target: Target, replica: int, metric: str) -> Grid:
@@ -65,12 +66,13 @@ class ClusterSeries:
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, now_ms: int
     ) -> Iterator[RawSeries]:
         """The series with samples, or with the marker of their end, in the closed range."""
+        start_ms = max(start_ms, self.cluster.created_at * 1000)
         possible = [
             (number, external)
             for number, external in enumerate(self.replicas)
             if self._relabelled or _possible(matchers, dict(external))
         ]
-        if not possible:
+        if not possible or start_ms > end_ms:
             return
         named = [matcher for matcher in matchers if matcher.name == "__name__"]
         others = [matcher for matcher in matchers if matcher.name != "__name__"]
@@ -108,7 +110,7 @@ class ClusterSeries:
             grid = grids.get(life.target.name)
             if grid is None:
                 grid = grids[life.target.name] = self.grid(life.target, number, name)
-            pieces = tuple(pieces_of(segments, grid, start_ms, end_ms))
+            pieces = tuple(pieces_of(segments, grid, start_ms, end_ms, self._slack_ms))
             if self._late:
                 pieces = tuple(self._arrived(pieces, life, name, now_ms))
             stale = self._stale(segments, grid, start_ms, end_ms)
@@ -173,11 +175,16 @@ def _possible(matchers: Sequence[Matcher], external: Mapping[str, str]) -> bool:
 
 
 def pieces_of(
-    segments: Sequence[AnySegment], grid: Grid, start_ms: int, end_ms: int
+    segments: Sequence[AnySegment], grid: Grid, start_ms: int, end_ms: int, slack_ms: int
 ) -> Iterator[AnyPiece]:
-    """The samples of a series in the closed range: where its segments meet the scrapes."""
+    """The samples of a series in the closed range: where its segments meet the scrapes.
+
+    With `slack_ms`, times may be written so far from when the scrape really was.
+    """
     position, count = 0, len(segments)
-    for block in grid.blocks(start_ms, end_ms):
+    low_ms = max(start_ms, segments[0].from_ms - slack_ms)
+    high_ms = min(end_ms, segments[-1].until_ms + slack_ms)
+    for block in grid.blocks(low_ms, high_ms):
         first, last = block.cut(start_ms, end_ms)
         if first >= last:
             continue

@@ -30,7 +30,8 @@ Sample = tuple[int, int]  # (written, real) in milliseconds
 _LOST_BY_SCRAPES = ("dropped_scrapes", "replica_scrape_lost")
 _LOST_ON_THE_WAY = ("collector_down", "block_gap")
 _BY_METRIC = ("out_of_order_dropped", "late_arrival")
-_WRITTEN = ("clock_skew", "timestamps_overwritten")
+# Faults that write another time on a sample than that of its scrape.
+WRITTEN = ("clock_skew", "timestamps_overwritten")
 # Samples of a shifted clock are looked for this far on both sides of a window.
 LARGEST_SKEW_MS = 6 * HOUR_MS
 
@@ -58,7 +59,7 @@ class Sampling:
 
     def block(self, from_ms: int, until_ms: int) -> TimeBlock:
         """The samples whose written time lies in the window."""
-        margin = LARGEST_SKEW_MS if self._of(_WRITTEN) else 0
+        margin = LARGEST_SKEW_MS if self._of(WRITTEN) else 0
         real = self._kept(self._taken(from_ms - margin, until_ms + margin))
         if not margin:
             return TimeBlock(real)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -112,9 +112,11 @@ class Grid:
         self._block = block
         self._hours: OrderedDict[int, TimeBlock] = OrderedDict()
 
-    def blocks(self, from_ms: int, until_ms: int) -> list[TimeBlock]:
+    def blocks(self, from_ms: int, until_ms: int) -> Iterator[TimeBlock]:
         """The hours that touch the closed range, in order."""
-        return [self._hour(hour) for hour in range(from_ms // HOUR_MS, until_ms // HOUR_MS + 1)]
+        first, last = from_ms // HOUR_MS, until_ms // HOUR_MS
+        for hour in range(first, last + 1):
+            yield self._hours.get(hour) or self._hour(hour, last - first + 1)
 
     def first_time(self, from_ms: int, until_ms: int) -> int | None:
         """The first sample in the closed range."""
@@ -124,11 +126,10 @@ class Grid:
                 return block.times[low]
         return None
 
-    def _hour(self, hour: int) -> TimeBlock:
-        known = self._hours.get(hour)
-        if known is None:
-            known = self._block(hour * HOUR_MS, (hour + 1) * HOUR_MS)
-            while len(self._hours) >= LARGEST_BLOCK_CACHE:
-                self._hours.popitem(last=False)
-            self._hours[hour] = known
-        return known
+    def _hour(self, hour: int, wanted: int) -> TimeBlock:
+        block = self._block(hour * HOUR_MS, (hour + 1) * HOUR_MS)
+        # A window must not push out its own beginning: all series of a target go through it.
+        while len(self._hours) >= max(LARGEST_BLOCK_CACHE, 2 * wanted):
+            self._hours.popitem(last=False)
+        self._hours[hour] = block
+        return block

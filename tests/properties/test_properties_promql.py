@@ -1,0 +1,177 @@
+"""The evaluator against definitions that are computed sample by sample."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import fsum
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fake_gpu.prometheus.deduplicate import deduplicated
+from fake_gpu.prometheus.evaluate import Dialect, evaluate_steps
+from fake_gpu.prometheus.language import Call, Selector, parse_query
+from fake_gpu.prometheus.matchers import Matcher, all_match
+from fake_gpu.prometheus.series import Piece, RawSeries, TimeBlock
+
+SAMPLES = st.dictionaries(
+    st.integers(0, 2_000_000), st.integers(-1000, 1000).map(float), max_size=40
+)
+LABELS = st.sampled_from(["", "a", "ab", "b", "gpu-0", "x.y"])
+OPERATORS = st.sampled_from(["=", "!=", "=~", "!~"])
+DIALECTS = st.sampled_from([Dialect(left_open=False), Dialect(left_open=True)])
+
+
+class One:
+    """A source of one series."""
+
+    def __init__(self, series: RawSeries) -> None:
+        self.series = series
+
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+        cut = self.series.clipped(start_ms, end_ms)
+        return [cut] if cut.pieces else []
+
+
+def _inside(samples: dict[int, float], end: int, length: int, dialect: Dialect) -> list[float]:
+    oldest = end - length
+    return [
+        samples[at]
+        for at in sorted(samples)
+        if (oldest < at if dialect.left_open else oldest <= at) and at <= end
+    ]
+
+
+@given(
+    SAMPLES,
+    st.integers(0, 2_000_000),
+    st.integers(1, 1_000_000),
+    st.integers(-500_000, 500_000).filter(bool),
+    DIALECTS,
+)
+def test_functions_are_what_their_names_say(
+    samples: dict[int, float], at: int, length: int, offset: int, dialect: Dialect
+) -> None:
+    source = One(RawSeries.of({"__name__": "m"}, samples))
+    inside = _inside(samples, at - offset, length, dialect)
+    for function, plain in {"max": max, "min": min, "count": len}.items():
+        sign = "-" if offset < 0 else ""
+        query = f"{function}_over_time(m[{length}ms] offset {sign}{abs(offset)}ms)"
+        points = evaluate_steps(source, parse_query(query), [at], dialect)
+        assert [p.values for p in points] == ([[plain(inside)]] if inside else [])
+    (mean,) = [
+        *evaluate_steps(
+            source,
+            parse_query(f"avg_over_time(m[{length}ms] offset {offset}ms)".replace("- ", "-")),
+            [at],
+            dialect,
+        ),
+        None,
+    ][:1]
+    if inside:
+        assert mean is not None
+        assert abs(mean.values[0] - fsum(inside) / len(inside)) < 1e-9
+    else:
+        assert mean is None
+
+
+@given(SAMPLES, st.lists(st.integers(0, 3_000_000), min_size=1, max_size=8, unique=True), DIALECTS)
+def test_an_instant_is_the_newest_sample_within_the_look_back(
+    samples: dict[int, float], steps: list[int], dialect: Dialect
+) -> None:
+    steps = sorted(steps)
+    points = evaluate_steps(
+        One(RawSeries.of({"__name__": "m"}, samples)), parse_query("m"), steps, dialect
+    )
+    found = {at: value for p in points for at, value in zip(p.times_ms, p.values, strict=True)}
+    expected = {}
+    for step in steps:
+        inside = _inside(samples, step, 300_000, dialect)
+        if inside:
+            expected[step] = inside[-1]
+    assert found == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.sampled_from([0.1, 0.3, 7.0, -2.5])), max_size=6),
+    DIALECTS,
+)
+def test_pieces_of_one_value_mean_what_single_samples_mean(
+    runs: list[tuple[int, float]], dialect: Dialect
+) -> None:
+    """The short way over constant stretches gives the same bits as the long way."""
+    times = list(range(0, 1000 * sum(count for count, _ in runs), 1000))
+    block = TimeBlock(times)
+    pieces, at = [], 0
+    for count, value in runs:
+        pieces.append(Piece(block, at, at + count, value))
+        at += count
+    values = [value for count, value in runs for _ in range(count)]
+    single = RawSeries.of({"__name__": "m"}, dict(zip(times, values, strict=True)))
+    joined = RawSeries(single.label_set, tuple(pieces))
+    query = parse_query("avg_over_time(m[1h])")
+    answers = [
+        [p.values for p in evaluate_steps(One(series), query, [400_000], dialect)]
+        for series in (single, joined)
+    ]
+    assert answers[0] == answers[1]
+
+
+@given(OPERATORS, LABELS, LABELS)
+def test_matchers_agree_with_python_s_anchored_patterns(
+    operator: str, pattern: str, value: str
+) -> None:
+    matcher = Matcher("label", operator, pattern)  # type: ignore[arg-type]
+    plain = pattern == value if "~" not in operator else bool(re.fullmatch(pattern, value))
+    expected = plain if operator in ("=", "=~") else not plain
+    assert matcher.matches(value) is expected
+    assert all_match([matcher], {"label": value} if value else {}) is expected
+
+
+@given(
+    st.sampled_from(["up", "kube_pod_info", ""]),
+    st.lists(st.tuples(OPERATORS, st.text(max_size=5)), max_size=3),
+    st.integers(1, 10**7),
+    st.sampled_from(["", "avg_over_time", "count_over_time"]),
+)
+def test_a_written_query_is_read_back(
+    name: str, conditions: list[tuple[str, str]], length: int, function: str
+) -> None:
+    written = ",".join(
+        f'l{number}{operator}"{_quoted(value)}"'
+        for number, (operator, value) in enumerate(conditions)
+        if "~" not in operator
+    )
+    head = name or "up"
+    inner = f"{head}{{{written}}}[{length}ms]"
+    meant = parse_query(f"{function}({inner})" if function else inner)
+    selector = meant.selector if isinstance(meant, Call) else meant
+    assert isinstance(selector, Selector)
+    assert selector.range_ms == length
+    values = [m.value for m in selector.matchers if m.name != "__name__"]
+    assert values == [value for operator, value in conditions if "~" not in operator]
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(0, 200), unique=True, max_size=60),
+    st.lists(st.integers(0, 200), unique=True, max_size=60),
+    st.integers(0, 29_999),
+)
+def test_united_replicas_show_only_samples_that_a_replica_has_in_order(
+    one: list[int], other: list[int], shift: int
+) -> None:
+    left = {at * 30_000: 1.0 for at in one}
+    right = {at * 30_000 + shift: 2.0 for at in other}
+    found = [RawSeries.of({"r": "a"}, left), RawSeries.of({"r": "b"}, right)]
+    united = deduplicated(found, ["r"])[0]
+    samples = list(zip(united.timestamps_ms, united.numbers, strict=True))
+    assert samples == sorted(set(samples))
+    assert all(left.get(at) == value or right.get(at) == value for at, value in samples)
+    if left and right:
+        assert samples[0][0] == min(min(left), min(right))

@@ -1,0 +1,133 @@
+"""When targets are scraped, and what becomes of exposed labels."""
+
+from __future__ import annotations
+
+import itertools
+
+from fake_gpu.prometheus.scrapes import LATEST_MS, Collection, Grid, Schedule
+from fake_gpu.prometheus.series import TimeBlock
+from fake_gpu.prometheus.targets import Target, targets_of
+from tests.small_estates import MIDNIGHT, quiet_cluster
+
+START = MIDNIGHT * 1000
+DAY = 86_400_000
+
+
+def test_an_interval_lies_between_two_scrapes_but_for_some_milliseconds() -> None:
+    times = Schedule("a target", 30_000).times(START, START + DAY)
+    assert len(times) in (2879, 2880, 2881)
+    distances = [later - before for before, later in itertools.pairwise(times)]
+    assert all(30_000 - LATEST_MS <= distance <= 30_000 + LATEST_MS for distance in distances)
+    late = [at for at in times if (at - Schedule("a target", 30_000).offset_ms) % 30_000]
+    assert 20 < len(late) < 150  # about one in forty
+
+
+def test_any_cut_of_a_day_has_the_same_scrapes() -> None:
+    schedule = Schedule("a target", 30_000)
+    whole = schedule.times(START, START + DAY)
+    parts: list[int] = []
+    for edge in range(0, DAY, 1_234_567):
+        parts += schedule.times(START + edge, min(START + edge + 1_234_567, START + DAY))
+    assert parts == whole
+
+
+def test_targets_and_replicas_have_offsets_of_their_own() -> None:
+    offsets = {Schedule(f"target-{number}", 30_000).offset_ms for number in range(20)}
+    assert len(offsets) == 20
+
+
+def test_a_collector_takes_the_newest_sample_of_each_round_once() -> None:
+    times = list(range(7_000, 7_200_000, 60_000))
+
+    def scraped(from_ms: int, until_ms: int) -> list[int]:
+        return [at for at in times if from_ms <= at < until_ms]
+
+    taken = Collection("rounds", 300_000).taken(scraped, 0, 3_600_000)
+    assert len(taken) in (11, 12)
+    assert all(b - a == 300_000 for a, b in itertools.pairwise(taken))
+    assert set(taken) <= set(times)
+    # Rounds are rounds, however they are asked about.
+    halves = [
+        at
+        for low, high in ((0, 1_234_567), (1_234_567, 3_600_000))
+        for at in Collection("rounds", 300_000).taken(scraped, low, high)
+    ]
+    assert halves == taken
+    # A target that is scraped more rarely than it is collected is not told twice.
+    rare = [at for at in times if at % 600_000 == 7_000 and at < 3_600_000]
+
+    def scraped_rarely(from_ms: int, until_ms: int) -> list[int]:
+        return [at for at in rare if from_ms <= at < until_ms]
+
+    seldom = Collection("rounds", 120_000).taken(scraped_rarely, 0, 3_600_000)
+    assert len(seldom) == len(set(seldom)) == len(rare)
+
+
+def test_a_sample_older_than_five_minutes_is_not_collected_any_more() -> None:
+    def scraped(from_ms: int, until_ms: int) -> list[int]:
+        return [at for at in (10_000,) if from_ms <= at < until_ms]
+
+    assert Collection("rounds", 60_000).taken(scraped, 0, 3_600_000) == [10_000]
+
+
+def test_blocks_are_hours_and_kept() -> None:
+    made: list[tuple[int, int]] = []
+
+    def block(from_ms: int, until_ms: int) -> TimeBlock:
+        made.append((from_ms, until_ms))
+        return TimeBlock(range(from_ms, until_ms, 600_000))
+
+    grid = Grid(block)
+    first = list(grid.blocks(START + 1, START + 3_600_001))
+    assert [len(each.times) for each in first] == [6, 6]
+    assert list(grid.blocks(START, START)) == first[:1]
+    assert len(made) == 2
+    assert grid.first_time(START + 1, START + 3_600_000) == START + 600_000
+
+
+def _target(honor_labels: bool) -> Target:
+    return Target(
+        name="t",
+        job="dcgm-exporter",
+        interval_ms=30_000,
+        honor_labels=honor_labels,
+        labels=(("instance", "10.0.0.1:9400"), ("namespace", "nvidia"), ("pod", "dcgm-abc")),
+        dropped=(),
+        present=((0, None),),
+        reachable=((0, None),),
+    )
+
+
+def test_without_honor_labels_exposed_ones_move_aside_and_empty_ones_vanish() -> None:
+    exposed = [("pod", "train"), ("namespace", ""), ("gpu", "0"), ("exported_pod", "odd")]
+    assert dict(_target(honor_labels=False).labelled("m", exposed)) == {
+        "__name__": "m",
+        "instance": "10.0.0.1:9400",
+        "namespace": "nvidia",
+        "pod": "dcgm-abc",
+        "exported_pod": "odd",
+        "exported_exported_pod": "train",
+        "gpu": "0",
+    }
+
+
+def test_with_honor_labels_exposed_ones_stay_and_an_empty_one_takes_the_target_s_away() -> None:
+    exposed = [("pod", "train"), ("namespace", ""), ("gpu", "0")]
+    assert dict(_target(honor_labels=True).labelled("m", exposed)) == {
+        "__name__": "m",
+        "instance": "10.0.0.1:9400",
+        "pod": "train",
+        "gpu": "0",
+    }
+
+
+def test_kube_state_metrics_speaks_of_others_and_drops_its_own_pod() -> None:
+    target = next(t for t in targets_of(quiet_cluster()) if t.job == "kube-state-metrics")
+    labels = dict(target.labelled("kube_pod_info", [("pod", "train"), ("namespace", "team-a")]))
+    assert labels["pod"] == "train"
+    assert labels["namespace"] == "team-a"
+    assert "instance" not in labels
+    node = dict(target.labelled("kube_node_info", [("node", "n")]))
+    assert "pod" not in node
+    assert node["namespace"] == "openshift-monitoring"
+    assert dict(target.labelled_up("up"))["pod"] == "kube-state-metrics-0"
