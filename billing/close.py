@@ -43,7 +43,7 @@ class PeriodNotBillable(NotBillable):
 
     code = "CLOSE-001"
 
-    def __init__(self, judgement: Judgement) -> None:
+    def __init__(self, judgement: Judgement, currency: str) -> None:
         period, blocking = judgement.period, judgement.blocking
         named = [f"{f.code} {f.where}: {f.seen}" for f in blocking[:FINDINGS_NAMED]]
         named += [f"check {name} was not executed" for name in judgement.missing_checks]
@@ -51,7 +51,7 @@ class PeriodNotBillable(NotBillable):
         named += [f"and {more} more findings"] if more > 0 else []
         super().__init__(
             where=f"period {period}",
-            seen=f"{len(blocking)} findings block, {_hours_and_amounts(blocking)}\n    "
+            seen=f"{len(blocking)} blocking: {_hours_and_amounts(blocking, currency)}\n    "
             + "\n    ".join(named),
             why="an invoice is only issued for what can be proved; nothing was recorded",
             remedy=f"gpu-ledger gaps {period}, then heal or sign what it names",
@@ -118,7 +118,7 @@ def close_period(
     if dry_run:
         return _as_planned(plan, judgement, decisions, period)
     if not judgement.billable:
-        raise PeriodNotBillable(judgement)
+        raise PeriodNotBillable(judgement, str(plan.basis["currency"]))
     require_writable(home, record, ledger)
     # Judging may take long, so the lease is only held for the writing. Whatever was recorded
     # meanwhile moved the head, and then the plan's numbers are not used.
@@ -223,7 +223,7 @@ def _summaries(record: Record, event: Event) -> list[DocumentSummary]:
     return summaries
 
 
-def _hours_and_amounts(findings: Iterable[Finding]) -> str:
+def _hours_and_amounts(findings: Iterable[Finding], currency: str) -> str:
     spans = {
         (f.cluster_id, f.hour_started_at, f.hour_ended_at)
         for f in findings
@@ -231,4 +231,5 @@ def _hours_and_amounts(findings: Iterable[Finding]) -> str:
     }
     hours = sum(int((end - start).total_seconds()) // 3600 for _, start, end in spans)
     nanos = sum(finding.affected_nanos for finding in findings)
-    return f"about {hours} hours and {format_nanos(nanos)} of the currency"
+    amount = f", about {format_nanos(nanos // 10**7 * 10**7, 2)} {currency}" if currency else ""
+    return f"{hours} {'hour' if hours == 1 else 'hours'}{amount}"

@@ -98,7 +98,7 @@ def _line(document: Mapping[str, Any], number: int) -> Mapping[str, Any]:
             return found
     raise NoSuchLine(
         f"{document['number']} line {number}",
-        f"the document has {len(document['lines'])} lines",
+        f"its last line is {len(document['lines'])}",
         f"gpu-ledger explain {document['number']} --line 1",
     )
 

@@ -113,7 +113,7 @@ def recount_period(
     if dry_run or not lines:
         return RecountResult(period, tuple(lines), basis.currency, recorded=False)
     if not judgement.billable:
-        raise PeriodNotBillable(judgement)
+        raise PeriodNotBillable(judgement, basis.currency)
     require_writable(home, record, books.ledger)
     with lease(record.store, holder, clock, above=books.ledger.highest_fence) as held:
         basis_sha256 = record.seal(basis.document())

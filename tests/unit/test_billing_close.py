@@ -117,7 +117,7 @@ def test_an_hour_that_nobody_saw_refuses_the_close_and_is_named(world: World) ->
         close(world)
     message = refused.value.message()
     assert "cluster c1, 2026-10-09T10:00:00Z to 2026-10-09T11:00:00Z" in message
-    assert "about 1 hours and 1.8" in message
+    assert "1 blocking: 1 hour, about 1.80 EUR" in message
     assert Record(world.home.record_store()).events() == []
     assert documents(world.path) == {}
 

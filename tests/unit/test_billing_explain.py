@@ -126,7 +126,7 @@ def test_without_the_sealed_facts_the_walk_says_how_to_get_them(world: World) ->
 def test_what_is_not_there_cannot_be_explained(world: World) -> None:
     with pytest.raises(NoSuchDocument):
         explain_line(world.home, "INV-000009", 1)
-    with pytest.raises(NoSuchLine, match="the document has 1 lines"):
+    with pytest.raises(NoSuchLine, match="its last line is 1"):
         explain_line(world.home, "INV-000001", 2)
     with pytest.raises(NoSuchLine, match="no pod of this UID"):
         explain_line(world.home, "INV-000001", 1, "uid-nobody")

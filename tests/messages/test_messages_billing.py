@@ -1,0 +1,224 @@
+"""Every message of judging and billing, each from what provokes it, compared with its golden file.
+
+Put here: JUDGE, CLOSE, RECOUNT, VOID, BOOK, RECORD, SEAL, BACKUP and EXPLAIN.
+Not here: findings (`test_messages_findings`), or messages of other packages.
+
+After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed
+as the person would who has to close the month.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from billing.backup import back_up, restore, verify_backup
+from billing.books import Books
+from billing.close import close_period
+from billing.events import EventKind, Head
+from billing.explain import explain_line
+from billing.guard import require_head, require_writable
+from billing.record import Record, event_key
+from billing.recount import recount_decisions
+from billing.voiding import void_document
+from domain.clock import StoppedClock
+from domain.errors import LedgerError
+from domain.findings import Judgement
+from quality.run import judge
+from tests.marts_by_hand import Pod, World, at
+from warehouse.lease import acquire, lease
+
+GOLDEN = Path(__file__).parent / "golden"
+CLOCK = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
+PAGES = Path(__file__).parents[2] / "docs" / "errors"
+
+
+def judged(world: World) -> Judgement:
+    return judge(world.home, world.period, world.decisions, CLOCK)
+
+
+def close(world: World, clock: StoppedClock = CLOCK, judgement: Judgement | None = None) -> None:
+    def answer() -> Judgement:
+        return judgement or judged(world)
+
+    close_period(world.home, world.period, world.decisions, answer, clock, dry_run=False)
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> World:
+    world = World(tmp_path_factory.mktemp("messages") / "home")
+    world.pods = [Pod("team-a", "train", at("09 10:00"), at("09 11:30"))]
+    world.write()
+    close(world)
+    return world
+
+
+@pytest.fixture
+def world(closed: World, tmp_path: Path) -> World:
+    """A closed month in a home of its own."""
+    shutil.copytree(closed.path, tmp_path / "home")
+    return World(tmp_path / "home", pods=closed.pods)
+
+
+def record_of(world: World) -> Record:
+    return Record(world.home.record_store())
+
+
+def broken_seal(world: World) -> None:
+    record = record_of(world)
+    digest = record.invoices("2026-10")[0].sha256
+    path = world.path / "record" / "sealed" / f"{digest}.json"
+    path.write_bytes(path.read_bytes().replace(b"5.40", b"4.40"))
+    record.sealed(digest)
+
+
+def record_moved_on(world: World) -> None:
+    record = record_of(world)
+    with lease(record.store, "ada", CLOCK) as held:
+        record.append(held, Head(), EventKind.PERIOD_CLOSED, {}, CLOCK.now(), "ada")
+
+
+def stale_writer(world: World) -> None:
+    record = record_of(world)
+    overtaken = SimpleNamespace(check=lambda: 0)
+    record.append(
+        overtaken,  # type: ignore[arg-type]
+        record.head(),
+        EventKind.PERIOD_CLOSED,
+        {},
+        CLOCK.now(),
+        "ada",
+    )
+
+
+def edited_event(world: World) -> None:
+    path = world.path / "record" / event_key(1)
+    path.write_bytes(path.read_bytes().replace(b"INV-000001", b"INV-000007"))
+    record_of(world).ledger()
+    for problem in record_of(world).verify():
+        raise problem
+
+
+def restored(world: World) -> None:
+    back_up(world.home, world.path.with_name("copy"))
+    home = restore(world.path.with_name("copy"), world.path.with_name("restored"), CLOCK)
+    record = Record(home.record_store())
+    require_writable(home, record, record.ledger())
+
+
+def lost_events(world: World) -> None:
+    record = record_of(world)
+    require_head(record, record.ledger(), Head(2, "ab" * 32), "the witness")
+
+
+def without_facts(world: World) -> None:
+    (world.path / "warehouse.duckdb").unlink()
+    judged(world)
+
+
+def not_billable(world: World) -> None:
+    world.path = world.path.with_name("another")
+    world.lose("thanos", "09 10:00")
+    world.lose("kubernetes", "09 10:00", reason="no collector", healable=False)
+    world.write()
+    close(world)
+
+
+def too_early(world: World) -> None:
+    world.path = world.path.with_name("another")
+    world.write()
+    close(world, StoppedClock(datetime(2026, 11, 1, 12, tzinfo=UTC)))
+
+
+def facts_changed(world: World) -> None:
+    world.path = world.path.with_name("another")
+    world.write()
+    judgement = judged(world)
+    close(world, judgement=Judgement(judgement.period, "cd" * 32, checks=judgement.checks))
+
+
+def open_period(world: World) -> None:
+    other = World(world.path.with_name("another"))
+    recount_decisions(other.write(), other.period, other.decisions)
+
+
+def voided_twice(world: World) -> None:
+    void_document(world.home, "INV-000001", "wrong name", CLOCK)
+    void_document(world.home, "INV-000001", "wrong name", CLOCK)
+
+
+def unknown_number(world: World) -> None:
+    record = record_of(world)
+    Books(record, record.ledger()).document("INV-000009")
+
+
+def unfinished_backup(world: World) -> None:
+    verify_backup(world.path)
+
+
+def changed_backup(world: World) -> None:
+    copy = world.path.with_name("copy")
+    back_up(world.home, copy)
+    (copy / "config.toml").write_text("[places]\n")
+    verify_backup(copy)
+
+
+def unknown_line(world: World) -> None:
+    explain_line(world.home, "INV-000001", 7)
+
+
+PROVOKED: dict[str, Callable[[World], None]] = {
+    "SEAL-001": broken_seal,
+    "RECORD-001": record_moved_on,
+    "RECORD-002": stale_writer,
+    "RECORD-003": edited_event,
+    "RECORD-004": restored,
+    "RECORD-005": lost_events,
+    "JUDGE-001": without_facts,
+    "CLOSE-001": not_billable,
+    "CLOSE-002": too_early,
+    "CLOSE-003": facts_changed,
+    "RECOUNT-001": open_period,
+    "VOID-001": voided_twice,
+    "BOOK-001": unknown_number,
+    "BACKUP-001": unfinished_backup,
+    "BACKUP-002": changed_backup,
+    "EXPLAIN-001": unknown_line,
+}
+
+
+def message_of(provoke: Callable[[Any], None], world: World, folder: Path) -> tuple[str, str]:
+    with pytest.raises(LedgerError) as raised:
+        provoke(world)
+    text = raised.value.message().replace(str(folder), "/ledgers")
+    # Hashes follow from versions of libraries; that there is one is what the message says.
+    text = re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", text)
+    return raised.value.code, re.sub(r"\b[0-9a-f]{16}\b", "<id>", text) + "\n"
+
+
+@pytest.mark.parametrize("code", sorted(PROVOKED))
+def test_the_message_is_the_golden_one(code: str, world: World, tmp_path: Path) -> None:
+    found, text = message_of(PROVOKED[code], world, tmp_path)
+    assert found == code
+    golden = GOLDEN / f"{code}.txt"
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+    assert (PAGES / f"{code}.md").is_file()
+
+
+def test_a_lease_that_somebody_holds_is_not_taken(world: World) -> None:
+    """The fence in every event comes from it, so the record relies on this refusal."""
+    store = world.home.record_store()
+    held = acquire(store, "ada", CLOCK, 60)
+    with pytest.raises(LedgerError, match="ada holds the lease"):
+        acquire(store, "bob", CLOCK, 60)
+    held.release()
