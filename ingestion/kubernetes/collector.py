@@ -19,9 +19,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from domain.clock import Clock
-from domain.errors import CouldNotLook, LedgerError, WrongUse
-from ingestion.kubernetes.client import ApiClient, HistoryGone
+from domain.errors import CouldNotLook, WrongUse
+from ingestion.kubernetes.client import ApiClient
+from ingestion.kubernetes.health import Health
 from ingestion.kubernetes.hours import Calendar
+from ingestion.kubernetes.listing import ask_list, look_up_owner, may_watch
 from ingestion.kubernetes.lockstep import Lockstep
 from ingestion.kubernetes.observations import (
     Access,
@@ -38,9 +40,6 @@ from ingestion.kubernetes.spool import JournalWriter
 from ingestion.kubernetes.state import RESOURCES, JournalState
 from ingestion.kubernetes.watcher import WAITING_LIMIT, Item, NeedsList, Retry, Watcher
 from warehouse.store import Store
-
-# A list whose token expired is begun again at once, this often: the next one is most likely whole.
-LIST_TRIES_LIMIT = 3
 
 # Lines that could not be written yet. Beyond this the collector stops reading: a full disk must
 # slow it down, not kill it. A line is about 2 kB.
@@ -83,21 +82,6 @@ class CollectorSettings:
     lockstep: bool = False  # under a driven clock: the same journal, however threads are scheduled
 
 
-@dataclass(slots=True)
-class Health:
-    """What a probe and a dashboard want to know; read from other threads."""
-
-    started_at: datetime | None = None
-    last_heard_at: dict[str, datetime] = field(default_factory=dict)
-    trouble: dict[str, str] = field(default_factory=dict)
-    lines_written: int = 0
-    segments_written: int = 0
-    gaps: int = 0
-    replayed: int = 0
-    open_pods: int = 0
-    spool_trouble: str = ""
-
-
 class Collector:
     """Watches one cluster until it is told to stop."""
 
@@ -107,7 +91,7 @@ class Collector:
         self.client = client
         self.clock = clock
         self.settings = settings
-        self.health = Health()
+        self.health = Health(settings.cluster_id)
         self.state = JournalState(settings.resources)
         self.calendar = Calendar()
         self._spool = spool
@@ -187,7 +171,7 @@ class Collector:
             raise WrongCluster(self.client.url, self.settings.cluster_id, found)
         self._writer.position = recover(self._spool, self.settings.cluster_id, self.state)
         now = self.clock.now()
-        self.health.started_at = now
+        self.health.started_at = self.health.turned_at = now
         self._flushed_at = now
         if self.state.last_at is not None:
             self.calendar.reach(self.state.last_at)
@@ -233,7 +217,7 @@ class Collector:
             self._second_look(resource)
 
     def _heard(self, item: Event | Bookmark) -> None:
-        self.health.last_heard_at[item.resource] = item.at
+        self.health.heard_at[item.resource] = item.at
         self.health.trouble.pop(item.resource, None)
         with self._settled:
             self._failed_at.pop(item.resource, None)
@@ -245,15 +229,20 @@ class Collector:
             self._failed_at[resource] = at
             if reason.startswith(NOT_SERVED):
                 self._not_served.add(resource)
+        if resource in self._not_served:
+            self.health.trouble.pop(resource, None)
+        self.health.not_served = frozenset(self._not_served)
 
     def _after(self, items: list[Item]) -> None:
         """What time itself makes necessary: lists, closed hours, flushes; then tell who waits."""
         now = self.clock.now()
+        self.health.turned_at = now
         self.calendar.reach(now)
         streams = self._served_streams()
         for hour in self.calendar.closable(now, streams):
             self._writer.add(self.state.stretches())
             self._writer.add([self.calendar.close(hour, now)])
+            self.health.hours_closed += 1
             self._flush(now, force=True)
         if self.calendar.list_due(now, streams):
             self.calendar.listed_hour = now.replace(minute=0, second=0, microsecond=0)
@@ -274,9 +263,9 @@ class Collector:
 
     def _apply(self, observation: Observation) -> None:
         lines = self.state.apply(observation)
-        self.health.gaps += sum(1 for line in lines if line["line"] == "gap")
-        self.health.replayed = self.state.replayed_count
-        self.health.open_pods = self.state.open_pod_count
+        for line in lines:
+            self.health.gaps += line["line"] == "gap"
+            self.health.contradictions += line["line"] == "contradiction"
         self._writer.add(lines)
 
     # --- lists --------------------------------------------------------------------------------
@@ -286,7 +275,7 @@ class Collector:
         for resource in self.settings.resources:
             if resource in self._not_served:
                 continue
-            allowed = self._may(resource)
+            allowed = may_watch(self.client, resource)
             if allowed is not None:
                 self._apply(Access(resource, self.clock.now(), allowed))
             listed = self._ask_list(resource, "hourly", "")
@@ -295,12 +284,6 @@ class Collector:
             self.calendar.note_list(listed.at, resource, whole)
         for resource in sorted(self.state.second_look):
             self._second_look(resource)
-
-    def _may(self, resource: str) -> bool | None:
-        try:
-            return all(self.client.may(resource, verb) for verb in ("list", "watch"))
-        except LedgerError:
-            return None
 
     def _list(self, resource: str, why: str, reason: str) -> None:
         """A list from which a watch goes on; its watcher waits for it."""
@@ -340,51 +323,16 @@ class Collector:
         self._apply(self._ask_list(resource, "second_look", "too much was missing"))
 
     def _ask_list(self, resource: str, why: str, reason: str) -> Listed:
-        """One list, whole; or what came of it, and why it is not whole."""
-        began_at = self.clock.now()
-        documents: list[Mapping[str, Any]] = []
-        trouble = ""
-        for _ in range(LIST_TRIES_LIMIT):
-            documents.clear()
-            version = 0
-            try:
-                for page in self.client.pages(resource):
-                    documents.extend(page.documents)
-                    version = version or page.version
-                break
-            except HistoryGone:
-                trouble = "the list's token expired before its last page"
-                documents_so_far = tuple(documents)
-            except LedgerError as error:
-                trouble = f"{error.code} {error.seen}"[:200]
-                return self._cut_list(resource, began_at, why, tuple(documents), trouble)
-        else:
-            return self._cut_list(resource, began_at, why, documents_so_far, trouble)
+        listed = ask_list(self.client, self.clock, resource, why, reason)
         if resource == "pods":
-            self._look_up_owners(tuple(documents))
-        now = self.clock.now()
-        return Listed(resource, now, began_at, why, tuple(documents), version, True, reason)
-
-    def _cut_list(
-        self,
-        resource: str,
-        began_at: datetime,
-        why: str,
-        documents: tuple[Mapping[str, Any], ...],
-        trouble: str,
-    ) -> Listed:
-        return Listed(
-            resource, self.clock.now(), began_at, why, documents, 0, complete=False, reason=trouble
-        )
+            self._look_up_owners(listed.documents)
+        return listed
 
     def _look_up_owners(self, documents: tuple[Mapping[str, Any], ...]) -> None:
         """Ask once for each owner that may have an owner itself."""
         for uid, owner in self.state.unknown_owners(documents).items():
-            try:
-                found = self.client.owner(
-                    owner.get("apiVersion", ""), owner["kind"], owner["namespace"], owner["name"]
-                )
-            except (CouldNotLook, HistoryGone):
+            found = look_up_owner(self.client, owner)
+            if found is None:
                 continue  # it is asked again with the pod's next change
             projection = owner_projection(found) if found else {}
             if projection and projection["metadata"].get("uid") != uid:
@@ -413,4 +361,7 @@ class Collector:
                 self._halt.wait(self.settings.retry.last_seconds)
         self._flushed_at = now
         self.health.segments_written = self._writer.segment_count
+        self.health.lines_pending = self._writer.pending_count
         self.health.lines_written = self._writer.position
+        self.health.replayed = self.state.replayed_count
+        self.health.open_pods = self.state.open_pod_count

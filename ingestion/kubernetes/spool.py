@@ -97,6 +97,21 @@ def parse_lines(key: str, body: bytes) -> Iterator[Line]:
         yield line
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A segment as it is tried to be written, until it is."""
+
+    hour: datetime
+    sequence: int
+    lines: list[Line]
+    at: datetime
+    body: bytes
+
+    @property
+    def line_count(self) -> int:
+        return len(self.lines)
+
+
 class JournalWriter:
     """Collects lines and writes them as segments of their hours."""
 
@@ -111,6 +126,7 @@ class JournalWriter:
         self.pending: dict[datetime, list[Line]] = {}
         self.segment_count = 0
         self._sequences: dict[datetime, int] = {}
+        self._tried: _Prepared | None = None
 
     @property
     def pending_count(self) -> int:
@@ -126,26 +142,42 @@ class JournalWriter:
     def flush(self, at: datetime) -> list[str]:
         """Write everything that is pending, the oldest hour first; the keys of what was written.
 
-        When the store refuses, what was not written stays pending, in order.
+        When the store refuses, what was not written stays pending, in order, and what was tried is
+        tried again with the same bytes under the same name: the refusal may have come too late.
         """
         keys = []
         for hour in sorted(self.pending):
-            keys.append(self._write(hour, self.pending[hour], at))
+            while self.pending.get(hour):
+                if self._tried is None or self._tried.hour != hour:
+                    self._tried = self._prepare(hour, at)
+                keys.append(self._write(self._tried))
+                rest = self.pending[hour][self._tried.line_count :]
+                self.pending[hour], self._tried = rest, None
             del self.pending[hour]
         return keys
 
-    def _write(self, hour: datetime, lines: list[Line], at: datetime) -> str:
-        first = self._sequences.get(hour) or self._next_sequence(hour)
-        for sequence in range(first, first + SEGMENTS_PER_HOUR_LIMIT):
-            key = segment_key(self.cluster_id, hour, sequence)
-            body = self._body(hour, sequence, lines, at)
+    def _prepare(self, hour: datetime, at: datetime) -> _Prepared:
+        sequence = self._sequences.get(hour) or self._next_sequence(hour)
+        return self._prepared(hour, sequence, list(self.pending[hour]), at)
+
+    def _prepared(
+        self, hour: datetime, sequence: int, lines: list[Line], at: datetime
+    ) -> _Prepared:
+        body = self._body(hour, sequence, lines, at)
+        return _Prepared(hour, sequence, lines, at, body)
+
+    def _write(self, tried: _Prepared) -> str:
+        hour, first = tried.hour, tried.sequence
+        while tried.sequence < first + SEGMENTS_PER_HOUR_LIMIT:
+            key = segment_key(self.cluster_id, hour, tried.sequence)
             # The same bytes are ours: an earlier try was durable and did not say so.
-            if self.store.create(key, body) or self.store.read(key) == body:
-                self._sequences = {hour: sequence + 1} | {
-                    h: s for h, s in self._sequences.items() if h > hour
-                }
+            if self.store.create(key, tried.body) or self.store.read(key) == tried.body:
+                later = {h: s for h, s in self._sequences.items() if h > hour}
+                self._sequences = {hour: tried.sequence + 1} | later
                 self.segment_count += 1
                 return key
+            tried = self._prepared(hour, tried.sequence + 1, tried.lines, tried.at)
+            self._tried = tried
         raise SegmentDamaged(
             segment_key(self.cluster_id, hour, first),
             f"more than {SEGMENTS_PER_HOUR_LIMIT} segments in one hour",

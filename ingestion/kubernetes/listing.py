@@ -1,0 +1,63 @@
+"""Taking one list, whole; or what came of it, and why it is not whole.
+
+Put here: pages, and beginning again when a page's token expired.
+Not here: what a list means (`state`), or when one is due (`collector`, `hours`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.clock import Clock
+from domain.errors import LedgerError
+from ingestion.kubernetes.client import ApiClient, HistoryGone
+from ingestion.kubernetes.observations import Listed
+
+# A list whose token expired is begun again at once, this often: the next one is most likely whole.
+LIST_TRIES_LIMIT = 3
+
+TOKEN_EXPIRED = "the list's token expired before its last page"
+
+
+def ask_list(client: ApiClient, clock: Clock, resource: str, why: str, reason: str) -> Listed:
+    """Ask for every page; the list is complete only when the last one came."""
+    began_at = clock.now()
+    documents: list[Mapping[str, Any]] = []
+    trouble = TOKEN_EXPIRED
+    for _ in range(LIST_TRIES_LIMIT):
+        documents, version = [], 0
+        try:
+            for page in client.pages(resource):
+                documents.extend(page.documents)
+                version = version or page.version
+        except HistoryGone:
+            continue
+        except LedgerError as error:
+            trouble = f"{error.code} {error.seen}"[:200]
+            break
+        whole = tuple(documents)
+        return Listed(resource, clock.now(), began_at, why, whole, version, True, reason)
+    part = tuple(documents)
+    return Listed(resource, clock.now(), began_at, why, part, 0, complete=False, reason=trouble)
+
+
+def may_watch(client: ApiClient, resource: str) -> bool | None:
+    """What the server says about our rights; None when it says nothing."""
+    try:
+        return all(client.may(resource, verb) for verb in ("list", "watch"))
+    except (LedgerError, HistoryGone):
+        return None
+
+
+def look_up_owner(client: ApiClient, owner: Mapping[str, str]) -> dict[str, Any] | None:
+    """An owner's document; empty when there is none to be had, None when nobody answered."""
+    try:
+        return client.owner(
+            owner.get("apiVersion", ""),
+            owner.get("kind", ""),
+            owner.get("namespace", ""),
+            owner.get("name", ""),
+        )
+    except (LedgerError, HistoryGone):
+        return None

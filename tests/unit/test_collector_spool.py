@@ -1,0 +1,205 @@
+"""Segments: whole or not at all, once, in the hour they belong to; and a spool that refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from domain.interval import format_instant
+from ingestion.kubernetes.lines import Line
+from ingestion.kubernetes.recover import recover
+from ingestion.kubernetes.spool import (
+    JournalWriter,
+    SegmentDamaged,
+    parse_lines,
+    segment_key,
+    segments,
+)
+from ingestion.kubernetes.state import JournalState
+from tests.collected import world
+from tests.small_estates import HOUR, MIDNIGHT, quiet_cluster
+from warehouse.store import FolderStore, Keys, StoreUnusable
+
+NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
+CLUSTER = "prod-eu"
+
+
+def line(seconds: int, **parts: object) -> Line:
+    return {"line": "broken", "at": format_instant(NOON + timedelta(seconds=seconds))} | parts
+
+
+def writer(store: FolderStore, name: str = "one", position: int = 0) -> JournalWriter:
+    return JournalWriter(store, CLUSTER, name, "0.1.0", position)
+
+
+def written(store: FolderStore) -> list[Line]:
+    found = []
+    for segment in segments(store, CLUSTER):
+        found += list(parse_lines(segment.key, store.read(segment.key)))
+    return found
+
+
+def test_lines_go_to_the_segment_of_their_hour_and_keep_their_order(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    journal = writer(store)
+    journal.add([line(10), line(3590), line(3600), line(3700)])
+    assert journal.flush(NOON + timedelta(seconds=3700)) == [
+        "journal/prod-eu/2026-10-01T12Z-000001.jsonl",
+        "journal/prod-eu/2026-10-01T13Z-000001.jsonl",
+    ]
+    assert [x["position"] for x in written(store) if x["line"] == "broken"] == [0, 1, 2, 3]
+    journal.add([line(3800)])
+    journal.flush(NOON)
+    assert [s.sequence for s in segments(store, CLUSTER, NOON + timedelta(hours=1))] == [1, 2]
+
+
+def test_a_segment_says_whose_it_is_and_who_wrote_it(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    journal = writer(store, "collector-7f9", position=41)
+    journal.add([line(10)])
+    journal.flush(NOON)
+    assert written(store)[0] == {
+        "line": "opened",
+        "at": "2026-10-01T12:00:00Z",
+        "version": 1,
+        "cluster_id": CLUSTER,
+        "collector": "collector-7f9",
+        "code_version": "0.1.0",
+        "hour": "2026-10-01T12:00:00Z",
+        "sequence": 1,
+        "position": 41,
+    }
+
+
+def test_two_writers_take_different_sequences(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    one, two = writer(store, "one"), writer(store, "two")
+    for turn in range(3):
+        for journal in (one, two):
+            journal.add([line(turn)])
+            journal.flush(NOON)
+    there = segments(store, CLUSTER)
+    assert [s.sequence for s in there] == [1, 2, 3, 4, 5, 6]
+    who = [written_by(store, s.key) for s in there]
+    assert who.count("one") == who.count("two") == 3
+
+
+def written_by(store: FolderStore, key: str) -> str:
+    return str(next(parse_lines(key, store.read(key)))["collector"])
+
+
+@dataclass
+class Forgetful(FolderStore):
+    """A store whose write is durable and which then says that it failed."""
+
+    folder: Path
+    failures: int = 1
+    refused: list[str] = field(default_factory=list)
+
+    def create(self, key: str, body: bytes) -> bool:
+        made = super().create(key, body)
+        if made and self.failures:
+            self.failures -= 1
+            raise StoreUnusable(self.location, f"write {key}", OSError(5, "I/O error"))
+        return made
+
+
+def test_a_write_that_was_durable_and_said_no_is_not_written_twice(tmp_path: Path) -> None:
+    store = Forgetful(tmp_path)
+    journal = writer(store)
+    journal.add([line(10), line(20)])
+    with pytest.raises(StoreUnusable):
+        journal.flush(NOON)
+    assert journal.pending_count == 2
+    assert journal.flush(NOON) == ["journal/prod-eu/2026-10-01T12Z-000001.jsonl"]
+    assert len(segments(store, CLUSTER)) == 1
+    assert len([x for x in written(store) if x["line"] == "broken"]) == 2
+
+
+class Full(FolderStore):
+    """A disk that is full until somebody makes room."""
+
+    full = False
+
+    def create(self, key: str, body: bytes) -> bool:
+        if self.full:
+            raise StoreUnusable(self.location, f"write {key}", OSError(28, "No space left"))
+        return super().create(key, body)
+
+    def list(self, prefix: str) -> Keys:
+        return super().list(prefix)
+
+
+def test_a_full_disk_loses_nothing_and_writing_goes_on_by_itself(tmp_path: Path) -> None:
+    with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
+        made.spool = disk = Full(tmp_path / "spool")
+        collector = made.start_collector(flush_seconds=60)
+        made.advance(600 + 60)
+        disk.full = True
+        made.advance(1800)  # `short` comes, ends and goes meanwhile
+        assert "No space left" in collector.health.spool_trouble
+        assert not collector.health.is_ready(made.clock.now())
+        disk.full = False
+        made.advance(HOUR - 1860)
+        assert collector.health.spool_trouble == ""
+        attempt = made.pull()
+        assert [h.reason for h in attempt.hours] == [""]
+        told = [r["via"] for r in made.rows(attempt)["pod_observations"]
+                if r["pod_name"] == "short"]  # fmt: skip
+        assert told[0] == "added"
+        assert told[-1] == "deleted"
+
+
+@pytest.mark.parametrize(
+    ("body", "seen"),
+    [
+        (b"", "its last line has no end"),
+        (b'{"line":"opened","at":"x"}', "its last line has no end"),
+        (b'{"line":"opened","at":"x"}\nnot json\n', "line 2 is not JSON"),
+        (b'{"line":"opened","at":"x"}\n[]\n', "line 2 says neither what nor when"),
+        (b'{"line":"gap","at":"x"}\n', "does not begin with `opened`"),
+    ],
+)
+def test_a_segment_that_is_none_is_refused(body: bytes, seen: str) -> None:
+    with pytest.raises(SegmentDamaged, match=seen):
+        list(parse_lines("journal/c/2026-10-01T12Z-000001.jsonl", body))
+
+
+def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.create("journal/prod-eu/notes.jsonl", b"x")
+    with pytest.raises(SegmentDamaged, match="its name is not"):
+        segments(store, CLUSTER)
+
+
+def test_a_key_can_be_read_back(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    key = segment_key(CLUSTER, NOON, 7)
+    store.create(key, b"x")
+    (segment,) = segments(store, CLUSTER)
+    assert (segment.key, segment.hour, segment.sequence) == (key, NOON, 7)
+
+
+def test_a_journal_that_has_never_been_written_is_recovered_as_nothing(tmp_path: Path) -> None:
+    state = JournalState()
+    assert recover(FolderStore(tmp_path), CLUSTER, state) == 0
+    assert state.last_at is None
+
+
+def test_a_collector_that_was_away_for_a_month_closes_no_hour_one_by_one_beyond_it(
+    tmp_path: Path,
+) -> None:
+    """31 days of hours are closed as unwatched; more would only fill the spool."""
+    with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
+        made.start_collector()
+        made.advance(60)
+        made.stop_collector()
+        made.clock.advance(40 * 24 * HOUR)
+        made.start_collector()
+        made.advance(120)
+        closed = made.lines("hour_closed")
+        assert len(closed) == 31 * 24
+        assert all(not line["lists"] for line in closed)
