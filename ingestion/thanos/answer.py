@@ -23,12 +23,15 @@ _LIMIT_WORDS = re.compile(
 )
 
 
+NO_HISTOGRAMS = msgspec.Raw(b"")
+
+
 class RawSeries(msgspec.Struct, gc=False):
     """One series, not yet decoded: slices of the body."""
 
     metric: msgspec.Raw
     values: msgspec.Raw = msgspec.Raw(b"[]")
-    histograms: msgspec.Raw = msgspec.Raw(b"")
+    histograms: msgspec.Raw = NO_HISTOGRAMS
 
 
 class _MatrixData(msgspec.Struct, gc=False):

@@ -23,8 +23,9 @@ from ingestion.manifest import Answer, Outcome
 from ingestion.settings import ClusterSource
 from ingestion.thanos.answer import Matrix, RawSeries, read_matrix
 from ingestion.thanos.client import Reply, ThanosClient
-from ingestion.thanos.decode import Look, MalformedSeries, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.splitting import Question, Sizes, smaller
+from ingestion.thanos.texts import MalformedSeries
 
 QUERY_PATH = "/api/v1/query"
 RANGE_PATH = "/api/v1/query_range"

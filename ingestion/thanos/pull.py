@@ -31,7 +31,7 @@ from ingestion.manifest import Answer, Attempt, AttemptDraft, Hour, Outcome, who
 from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Asker, Part, PullMemory
 from ingestion.thanos.client import ThanosClient
-from ingestion.thanos.decode import MalformedSeries, Runs
+from ingestion.thanos.decode import Runs
 from ingestion.thanos.facts import look_facts
 from ingestion.thanos.outcomes import counts_before, rows_of_hours
 from ingestion.thanos.runs import write_runs
@@ -44,6 +44,7 @@ from ingestion.thanos.telemetry import (
     range_form,
     telemetry_query,
 )
+from ingestion.thanos.texts import MalformedSeries
 
 
 class NotWholeHours(WrongUse):

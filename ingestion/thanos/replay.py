@@ -16,9 +16,10 @@ from ingestion.landing import Landing
 from ingestion.manifest import Answer, Attempt, Outcome
 from ingestion.thanos.answer import RawSeries, read_matrix_body
 from ingestion.thanos.asking import METRIC_NAMES_ASK, STORES_ASK
-from ingestion.thanos.decode import Look, MalformedSeries, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.runs import write_runs
 from ingestion.thanos.telemetry import DeviceHour, FunctionAnswer, device_hours, function_answer
+from ingestion.thanos.texts import MalformedSeries
 
 NOT_DECODED = (METRIC_NAMES_ASK, STORES_ASK)
 USABLE = (Outcome.OK, Outcome.WARNED)

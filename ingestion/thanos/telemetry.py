@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from domain.identity import sha256
 from domain.interval import HOUR, Interval
 from ingestion.thanos.answer import RawSeries
-from ingestion.thanos.decode import HOUR_MS, MalformedSeries, Series
+from ingestion.thanos.decode import HOUR_MS, Series, series_name
+from ingestion.thanos.texts import MalformedSeries
 
 METRIC_LABEL = "gpu_ledger_metric"
 """Carries a metric's name through a union; never part of what is stored."""
@@ -145,4 +145,4 @@ def _series(raw_labels: bytes, metric: str, dropped: frozenset[str]) -> Series:
     kept.pop("__name__", None)
     metric = metric or kept.get(METRIC_LABEL, "")
     kept.pop(METRIC_LABEL, None)
-    return Series(sha256({**kept, "__name__": metric})[:32], metric, kept)
+    return Series(series_name({**kept, "__name__": metric}), metric, kept)

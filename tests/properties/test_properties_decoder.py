@@ -12,8 +12,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from domain.identity import sha256
 from ingestion.thanos.answer import read_matrix_body
-from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs, series_name
 
 HOUR_MS = 3_600_000
 START_MS = 1_790_848_800_000  # 2026-10-01T10:00:00Z
@@ -132,3 +133,8 @@ def test_a_dictionary_that_remembers_changes_nothing(
         body = json.dumps(answer, separators=(",", ":")).encode()
         found = decode_runs(read_matrix_body(body).series, remembered, look)
         assert as_set(found) == naive_runs(body, look)
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_a_series_name_is_the_canonical_hash_of_its_labels(found: dict[str, str]) -> None:
+    assert series_name(found) == sha256(found)[:32]

@@ -15,12 +15,12 @@ import pytest
 from ingestion.thanos.answer import read_matrix_body
 from ingestion.thanos.decode import (
     Look,
-    MalformedSeries,
     Runs,
     SeriesDictionary,
     collector_paused,
     decode_runs,
 )
+from ingestion.thanos.texts import MalformedSeries
 
 TEN = 1_790_848_800  # 2026-10-01T10:00:00Z
 HOUR = 3600
