@@ -70,7 +70,6 @@ def effective_request(
     for container in init_containers:
         if container.is_sidecar:
             sidecars = _sum(sidecars, container.requests)
-            most = _larger(most, sidecars)
         else:
             most = _larger(most, _sum(sidecars, container.requests))
     running = sidecars
