@@ -94,5 +94,6 @@ def exposition(pods: Iterable[Document]) -> str:
     parts = []
     for family in FAMILIES:
         lines: list[Line] = [line for pod in listed for line in family.lines(pod)]
-        parts.append(family_text(family.head, sorted(lines, key=lambda line: line.labels)))
+        if lines:
+            parts.append(family_text(family.head, sorted(lines, key=lambda line: line.labels)))
     return "".join(parts)

@@ -15,6 +15,7 @@ from domain.identity import sha256
 Document = dict[str, Any]
 
 _DECIMAL_SUFFIXES = ("", "k", "M", "G", "T", "P", "E")
+_BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def time_text(second: int) -> str:
@@ -33,6 +34,15 @@ def quantity(count: int) -> str:
         count //= 1000
         power += 1
     return f"{count}{_DECIMAL_SUFFIXES[power]}"
+
+
+def byte_quantity(count: int) -> str:
+    """A number of bytes as the API server writes it back: 549755813888 becomes `512Gi`."""
+    power = 0
+    while count and count % 1024 == 0 and power < len(_BINARY_SUFFIXES) - 1:
+        count //= 1024
+        power += 1
+    return f"{count}{_BINARY_SUFFIXES[power]}"
 
 
 def quantity_count(text: str) -> int:
@@ -56,13 +66,18 @@ def metadata(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
     owners: list[Document] | None = None,
+    generation: int = 0,
 ) -> Document:
-    """The `metadata` of an object; empty parts are left out, as the server leaves them out."""
+    """The `metadata` of an object; empty parts are left out, as the server leaves them out.
+
+    `generation` counts the versions of the spec, of kinds that count them.
+    """
     parts: Document = {
         "name": name,
         "namespace": namespace,
         "uid": uid,
         "resourceVersion": str(resource_version),
+        "generation": generation,
         "creationTimestamp": time_text(created_at),
         "labels": dict(labels or {}),
         "annotations": dict(annotations or {}),

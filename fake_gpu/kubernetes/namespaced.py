@@ -72,8 +72,9 @@ def workload_document(life: WorkloadLife, version: int) -> Document:
             uid=life.uid,
             created_at=life.created_at,
             resource_version=version,
-            labels=life.labels,
+            labels=dict(life.labels) | (_of_job(life) if life.kind == "Job" else {}),
             owners=[owner_reference(life.owner)] if life.owner else None,
+            generation=1,
         ),
         "spec": _workload_spec(life),
         "status": _workload_status(life),
@@ -103,13 +104,18 @@ def _workload_spec(life: WorkloadLife) -> Document:
     selected: Document = {"selector": {"matchLabels": dict(labels)}, "template": template}
     match life.kind:
         case "Job":
+            by_uid = {"batch.kubernetes.io/controller-uid": life.uid}
             return {
                 "backoffLimit": 6,
                 "completionMode": "NonIndexed",
                 "completions": life.replicas,
+                "manualSelector": False,
                 "parallelism": life.replicas,
+                "podReplacementPolicy": "TerminatingOrFailed",
+                "selector": {"matchLabels": by_uid},
                 "suspend": False,
-            } | selected
+                "template": {"metadata": {"labels": _of_job(life)}, "spec": pod_spec},
+            }
         case "CronJob":
             job: Document = {"spec": {"template": template}}
             return {"concurrencyPolicy": "Allow", "jobTemplate": job, "schedule": "0 * * * *"}
@@ -117,6 +123,16 @@ def _workload_spec(life: WorkloadLife) -> Document:
             return {"replicas": life.replicas, "serviceName": life.name} | selected
         case _:
             return {"replicas": life.replicas} | selected
+
+
+def _of_job(life: WorkloadLife) -> dict[str, str]:
+    """The labels by which a server, not its user, ties a Job to its pods."""
+    return {
+        "batch.kubernetes.io/controller-uid": life.uid,
+        "batch.kubernetes.io/job-name": life.name,
+        "controller-uid": life.uid,
+        "job-name": life.name,
+    }
 
 
 def _workload_status(life: WorkloadLife) -> Document:
@@ -171,10 +187,7 @@ def _claim_status(life: ClaimLife, at: int) -> Document:
             | ({"adminAccess": True} if life.admin_access else {})
             for r in life.results
         ]
-        status["allocation"] = {
-            "allocationTimestamp": time_text(life.allocated_at),
-            "devices": {"results": results},
-        }
+        status["allocation"] = {"devices": {"results": results}}
     reserved = [
         {"name": name, "resource": "pods", "uid": uid}
         for uid, name, from_at, until_at in life.reserved

@@ -7,7 +7,14 @@ Not here: pods and their owners.
 from __future__ import annotations
 
 from fake_gpu.estate.model import Cluster, Device, Node, NodeState
-from fake_gpu.kubernetes.forms import Document, derived_uid, metadata, quantity, time_text
+from fake_gpu.kubernetes.forms import (
+    Document,
+    byte_quantity,
+    derived_uid,
+    metadata,
+    quantity,
+    time_text,
+)
 
 _PODS_PER_NODE = 110
 
@@ -84,7 +91,7 @@ def _offered(node: Node, extended: dict[str, int]) -> dict[str, str]:
         "ephemeral-storage": "959786032Ki",
         "hugepages-1Gi": "0",
         "hugepages-2Mi": "0",
-        "memory": f"{node.memory_bytes // 1024}Ki",
+        "memory": byte_quantity(node.memory_bytes),
         "pods": str(_PODS_PER_NODE),
     }
     resources |= {name: quantity(count) for name, count in extended.items()}

@@ -65,11 +65,13 @@ def pod_document(life: PodLife, step: PodStep, resource_version: int) -> Documen
         labels=life.labels,
         annotations=life.annotations,
         owners=[owner_reference(life.owners[0])] if life.owners else None,
+        generation=1,
     )
     if life.owners:
         meta["generateName"] = life.name.rpartition("-")[0] + "-"
     requested_at = life.deletion_requested_at
     if requested_at is not None and step.at >= requested_at:
+        meta["generation"] = 2
         meta["deletionTimestamp"] = time_text(requested_at + life.grace_seconds)
         meta["deletionGracePeriodSeconds"] = life.grace_seconds
     return {

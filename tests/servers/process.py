@@ -19,7 +19,7 @@ import pytest
 
 from tests.servers import build
 
-START_SECONDS = 60.0  # the slowest of them, a cold kube-apiserver, took 20 s on two busy cores
+START_SECONDS = 120.0  # the slowest of them, a cold kube-apiserver, took 20 s on two busy cores
 STOP_SECONDS = 10.0
 
 
@@ -52,14 +52,17 @@ def _on_path(name: str, places: Sequence[str]) -> Path | None:
 
 @contextmanager
 def running(
-    command: Sequence[str | Path],
+    command: Sequence[object],
     answers: Callable[[], bool],
     log: Path,
     *,
     user: str | None = None,
     environment: dict[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A started server, once it answers; it is stopped at the end, whatever happened."""
+    """A started server, once it answers; it is stopped at the end, whatever happened.
+
+    The parts of the command are texts, paths and numbers.
+    """
     with log.open("ab") as sink:
         process = subprocess.Popen(
             [str(part) for part in command],

@@ -15,7 +15,7 @@ from tests.shared_data import shared_text
 # Families of later versions than the 2.15 that made the capture.
 NEWER = {"kube_pod_resourceclaim_info"}
 # Namespaces are not among the captured objects, their lines are among the captured lines.
-NO_OBJECTS = {"kube_namespace_created", "kube_namespace_status_phase"}
+NO_OBJECTS = {"kube_namespace_created", "kube_namespace_labels", "kube_namespace_status_phase"}
 CATALOGUE = {
     "kube_pod_container_resource_requests",
     "kube_pod_container_resource_limits",
@@ -66,6 +66,15 @@ def test_the_families_stand_in_the_words_of_the_real_one() -> None:
     for family in families():
         if family.head.name not in NEWER:
             assert family.head.text() in real
+
+
+def test_a_kind_without_objects_is_not_even_headed() -> None:
+    nodes = [item for item in _objects() if item["kind"] == "Node"]
+    page = exposition(nodes)
+    # A family of nodes that has nothing to say is headed; one of pods is not.
+    assert "# TYPE kube_node_deletion_timestamp gauge" in page
+    assert "kube_pod_" not in page
+    assert exposition([]) == ""
 
 
 def test_the_same_series_appears_twice_for_two_names_that_become_one() -> None:

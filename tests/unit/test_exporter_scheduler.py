@@ -17,6 +17,10 @@ def test_the_page_is_the_real_scheduler_s_byte_for_byte() -> None:
     assert exposition(pods) == shared_text("control-plane/scheduler-resources.prom")
 
 
+def test_without_pods_the_page_is_empty() -> None:
+    assert exposition([]) == ""
+
+
 def _pod(containers: list[int], init: list[tuple[int, bool]]) -> dict[str, Any]:
     def asking(count: int) -> dict[str, Any]:
         return {"resources": {"requests": {"nvidia.com/gpu": str(count)}}}

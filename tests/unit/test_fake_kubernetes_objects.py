@@ -21,7 +21,7 @@ from fake_gpu.estate.model import (
     Run,
 )
 from fake_gpu.faults.ledger import FaultLedger
-from fake_gpu.kubernetes.forms import Document, quantity, quantity_count
+from fake_gpu.kubernetes.forms import Document, byte_quantity, quantity, quantity_count
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.kubernetes.pace import stops
 from tests.small_estates import HOUR, MIDNIGHT, node, pod, quiet_cluster
@@ -62,6 +62,14 @@ def _run(started: int, ended: int, exit_code: int) -> Run:
 def test_a_quantity_is_written_as_the_api_server_writes_it_back(count: int, text: str) -> None:
     assert quantity(count) == text
     assert quantity_count(text) == count
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0"), (512, "512"), (1536, "1536"), (2048, "2Ki"), (512 * 2**30, "512Gi")],
+)
+def test_bytes_are_written_as_the_api_server_writes_them_back(count: int, text: str) -> None:
+    assert byte_quantity(count) == text
 
 
 # --- a life --------------------------------------------------------------------------------------

@@ -68,13 +68,13 @@ def _labels(name: str, kind: str, own: Callable[[Document], Pairs], allow: Seque
 
 
 def exposition(objects: Iterable[Document], shown: Iterable[Family] | None = None) -> str:
-    """The whole `/metrics` for these objects."""
+    """The whole `/metrics` for these objects. A kind without any objects is not even headed."""
     by_kind: dict[str, list[Document]] = {}
     for document in objects:
         by_kind.setdefault(document["kind"], []).append(document)
     parts = []
     for family in families() if shown is None else shown:
-        documents = by_kind.get(family.kind, [])
-        lines = [line for document in documents for line in family.lines(document)]
-        parts.append(family_text(family.head, lines))
+        if documents := by_kind.get(family.kind):
+            lines = [line for document in documents for line in family.lines(document)]
+            parts.append(family_text(family.head, lines))
     return "".join(parts)

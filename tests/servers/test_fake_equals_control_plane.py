@@ -1,0 +1,198 @@
+"""What a real control plane takes, shows and exposes of the fake estate is what the fake shows.
+
+Moments of whole stories are written into a real kube-apiserver. Then its documents are the fake's,
+a real kube-state-metrics says what the fake's page says, and so does a real scheduler.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from domain.interval import parse_instant
+from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.model import Cluster
+from fake_gpu.exporters.kube_state_metrics.catalogue import exposition, families
+from fake_gpu.exporters.scheduler import exposition as scheduler_exposition
+from fake_gpu.kubernetes.objects import ObjectHistory
+from fake_gpu.scenario.load import load_scenario
+from tests.servers import replay
+from tests.servers.control_plane import (
+    ControlPlane,
+    control_plane,
+    kube_state_metrics,
+    scheduler,
+    token_of,
+)
+
+pytestmark = pytest.mark.servers
+
+# What the watch of an exporter needs to hear of the last write, on a machine under load.
+HEARING_SECONDS = 60.0
+# A family of later versions than the real one's.
+NEWER = {"kube_pod_resourceclaim_info"}
+# What a real server makes for itself, and no estate has.
+OWN_NAMESPACES = {"kube-node-lease"}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One instant of a story, and a line that proves that it is about something."""
+
+    scenario: str
+    cluster: str
+    at: str
+    shows: str
+
+    def __str__(self) -> str:
+        return f"{self.scenario}-{self.cluster}-{self.at}"
+
+
+MOMENTS = (
+    Moment("thin_line", "east", "2026-09-30T19:00:00Z", "kube_node_info{"),
+    Moment("thin_line", "east", "2026-10-01T01:45:15Z", 'reason="CrashLoopBackOff"} 1'),
+    Moment("thin_line", "east", "2026-10-01T02:25:05Z", 'phase="Succeeded"} 1'),
+    Moment("thin_line", "east", "2026-10-01T04:15:43Z", "kube_pod_deletion_timestamp{"),
+    Moment("demo", "alpha", "2026-10-13T18:00:00Z", 'created_by_kind="PyTorchJob"'),
+    Moment("demo", "alpha", "2026-10-15T14:22:00Z", 'node="alpha-mig"'),
+    Moment("demo", "beta", "2026-10-12T10:00:00Z", 'resource="nvidia_com_gpu",unit="integer"} 7'),
+    Moment("demo", "beta", "2026-10-20T06:30:00Z", 'unschedulable{node="beta-h100"} 1'),
+    Moment("demo", "gamma", "2026-10-05T12:00:00Z", 'resource="amd_com_gpu"'),
+    Moment("every_way_to_share", "shared", "2026-10-05T06:00:00Z", "nvidia_com_mig_1g_24gb_me"),
+    Moment("init_and_sidecars", "lab", "2026-10-05T05:03:00Z", 'restart_policy="Always"} 1'),
+    Moment("init_and_sidecars", "lab", "2026-10-05T06:30:00Z", 'resource="nvidia_com_gpu"'),
+    Moment("quota_and_queue", "full", "2026-10-05T03:47:56Z", "kube_pod_status_unschedulable{"),
+    Moment("evicted_without_an_end", "lab", "2026-10-05T07:00:00Z", 'reason="Evicted"} 1'),
+    Moment("node_not_heard_of", "prod", "2026-10-05T07:30:00Z", 'status="unknown"} 1'),
+    Moment("namespace_made_again", "lab", "2026-10-05T09:00:05Z", 'phase="Terminating"} 1'),
+)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A moment that lies in the real API server."""
+
+    plane: ControlPlane
+    moment: Moment
+    documents: list[dict[str, Any]]
+    folder: Path
+
+    @property
+    def pods(self) -> list[dict[str, Any]]:
+        return [document for document in self.documents if document["kind"] == "Pod"]
+
+
+@cache
+def _cluster(scenario: str, name: str) -> tuple[Cluster, ObjectHistory]:
+    estate = build_estate(load_scenario(scenario))
+    [cluster] = [c for c in estate.clusters if c.name == name]
+    return cluster, ObjectHistory(cluster, estate.faults)
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with control_plane(tmp_path_factory.mktemp("plane")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module", params=MOMENTS, ids=str)
+def written(
+    request: pytest.FixtureRequest,
+    plane: ControlPlane,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Written]:
+    moment: Moment = request.param
+    _, history = _cluster(moment.scenario, moment.cluster)
+    second = int(parse_instant(moment.at).timestamp())
+    documents = [d for kind in history.kinds for d in history.objects_at(kind, second)]
+    replay.write_all(plane, [d for d in documents if d["kind"] in replay.SERVED])
+    yield Written(plane, moment, documents, tmp_path_factory.mktemp("exporters"))
+    replay.wipe(plane)
+
+
+# --- documents -----------------------------------------------------------------------------------
+
+# Defaults that a server writes into specs and that say nothing about devices.
+DEFAULTS_LEFT_OUT = {
+    "CronJob.spec.failedJobsHistoryLimit",
+    "CronJob.spec.jobTemplate.metadata",
+    "CronJob.spec.successfulJobsHistoryLimit",
+    "CronJob.spec.suspend",
+    "Deployment.spec.progressDeadlineSeconds",
+    "Deployment.spec.revisionHistoryLimit",
+    "Deployment.spec.strategy",
+    "StatefulSet.spec.persistentVolumeClaimRetentionPolicy",
+    "StatefulSet.spec.podManagementPolicy",
+    "StatefulSet.spec.revisionHistoryLimit",
+    "StatefulSet.spec.updateStrategy",
+}
+
+
+def _differences(real: Any, fake: Any, at: str) -> Iterator[str]:
+    """Where two documents differ, as `Kind.spec.field: real | fake`."""
+    if isinstance(real, dict) and isinstance(fake, dict):
+        for name in sorted(real.keys() | fake.keys()):
+            yield from _differences(real.get(name), fake.get(name), f"{at}.{name}")
+    elif isinstance(real, list) and isinstance(fake, list) and len(real) == len(fake):
+        for one, other in zip(real, fake, strict=True):
+            yield from _differences(one, other, f"{at}[]")
+    elif real != fake and at not in DEFAULTS_LEFT_OUT:
+        yield f"{at}: {real!r} | {fake!r}"
+
+
+def test_the_server_takes_every_object_and_shows_it_as_the_fake_does(written: Written) -> None:
+    with written.plane.client() as admin:
+        for document in written.documents:
+            if document["kind"] not in replay.SERVED:
+                continue
+            real = replay.read_back(admin, document)
+            version = {"resourceVersion": document["metadata"]["resourceVersion"]}
+            real["metadata"] |= version
+            assert list(_differences(real, document, document["kind"])) == []
+
+
+# --- exporters -----------------------------------------------------------------------------------
+
+
+def _rows(text: str) -> Counter[str]:
+    """The lines of all families that the fake has, without namespaces that the server made."""
+    ours = {family.head.name for family in families()} - NEWER
+
+    def wanted(row: str) -> bool:
+        name = row.split(" ")[2] if row.startswith("# ") else row.partition("{")[0]
+        return name in ours and not any(f'namespace="{own}"' in row for own in OWN_NAMESPACES)
+
+    return Counter(row for row in text.splitlines() if wanted(row))
+
+
+def _settled(read: Callable[[], Any], expected: Any) -> Any:
+    """What is read, as soon as it is what is expected; the last of it after a while."""
+    deadline = time.monotonic() + HEARING_SECONDS
+    while (found := read()) != expected and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
+
+
+def test_the_real_kube_state_metrics_exposes_what_the_fake_exposes(written: Written) -> None:
+    fake = _rows(exposition(written.documents))
+    with kube_state_metrics(written.plane, written.folder) as url:
+        real = _settled(lambda: _rows(httpx.get(url).text), fake)
+    assert (real - fake, fake - real) == (Counter(), Counter())
+    assert any(written.moment.shows in row for row in real), written.moment.shows
+
+
+def test_the_real_scheduler_counts_what_the_fake_counts(written: Written) -> None:
+    fake = scheduler_exposition(written.pods)
+    allowed = {"Authorization": f"Bearer {token_of('admin')}"}
+    with scheduler(written.plane, written.folder) as url:
+        real = _settled(lambda: httpx.get(url, verify=False, headers=allowed).text, fake)
+    assert real == fake
+    assert ("kube_pod_resource_request{" in real) == bool(written.pods)
