@@ -10,6 +10,7 @@ thousand steps, and energy is the integral of the power of these steps, to the m
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -134,7 +135,7 @@ class NodeUse:
         for pod in pods:
             for hold in pod.holds:
                 self._holds.setdefault(hold.device_id, []).append((pod, hold))
-        self._energy: dict[str, dict[int, int]] = {}
+        self._energy: dict[str, tuple[list[int], list[int]]] = {}
 
     def steps(self, entity: Entity, from_at: int, until_at: int) -> list[Step]:
         """The entity's steps in a window, adjoining, without a hole."""
@@ -175,14 +176,18 @@ class NodeUse:
 
     def microjoules_at(self, card: Card, at: int) -> int:
         """The card's energy since its node was made; days that were asked for are remembered."""
-        known = self._energy.setdefault(card.card_id, {self.node.created_at: 0})
-        if at not in known:
-            start = max((time for time in known if time < at), default=at)
-            power = self.milliwatts(card, start, at)
-            spent = sum(milliwatts * (high - low) for low, high, milliwatts in power)
+        times, totals = self._energy.setdefault(card.card_id, ([self.node.created_at], [0]))
+        position = bisect_right(times, at) - 1
+        if position < 0:
+            return 0
+        if times[position] < at:
+            power = self.milliwatts(card, times[position], at)
             # A milliwatt for a second is a millijoule.
-            known[at] = known.get(start, 0) + spent * 1000
-        return known[at]
+            spent = sum(milliwatts * (high - low) for low, high, milliwatts in power) * 1000
+            times.insert(position + 1, at)
+            totals.insert(position + 1, totals[position] + spent)
+            position += 1
+        return totals[position]
 
 
 def _milliwatts(card: Card, load_pct: Fraction | int) -> int:

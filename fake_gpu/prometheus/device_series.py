@@ -67,12 +67,16 @@ class NodeStretches:
             for card in self.use.node.cards
         }
         for entity in self.use.entities:
-            card = entity.card
+            levels = power[entity.card.card_id]
+            position = 0
             for step in self.use.steps(entity, from_at, until_at):
-                for low, high, milliwatts in power[card.card_id]:
+                while levels[position][1] <= step.from_at:
+                    position += 1
+                for low, high, milliwatts in levels[position:]:
+                    if low >= step.until_at:
+                        break
                     start, end = max(low, step.from_at), min(high, step.until_at)
-                    if start < end:
-                        yield from self._by_incident(entity, step, start, end, milliwatts)
+                    yield from self._by_incident(entity, step, start, end, milliwatts)
 
     def _by_incident(
         self, entity: Entity, step: Step, start: int, end: int, milliwatts: int

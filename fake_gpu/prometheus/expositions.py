@@ -9,6 +9,7 @@ Paths: `/kube-state-metrics/metrics`, `/kube-scheduler/metrics/resources`,
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from fake_gpu.estate.model import Cluster, PodLife
 from fake_gpu.exporters import amd, dcgm, scheduler
 from fake_gpu.exporters.devices import NodeUse
 from fake_gpu.exporters.exposition import Head, labels_text
-from fake_gpu.exporters.kube_state_metrics.catalogue import exposition
+from fake_gpu.exporters.kube_state_metrics.catalogue import exposition, families_of
 from fake_gpu.exporters.numbers import exposition_text
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_series import AmdSeries, DcgmSeries, NodeStretches
@@ -46,12 +47,15 @@ class Expositions:
 
     def __init__(self, cluster: Cluster, history: ObjectHistory) -> None:
         self.history = history
+        self.families = families_of(openshift=bool(cluster.openshift_version))
         self.style = dcgm.Style.of(cluster.monitoring)
         self._pods: dict[str, list[PodLife]] = {}
         for pod in cluster.pods:
             if pod.holds:
                 self._pods.setdefault(pod.node_name, []).append(pod)
         self.texts: dict[str, tuple[Target, Text]] = {}
+        # The pages remember what they computed, and several may be asked for at once.
+        self._lock = threading.Lock()
         for target in targets_of(cluster):
             for path, text in self._of(target):
                 self.texts[path] = (target, text)
@@ -76,7 +80,7 @@ class Expositions:
             for kind in self.history.kinds
             for document in self.history.objects_at(kind, second)
         )
-        return exposition(objects)
+        return exposition(objects, self.families)
 
     def _scheduler(self, at_ms: int) -> str:
         return scheduler.exposition(self.history.objects_at("Pod", at_ms // 1000))
@@ -86,7 +90,8 @@ class Expositions:
         target, text = self.texts[path]
         for from_ms, end in target.reachable:
             if from_ms <= at_ms and (end is None or at_ms < end):
-                return text(at_ms)
+                with self._lock:
+                    return text(at_ms)
         return None
 
 

@@ -12,7 +12,7 @@ from itertools import chain
 from fake_gpu.estate.model import Cluster, Fault, PodLife
 from fake_gpu.exporters import dcgm, pod_lives, scheduler
 from fake_gpu.exporters.devices import NodeUse, Stowaway
-from fake_gpu.exporters.kube_state_metrics.catalogue import OPENSHIFT_DENIED, families
+from fake_gpu.exporters.kube_state_metrics.catalogue import families_of
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_series import AmdSeries, DcgmSeries, NodeStretches
 from fake_gpu.prometheus.faults import SampleFaults, text, whole
@@ -85,14 +85,14 @@ def _state_metrics(
     index: PodIndex,
     faults: SampleFaults,
 ) -> tuple[list[LifeSource], Counter]:
-    denied = OPENSHIFT_DENIED if cluster.openshift_version else frozenset()
-    shown = [family for family in families() if family.head.name not in denied]
+    shown = families_of(openshift=bool(cluster.openshift_version))
+    named = {family.head.name for family in shown}
     # What a faulty kubelet wrote is only in the documents.
     distorted = _WRITTEN_BY_KUBELETS if faults.of(*_KUBELET_FAULTS) else frozenset()
     solved = {
         name: of_pod
         for name, of_pod in pod_lives.KUBE_STATE_METRICS.items()
-        if name not in denied | distorted
+        if name in named - distorted
     }
     others = [family for family in shown if family.head.name not in solved]
     pods = PodLines(index, [family for family in shown if family.kind == "Pod"])

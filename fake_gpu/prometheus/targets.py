@@ -29,8 +29,9 @@ _PLACES = {
 _PER_NODE = {DCGM: "nvidia", AMD: "amd", KUBELET: ""}
 # These two speak of other pods, and are scraped with honorLabels wherever they are installed.
 _ALWAYS_HONOURED = frozenset({KUBE_STATE_METRICS, SCHEDULER})
-# kube-state-metrics speaks of others; its own instance and pod say nothing and change at restarts.
-_DROPPED_FROM_SAMPLES = {KUBE_STATE_METRICS: ("instance", "pod")}
+# kube-state-metrics speaks of others; its own instance says nothing and changes at restarts, and
+# its pod would be taken for the pod that it speaks of.
+_DROPPED_FROM_SAMPLES = {KUBE_STATE_METRICS: ("instance",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +56,13 @@ class Target:
         else:
             labels = _target_first(dict(self.labels), labels)
         labels["__name__"] = name
-        kept = labels.items() if not self.dropped else self._undropped(labels)
-        return tuple((key, value) for key, value in kept if value)
+        return tuple(
+            (key, value) for key, value in labels.items() if value and key not in self.dropped
+        )
 
     def labelled_up(self, name: str) -> LabelPairs:
         """The labels of what a Prometheus says itself about the scrapes of this target."""
         return (*self.labels, ("__name__", name))
-
-    def _undropped(self, labels: dict[str, str]) -> list[tuple[str, str]]:
-        own = dict(self.labels)
-        return [
-            (key, value)
-            for key, value in labels.items()
-            if key not in self.dropped or own.get(key) != value
-        ]
 
 
 def _target_first(own: dict[str, str], exposed: dict[str, str]) -> dict[str, str]:
@@ -141,6 +135,8 @@ def _target(
         "pod": pod,
         "service": job.job,
     }
+    if job.job == KUBE_STATE_METRICS:
+        labels["pod"] = ""
     if job.job == KUBELET:
         # It is no pod; its service monitor gives it the name of its node instead.
         labels = {**labels, "pod": "", "node": node.name if node else ""}

@@ -435,9 +435,10 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
     row = coarse.rows(running, HOUR)[1]["samples"]
     # A window ends a millisecond before a multiple of five minutes, the last at the last scrape.
     assert [at for at, _ in row[:-1]] == [1199.999, 1499.999]
-    # `short` ran from 920 to 1520 and was there until 1600: this replica's scrapes of the third
-    # window are at 1513, 1543 and 1573 seconds, and only the first of them found it running.
-    assert [text for _, text in row] == ["1", "1", "0.3333333333333333"]
+    # `short` was there from 900 to 1600 and ran from 920 to 1520. This replica scrapes at 13 and 43
+    # seconds of the minute: it found it not yet running once of ten times, and then no more
+    # running twice of three times.
+    assert [text for _, text in row] == ["0.9", "1", "0.3333333333333333"]
     peak = coarse.rows(f"max_over_time({running})", HOUR)
     assert peak[0]["samples"][0][1] == "1"
     assert len(honest.rows(f"{TRAIN}[1h]", HOUR)[0]["samples"]) == 120

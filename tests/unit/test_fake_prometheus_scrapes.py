@@ -130,4 +130,6 @@ def test_kube_state_metrics_speaks_of_others_and_drops_its_own_pod() -> None:
     node = dict(target.labelled("kube_node_info", [("node", "n")]))
     assert "pod" not in node
     assert node["namespace"] == "openshift-monitoring"
-    assert dict(target.labelled_up("up"))["pod"] == "kube-state-metrics-0"
+    up = dict(target.labelled_up("up"))
+    assert up["instance"].endswith(":8443")
+    assert "pod" not in up

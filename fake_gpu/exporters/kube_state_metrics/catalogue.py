@@ -56,6 +56,12 @@ def families(allow: AllowLists | None = None) -> tuple[Family, ...]:
     return tuple(sorted([*by_allow_list, *fixed], key=lambda family: family.head.name))
 
 
+def families_of(*, openshift: bool) -> tuple[Family, ...]:
+    """The families that a cluster's kube-state-metrics is set up to show."""
+    denied = OPENSHIFT_DENIED if openshift else frozenset()
+    return tuple(family for family in families() if family.head.name not in denied)
+
+
 def _labels(name: str, kind: str, own: Callable[[Document], Pairs], allow: Sequence[str]) -> Family:
     def rows(document: Document) -> Rows:
         if not allow:
