@@ -1,0 +1,128 @@
+"""Every fault of the catalogue, in one scenario, touches somebody who asks.
+
+Put here: a client that asks as a collector and a puller would, all through two days.
+Not here: what each fault does to an answer (the tests of the views).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import httpx
+import pytest
+
+from fake_gpu.clock import driven
+from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.model import Estate, instant
+from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.scenario.load import load_scenario
+from fake_gpu.serve import Running, serve, start_of
+
+QUERIES = (
+    '{__name__=~"kube_pod_container_resource_requests|kube_pod_status_phase|kube_pod_info|up"}[30m]',
+    '{__name__=~"DCGM_FI_DEV_GPU_UTIL|DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION|gpu_gfx_activity"}[30m]',
+    '{__name__=~"kube_node_info|kube_pod_owner|kube_pod_phase|kube_pod_labels"}[30m]',
+    "kube_pod_status_phase",
+    # Far enough back to meet what is gone.
+    'up{job="kube-state-metrics"}[6h]',
+)
+
+
+@pytest.fixture(scope="module")
+def estate() -> Estate:
+    return build_estate(load_scenario("everything_at_once"))
+
+
+def test_the_scenario_has_every_fault_of_the_catalogue(estate: Estate) -> None:
+    assert sorted(CATALOGUE) == sorted(fault.kind for fault in estate.faults)
+
+
+def stops(estate: Estate) -> list[datetime]:
+    """The middle and the end of every fault: a puller comes at least so often."""
+    middles = {(fault.from_at + fault.until_at) // 2 for fault in estate.faults}
+    ends = {min(fault.until_at, estate.ended_at) for fault in estate.faults}
+    return [instant(second) for second in sorted(middles | ends)]
+
+
+@pytest.mark.slow
+def test_every_fault_fires_and_is_counted(estate: Estate) -> None:
+    with serve(estate, driven(start_of(estate))) as running, watching(running) as client:
+        for when in stops(estate):
+            running.advance_to(when)
+            ask(running, client, when)
+        running.ledger.require_fired(estate.faults)
+
+
+def ask(running: Running, client: httpx.Client, when: datetime) -> None:
+    """What a puller and a collector do at each step; whatever comes back is as it is."""
+    for query in QUERIES:
+        quietly(client, f"{running.thanos_url}/api/v1/query", {"query": query})
+    # A range with steps, which is where look-back and rare answers show.
+    parameters = {
+        "query": "kube_pod_status_phase",
+        "start": str((when - timedelta(hours=1)).timestamp()),
+        "end": str(when.timestamp()),
+        "step": "60",
+    }
+    quietly(client, f"{running.thanos_url}/api/v1/query_range", parameters)
+    for url in running.kubernetes_urls.values():
+        token = quietly(client, f"{url}/api/v1/pods", {"limit": "5"})
+        for _ in range(3):
+            if not token:
+                break
+            token = quietly(client, f"{url}/api/v1/pods", {"limit": "5", "continue": token})
+        quietly(client, f"{url}/api/v1/pods", {})
+
+
+def quietly(client: httpx.Client, url: str, parameters: dict[str, str]) -> str:
+    """Ask; faults may break anything. Returns the token of the next page, if there is one."""
+    with contextlib.suppress(httpx.HTTPError, ValueError, AttributeError):
+        metadata = client.get(url, params=parameters).json().get("metadata", {})
+        return str(metadata.get("continue", ""))
+    return ""
+
+
+@contextlib.contextmanager
+def watching(running: Running) -> Iterator[httpx.Client]:
+    """A watch of pods on every cluster, opened again whenever it ends, from where it was."""
+    stop = threading.Event()
+    threads = [
+        threading.Thread(target=keep_watching, args=(url, stop), daemon=True)
+        for url in running.kubernetes_urls.values()
+    ]
+    for thread in threads:
+        thread.start()
+    with httpx.Client(timeout=60) as client:
+        yield client
+    stop.set()
+
+
+def keep_watching(url: str, stop: threading.Event) -> None:
+    version = "0"
+    with httpx.Client(timeout=httpx.Timeout(5, read=2)) as client:
+        while not stop.is_set():
+            parameters = {
+                "watch": "1",
+                "allowWatchBookmarks": "true",
+                "resourceVersion": version,
+                "timeoutSeconds": "864000",
+            }
+            with contextlib.suppress(httpx.HTTPError):
+                version = follow(client, f"{url}/api/v1/pods", parameters, version)
+
+
+def follow(client: httpx.Client, url: str, parameters: dict[str, str], version: str) -> str:
+    with client.stream("GET", url, params=parameters) as answer:
+        if answer.status_code != 200:
+            return "0"
+        with contextlib.suppress(httpx.ReadTimeout):
+            for line in answer.iter_lines():
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return "0"
+                version = event["object"]["metadata"]["resourceVersion"]
+    return version
