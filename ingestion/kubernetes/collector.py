@@ -34,6 +34,7 @@ from ingestion.kubernetes.observations import (
     Observation,
     OwnerSeen,
 )
+from ingestion.kubernetes.observe import POD_LABELS
 from ingestion.kubernetes.observe import owner as owner_projection
 from ingestion.kubernetes.recover import recover
 from ingestion.kubernetes.spool import JournalWriter
@@ -78,6 +79,7 @@ class CollectorSettings:
     code_version: str = "0.1.0"
     flush_seconds: int = 30
     resources: tuple[str, ...] = RESOURCES
+    pod_labels: tuple[str, ...] = POD_LABELS  # the allow-list: no other label of a pod is kept
     retry: Retry = field(default_factory=Retry)
     lockstep: bool = False  # under a driven clock: the same journal, however threads are scheduled
 
@@ -92,7 +94,7 @@ class Collector:
         self.clock = clock
         self.settings = settings
         self.health = Health(settings.cluster_id)
-        self.state = JournalState(settings.resources)
+        self.state = JournalState(settings.resources, settings.pod_labels)
         self.calendar = Calendar()
         self._spool = spool
         self._writer = JournalWriter(

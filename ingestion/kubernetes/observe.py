@@ -96,11 +96,11 @@ def extended_requests(container: Document) -> dict[str, str]:
 # --- projections ---------------------------------------------------------------------------------
 
 
-def pod(document: Document) -> Projection:
+def pod(document: Document, kept_labels: tuple[str, ...] = POD_LABELS) -> Projection:
     spec, status = _mapping(document.get("spec")), _mapping(document.get("status"))
     labels = _mapping(_mapping(document.get("metadata")).get("labels"))
     projection: Projection = {
-        "metadata": _metadata(document) | {"labels": _chosen(labels, POD_LABELS)},
+        "metadata": _metadata(document) | {"labels": _chosen(labels, kept_labels)},
         "spec": {
             "nodeName": _text(spec.get("nodeName")),
             "restartPolicy": _text(spec.get("restartPolicy")),

@@ -31,7 +31,7 @@ SEGMENTS_PER_HOUR_LIMIT = 100_000
 class SegmentDamaged(EvidenceChanged):
     """A segment of a journal cannot be read as one."""
 
-    code = "KUBE-010"
+    code = "JRNL-001"
 
     def __init__(self, key: str, seen: str) -> None:
         super().__init__(

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from domain.interval import format_instant
@@ -39,7 +40,7 @@ from ingestion.kubernetes.observations import (
     Observation,
     OwnerSeen,
 )
-from ingestion.kubernetes.observe import PROJECTIONS, Projection, matters
+from ingestion.kubernetes.observe import POD_LABELS, PROJECTIONS, Projection, matters, pod
 from ingestion.kubernetes.podlife import Contradiction, PodFacts
 from ingestion.kubernetes.records import Stream, bury, recorded, uid_of, version_of
 
@@ -55,8 +56,13 @@ CLOCK_BACK_TOLERANCE = timedelta(seconds=2)
 class JournalState:
     """Everything a collector knows of its cluster."""
 
-    def __init__(self, resources: tuple[str, ...] = RESOURCES) -> None:
+    def __init__(
+        self,
+        resources: tuple[str, ...] = RESOURCES,
+        pod_labels: tuple[str, ...] = POD_LABELS,
+    ) -> None:
         self.streams = {resource: Stream(resource) for resource in resources}
+        self._projections = dict(PROJECTIONS) | {"pods": partial(pod, kept_labels=pod_labels)}
         self.kinship = Kinship()
         self.last_at: datetime | None = None
         self.replayed_count = 0
@@ -265,7 +271,7 @@ class JournalState:
         known = stream.records.get(uid)
         if known is not None and version < known.version:
             return
-        projection = PROJECTIONS[resource](document)
+        projection = self._projections[resource](document)
         record, notes = recorded(resource, known, projection, version, at)
         if known is None and stream.absent.pop(uid, None) is not None:
             notes.append(Contradiction("absent_then_seen", "absent", via))
@@ -290,7 +296,7 @@ class JournalState:
             self.replayed_count += 1
             return
         known = stream.records.pop(uid, None)
-        projection = PROJECTIONS[event.resource](event.document)
+        projection = self._projections[event.resource](event.document)
         record, notes = recorded(event.resource, known, projection, event.version, at)
         lines.extend(contradiction_line(at, event.resource, uid, note) for note in notes)
         line = self._object_line(event.resource, "deleted", at, projection, record.facts)

@@ -63,7 +63,7 @@ PROVOKED: dict[str, Callable[[], object]] = {
         ApiSettings("http://api.prod-eu.example:8080", token_file=Path("/no/such/token"))
     ),
     "KUBE-006": another_cluster,
-    "KUBE-010": lambda: list(
+    "JRNL-001": lambda: list(
         parse_lines(
             "journal/prod-eu/2026-10-01T12Z-000003.jsonl",
             b'{"line":"opened","at":"2026-10-01T12:00:00Z"}\n{"line":"obj',

@@ -281,3 +281,13 @@ def test_the_stretch_ends_with_the_last_word_before_a_gap() -> None:
         (text(0), text(60)),
         (text(95), text(120)),
     ]
+
+
+def test_only_labels_on_the_list_are_kept_and_the_list_can_be_set() -> None:
+    document = pod("a", 1)
+    document["metadata"]["labels"] = {"app": "train", "cost-centre": "4711", "secret": "x"}
+    told_default = tell(JournalState(), listed(document, version=9, seconds=0))
+    assert told_default[0]["object"]["metadata"]["labels"] == {"app": "train"}
+    chosen = JournalState(pod_labels=("cost-centre",))
+    told_chosen = tell(chosen, listed(document, version=9, seconds=0))
+    assert told_chosen[0]["object"]["metadata"]["labels"] == {"cost-centre": "4711"}

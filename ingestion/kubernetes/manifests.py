@@ -1,0 +1,241 @@
+"""What a cluster needs to run its collector, as YAML to read, change and apply.
+
+Put here: the objects and their text; a pure function of a few names.
+Not here: applying them (`kubectl apply -f`), or writing files (`gpu-ledger init`).
+
+They run under the restricted pod security standard. The collector may read, and only what it
+reads: no secrets, no exec, no wildcard, no write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ingestion.kubernetes.client import OWNER_PATHS, PATHS
+
+Document = dict[str, Any]
+
+NAME = "gpu-ledger-collector"
+HEALTH_PORT = 8080
+
+# A journal of a large cluster is about 30 MB an hour at most, and is pulled every hour; this holds
+# weeks of it while everything else is down.
+SPOOL_SIZE = "20Gi"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorPlace:
+    """Where a collector runs, and for which cluster."""
+
+    cluster_id: str
+    namespace: str = "gpu-ledger"
+    image: str = "ghcr.io/gpu-ledger/gpu-ledger:0.1.0"
+    api_port: int = 6443
+    journal: str = ""  # a bucket's URL; "" keeps the journal on a volume of the cluster
+
+
+def collector_manifests(place: CollectorPlace) -> str:
+    """The whole file, commented."""
+    import yaml
+
+    parts = [
+        "# The collector of one cluster: it watches GPU pods and writes a journal of their lives.\n"
+        "# Apply it in that cluster: kubectl apply -f THIS_FILE\n"
+    ]
+    for comment, document in _documents(place):
+        text = yaml.safe_dump(document, sort_keys=False, width=100)
+        parts.append(f"---\n# {comment}\n{text}" if comment else f"---\n{text}")
+    return "".join(parts)
+
+
+def _documents(place: CollectorPlace) -> list[tuple[str, Document]]:
+    return [
+        ("Its namespace holds nothing else.", _namespace(place)),
+        ("Who it is.", _service_account(place)),
+        ("What it may do: read, and only this.", _cluster_role()),
+        ("", _binding(place)),
+        ("Where the API server is, and where the journal goes.", _config(place)),
+        *([] if place.journal else [("Its journal survives it.", _volume(place))]),
+        (
+            "Nothing may talk to it but probes; it may talk to the API server and DNS.",
+            _walls(place),
+        ),
+        (
+            "One at a time. Two would disturb nothing, and write everything twice.",
+            _deployment(place),
+        ),
+    ]
+
+
+def _object(api_version: str, kind: str, name: str, namespace: str = "") -> Document:
+    labels = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": "gpu-ledger"}
+    meta = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta | {"labels": labels}}
+
+
+def _namespace(place: CollectorPlace) -> Document:
+    document = _object("v1", "Namespace", place.namespace)
+    document["metadata"]["labels"] |= {
+        f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
+    }
+    return document
+
+
+def _service_account(place: CollectorPlace) -> Document:
+    account = _object("v1", "ServiceAccount", NAME, place.namespace)
+    # The token is mounted by the Deployment, short-lived, and nowhere else.
+    return account | {"automountServiceAccountToken": False}
+
+
+def _cluster_role() -> Document:
+    """One rule per API group, with the verbs that the collector uses and no other."""
+    watched: dict[str, list[str]] = {}
+    for path in PATHS.values():
+        parts = path.strip("/").split("/")
+        group = parts[1] if parts[0] == "apis" else ""
+        watched.setdefault(group, []).append(parts[-1])
+    rules: list[Document] = [
+        {"apiGroups": [group], "resources": names, "verbs": ["get", "list", "watch"]}
+        for group, names in watched.items()
+    ]
+    for (api_version, _), path in OWNER_PATHS.items():
+        group, resource = api_version.partition("/")[0], path.split("/")[-2]
+        rules.append({"apiGroups": [group], "resources": [resource], "verbs": ["get"]})
+    return _object("rbac.authorization.k8s.io/v1", "ClusterRole", NAME) | {"rules": rules}
+
+
+def _binding(place: CollectorPlace) -> Document:
+    rbac = "rbac.authorization.k8s.io"
+    return _object(f"{rbac}/v1", "ClusterRoleBinding", NAME) | {
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": NAME},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": place.namespace}],
+    }
+
+
+def _config(place: CollectorPlace) -> Document:
+    tokens = "/var/run/secrets/gpu-ledger"
+    text = (
+        f"[clusters.{place.cluster_id}.kubernetes]\n"
+        'url = "https://kubernetes.default.svc"\n'
+        f'token_file = "{tokens}/token"\n'
+        f'ca_file = "{tokens}/ca.crt"\n'
+    )
+    if place.journal:
+        text += f'journal = "{place.journal}"\n'
+    config = _object("v1", "ConfigMap", NAME, place.namespace)
+    return config | {"data": {"config.toml": text}}
+
+
+def _volume(place: CollectorPlace) -> Document:
+    claim = _object("v1", "PersistentVolumeClaim", f"{NAME}-journal", place.namespace)
+    resources = {"requests": {"storage": SPOOL_SIZE}}
+    return claim | {"spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}
+
+
+def _walls(place: CollectorPlace) -> Document:
+    probes = [{"port": HEALTH_PORT, "protocol": "TCP"}]
+    api = [{"port": port, "protocol": "TCP"} for port in sorted({443, place.api_port})]
+    names = [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
+    # OpenShift's DNS pods listen on 5353; policies see the pods' ports.
+    names += [{"port": 5353, "protocol": protocol} for protocol in ("UDP", "TCP")]
+    policy = _object("networking.k8s.io/v1", "NetworkPolicy", NAME, place.namespace)
+    return policy | {
+        "spec": {
+            "podSelector": {"matchLabels": {"app.kubernetes.io/name": NAME}},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"ports": probes}],
+            "egress": [{"ports": api}, {"ports": names}],
+        }
+    }
+
+
+def _deployment(place: CollectorPlace) -> Document:
+    selector = {"app.kubernetes.io/name": NAME}
+    deployment = _object("apps/v1", "Deployment", NAME, place.namespace)
+    labels = dict(deployment["metadata"]["labels"])
+    return deployment | {
+        "spec": {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": selector},
+            "template": {"metadata": {"labels": labels}, "spec": _pod(place)},
+        }
+    }
+
+
+def _pod(place: CollectorPlace) -> Document:
+    token = {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}
+    authority = {
+        "configMap": {
+            "name": "kube-root-ca.crt",
+            "items": [{"key": "ca.crt", "path": "ca.crt"}],
+        }
+    }
+    return {
+        "serviceAccountName": NAME,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        # It writes what it heard before it goes; a flush takes less than a second.
+        "terminationGracePeriodSeconds": 60,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "fsGroup": 10001,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(place)],
+        "volumes": [
+            {"name": "api-access", "projected": {"sources": [token, authority]}},
+            {"name": "config", "configMap": {"name": NAME}},
+            {"name": "journal"} | _journal(place),
+        ],
+    }
+
+
+def _journal(place: CollectorPlace) -> Document:
+    if place.journal:
+        return {"emptyDir": {"sizeLimit": "1Gi"}}
+    return {"persistentVolumeClaim": {"claimName": f"{NAME}-journal"}}
+
+
+def _container(place: CollectorPlace) -> Document:
+    def probe(path: str, failures: int) -> Document:
+        ask = {"path": path, "port": "health"}
+        return {"httpGet": ask, "periodSeconds": 20, "failureThreshold": failures}
+
+    return {
+        "name": "collector",
+        "image": place.image,
+        "args": [
+            *("collect", place.cluster_id),
+            *("--home", "/home/gpu-ledger"),
+            *("--health-port", str(HEALTH_PORT)),
+        ],
+        "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
+        "livenessProbe": probe("/healthz", 6),
+        "readinessProbe": probe("/readyz", 3),
+        "resources": {
+            "requests": {"cpu": "50m", "memory": "128Mi"},
+            "limits": {"memory": "512Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {
+                "name": "api-access",
+                "mountPath": "/var/run/secrets/gpu-ledger",
+                "readOnly": True,
+            },
+            {
+                "name": "config",
+                "mountPath": "/home/gpu-ledger/config.toml",
+                "subPath": "config.toml",
+                "readOnly": True,
+            },
+            {"name": "journal", "mountPath": "/home/gpu-ledger/journal"},
+        ],
+    }

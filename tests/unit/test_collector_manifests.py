@@ -1,0 +1,144 @@
+"""What runs a collector in a cluster: it may read, and runs under the strictest rules."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+
+from ingestion.kubernetes.client import OWNER_PATHS, PATHS
+from ingestion.kubernetes.manifests import HEALTH_PORT, CollectorPlace, collector_manifests
+
+CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"
+
+
+def objects(**parts: Any) -> dict[str, dict[str, Any]]:
+    text = collector_manifests(CollectorPlace(CLUSTER_ID, **parts))
+    return {d["kind"]: d for d in yaml.safe_load_all(text)}
+
+
+def test_there_is_everything_and_the_text_is_the_same_every_time() -> None:
+    assert list(objects()) == [
+        "Namespace",
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ConfigMap",
+        "PersistentVolumeClaim",
+        "NetworkPolicy",
+        "Deployment",
+    ]
+    place = CollectorPlace(CLUSTER_ID)
+    assert collector_manifests(place) == collector_manifests(place)
+
+
+def test_the_role_reads_what_the_collector_reads_and_nothing_else() -> None:
+    allowed: dict[tuple[str, str], set[str]] = {}
+    for rule in objects()["ClusterRole"]["rules"]:
+        assert set(rule) == {"apiGroups", "resources", "verbs"}
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                allowed[group, resource] = set(rule["verbs"])
+    reading = {"get", "list", "watch"}
+    assert allowed == {
+        ("", "pods"): reading,
+        ("", "nodes"): reading,
+        ("", "namespaces"): reading,
+        ("", "resourcequotas"): reading,
+        ("resource.k8s.io", "resourceclaims"): reading,
+        ("resource.k8s.io", "resourceslices"): reading,
+        ("apps", "replicasets"): {"get"},
+        ("batch", "jobs"): {"get"},
+    }
+    assert len(allowed) == len(PATHS) + len(OWNER_PATHS)
+
+
+def test_the_binding_gives_the_role_to_this_account_alone() -> None:
+    made = objects(namespace="billing")
+    binding, account = made["ClusterRoleBinding"], made["ServiceAccount"]
+    assert binding["roleRef"]["name"] == made["ClusterRole"]["metadata"]["name"]
+    assert binding["subjects"] == [
+        {
+            "kind": "ServiceAccount",
+            "name": account["metadata"]["name"],
+            "namespace": "billing",
+        }
+    ]
+
+
+def test_it_runs_under_the_restricted_pod_security_standard() -> None:
+    """Every rule of the standard that applies to a pod without special wishes."""
+    made = objects()
+    labels = made["Namespace"]["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+    spec = made["Deployment"]["spec"]["template"]["spec"]
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    allowed = {"configMap", "emptyDir", "persistentVolumeClaim", "projected"}
+    assert all(volume.keys() - {"name"} <= allowed for volume in spec["volumes"])
+    for container in spec["containers"]:
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert context["readOnlyRootFilesystem"] is True
+        assert all("hostPort" not in port for port in container["ports"])
+        assert "env" not in container
+        assert "limits" in container["resources"]
+
+
+def test_its_token_is_short_lived_and_mounted_once() -> None:
+    made = objects()
+    spec = made["Deployment"]["spec"]["template"]["spec"]
+    assert made["ServiceAccount"]["automountServiceAccountToken"] is False
+    assert spec["automountServiceAccountToken"] is False
+    sources = next(v for v in spec["volumes"] if v["name"] == "api-access")["projected"]["sources"]
+    assert sources[0]["serviceAccountToken"]["expirationSeconds"] <= 3600
+
+
+def test_only_probes_come_in_and_only_the_api_and_names_go_out() -> None:
+    made = objects(api_port=6443)
+    policy = made["NetworkPolicy"]["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert policy["ingress"] == [{"ports": [{"port": HEALTH_PORT, "protocol": "TCP"}]}]
+    assert {p["port"] for rule in policy["egress"] for p in rule["ports"]} == {443, 6443, 53, 5353}
+    pod_labels = made["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= pod_labels.items()
+
+
+def test_the_configuration_names_the_cluster_and_files_and_no_secret() -> None:
+    config = tomllib.loads(objects()["ConfigMap"]["data"]["config.toml"])
+    kubernetes = config["clusters"][CLUSTER_ID]["kubernetes"]
+    assert kubernetes == {
+        "url": "https://kubernetes.default.svc",
+        "token_file": "/var/run/secrets/gpu-ledger/token",
+        "ca_file": "/var/run/secrets/gpu-ledger/ca.crt",
+    }
+
+
+def test_the_files_that_are_configured_are_the_files_that_are_mounted() -> None:
+    spec = objects()["Deployment"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
+    assert mounts["api-access"] == "/var/run/secrets/gpu-ledger"
+    assert set(mounts) == {volume["name"] for volume in spec["volumes"]}
+    home = container["args"][container["args"].index("--home") + 1]
+    assert mounts["config"] == f"{home}/config.toml"
+    assert mounts["journal"] == f"{home}/journal"
+
+
+def test_with_a_bucket_there_is_no_volume_to_keep() -> None:
+    made = objects(journal="s3://gpu-ledger-spool/prod-us")
+    assert "PersistentVolumeClaim" not in made
+    config = tomllib.loads(made["ConfigMap"]["data"]["config.toml"])
+    assert (
+        config["clusters"][CLUSTER_ID]["kubernetes"]["journal"] == "s3://gpu-ledger-spool/prod-us"
+    )
+
+
+@pytest.mark.parametrize("word", ["secrets", "pods/exec", "'*'", "create", "delete", "patch"])
+def test_no_word_of_power_is_anywhere(word: str) -> None:
+    rules = yaml.safe_dump(objects()["ClusterRole"]["rules"])
+    assert word not in rules
