@@ -172,6 +172,7 @@ def slice_document(node: Node, state: NodeState, version: int, generation: int) 
             uid=derived_uid("slice", node.uid),
             created_at=node.created_at,
             resource_version=version,
+            generation=generation,
             owners=[
                 {
                     "apiVersion": "v1",
