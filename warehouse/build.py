@@ -13,7 +13,8 @@ from pathlib import Path
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
 from domain.errors import WrongUse
-from warehouse.classify import create_device_kinds
+from warehouse.cards import answer_card_questions
+from warehouse.classify import catalogue_of, create_device_kinds
 from warehouse.connection import connected
 from warehouse.content import mart_names, period_sha256
 from warehouse.dbt_run import DbtProject, DbtTest, tests_of
@@ -83,7 +84,7 @@ def build_period(
     report(1, STEP_COUNT, "counting")
     project = DbtProject(home.build / "dbt", working)
     project.parse()
-    project.run_models()
+    project.run_models(lambda: _answer(working, decisions))
     report(2, STEP_COUNT, "testing")
     results = project.run_tests()
     report(3, STEP_COUNT, "hashing")
@@ -110,6 +111,11 @@ def _create_raw(
         create_raw_evidence(connection, home, period)
         create_device_kinds(connection, decisions, period.interval)
         create_raw_decisions(connection, period, decisions, closed_periods)
+
+
+def _answer(path: Path, decisions: Decisions) -> None:
+    with connected(path) as connection:
+        answer_card_questions(connection, catalogue_of(decisions))
 
 
 def _content(path: Path, period: BillingPeriod) -> tuple[dict[str, int], str]:

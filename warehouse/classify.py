@@ -27,6 +27,7 @@ from domain.gpu import (
 )
 from domain.interval import Interval
 from domain.mig.errors import NoTableWeight
+from warehouse.cards import create_labelled_cards, create_mig_codes
 from warehouse.project import seed_text
 from warehouse.schema import create_table
 
@@ -74,6 +75,8 @@ def create_device_kinds(
     units = _class_units(kind for _, _, kind in known)
     create_table(connection, "device_kinds", (_kind(*kind, units) for kind in kinds))
     create_table(connection, "device_weights", _weights(known, catalogue, decisions, window))
+    create_mig_codes(connection, (kind for _, _, kind in known))
+    create_labelled_cards(connection, label_sets, catalogue)
 
 
 def catalogue_of(decisions: Decisions) -> Catalogue:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 DBT_THREADS = 1
 """Models share the threads and the memory of one database; two at once only compete for both."""
+
+QUESTIONS = "int_card_questions"
+"""The model whose rows are answered in Python (`warehouse.cards`) before the rest is built."""
 
 
 class ModelFailed(CheckFailed):
@@ -95,10 +98,15 @@ class DbtProject:
         """Read the project, or what was kept of it; the commands that follow need not."""
         self._manifest = self._invoke("parse").result
 
-    def run_models(self) -> None:
-        """Load the product facts and build every model; raises ModelFailed."""
+    def run_models(self, answer: Callable[[], None]) -> None:
+        """Load the product facts and build every model; raises ModelFailed.
+
+        Between two runs of models, what they ask about MIG layouts is answered.
+        """
         require_models(self._results("seed"))
-        require_models(self._results("run"))
+        require_models(self._results("run", "--select", f"+{QUESTIONS}"))
+        answer()
+        require_models(self._results("run", "--exclude", f"+{QUESTIONS}"))
 
     def run_tests(self) -> list[NodeResult]:
         """Run every data test, whether or not others fail: judging them is not dbt's business."""

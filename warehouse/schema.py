@@ -21,7 +21,7 @@ Columns = Mapping[str, str]
 
 _OBSERVED = {"cluster_id": "VARCHAR", "attempt_id": "VARCHAR", "observed_at": "TIMESTAMPTZ"}
 _LABELS = "MAP(VARCHAR, VARCHAR)"
-_MONEY = "DECIMAL(38,0)"
+_WIDE = "DECIMAL(38,0)"
 
 # Read from Parquet; the key is also the middle part of the files' names.
 THANOS_TABLES: dict[str, Columns] = {
@@ -200,7 +200,7 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "gpu_class": "VARCHAR",
         "mig_profile": "VARCHAR",
         "currency": "VARCHAR",
-        "rate_nanos_per_hour": _MONEY,
+        "rate_nanos_per_hour": _WIDE,
         "valid_from": "TIMESTAMPTZ",
         "valid_until": "TIMESTAMPTZ",
         "reason": "VARCHAR",
@@ -212,11 +212,11 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "rate_id": "VARCHAR",
         "prices_profile": "BOOLEAN",
         "currency": "VARCHAR",
-        "rate_nanos_per_hour": _MONEY,
+        "rate_nanos_per_hour": _WIDE,
         "valid_from": "TIMESTAMPTZ",
         "valid_until": "TIMESTAMPTZ",
     },
-    "budgets": {"tenant": "VARCHAR", "currency": "VARCHAR", "budget_nanos": _MONEY},
+    "budgets": {"tenant": "VARCHAR", "currency": "VARCHAR", "budget_nanos": _WIDE},
     "outages": {
         "cluster_id": "VARCHAR",
         "started_at": "TIMESTAMPTZ",
@@ -258,6 +258,24 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "replica_count": "BIGINT",
         "is_claimed": "BOOLEAN",
         "unclassified_reason": "VARCHAR",
+    },
+    "mig_codes": {
+        "gpu_class": "VARCHAR",
+        "mig_profile": "VARCHAR",
+        "replica_count": "BIGINT",
+        "code_multiplier": _WIDE,
+    },
+    "labelled_cards": {
+        "labels_sha256": "VARCHAR",
+        "gpu_class": "VARCHAR",
+        "card_count": "BIGINT",
+    },
+    "card_answers": {
+        "gpu_class": "VARCHAR",
+        "wanted_code": _WIDE,
+        "offered_code": _WIDE,
+        "mig_card_count": "BIGINT",
+        "fewest_card_count": "BIGINT",
     },
     "device_weights": {
         "labels_sha256": "VARCHAR",
@@ -337,7 +355,7 @@ def _arrow_type(kind: str) -> pa.DataType:
         "BIGINT": pa.int64(),
         "BOOLEAN": pa.bool_(),
         "TIMESTAMPTZ": pa.timestamp("us", tz="UTC"),
-        _MONEY: pa.decimal128(38, 0),
+        _WIDE: pa.decimal128(38, 0),
     }[kind]
 
 

@@ -1,20 +1,14 @@
 {#-
-    Devices of one pool may lie on the same card: instances of MIG cards of one class share cards,
-    replicas of one number share cards, and whole cards share nothing.
+    How many devices of a resource one card can have, where each is an equal part of a card: a
+    whole card is one, n replicas or partitions are n. MIG instances are not equal parts (0): which
+    of them lie on one card is a question of layouts.
 -#}
-{% macro card_pool(device_kind, replica_count) -%}
+{% macro devices_per_card(device_kind, compute_share_numerator, compute_share_denominator) -%}
     case
-        when {{ device_kind }} in ('whole', 'passthrough') then 'card'
-        when {{ device_kind }} in ('mig', 'mig_replica') then 'mig'
-        else {{ device_kind }} || ' of ' || cast({{ replica_count }} as varchar)
+        when {{ device_kind }} in ('mig', 'mig_replica', 'unclassified') then 0
+        else
+            {{ whole_quotient(
+                compute_share_denominator, 'greatest(' ~ compute_share_numerator ~ ', 1)'
+            ) }}
     end
-{%- endmacro %}
-
-
-{#- No layout needs fewer cards than the larger of the two dimensions, rounded up. -#}
-{% macro fewest_cards(compute_units, memory_units, compute_unit, memory_unit) -%}
-    greatest(
-        {{ whole_quotient(compute_units ~ ' + ' ~ compute_unit ~ ' - 1', compute_unit) }},
-        {{ whole_quotient(memory_units ~ ' + ' ~ memory_unit ~ ' - 1', memory_unit) }}
-    )
 {%- endmacro %}

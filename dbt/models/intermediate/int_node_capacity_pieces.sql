@@ -72,8 +72,11 @@ classified as (
         coalesce(kinds.gpu_class, '') as gpu_class,
         coalesce(kinds.mig_profile, '') as mig_profile,
         coalesce(kinds.replica_count, 1) as replica_count,
-        {{ card_pool("coalesce(kinds.device_kind, 'unclassified')", 'coalesce(kinds.replica_count, 1)') }}
-            as card_pool,
+        {{ devices_per_card(
+            "coalesce(kinds.device_kind, 'unclassified')",
+            'coalesce(kinds.compute_share_numerator, 0)',
+            'coalesce(kinds.compute_share_denominator, 1)'
+        ) }} as devices_per_card,
         coalesce(kinds.class_compute_unit, 1) as class_compute_unit,
         coalesce(kinds.class_memory_unit, 1) as class_memory_unit,
         coalesce(

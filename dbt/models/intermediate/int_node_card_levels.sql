@@ -1,69 +1,22 @@
 with
 
-running_changes as (
+class_levels as (
 
-    select
-        cluster_id,
-        node_name,
-        event_second,
-        card_change,
-        0 as capacity_change,
-        0 as allocatable_change
-    from {{ ref('int_node_pool_changes') }}
-
-),
-
-capacity_changes as (
-
-    select
-        cluster_id,
-        node_name,
-        event_second,
-        0 as card_change,
-        capacity_change,
-        allocatable_change
-    from {{ ref('int_node_capacity_changes') }}
+    select * from {{ ref('int_node_class_cards') }}
 
 ),
 
 changes as (
 
-    select * from running_changes
-    union all
-    select * from capacity_changes
-
-),
-
-hours as (
-
-    select * from {{ ref('int_measured_hours') }}
-
-),
-
-nodes as (
-
-    select distinct
-        cluster_id,
-        node_name
-    from changes
-
-),
-
--- A change of nothing at the start of every hour makes the level carried into it visible.
-events as (
-
-    select * from changes
-    union all
     select
-        nodes.cluster_id,
-        nodes.node_name,
-        hours.measured_from_second as event_second,
-        0 as card_change,
-        0 as capacity_change,
-        0 as allocatable_change
-    from nodes
-    inner join hours
-        on nodes.cluster_id = hours.cluster_id
+        cluster_id,
+        node_name,
+        started_second as event_second,
+        running_cards - lag(running_cards, 1, 0) over classes as running_change,
+        installed_cards - lag(installed_cards, 1, 0) over classes as installed_change,
+        allocatable_cards - lag(allocatable_cards, 1, 0) over classes as allocatable_change
+    from class_levels
+    window classes as (partition by node_class_number order by started_second)
 
 ),
 
@@ -73,10 +26,10 @@ instants as (
         cluster_id,
         node_name,
         event_second,
-        sum(card_change) as card_change,
-        sum(capacity_change) as capacity_change,
+        sum(running_change) as running_change,
+        sum(installed_change) as installed_change,
         sum(allocatable_change) as allocatable_change
-    from events
+    from changes
     group by cluster_id, node_name, event_second
 
 ),
@@ -89,9 +42,9 @@ levels as (
         event_second,
         lead(event_second) over (partition by cluster_id, node_name order by event_second)
             as next_second,
-        sum(card_change) over node as card_count,
-        sum(capacity_change) over node as capacity_count,
-        sum(allocatable_change) over node as allocatable_count
+        sum(running_change) over node as running_cards,
+        sum(installed_change) over node as installed_cards,
+        sum(allocatable_change) over node as allocatable_cards
     from instants
     window
         node as (
@@ -102,7 +55,12 @@ levels as (
 
 ),
 
--- A level holds until the next one, and no longer than its hour is measured.
+hours as (
+
+    select * from {{ ref('int_measured_hours') }}
+
+),
+
 bounded as (
 
     select
@@ -110,19 +68,18 @@ bounded as (
         levels.node_name,
         hours.hour_second,
         levels.event_second as started_second,
-        least(coalesce(levels.next_second, hours.measured_until_second), hours.measured_until_second)
-            as ended_second,
-        cast(levels.card_count as bigint) as card_count,
-        cast(levels.capacity_count as bigint) as capacity_count,
-        cast(levels.allocatable_count as bigint) as allocatable_count
+        least(
+            coalesce(levels.next_second, hours.measured_until_second),
+            hours.measured_until_second
+        ) as ended_second,
+        cast(levels.running_cards as bigint) as running_cards,
+        cast(levels.installed_cards as bigint) as installed_cards,
+        cast(levels.allocatable_cards as bigint) as allocatable_cards
     from levels
     inner join hours
         on
             levels.cluster_id = hours.cluster_id
             and {{ whole_quotient('levels.event_second', 3600) }} * 3600 = hours.hour_second
-    where
-        levels.event_second >= hours.measured_from_second
-        and levels.event_second < hours.measured_until_second
 
 )
 

@@ -3,12 +3,7 @@ with
 pieces as (
 
     select
-        allocation_number,
-        started_second,
-        ended_second,
-        allocation_state,
-        method_reason,
-        charge_number,
+        *,
         billable_seconds * device_count as device_seconds
     from {{ ref('int_allocations_split_to_hours') }}
 
@@ -55,12 +50,7 @@ left_over as (
 ranked as (
 
     select
-        shares.allocation_number,
-        shares.started_second,
-        shares.ended_second,
-        shares.allocation_state,
-        shares.method_reason,
-        shares.whole_nanos,
+        shares.*,
         left_over.left_nanos,
         row_number() over (
             partition by shares.charge_number
@@ -83,10 +73,20 @@ apportioned as (
 
     select
         allocation_number,
+        charge_number,
+        hour_second,
         started_second,
         ended_second,
         allocation_state,
+        method,
         method_reason,
+        treatment,
+        is_outage,
+        is_in_lifecycle,
+        is_sampled,
+        counted_seconds,
+        billable_seconds,
+        uncertainty_seconds,
         cast(
             whole_nanos + case when remainder_rank <= left_nanos then 1 else 0 end
             as decimal(38, 0)

@@ -17,9 +17,9 @@ level_changes as (
     select
         cluster_id,
         started_second as event_second,
-        card_count - coalesce(
-            lag(card_count) over (partition by cluster_id, node_name order by started_second), 0
-        ) as card_change
+        running_cards
+        - lag(running_cards, 1, 0) over (partition by cluster_id, node_name order by started_second)
+            as card_change
     from levels
 
 ),

@@ -6,20 +6,15 @@ levels as (
 
 ),
 
-parameters as (
+class_levels as (
 
-    select * from {{ ref('stg_parameters') }}
+    select * from {{ ref('int_node_class_cards') }}
 
 ),
 
-pools as (
+parameters as (
 
-    select
-        cluster_id,
-        node_name,
-        max(case when card_pool = 'card' then 0 else 1 end) as has_shared_cards
-    from {{ ref('int_node_pool_changes') }}
-    group by cluster_id, node_name
+    select * from {{ ref('stg_parameters') }}
 
 ),
 
@@ -29,11 +24,28 @@ hours as (
         cluster_id,
         node_name,
         hour_second,
-        max(capacity_count) as gpu_capacity,
-        max(allocatable_count) as gpu_allocatable,
-        max(card_count) as gpu_count_max,
-        cast(sum(card_count * (ended_second - started_second)) as bigint) as gpu_seconds
+        max(installed_cards) as gpu_capacity,
+        max(allocatable_cards) as gpu_allocatable,
+        max(running_cards) as gpu_count_max,
+        cast(sum(running_cards * (ended_second - started_second)) as bigint) as gpu_seconds
     from levels
+    group by cluster_id, node_name, hour_second
+
+),
+
+knowledge as (
+
+    select
+        cluster_id,
+        node_name,
+        hour_second,
+        -- In the order of the words, the weakest ground comes last.
+        max(how_known) as how_known,
+        cast(
+            sum(case when unmeasured > 0 then ended_second - started_second else 0 end) as bigint
+        ) as unmeasured_class_seconds,
+        count(distinct node_class_number) as class_count
+    from class_levels
     group by cluster_id, node_name, hour_second
 
 ),
@@ -49,14 +61,16 @@ node_hours as (
         hours.gpu_allocatable,
         hours.gpu_count_max,
         hours.gpu_seconds,
-        case when coalesce(pools.has_shared_cards, 0) = 0 then 'whole cards' else 'fewest cards' end
-            as how_known
+        knowledge.how_known,
+        {{ whole_quotient('knowledge.unmeasured_class_seconds', 'knowledge.class_count') }}
+            as unmeasured_seconds
     from hours
-    cross join parameters
-    left join pools
+    inner join knowledge
         on
-            hours.cluster_id = pools.cluster_id
-            and hours.node_name = pools.node_name
+            hours.cluster_id = knowledge.cluster_id
+            and hours.node_name = knowledge.node_name
+            and hours.hour_second = knowledge.hour_second
+    cross join parameters
 
 )
 

@@ -2,12 +2,6 @@ with
 
 pieces as (
 
-    select * from {{ ref('int_allocations_split_to_hours') }}
-
-),
-
-costs as (
-
     select * from {{ ref('int_pieces_apportioned') }}
 
 ),
@@ -84,16 +78,9 @@ pod_hours as (
         charges.weight_policy,
         charges.rate_id,
         charges.currency,
-        costs.cost_nanos,
+        pieces.cost_nanos,
         pieces.is_outage
     from pieces
-    inner join costs
-        on
-            pieces.allocation_number = costs.allocation_number
-            and pieces.started_second = costs.started_second
-            and pieces.ended_second = costs.ended_second
-            and pieces.allocation_state = costs.allocation_state
-            and pieces.method_reason = costs.method_reason
     inner join charges
         on pieces.charge_number = charges.charge_number
     inner join allocations

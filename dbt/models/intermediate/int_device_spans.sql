@@ -5,8 +5,7 @@ reconciled as (
     select *
     from {{ ref('int_allocations_reconciled') }}
     where
-        allocation_state = 'running'
-        and method in ('confirmed', 'lifecycle_only', 'samples_only')
+        method in ('confirmed', 'lifecycle_only', 'samples_only')
         and started_second < ended_second
 
 ),
@@ -17,8 +16,7 @@ disputed as (
     select *
     from {{ ref('int_allocations_split_to_hours') }}
     where
-        allocation_state = 'running'
-        and method = 'disputed'
+        method = 'disputed'
         and counted_seconds > 0
 
 ),
@@ -29,10 +27,23 @@ allocations as (
 
 ),
 
+node_classes as (
+
+    select * from {{ ref('int_node_classes') }}
+
+),
+
+mig_codes as (
+
+    select * from {{ ref('stg_devices__mig_codes') }}
+
+),
+
 spans as (
 
     select
         allocations.allocation_number,
+        reconciled.allocation_state,
         reconciled.started_second,
         reconciled.ended_second
     from reconciled
@@ -41,6 +52,7 @@ spans as (
     union all
     select
         allocation_number,
+        allocation_state,
         started_second,
         ended_second
     from disputed
@@ -50,19 +62,20 @@ spans as (
 on_nodes as (
 
     select
-        allocations.cluster_id,
-        allocations.node_name,
         spans.allocation_number,
+        spans.allocation_state,
         spans.started_second,
         spans.ended_second,
-        allocations.gpu_class,
+        node_classes.node_class_number,
+        allocations.resource_key,
         allocations.mig_profile,
-        allocations.device_kind,
         allocations.device_count,
-        allocations.replica_count,
-        {{ card_pool('allocations.device_kind', 'allocations.replica_count') }} as card_pool,
-        allocations.class_compute_unit,
-        allocations.class_memory_unit,
+        {{ devices_per_card(
+            'allocations.device_kind',
+            'allocations.compute_share_numerator',
+            'allocations.compute_share_denominator'
+        ) }} as devices_per_card,
+        coalesce(mig_codes.code_multiplier, 0) as code_multiplier,
         allocations.device_count
         * allocations.compute_share_numerator
         * {{ whole_quotient(
@@ -76,6 +89,16 @@ on_nodes as (
     from spans
     inner join allocations
         on spans.allocation_number = allocations.allocation_number
+    inner join node_classes
+        on
+            allocations.cluster_id = node_classes.cluster_id
+            and allocations.node_name = node_classes.node_name
+            and allocations.gpu_class = node_classes.gpu_class
+    left join mig_codes
+        on
+            allocations.gpu_class = mig_codes.gpu_class
+            and allocations.mig_profile = mig_codes.mig_profile
+            and allocations.replica_count = mig_codes.replica_count
 
 )
 

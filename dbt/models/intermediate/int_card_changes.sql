@@ -1,0 +1,138 @@
+with
+
+used as (
+
+    select * from {{ ref('int_device_spans') }}
+
+),
+
+offered as (
+
+    select * from {{ ref('int_capacity_spans') }}
+
+),
+
+-- Whole cards, replicas and partitions: what lies on one card is known by its number of parts.
+spans as (
+
+    select
+        node_class_number,
+        devices_per_card,
+        started_second,
+        ended_second,
+        device_count as running_count,
+        0 as capacity_count,
+        0 as allocatable_count
+    from used
+    where allocation_state = 'running' and devices_per_card > 0
+    union all
+    select
+        node_class_number,
+        devices_per_card,
+        started_second,
+        ended_second,
+        0 as running_count,
+        capacity_count,
+        allocatable_count
+    from offered
+    where devices_per_card > 0
+
+),
+
+events as (
+
+    select
+        node_class_number,
+        devices_per_card,
+        started_second as event_second,
+        running_count,
+        capacity_count,
+        allocatable_count
+    from spans
+    union all
+    select
+        node_class_number,
+        devices_per_card,
+        ended_second as event_second,
+        -running_count as running_count,
+        -capacity_count as capacity_count,
+        -allocatable_count as allocatable_count
+    from spans
+
+),
+
+-- What ends and what starts in the same second does not overlap.
+instants as (
+
+    select
+        node_class_number,
+        devices_per_card,
+        event_second,
+        sum(running_count) as running_count,
+        sum(capacity_count) as capacity_count,
+        sum(allocatable_count) as allocatable_count
+    from events
+    group by node_class_number, devices_per_card, event_second
+
+),
+
+levels as (
+
+    select
+        node_class_number,
+        devices_per_card,
+        event_second,
+        sum(running_count) over card_parts as running_level,
+        sum(capacity_count) over card_parts as capacity_level,
+        sum(allocatable_count) over card_parts as allocatable_level
+    from instants
+    window
+        card_parts as (
+            partition by node_class_number, devices_per_card
+            order by event_second
+            rows between unbounded preceding and current row
+        )
+
+),
+
+cards as (
+
+    select
+        node_class_number,
+        devices_per_card,
+        event_second,
+        {{ whole_quotient('running_level + devices_per_card - 1', 'devices_per_card') }}
+            as running_cards,
+        {{ whole_quotient('capacity_level + devices_per_card - 1', 'devices_per_card') }}
+            as capacity_cards,
+        {{ whole_quotient('allocatable_level + devices_per_card - 1', 'devices_per_card') }}
+            as allocatable_cards
+    from levels
+
+),
+
+changes as (
+
+    select
+        node_class_number,
+        event_second,
+        running_cards - lag(running_cards, 1, 0) over card_parts as running_change,
+        capacity_cards - lag(capacity_cards, 1, 0) over card_parts as capacity_change,
+        allocatable_cards - lag(allocatable_cards, 1, 0) over card_parts as allocatable_change
+    from cards
+    window
+        card_parts as (
+            partition by node_class_number, devices_per_card
+            order by event_second
+        )
+
+)
+
+select
+    node_class_number,
+    event_second,
+    cast(sum(running_change) as bigint) as running_change,
+    cast(sum(capacity_change) as bigint) as capacity_change,
+    cast(sum(allocatable_change) as bigint) as allocatable_change
+from changes
+group by node_class_number, event_second

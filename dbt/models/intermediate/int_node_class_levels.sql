@@ -1,0 +1,132 @@
+{% set quantities = [
+    'running_cards', 'capacity_cards', 'allocatable_cards', 'labelled_cards',
+    'running_code', 'offered_code', 'allocatable_code',
+    'running_compute', 'running_memory', 'held_compute', 'held_memory',
+    'offered_compute', 'offered_memory', 'unhealthy_compute', 'unhealthy_memory',
+    'unmeasured',
+] %}
+
+with
+
+changes as (
+
+    select * from {{ ref('int_node_class_events') }}
+
+),
+
+node_classes as (
+
+    select * from {{ ref('int_node_classes') }}
+
+),
+
+hours as (
+
+    select * from {{ ref('int_measured_hours') }}
+
+),
+
+-- A change of nothing at the start of every hour makes the level carried into it visible.
+hour_starts as (
+
+    select
+        node_classes.node_class_number,
+        hours.measured_from_second as event_second,
+        'hour' as quantity,
+        {{ exact(0) }} as amount
+    from node_classes
+    inner join hours
+        on node_classes.cluster_id = hours.cluster_id
+
+),
+
+events as (
+
+    select * from changes
+    union all
+    select * from hour_starts
+
+),
+
+-- What ends and what starts in the same second does not overlap.
+instants as (
+
+    select
+        node_class_number,
+        event_second,
+        {% for quantity in quantities %}
+            sum(case when quantity = '{{ quantity }}' then amount else 0 end)
+                as {{ quantity }}{{ ',' if not loop.last }}
+        {% endfor %}
+    from events
+    group by node_class_number, event_second
+
+),
+
+levels as (
+
+    select
+        node_class_number,
+        event_second,
+        lead(event_second) over (partition by node_class_number order by event_second)
+            as next_second,
+        {% for quantity in quantities %}
+            sum({{ quantity }}) over node_class as {{ quantity }}{{ ',' if not loop.last }}
+        {% endfor %}
+    from instants
+    window
+        node_class as (
+            partition by node_class_number
+            order by event_second
+            rows between unbounded preceding and current row
+        )
+
+),
+
+-- A level holds until the next one, and no longer than its hour is measured.
+bounded as (
+
+    select
+        levels.node_class_number,
+        hours.hour_second,
+        levels.event_second as started_second,
+        least(
+            coalesce(levels.next_second, hours.measured_until_second),
+            hours.measured_until_second
+        ) as ended_second,
+        {% for quantity in quantities %}
+            {% if quantity.endswith('_code') %}
+                cast(levels.{{ quantity }} as decimal(38, 0))
+                    as {{ quantity }}{{ ',' if not loop.last }}
+            {% else %}
+                cast(levels.{{ quantity }} as bigint) as {{ quantity }}{{ ',' if not loop.last }}
+            {% endif %}
+        {% endfor %}
+    from levels
+    inner join node_classes
+        on levels.node_class_number = node_classes.node_class_number
+    inner join hours
+        on
+            node_classes.cluster_id = hours.cluster_id
+            and {{ whole_quotient('levels.event_second', 3600) }} * 3600 = hours.hour_second
+    where
+        levels.event_second >= hours.measured_from_second
+        and levels.event_second < hours.measured_until_second
+
+),
+
+-- The labels count all cards of the node, those that are not cut by MIG among them.
+counted as (
+
+    select
+        *,
+        case
+            when labelled_cards > 0 and labelled_cards >= capacity_cards
+                then labelled_cards - capacity_cards
+            else -1
+        end as mig_card_count
+    from bounded
+
+)
+
+select * from counted

@@ -1,0 +1,40 @@
+with
+
+label_states as (
+
+    select * from {{ ref('int_node_label_states') }}
+
+),
+
+labelled as (
+
+    select * from {{ ref('stg_devices__labelled_cards') }}
+
+),
+
+parameters as (
+
+    select * from {{ ref('stg_parameters') }}
+
+),
+
+pieces as (
+
+    select
+        label_states.cluster_id,
+        label_states.node_name,
+        labelled.gpu_class,
+        labelled.labelled_card_count,
+        greatest(label_states.valid_from_second, parameters.period_started_second)
+            as started_second,
+        least(label_states.valid_until_second, parameters.period_ended_second) as ended_second
+    from label_states
+    inner join labelled
+        on label_states.labels_sha256 = labelled.labels_sha256
+    cross join parameters
+
+)
+
+select *
+from pieces
+where started_second < ended_second
