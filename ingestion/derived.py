@@ -17,6 +17,8 @@ from warehouse.store import StoreUnusable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_UNFINISHED = ".unfinished"
+
 ZSTD_LEVEL = 3
 """Parquet's own default for zstd; higher levels save a few percent of what is small already."""
 
@@ -25,7 +27,7 @@ def write_parquet(path: Path, table: pa.Table) -> None:
     """A Parquet file under its name, once it is whole."""
     import pyarrow.parquet as pq
 
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, unfinished, compression="zstd", compression_level=ZSTD_LEVEL)
@@ -38,7 +40,7 @@ def write_parquet(path: Path, table: pa.Table) -> None:
 
 def sweep(home_runs: Path) -> int:
     """Remove what killed writers left; only while nobody else writes there."""
-    left = [path for path in home_runs.rglob(".*.parquet.*") if path.is_file()]
+    left = list(home_runs.rglob(f".*{_UNFINISHED}"))
     for path in left:
         path.unlink(missing_ok=True)
     return len(left)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from domain.decisions.rows import Source
+from ingestion.compaction import finish
 from ingestion.derived import sweep
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt
@@ -52,6 +53,7 @@ def rebuild(
     """
     by_source = rebuilders()
     sweep(home_runs)
+    finish(home_runs)
     attempts = [attempt for attempt in landing.attempts() if attempt.source in by_source]
     if missing_only:
         attempts = [a for a in attempts if not by_source[a.source].has_runs(home_runs, a)]

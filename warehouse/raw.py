@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from domain.billing_period import BillingPeriod
 from domain.errors import CouldNotLook
 from domain.interval import HOUR, Interval, format_instant
+from warehouse.derived import DerivedFolder
 from warehouse.home import Home
 from warehouse.manifests import AttemptHour, attempt_hours, inside
 from warehouse.schema import (
@@ -115,12 +116,17 @@ def _require_files(home: Home, needed: Iterable[AttemptHour]) -> None:
     for hour in needed:
         key = (hour.source, hour.cluster_id)
         if key not in present:
-            folder = home.runs.joinpath(*key)
-            present[key] = {path.name.partition(".")[0] for path in folder.glob("*.parquet")}
+            present[key] = DerivedFolder.of(home.runs, *key).present()
         if hour.row["outcome"] == "ok" and hour.attempt_id not in present[key]:
             raise RunsMissing(hour, home.runs.joinpath(*key))
 
 
 def _existing(folder: Path, attempts: Iterable[tuple[str, str]], table: str) -> list[str]:
-    paths = (folder / cluster / f"{attempt}.{table}.parquet" for cluster, attempt in attempts)
-    return [str(path) for path in paths if path.is_file()]
+    by_cluster: defaultdict[str, list[str]] = defaultdict(list)
+    for cluster, attempt in attempts:
+        by_cluster[cluster].append(attempt)
+    return [
+        str(path)
+        for cluster, names in sorted(by_cluster.items())
+        for path in DerivedFolder(folder / cluster).files(names, table)
+    ]

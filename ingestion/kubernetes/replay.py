@@ -13,19 +13,19 @@ from ingestion.kubernetes.lifecycle import decode
 from ingestion.kubernetes.tables import TABLES
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt
+from warehouse.derived import DerivedFolder
 
 
 def replay(landing: Landing, home_runs: Path, attempt: Attempt) -> None:
     """Write every lifecycle table of an attempt; what is there already is written again."""
+    folder = _folder(home_runs, attempt)
     for table, content in decode(attempt, landing).items():
-        _path(home_runs, attempt, table).parent.mkdir(parents=True, exist_ok=True)
-        write_parquet(_path(home_runs, attempt, table), content)
+        write_parquet(folder.loose(attempt.attempt_id, table), content)
 
 
 def has_tables(home_runs: Path, attempt: Attempt) -> bool:
-    return all(_path(home_runs, attempt, table).is_file() for table in TABLES)
+    return _folder(home_runs, attempt).has(attempt.attempt_id, TABLES)
 
 
-def _path(home_runs: Path, attempt: Attempt, table: str) -> Path:
-    folder = home_runs / "kubernetes" / attempt.cluster_id
-    return folder / f"{attempt.attempt_id}.{table}.parquet"
+def _folder(home_runs: Path, attempt: Attempt) -> DerivedFolder:
+    return DerivedFolder.of(home_runs, attempt.source.value, attempt.cluster_id)

@@ -19,6 +19,7 @@ from ingestion.derived import write_parquet
 from ingestion.manifest import Attempt
 from ingestion.thanos.decode import Runs, Series
 from ingestion.thanos.telemetry import DeviceHour
+from warehouse.derived import DerivedFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,14 +28,9 @@ POD_LABELS_METRIC = "kube_pod_labels"
 KINDS = ("runs", "series", "telemetry")
 
 
-def runs_folder(home_runs: Path, cluster_id: str) -> Path:
-    return home_runs / "thanos" / cluster_id
-
-
 def has_runs(home_runs: Path, attempt: Attempt) -> bool:
     """Whether an attempt's files are all there."""
-    folder = runs_folder(home_runs, attempt.cluster_id)
-    return all((folder / f"{attempt.attempt_id}.{kind}.parquet").is_file() for kind in KINDS)
+    return _folder(home_runs, attempt).has(attempt.attempt_id, KINDS)
 
 
 def write_runs(
@@ -45,14 +41,18 @@ def write_runs(
     pod_labels: Sequence[str],
 ) -> None:
     """Write the three files of an attempt; each whole or not at all."""
-    folder = runs_folder(home_runs, attempt.cluster_id)
+    folder = _folder(home_runs, attempt)
     tables = (
         _runs_table(attempt, parts),
         _series_table(attempt, parts, telemetry, pod_labels),
         _telemetry_table(attempt, telemetry),
     )
     for kind, table in zip(KINDS, tables, strict=True):
-        write_parquet(folder / f"{attempt.attempt_id}.{kind}.parquet", table)
+        write_parquet(folder.loose(attempt.attempt_id, kind), table)
+
+
+def _folder(home_runs: Path, attempt: Attempt) -> DerivedFolder:
+    return DerivedFolder.of(home_runs, attempt.source.value, attempt.cluster_id)
 
 
 def _runs_table(attempt: Attempt, parts: Sequence[Runs]) -> pa.Table:

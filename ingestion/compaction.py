@@ -1,0 +1,156 @@
+"""A day's derived files become one file per table: thirty times fewer to open.
+
+Put here: which days are compacted, and how, so that a kill in between loses nothing.
+Not here: where files lie (`warehouse.derived`), or what is in them.
+
+The order: the day's tables under hidden names, then the index (from here on the day counts as
+compacted), then the attempts' own files go, then the hidden names become real. Hidden names carry
+a mark of the attempts they hold, so that only those of the index ever become real. Killed in
+between, `finish` does the rest; it runs before everything else here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from domain.decisions.rows import Source
+from domain.identity import sha256
+from ingestion.derived import write_parquet
+from ingestion.landing import Landing
+from ingestion.manifest import Attempt
+from warehouse.derived import DerivedFolder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SETTLED_AFTER = timedelta(hours=50)
+"""An hour is asked for the last time 26 hours after its end; a day has 24 of them."""
+
+SERIES_TABLE = "series"
+"""Labels of a series are the same in every attempt: a day keeps them once, of the earliest."""
+
+Progress = Callable[[int, int, str], None]
+
+
+def compact(
+    landing: Landing,
+    home_runs: Path,
+    now: datetime,
+    tables: Mapping[Source, Sequence[str]],
+    progress: Progress | None = None,
+) -> int:
+    """Compact every settled day that has loose files; the number of days that were written.
+
+    Not while facts are built: a build that lists files in between would miss some, and say so.
+    """
+    days = _loose_days(landing, home_runs, now, tables)
+    for done, ((source, cluster_id, day), attempts) in enumerate(sorted(days.items())):
+        if progress:
+            progress(done, len(days), f"{cluster_id} {source.value} {day}")
+        folder = DerivedFolder.of(home_runs, source.value, cluster_id)
+        _compact_day(folder, day, attempts, tables[source])
+    return len(days)
+
+
+def finish(home_runs: Path) -> None:
+    """Complete what a kill interrupted."""
+    for index in sorted(home_runs.glob("*/*/*.attempts.json")):
+        folder = DerivedFolder(index.parent)
+        _switch(folder, date.fromisoformat(index.name.partition(".")[0]))
+
+
+def _loose_days(
+    landing: Landing, home_runs: Path, now: datetime, tables: Mapping[Source, Sequence[str]]
+) -> dict[tuple[Source, str, date], list[Attempt]]:
+    """The attempts of every settled day of which at least one has files of its own."""
+    finish(home_runs)
+    days: defaultdict[tuple[Source, str, date], list[Attempt]] = defaultdict(list)
+    for attempt in landing.attempts():
+        day = attempt.window.started_at.astimezone(UTC).date()
+        settled = datetime(day.year, day.month, day.day, tzinfo=UTC) + SETTLED_AFTER <= now
+        if settled and attempt.source in tables:
+            days[(attempt.source, attempt.cluster_id, day)].append(attempt)
+    return {
+        key: attempts
+        for key, attempts in days.items()
+        if _is_loose(DerivedFolder.of(home_runs, key[0].value, key[1]), attempts, tables[key[0]])
+    }
+
+
+def _is_loose(folder: DerivedFolder, attempts: Iterable[Attempt], tables: Sequence[str]) -> bool:
+    """Whether there is something to do, and everything that it needs."""
+    names = [attempt.attempt_id for attempt in attempts]
+    loose = any(folder.loose(name, table).is_file() for name in names for table in tables)
+    return loose and all(folder.has(name, tables) for name in names)
+
+
+def _compact_day(
+    folder: DerivedFolder, day: date, attempts: Sequence[Attempt], tables: Sequence[str]
+) -> None:
+    names = [attempt.attempt_id for attempt in attempts]  # in the order of their sequence
+    for table in tables:
+        hidden = folder.path / f".{day.isoformat()}.{table}.{_mark(names)}"
+        write_parquet(hidden, _merged(folder, day, names, table))
+    index = folder.index(day)
+    unfinished = index.with_name(f".{index.name}.unfinished")
+    unfinished.write_text(json.dumps(names), encoding="utf-8")
+    os.replace(unfinished, index)
+    _switch(folder, day)
+
+
+def _switch(folder: DerivedFolder, day: date) -> None:
+    """From an index to what it says: no loose files, and the hidden ones of these attempts real."""
+    names = json.loads(folder.index(day).read_text(encoding="utf-8"))
+    for name in names:
+        for path in folder.path.glob(f"{name}.*.parquet"):
+            path.unlink()
+    for hidden in sorted(folder.path.glob(f".{day.isoformat()}.*.*")):
+        _, _, table, mark = hidden.name.split(".", 3)
+        if mark == _mark(names):
+            os.replace(hidden, folder.daily(day, table))
+        else:
+            hidden.unlink()
+
+
+def _mark(names: Sequence[str]) -> str:
+    return f"{sha256(list(names))[:16]}-compacted"
+
+
+def _merged(folder: DerivedFolder, day: date, names: Sequence[str], table: str) -> pa.Table:
+    """The rows of the day's attempts in the order of the attempts, each attempt's in its own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    before = folder.daily(day, table)
+    old = pq.read_table(before) if before.is_file() else None
+    pieces = []
+    for name in names:
+        loose = folder.loose(name, table)
+        if loose.is_file():
+            pieces.append(pq.read_table(loose))
+        elif old is not None:
+            pieces.append(old.filter(pc.equal(old.column("attempt_id"), name)))
+    merged = pa.concat_tables(pieces)
+    return _first_of_each_series(merged) if table == SERIES_TABLE else merged
+
+
+def _first_of_each_series(table: pa.Table) -> pa.Table:
+    """Series with their labels once, by metric and name."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    seen: set[str] = set()
+    keep = []
+    for name in table.column("series_id").to_pylist():
+        keep.append(name not in seen)
+        seen.add(name)
+    kept = table.filter(pa.array(keep))
+    order = pc.sort_indices(kept, [("metric", "ascending"), ("series_id", "ascending")])
+    return kept.take(order)

@@ -1,0 +1,189 @@
+"""A day's derived files become one per table; a kill in between loses and doubles nothing.
+
+Put here: what compaction keeps, when it runs, and its kill points.
+Not here: how files are read by a build (`test_warehouse_build`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from domain.clock import StoppedClock
+from domain.decisions.rows import Source
+from domain.interval import HOUR, Interval
+from ingestion.compaction import SETTLED_AFTER, compact, finish
+from ingestion.landing import Landing
+from ingestion.rebuild import rebuild
+from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.runs import KINDS
+from tests.samples_by_hand import CLUSTER, NODE, UP, Form, Server, every_ten_minutes, matrix
+from warehouse.derived import DerivedFolder
+from warehouse.store import FolderStore
+
+MIDNIGHT = datetime(2026, 10, 1, tzinfo=UTC)
+SETTLED = MIDNIGHT + SETTLED_AFTER
+TABLES = {Source.THANOS: KINDS}
+LOST = {"attempt_id"}
+
+
+class Killed(BaseException):
+    """Not an Exception: nothing may handle it."""
+
+
+def answering(form: Form) -> Any:
+    if form["query"].startswith("up") and "[" in form["query"]:
+        end = int(form["time"]) - 600
+        return matrix((UP[0], every_ten_minutes("1", end - 3600)))
+    if "kube_node_info" in form["query"]:
+        end = int(form["time"]) - 600
+        return matrix((NODE[0], every_ten_minutes("1", end - 3600)))
+    return matrix()
+
+
+def home_of(tmp_path: Path, hours: int, again: tuple[int, ...] = ()) -> tuple[Landing, Path]:
+    landing = Landing(FolderStore(tmp_path / "landing"))
+    clock = StoppedClock(MIDNIGHT + timedelta(days=5))
+    for number in (*range(hours), *again):
+        window = Interval(MIDNIGHT + number * HOUR, MIDNIGHT + (number + 1) * HOUR)
+        client = Server(answering).client()
+        pull_hours(CLUSTER, window, landing, tmp_path / "runs", clock, client)
+    return landing, tmp_path / "runs"
+
+
+def rows(landing: Landing, runs: Path, table: str, without: set[str] = frozenset()) -> list[str]:  # type: ignore[assignment]
+    """All rows of a table, as a build would find them."""
+    names = [attempt.attempt_id for attempt in landing.attempts()]
+    files = DerivedFolder.of(runs, "thanos", "c1").files(names, table)
+    found = [row for path in files for row in pq.read_table(path).to_pylist()]
+    return sorted(str({k: v for k, v in row.items() if k not in without}) for row in found)
+
+
+def test_a_settled_day_becomes_one_file_per_table_with_the_same_rows(tmp_path: Path) -> None:
+    landing, runs = home_of(tmp_path, 3)
+    before = {table: rows(landing, runs, table) for table in ("runs", "telemetry")}
+    assert compact(landing, runs, SETTLED, TABLES) == 1
+    assert {table: rows(landing, runs, table) for table in ("runs", "telemetry")} == before
+    found = sorted(path.name for path in (runs / "thanos/c1").iterdir())
+    assert found == [
+        "2026-10-01.attempts.json",
+        "2026-10-01.runs.parquet",
+        "2026-10-01.series.parquet",
+        "2026-10-01.telemetry.parquet",
+    ]
+
+
+def test_a_day_keeps_the_labels_of_a_series_once(tmp_path: Path) -> None:
+    landing, runs = home_of(tmp_path, 3)
+    labels = set(rows(landing, runs, "series", LOST))
+    assert len(rows(landing, runs, "series")) == 6
+    compact(landing, runs, SETTLED, TABLES)
+    assert len(rows(landing, runs, "series")) == 2
+    assert set(rows(landing, runs, "series", LOST)) == labels
+
+
+def test_a_day_that_may_still_change_is_left_alone(tmp_path: Path) -> None:
+    landing, runs = home_of(tmp_path, 2)
+    assert compact(landing, runs, SETTLED - timedelta(seconds=1), TABLES) == 0
+    assert compact(landing, runs, SETTLED, TABLES) == 1
+    assert compact(landing, runs, SETTLED, TABLES) == 0
+
+
+def test_a_late_attempt_joins_its_day(tmp_path: Path) -> None:
+    landing, runs = home_of(tmp_path, 2)
+    compact(landing, runs, SETTLED, TABLES)
+    landing, runs = home_of(tmp_path, 0, again=(1, 2))
+    before = rows(landing, runs, "runs")
+    assert compact(landing, runs, SETTLED, TABLES) == 1
+    assert rows(landing, runs, "runs") == before
+    assert len(DerivedFolder.of(runs, "thanos", "c1").compacted()) == 4
+
+
+def test_compacting_once_or_step_by_step_or_after_a_rebuild_gives_the_same_files(
+    tmp_path: Path,
+) -> None:
+    landing, runs = home_of(tmp_path, 2)
+    compact(landing, runs, SETTLED, TABLES)
+    landing, runs = home_of(tmp_path, 0, again=(2, 3))
+    compact(landing, runs, SETTLED, TABLES)
+    stepwise = {path.name: path.read_bytes() for path in (runs / "thanos/c1").iterdir()}
+    rebuild(landing, runs)
+    compact(landing, runs, SETTLED, TABLES)
+    at_once = {path.name: path.read_bytes() for path in (runs / "thanos/c1").iterdir()}
+    assert at_once == stepwise
+
+
+def test_compacted_attempts_count_as_there(tmp_path: Path) -> None:
+    landing, runs = home_of(tmp_path, 2)
+    compact(landing, runs, SETTLED, TABLES)
+    assert rebuild(landing, runs, missing_only=True) == 0
+    folder = DerivedFolder.of(runs, "thanos", "c1")
+    assert {attempt.attempt_id for attempt in landing.attempts()} <= folder.present()
+
+
+def test_a_day_with_a_missing_file_is_not_compacted_before_it_is_rebuilt(tmp_path: Path) -> None:
+    landing, runs = home_of(tmp_path, 2)
+    next((runs / "thanos/c1").glob("*.series.parquet")).unlink()
+    assert compact(landing, runs, SETTLED, TABLES) == 0
+    rebuild(landing, runs, missing_only=True)
+    assert compact(landing, runs, SETTLED, TABLES) == 1
+
+
+def killed_at(step: int, act: Callable[[], object]) -> bool:
+    """Whether the act was killed at its n-th change of the folder."""
+    left = step
+
+    def dying(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Killed
+            return real(*arguments, **named)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "replace", dying(os.replace))
+        patched.setattr(Path, "unlink", dying(Path.unlink))
+        try:
+            act()
+        except Killed:
+            return True
+    return False
+
+
+def test_a_kill_anywhere_loses_and_doubles_no_row(tmp_path: Path) -> None:
+    """Also in a second compaction of a day, where old and new files lie side by side."""
+    step = 0
+    killed = True
+    while killed:
+        step += 1
+        home = tmp_path / str(step)
+        landing, runs = home_of(home, 1)
+        compact(landing, runs, SETTLED, TABLES)
+        landing, runs = home_of(home, 0, again=(0, 1))
+        before = rows(landing, runs, "runs")
+        labels = set(rows(landing, runs, "series", LOST))
+        killed = killed_at(step, lambda: compact(landing, runs, SETTLED, TABLES))  # noqa: B023
+        finish(runs)
+        assert rows(landing, runs, "runs") == before, step
+        compact(landing, runs, SETTLED, TABLES)
+        assert rows(landing, runs, "runs") == before, step
+        assert set(rows(landing, runs, "series", LOST)) == labels
+        hidden = [path.name for path in (runs / "thanos/c1").iterdir() if path.name[0] == "."]
+        assert [name for name in hidden if not name.endswith(".unfinished")] == [], step
+    assert step > 12
+
+
+def test_a_day_is_the_day_on_which_the_window_begins(tmp_path: Path) -> None:
+    landing, runs = home_of(tmp_path, 1)
+    compact(landing, runs, SETTLED, TABLES)
+    folder = DerivedFolder.of(runs, "thanos", "c1")
+    assert set(folder.compacted().values()) == {date(2026, 10, 1)}
