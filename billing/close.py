@@ -1,25 +1,25 @@
 """Closing a period: judged again, sealed, numbered and recorded in one event, or refused.
 
 Put here: the order of the steps, and the reasons to refuse.
-Not here: what the documents are (`plan`), how they are kept (`record`) or rendered (`render`).
+Not here: what the documents are (`plan`), how they are written (`commits`) or rendered (`render`).
 
-The one event is the commit: before it nothing is issued and no number is taken, after it all
-documents are. A close that was killed is simply run again. What it seals is read from the very
-facts that were judged, which their hash shows.
+What is sealed is read from the very facts that were judged, which their hash shows. Judging may
+take long, so it comes before the lease.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from billing.books import Books, correction_currencies, correction_lines
-from billing.events import Event, EventKind, Ledger
+from billing.books import Books
+from billing.commits import commit_close, plan_from
+from billing.events import Event, Ledger
 from billing.grounds import read_grounds
 from billing.guard import require_writable
-from billing.plan import Plan, plan_close
+from billing.plan import Plan
 from billing.record import Record
 from billing.render import render_documents
 from domain.billing_period import BillingPeriod
@@ -28,9 +28,8 @@ from domain.decisions import Decisions
 from domain.errors import NotBillable
 from domain.findings import Finding, Judgement
 from domain.interval import format_instant
-from domain.money import CurrenciesDiffer, Money, format_nanos, parse_nanos
+from domain.money import Money, format_nanos, parse_nanos
 from warehouse.home import Home
-from warehouse.lease import lease
 
 FINDINGS_NAMED = 20
 """Findings that a refusal names; more than a screen is read in `gpu-ledger judge`."""
@@ -120,27 +119,8 @@ def close_period(
     if not judgement.billable:
         raise PeriodNotBillable(judgement, str(plan.basis["currency"]))
     require_writable(home, record, ledger)
-    # Judging may take long, so the lease is only held for the writing. Whatever was recorded
-    # meanwhile moved the head, and then the plan's numbers are not used.
-    with lease(record.store, holder, clock, above=ledger.highest_fence) as held:
-        if period.name not in record.closed_periods():
-            body = seal_plan(record, period, plan, ledger.pending_before(period.name))
-            record.append(held, ledger.head, EventKind.PERIOD_CLOSED, body, clock.now(), holder)
+    commit_close(books, period, plan, clock, holder)
     return _as_recorded(home, record, record.ledger(), period, decisions, dry_run=False)
-
-
-def seal_plan(
-    record: Record, period: BillingPeriod, plan: Plan, corrections: Sequence[str]
-) -> dict[str, Any]:
-    """Seal every document; the body of the event that will issue them."""
-    return {
-        "period": period.name,
-        "basis_sha256": record.seal(plan.basis),
-        "documents": [
-            {"number": draft.number, "sha256": record.seal(draft.document)} for draft in plan.drafts
-        ],
-        "corrections_sha256s": list(corrections),
-    }
 
 
 def _judge_and_plan(
@@ -153,13 +133,7 @@ def _judge_and_plan(
 ) -> tuple[Judgement, Plan]:
     judgement = judge()
     basis, usage = read_grounds(home, home.warehouse_path, period, decisions, judgement)
-    pending = books.ledger.pending_before(period.name)
-    for currency in correction_currencies(books.record, pending) - {basis.currency}:
-        raise CurrenciesDiffer(currency, basis.currency, f"corrections on documents of {period}")
-    corrections = correction_lines(books.record, pending)
-    numbers = [document.number for document in books.ledger.documents()]
-    issued_at = clock.now().replace(microsecond=0)
-    return judgement, plan_close(basis, usage, corrections, numbers, issued_at)
+    return judgement, plan_from(books, basis, usage, clock.now().replace(microsecond=0))
 
 
 def closes_from(period: BillingPeriod, decisions: Decisions) -> datetime:

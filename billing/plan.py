@@ -16,7 +16,7 @@ from billing.lines import Line, rounded, usage_lines
 from billing.measured import measured_section
 from billing.numbering import INVOICE, STATEMENT, next_position, number_text
 from billing.sealing import Document
-from billing.usage import Usage
+from billing.usage import NO_USAGE, Usage
 from domain.decisions import PartyRole, Policy, PolicyName, Rate
 
 PRINTED_POLICIES = (
@@ -59,14 +59,15 @@ def plan_close(
     issued_at: datetime,
 ) -> Plan:
     """One document per tenant that used anything or has a correction, in order of their names."""
-    tenants = sorted({*usage.tenants(), *corrections})
+    by_tenant = usage.by_tenant()
+    tenants = sorted({*by_tenant, *corrections})
     series = INVOICE if basis.currency else STATEMENT
     first = next_position(series, issued)
     stands_on = basis.stands_on()
     drafts = [
         _draft(
             basis,
-            usage.of(tenant),
+            by_tenant.get(tenant, NO_USAGE),
             corrections.get(tenant, ()),
             tenant,
             number_text(series, first + index),

@@ -15,8 +15,8 @@ from pathlib import Path
 from billing.basis import sealed_decisions
 from billing.books import Books
 from billing.close import PeriodNotBillable
-from billing.corrections import billed_so_far, corrections_document, corrections_of
-from billing.events import Event, EventKind, Ledger
+from billing.commits import commit_corrections, corrections_from
+from billing.events import Event, Ledger
 from billing.grounds import read_grounds
 from billing.guard import require_writable
 from billing.lines import Line
@@ -27,7 +27,6 @@ from domain.decisions import Amendment, Decisions
 from domain.errors import WrongUse
 from domain.findings import Judgement
 from warehouse.home import Home
-from warehouse.lease import lease
 
 LATE_EVIDENCE = "evidence that arrived or changed after the close"
 
@@ -106,28 +105,14 @@ def recount_period(
     _close_of(books.ledger, period)
     judgement = judge()
     basis, usage = read_grounds(home, facts_path, period, counted_with.decisions, judgement)
-    billed = billed_so_far(books.lines(), period)
-    reason = counted_with.reason
-    originals = books.numbers_of(period.name)
-    lines = corrections_of(period, billed, usage.charges, reason, basis.currency, originals)
+    lines = corrections_from(books, basis, usage, counted_with.reason)
     if dry_run or not lines:
         return RecountResult(period, tuple(lines), basis.currency, recorded=False)
     if not judgement.billable:
         raise PeriodNotBillable(judgement, basis.currency)
     require_writable(home, record, books.ledger)
-    with lease(record.store, holder, clock, above=books.ledger.highest_fence) as held:
-        basis_sha256 = record.seal(basis.document())
-        amendments = [_amendment_entry(row) for row in counted_with.amendments]
-        document = corrections_document(
-            period, basis.currency, lines, basis_sha256, reason, amendments
-        )
-        body = {
-            "corrects_period": period.name,
-            "basis_sha256": basis_sha256,
-            "corrections_sha256": record.seal(document),
-        }
-        kind = EventKind.CORRECTIONS_RECORDED
-        record.append(held, books.ledger.head, kind, body, clock.now(), holder)
+    amendments = [_amendment_entry(row) for row in counted_with.amendments]
+    commit_corrections(books, basis, lines, counted_with.reason, amendments, clock, holder)
     return RecountResult(period, tuple(lines), basis.currency, recorded=True)
 
 

@@ -41,7 +41,8 @@ class NotSealable(TypeError):
 def to_bytes(document: Mapping[str, object]) -> bytes:
     """The canonical bytes of a document."""
     _require_sealable(document)
-    return json.dumps(document, sort_keys=True, indent=1).encode("ascii") + b"\n"
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return text.encode("ascii") + b"\n"
 
 
 def from_bytes(body: bytes) -> Document:

@@ -6,10 +6,12 @@ Not here: how they are read (`reader`), or what an invoice makes of them (`lines
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
+from typing import TypeVar
 
 from domain.money import CurrenciesDiffer
 from domain.tenant import BelongsTo
@@ -74,6 +76,9 @@ class PodUse:
     cost_nanos: int
 
 
+Row = TypeVar("Row", Charge, WorkloadDay, PodUse)
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Everything that a period's documents are made of."""
@@ -82,26 +87,22 @@ class Usage:
     workload_days: tuple[WorkloadDay, ...]
     pods: tuple[PodUse, ...]
 
-    def tenants(self) -> list[str]:
-        """The tenants that get a document, in order."""
-        return sorted({c.key.tenant for c in self.charges if c.key.belongs_to is BelongsTo.TENANT})
+    def by_tenant(self) -> dict[str, Usage]:
+        """Each tenant's part, in order, and nothing of anybody else's or the provider's."""
+        charges = _by_tenant(self.charges)
+        days = _by_tenant(self.workload_days)
+        pods = _by_tenant(self.pods)
+        return {
+            tenant: Usage(
+                tuple(sorted(charges[tenant])),
+                tuple(sorted(days.get(tenant, ()))),
+                tuple(sorted(pods.get(tenant, ()))),
+            )
+            for tenant in sorted(charges)
+        }
 
-    def of(self, tenant: str) -> Usage:
-        """One tenant's part, and nothing of anybody else's."""
-        return Usage(
-            tuple(sorted(c for c in self.charges if _is_of(c.key, tenant))),
-            tuple(sorted(d for d in self.workload_days if _is_of(d.key, tenant))),
-            tuple(sorted(p for p in self.pods if _is_of(p.key, tenant))),
-        )
 
-    def providers_own(self) -> Usage:
-        """What the provider used itself."""
-        provider = BelongsTo.PROVIDER
-        return Usage(
-            tuple(sorted(c for c in self.charges if c.key.belongs_to is provider)),
-            tuple(sorted(d for d in self.workload_days if d.key.belongs_to is provider)),
-            tuple(sorted(p for p in self.pods if p.key.belongs_to is provider)),
-        )
+NO_USAGE = Usage((), (), ())
 
 
 def only_currency(charges: Iterable[Charge]) -> str:
@@ -112,5 +113,9 @@ def only_currency(charges: Iterable[Charge]) -> str:
     return currencies[0] if currencies else ""
 
 
-def _is_of(key: ChargeKey, tenant: str) -> bool:
-    return key.belongs_to is BelongsTo.TENANT and key.tenant == tenant
+def _by_tenant(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.key.belongs_to is BelongsTo.TENANT:
+            found[row.key.tenant].append(row)
+    return dict(found)

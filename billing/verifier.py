@@ -148,8 +148,9 @@ def _sha256(body: bytes) -> str:
 
 
 def canonical(document: object) -> bytes:
-    """The canonical JSON of the ledger: sorted keys, ASCII, indent 1, a line end."""
-    return json.dumps(document, sort_keys=True, indent=1).encode("ascii") + b"\n"
+    """The canonical JSON of the ledger: sorted keys, ASCII, no spaces, a line end."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return text.encode("ascii") + b"\n"
 
 
 # The chain -------------------------------------------------------------------------------------

@@ -1,0 +1,115 @@
+"""What is written to the record, and in which order: seals first, then one event under the lease.
+
+Put here: the three commits (a close, corrections, a void), on what the record says alone.
+Not here: reading facts, judging or refusing (`close`, `recount`, `voiding`).
+
+The one event is the commit. Before it nothing is issued and no number is taken; after it everything
+is. Whoever is killed before leaves sealed bytes that nobody refers to, and runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from billing.basis import Basis
+from billing.books import Books, correction_currencies, correction_lines
+from billing.corrections import billed_so_far, corrections_document, corrections_of
+from billing.events import Event, EventKind
+from billing.lines import Line
+from billing.numbering import next_position, number_text, position_of
+from billing.plan import Plan, plan_close
+from billing.sealing import Document
+from billing.usage import Usage
+from billing.voids import negated, open_period_after
+from domain.billing_period import BillingPeriod
+from domain.clock import Clock
+from domain.money import CurrenciesDiffer
+from warehouse.lease import lease
+
+
+def plan_from(books: Books, basis: Basis, usage: Usage, issued_at: datetime) -> Plan:
+    """The documents of a close: usage, and the corrections that wait for an invoice."""
+    period = basis.period
+    pending = books.ledger.pending_before(period.name)
+    for currency in correction_currencies(books.record, pending) - {basis.currency}:
+        raise CurrenciesDiffer(currency, basis.currency, f"corrections on documents of {period}")
+    corrections = correction_lines(books.record, pending)
+    numbers = [document.number for document in books.ledger.documents()]
+    return plan_close(basis, usage, corrections, numbers, issued_at)
+
+
+def commit_close(
+    books: Books, period: BillingPeriod, plan: Plan, clock: Clock, holder: str
+) -> None:
+    """Issue every document of a plan; nothing, if the period was closed meanwhile."""
+    record = books.record
+    # Whatever was recorded since the plan was made moved the head, and its numbers are not used.
+    with lease(record.store, holder, clock, above=books.ledger.highest_fence) as held:
+        if period.name in record.closed_periods():
+            return
+        body = {
+            "period": period.name,
+            "basis_sha256": record.seal(plan.basis),
+            "documents": [
+                {"number": draft.number, "sha256": record.seal(draft.document)}
+                for draft in plan.drafts
+            ],
+            "corrections_sha256s": books.ledger.pending_before(period.name),
+        }
+        kind = EventKind.PERIOD_CLOSED
+        record.append(held, books.ledger.head, kind, body, clock.now(), holder)
+
+
+def corrections_from(books: Books, basis: Basis, usage: Usage, reason: str) -> list[Line]:
+    """The differences between a recounted period and everything that was billed for it."""
+    period = basis.period
+    billed = billed_so_far(books.lines(), period)
+    originals = books.numbers_of(period.name)
+    return corrections_of(period, billed, usage.charges, reason, basis.currency, originals)
+
+
+def commit_corrections(
+    books: Books,
+    basis: Basis,
+    lines: Sequence[Line],
+    reason: str,
+    amendments: Iterable[Mapping[str, str]],
+    clock: Clock,
+    holder: str,
+) -> None:
+    """Record corrections; they stand on the next invoice."""
+    record, period = books.record, basis.period
+    with lease(record.store, holder, clock, above=books.ledger.highest_fence) as held:
+        basis_sha256 = record.seal(basis.document())
+        document = corrections_document(
+            period, basis.currency, lines, basis_sha256, reason, amendments
+        )
+        body = {
+            "corrects_period": period.name,
+            "basis_sha256": basis_sha256,
+            "corrections_sha256": record.seal(document),
+        }
+        kind = EventKind.CORRECTIONS_RECORDED
+        record.append(held, books.ledger.head, kind, body, clock.now(), holder)
+
+
+def commit_void(books: Books, number: str, reason: str, clock: Clock, holder: str) -> Event:
+    """Issue the void of a document, in the books of the first open period after it."""
+    record, ledger = books.record, books.ledger
+    with lease(record.store, holder, clock, above=ledger.highest_fence) as held:
+        period = open_period_after(ledger, books.issued(number).period)
+        series = position_of(number)[0]
+        numbers = [document.number for document in ledger.documents()]
+        void_number = number_text(series, next_position(series, numbers))
+        issued_at = clock.now().replace(microsecond=0)
+        original: dict[str, Any] = books.document(number)
+        document: Document = negated(original, void_number, period, issued_at, reason)
+        body = {
+            "period": period.name,
+            "voids": number,
+            "documents": [{"number": void_number, "sha256": record.seal(document)}],
+        }
+        kind = EventKind.INVOICE_VOIDED
+        return record.append(held, ledger.head, kind, body, clock.now(), holder)

@@ -1,0 +1,85 @@
+"""Usage and grounds of a billing period as values, for tests of what is billed without a warehouse.
+
+Put here: charges from a few numbers, priced with fractions and Python's own rounding.
+Not here: facts in a database (`marts_by_hand`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from fractions import Fraction
+
+from billing.basis import Basis
+from billing.usage import Charge, ChargeKey, PodUse, Usage, WorkloadDay
+from domain.billing_period import BillingPeriod
+from domain.decisions import Decisions, load_decisions
+from domain.findings import Check, Judgement
+from domain.tenant import BelongsTo
+from tests.marts_by_hand import RATES, SIGNED
+
+RATE_PER_HOUR = "3.333333333"
+RATE_NANOS = 3_333_333_333
+DECISIONS: Decisions = load_decisions(
+    {"rates.csv": RATES + f",A100-40,whole,EUR,{RATE_PER_HOUR},2020-01-01,,{SIGNED},"}
+)
+[RATE] = DECISIONS.rates
+Seconds = Mapping[tuple[str, Fraction], int]
+"""Device seconds by tenant and weight."""
+
+
+def usage_of(period: BillingPeriod, seconds: Seconds) -> Usage:
+    """One charge, pod and workload-day per tenant and weight."""
+    charges, days, pods = [], [], []
+    for (tenant, weight), count in seconds.items():
+        if not count:
+            continue
+        first = period.started_at
+        until = first + timedelta(seconds=count)
+        key = ChargeKey(
+            tenant=tenant,
+            belongs_to=BelongsTo.TENANT,
+            gpu_class="A100-40",
+            mig_profile="whole",
+            cluster_id="c1",
+            weight=weight,
+            weight_policy="max default-1",
+            started_at=first,
+            rate_id=RATE.rate_id,
+        )
+        cost = round(Fraction(count * RATE_NANOS, 3600) * weight)
+        charges.append(Charge(key, period.ended_at, RATE_NANOS, "EUR", count, cost))
+        days.append(WorkloadDay(key, first.date(), "Job", "train", count, cost))
+        pods.append(
+            PodUse(
+                key=key,
+                pod_uid=f"uid-{tenant}-{weight}",
+                pod_name="train",
+                node_name="node-1",
+                resource="nvidia.com/gpu",
+                workload_kind="Job",
+                workload_name="train",
+                method="confirmed",
+                device_count=1,
+                first_started_at=first,
+                last_ended_at=until,
+                device_seconds=count,
+                uncertain_device_seconds=0,
+                cost_nanos=cost,
+            )
+        )
+    return Usage(tuple(charges), tuple(days), tuple(pods))
+
+
+def basis_of(period: BillingPeriod, facts: str = "0" * 64) -> Basis:
+    """What a billable period stands on."""
+    return Basis(
+        period=period,
+        currency="EUR",
+        decisions=DECISIONS.valid_in(period.interval),
+        product_facts={},
+        evidence={"c1": {"thanos": [facts]}},
+        judgement=Judgement(period, facts, checks=(Check("by hand", 1, 0),)),
+        code_version="0.1.0",
+        library_versions={},
+    )

@@ -1,0 +1,311 @@
+"""Closing, recounting and voiding in any order, killed at any point: what must hold all the same.
+
+Invariants 27, 28, 31, 32, 34, 35 and 38: lines add up, documents add up to the period, original
+plus corrections is the recounted truth, no credit exceeds its line, what is issued never changes,
+the chain holds, numbers are gapless.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from billing.books import Books
+from billing.commits import (
+    commit_close,
+    commit_corrections,
+    commit_void,
+    corrections_from,
+    plan_from,
+)
+from billing.corrections import billed_so_far
+from billing.events import DocumentStatus, EventKind
+from billing.focus import cost_and_usage
+from billing.invoice import read_lines
+from billing.record import Record, RecordMovedOn, event_key, sealed_key
+from billing.usage import ChargeKey
+from billing.verifier import verify, write_bundle
+from billing.voiding import CannotBeVoided, require_voidable
+from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from domain.money import parse_nanos
+from tests.billing_by_hand import Seconds, basis_of, usage_of
+from tests.store_in_memory import Killed, MemoryStore
+from warehouse.lease import LEASE_SECONDS
+
+TENANTS = ("a", "b", "c")
+WEIGHTS = (Fraction(1), Fraction(3, 7), Fraction(1, 3))
+PERIODS = [BillingPeriod(f"2026-{month:02}") for month in range(1, 5)]
+START = datetime(2026, 6, 1, tzinfo=UTC)
+
+amounts: st.SearchStrategy[Seconds] = st.dictionaries(
+    st.tuples(st.sampled_from(TENANTS), st.sampled_from(WEIGHTS)), st.integers(0, 10**7)
+)
+
+
+class Ledger:
+    """The three commits on one store, as the commands put them together."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.clock = StoppedClock(START)
+
+    @property
+    def books(self) -> Books:
+        record = Record(self.store)
+        return Books(record, record.ledger())
+
+    def close(self, period: BillingPeriod, seconds: Seconds) -> None:
+        books = self.books
+        if period.name not in books.ledger.closes():
+            usage = usage_of(period, seconds)
+            plan = plan_from(books, basis_of(period), usage, self.clock.now())
+            commit_close(books, period, plan, self.clock, "ada")
+
+    def recount(self, period: BillingPeriod, seconds: Seconds) -> int:
+        """How many lines the recount gave."""
+        books, basis = self.books, basis_of(period, "1" * 64)
+        lines = corrections_from(books, basis, usage_of(period, seconds), "late")
+        if lines:
+            commit_corrections(books, basis, lines, "late", (), self.clock, "ada")
+        return len(lines)
+
+    def void(self, number: str) -> None:
+        require_voidable(self.books, number)
+        commit_void(self.books, number, "wrong", self.clock, "ada")
+
+
+def truth_of(period: BillingPeriod, seconds: Seconds) -> dict[ChargeKey, int]:
+    return {charge.key: charge.cost_nanos for charge in usage_of(period, seconds).charges}
+
+
+class Months(RuleBasedStateMachine):
+    """Four months, in any order of what can happen to them."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.ledger = Ledger(MemoryStore())
+        self.truth: defaultdict[str, defaultdict[ChargeKey, int]] = defaultdict(
+            lambda: defaultdict(int)
+        )
+        self.counted: dict[str, Seconds] = {}
+        self.seen: dict[str, bytes] = {}
+
+    @rule(period=st.sampled_from(PERIODS), seconds=amounts)
+    def close(self, period: BillingPeriod, seconds: Seconds) -> None:
+        if period.name not in self.counted:
+            self.counted[period.name] = seconds
+            self.truth[period.name].update(truth_of(period, seconds))
+        self.ledger.close(period, seconds)
+
+    @precondition(lambda self: self.counted)
+    @rule(data=st.data(), seconds=amounts)
+    def recount(self, data: st.DataObject, seconds: Seconds) -> None:
+        period = BillingPeriod(data.draw(st.sampled_from(sorted(self.counted))))
+        self.ledger.recount(period, seconds)
+        self.counted[period.name] = seconds
+        self.truth[period.name] = defaultdict(int, truth_of(period, seconds))
+        # Counting the same once more corrects nothing.
+        assert self.ledger.recount(period, seconds) == 0
+
+    @precondition(lambda self: self.ledger.books.ledger.documents())
+    @rule(data=st.data())
+    def void(self, data: st.DataObject) -> None:
+        books = self.ledger.books
+        number = data.draw(st.sampled_from([d.number for d in books.ledger.documents()]))
+        status = books.ledger.status(number)
+        is_void = number in books.ledger.voided_by().values()
+        lines = read_lines(books.document(number))
+        asked: defaultdict[tuple[str, ChargeKey], int] = defaultdict(int)
+        for line in lines:
+            asked[line.charge_period, line.key] += line.cost_nanos
+        given_back = any(
+            nanos > max(0, self.truth[name][key]) for (name, key), nanos in asked.items()
+        )
+        if is_void or status is DocumentStatus.VOIDED or given_back:
+            with pytest.raises(CannotBeVoided):
+                self.ledger.void(number)
+            return
+        for line in lines:
+            self.truth[line.charge_period][line.key] -= line.cost_nanos
+        self.ledger.void(number)
+
+    @invariant()
+    def what_was_billed_is_the_truth(self) -> None:
+        books = self.ledger.books
+        for name, truth in self.truth.items():
+            billed = billed_so_far(books.lines(), BillingPeriod(name))
+            found = {key: one.nanos for key, one in billed.items() if one.nanos}
+            assert found == {key: nanos for key, nanos in truth.items() if nanos}
+            assert all(one.nanos >= 0 for one in billed.values())
+
+    @invariant()
+    def the_record_holds_and_nothing_in_it_ever_changes(self) -> None:
+        record = Record(self.ledger.store)
+        assert record.verify() == []
+        for key, body in self.seen.items():
+            assert self.ledger.store.objects[key] == body
+        for event in record.events():
+            self.seen[event_key(event.sequence)] = event.to_bytes()
+            for digest in event.sealed_sha256s():
+                self.seen[sealed_key(digest)] = record.sealed_bytes(digest)
+
+    @invariant()
+    def documents_add_up_in_every_form(self) -> None:
+        books = self.ledger.books
+        for issued in books.ledger.documents():
+            document = books.document(issued.number)
+            billed = [parse_nanos(line["billed_cost"]) for line in document["lines"]]
+            total = parse_nanos(document["total_billed_cost"])
+            assert sum(billed) == total
+            rows = list(cost_and_usage(document))
+            assert sum(Decimal(row["BilledCost"]) for row in rows) * 10**9 == total
+            exact = sum(parse_nanos(line["cost"]) for line in document["lines"])
+            assert parse_nanos(document["total_cost"]) == exact
+            for line, cents in zip(document["lines"], billed, strict=True):
+                assert abs(parse_nanos(line["cost"]) - cents) < 10**7
+
+    def teardown(self) -> None:
+        """The stand-alone verifier agrees, on everything that was issued."""
+        record = Record(self.ledger.store)
+        ledger = record.ledger()
+        if not any(ledger.documents()):
+            return
+        files = {event_key(event.sequence): event.to_bytes() for event in ledger.events}
+        for event in ledger.events:
+            for digest in event.sealed_sha256s():
+                files[sealed_key(digest)] = record.sealed_bytes(digest)
+        assert verify(write_bundle(files)).problems == []
+
+
+TestMonths = Months.TestCase
+TestMonths.settings = settings(
+    max_examples=40,
+    stateful_step_count=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+SECONDS: dict[str, Seconds] = {
+    "2026-01": {(t, w): 1000 * n + 1 for n, t in enumerate(TENANTS) for w in WEIGHTS},
+    "2026-02": {(t, Fraction(1)): 77_777 for t in TENANTS},
+}
+LATE: Seconds = {(t, w): 2000 * n + 7 for n, t in enumerate(TENANTS) for w in WEIGHTS}
+STORY: list[Callable[[Ledger], Any]] = [
+    lambda ledger: ledger.close(PERIODS[0], SECONDS["2026-01"]),
+    lambda ledger: ledger.recount(PERIODS[0], LATE),
+    lambda ledger: ledger.close(PERIODS[1], SECONDS["2026-02"]),
+    lambda ledger: _void_once(ledger, "INV-000002"),
+    lambda ledger: ledger.close(PERIODS[2], {}),
+]
+
+
+def _void_once(ledger: Ledger, number: str) -> None:
+    """As a person would run the command again after it was killed."""
+    try:
+        ledger.void(number)
+    except CannotBeVoided:
+        assert ledger.books.ledger.status(number) is DocumentStatus.VOIDED
+
+
+def told(kill_at: int = -1) -> tuple[MemoryStore, bool]:
+    """Tell the story; when it is killed, tell the interrupted step again, later."""
+    store = MemoryStore(kill_at=kill_at)
+    ledger, killed = Ledger(store), False
+    for step in STORY:
+        try:
+            step(ledger)
+        except Killed:
+            killed = True
+            store.kill_at = -1
+            # A dead holder's lease runs out by itself.
+            ledger.clock.instant += timedelta(seconds=LEASE_SECONDS)
+            step(ledger)
+    return store, killed
+
+
+def issued_in(store: MemoryStore) -> list[tuple[str, str, str]]:
+    """(number, tenant, total) of every document, in order."""
+    record = Record(store)
+    books = Books(record, record.ledger())
+    found = []
+    for issued in books.ledger.documents():
+        document = books.document(issued.number)
+        found.append((issued.number, document["tenant"], document["total_billed_cost"]))
+    return found
+
+
+def kill_points() -> int:
+    return told()[0].points
+
+
+def test_killed_at_any_point_nothing_is_issued_twice_or_lost() -> None:
+    whole = told()[0]
+    expected = issued_in(whole)
+    kinds = [event.kind for event in Record(whole).events()]
+    assert len(expected) == 3 + 3 + 1
+    assert kinds.count(EventKind.PERIOD_CLOSED) == 3
+    points = kill_points()
+    assert points > 50
+    for point in range(points):
+        store, killed = told(kill_at=point)
+        assert killed, point
+        assert issued_in(store) == expected, point
+        record = Record(store)
+        assert record.verify() == [], point
+        assert [event.kind for event in record.events()] == kinds, point
+
+
+@pytest.mark.parametrize("tenants", [75])
+def test_a_close_of_many_tenants_killed_at_hundreds_of_points(tenants: int) -> None:
+    seconds: Seconds = {(f"t{n:03}", Fraction(1)): 1000 + n for n in range(tenants)}
+
+    def close(kill_at: int = -1) -> MemoryStore:
+        store = MemoryStore(kill_at=kill_at)
+        ledger = Ledger(store)
+        try:
+            ledger.close(PERIODS[0], seconds)
+        except Killed:
+            store.kill_at = -1
+            ledger.clock.instant += timedelta(seconds=LEASE_SECONDS)
+            ledger.close(PERIODS[0], seconds)
+        return store
+
+    expected = issued_in(whole := close())
+    assert len(expected) == tenants
+    assert whole.points > 2 * tenants
+    for point in range(whole.points):
+        store = close(point)
+        assert issued_in(store) == expected, point
+        assert len(Record(store).events()) == 1, point
+
+
+def test_two_closes_at_once_give_one_result() -> None:
+    """The second planned before the first wrote; it finds the period closed and adds nothing."""
+    store = MemoryStore()
+    ledger = Ledger(store)
+    books = ledger.books
+    plan = plan_from(books, basis_of(PERIODS[0]), usage_of(PERIODS[0], LATE), START)
+    commit_close(books, PERIODS[0], plan, ledger.clock, "ada")
+    commit_close(books, PERIODS[0], plan, ledger.clock, "bob")
+    assert len(Record(store).events()) == 1
+
+
+def test_a_plan_for_a_record_that_moved_on_is_not_used() -> None:
+    ledger = Ledger(MemoryStore())
+    books = ledger.books
+    plan = plan_from(books, basis_of(PERIODS[1]), usage_of(PERIODS[1], LATE), START)
+    ledger.close(PERIODS[0], SECONDS["2026-01"])
+    with pytest.raises(RecordMovedOn):
+        commit_close(books, PERIODS[1], plan, ledger.clock, "bob")
+    ledger.close(PERIODS[1], LATE)
+    assert Record(ledger.store).verify() == []
