@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fake_gpu.kubernetes.forms import Document
@@ -23,15 +24,16 @@ class Refusal(Exception):
     message: str
     continue_token: str = ""
     retry_after_seconds: int = 0
-    cause: str = ""
+    causes: tuple[Mapping[str, str], ...] = ()
+    about: Mapping[str, str] | None = None  # which name, group and kind was asked for
 
     def status(self) -> Document:
         meta = {"continue": self.continue_token} if self.continue_token else {}
-        details: Document = {}
+        details: Document = dict(self.about or {})
+        if self.causes:
+            details["causes"] = [dict(cause) for cause in self.causes]
         if self.retry_after_seconds:
             details["retryAfterSeconds"] = self.retry_after_seconds
-        if self.cause:
-            details["causes"] = [{"reason": self.cause, "message": self.message}]
         status: Document = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -41,20 +43,42 @@ class Refusal(Exception):
             "reason": self.reason,
             "code": self.code,
         }
-        return status | ({"details": details} if details else {})
+        return status | ({"details": details} if details or self.about is not None else {})
 
 
 def too_old(asked: int, oldest: int) -> Refusal:
+    """What a watch is told."""
     return Refusal(410, "Expired", f"too old resource version: {asked} ({oldest})")
+
+
+def list_too_old() -> Refusal:
+    message = "The resourceVersion for the provided list is too old."
+    return Refusal(410, "Expired", message)
 
 
 def too_large(asked: int, current: int) -> Refusal:
     return Refusal(
         504,
         "Timeout",
-        f"Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
         retry_after_seconds=1,
-        cause="ResourceVersionTooLarge",
+        causes=({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"},),
+    )
+
+
+def match_forbidden(why: str) -> Refusal:
+    """`resourceVersionMatch` stands, or does not stand, where it may not."""
+    cause = {
+        "reason": "FieldValueForbidden",
+        "message": f"Forbidden: {why}",
+        "field": "resourceVersionMatch",
+    }
+    return Refusal(
+        422,
+        "Invalid",
+        f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: {why}',
+        causes=(cause,),
+        about={"group": "meta.k8s.io", "kind": "ListOptions"},
     )
 
 
@@ -71,18 +95,35 @@ def token_expired(continue_token: str) -> Refusal:
     )
 
 
-def forbidden(verb: str, resource: Resource) -> Refusal:
-    group = resource.group_version.rpartition("/")[0]
+def forbidden(verb: str, resource: Resource, namespace: str = "") -> Refusal:
+    group = resource.group
+    where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     return Refusal(
         403,
         "Forbidden",
-        f'{resource.plural} is forbidden: User "collector" cannot {verb} resource '
-        f'"{resource.plural}" in API group "{group}" at the cluster scope',
+        f'{resource.full_name} is forbidden: User "collector" cannot {verb} resource '
+        f'"{resource.plural}" in API group "{group}" {where}',
+        about=_about(resource),
     )
 
 
 def not_found(resource: Resource, name: str) -> Refusal:
-    return Refusal(404, "NotFound", f'{resource.plural} "{name}" not found')
+    return Refusal(
+        404,
+        "NotFound",
+        f'{resource.full_name} "{name}" not found',
+        about={"name": name} | _about(resource),
+    )
+
+
+def nothing_there() -> Refusal:
+    """A path that the server does not know."""
+    message = "the server could not find the requested resource"
+    return Refusal(404, "NotFound", message, about={})
+
+
+def _about(resource: Resource) -> dict[str, str]:
+    return ({"group": resource.group} if resource.group else {}) | {"kind": resource.plural}
 
 
 def list_document(
@@ -90,12 +131,17 @@ def list_document(
     items: list[Document],
     resource_version: int,
     continue_token: str = "",
-    remaining: int = 0,
+    remaining: int | None = None,
 ) -> Document:
-    """A list; its items carry no kind of their own, as in a real one."""
+    """A list; its items carry no kind of their own, as in a real one.
+
+    How many remain is not known when a selector chooses.
+    """
     meta: Document = {"resourceVersion": str(resource_version)}
     if continue_token:
-        meta |= {"continue": continue_token, "remainingItemCount": remaining}
+        meta["continue"] = continue_token
+        if remaining is not None:
+            meta["remainingItemCount"] = remaining
     for item in items:
         item.pop("kind")
         item.pop("apiVersion")
@@ -108,7 +154,7 @@ def list_document(
 
 
 def bookmark(resource: Resource, resource_version: int, initial_end: bool = False) -> Document:
-    meta: Document = {"resourceVersion": str(resource_version), "creationTimestamp": None}
+    meta: Document = {"resourceVersion": str(resource_version)}
     if initial_end:
         meta["annotations"] = {"k8s.io/initial-events-end": "true"}
     skeleton = {
@@ -117,6 +163,10 @@ def bookmark(resource: Resource, resource_version: int, initial_end: bool = Fals
         "metadata": meta,
     }
     return {"type": "BOOKMARK", "object": skeleton}
+
+
+# A token with this version goes on with what is there when it is used, consistent or not.
+LATEST = -1
 
 
 def continue_token(resource_version: int, after: tuple[str, str]) -> str:
@@ -133,4 +183,5 @@ def read_continue_token(token: str) -> tuple[int, tuple[str, str]]:
         namespace, _, name = content["start"].removesuffix("\u0000").rpartition("/")
         return int(content["rv"]), (namespace, name)
     except (ValueError, KeyError, TypeError, binascii.Error):
-        raise Refusal(400, "BadRequest", "continue key is not valid") from None
+        message = "invalid continue token: continue key is not valid"
+        raise Refusal(400, "BadRequest", message) from None

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fake_gpu.kubernetes.answers import (
+    LATEST,
     Refusal,
     continue_token,
     list_document,
+    list_too_old,
+    match_forbidden,
     not_found,
     read_continue_token,
     token_expired,
     too_large,
-    too_old,
 )
 from fake_gpu.kubernetes.faults import chosen, text
 from fake_gpu.kubernetes.forms import Document
@@ -42,9 +44,14 @@ def read_list(view: View, resource: Resource, namespace: str, params: Params) ->
     at = view.second()
     limit = whole_param(params, "limit")
     version, after = view.version(at), ("", "")
+    if params.get("resourceVersionMatch") and not params.get("resourceVersion"):
+        why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise match_forbidden(why)
     if token := params.get("continue", ""):
-        version, after = read_continue_token(token)
-        _refuse_expired(view, resource, version, at, after)
+        asked, after = read_continue_token(token)
+        if asked != LATEST:
+            version = asked
+            _refuse_expired(view, resource, version, at, after)
     elif params.get("resourceVersionMatch") == "Exact":
         version = exact_version(view, resource, params, at)
     elif (wanted := whole_param(params, "resourceVersion")) > version:
@@ -55,7 +62,14 @@ def read_list(view: View, resource: Resource, namespace: str, params: Params) ->
     page = matching[:limit] if limit else matching
     remaining = len(matching) - len(page)
     more = continue_token(version, _key(page[-1][0])) if remaining else ""
-    return list_document(resource, [document for _, document in page], version, more, remaining)
+    chosen_only = params.get("fieldSelector") or params.get("labelSelector")
+    return list_document(
+        resource,
+        [document for _, document in page],
+        version,
+        more,
+        None if chosen_only else remaining,
+    )
 
 
 def exact_version(view: View, resource: Resource, params: Params, at: int) -> int:
@@ -63,14 +77,20 @@ def exact_version(view: View, resource: Resource, params: Params, at: int) -> in
     if wanted > view.version(at):
         raise too_large(wanted, view.version(at))
     if wanted < view.oldest_version(at, resource.plural):
-        raise too_old(wanted, view.oldest_version(at, resource.plural))
+        raise list_too_old()
     return wanted
 
 
 def whole_param(params: Params, name: str) -> int:
     text = params.get(name, "")
     if text and not text.isdecimal():
-        raise Refusal(400, "BadRequest", f"invalid {name}: {text!r}")
+        message = f'strconv.ParseInt: parsing "{text}": invalid syntax'
+        if name == "resourceVersion":
+            message = (
+                f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+                f'strconv.ParseUint: parsing "{text}": invalid syntax'
+            )
+        raise Refusal(400, "BadRequest", message)
     return int(text or 0)
 
 
@@ -84,7 +104,7 @@ def _refuse_expired(
     detail = f"{resource.plural} after {after[1]}"
     injected = view.faults.meets("page_token_expired", at, detail)
     if injected or version < view.oldest_version(at, resource.plural):
-        raise token_expired(continue_token(view.version(at), after))
+        raise token_expired(continue_token(LATEST, after))
 
 
 def _matching(

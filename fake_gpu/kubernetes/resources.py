@@ -25,6 +25,15 @@ class Resource:
         """Where its group and version begin: `/api/v1`, `/apis/apps/v1`."""
         return f"/apis/{self.group_version}" if "/" in self.group_version else "/api/v1"
 
+    @property
+    def group(self) -> str:
+        return self.group_version.rpartition("/")[0]
+
+    @property
+    def full_name(self) -> str:
+        """As messages name it: `pods`, `deployments.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
 
 RESOURCES = (
     Resource("v1", "events", "Event", True, ("ev",)),

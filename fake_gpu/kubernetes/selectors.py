@@ -50,7 +50,7 @@ def _split(selector: str) -> list[str]:
 def _field_test(term: str) -> Test:
     match = _TERM.fullmatch(term)
     if match is None or match[1] not in _FIELDS:
-        raise BadSelector(f"field label not supported: {term}")
+        raise BadSelector(f"field label not supported: {match[1] if match else term}")
     read, negated, wanted = _FIELDS[match[1]], match[2] == "!=", match[3]
     return lambda document: (read(document) == wanted) is not negated
 

@@ -21,7 +21,7 @@ from fake_gpu.clock import VirtualClock
 from fake_gpu.estate.model import Cluster, Fault
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.kubernetes import resources
-from fake_gpu.kubernetes.answers import Refusal
+from fake_gpu.kubernetes.answers import Refusal, nothing_there
 from fake_gpu.kubernetes.faults import ApiFaults
 from fake_gpu.kubernetes.forms import Document
 from fake_gpu.kubernetes.hub import StepHub
@@ -63,7 +63,7 @@ class KubernetesApi:
         self.token = token
         self._trouble = Trouble(self.view)
         clock.add_listener(self.hub.on_step)
-        self.app = Starlette(routes=self._routes())
+        self.app = Starlette(routes=self._routes(), exception_handlers={404: _unknown_path})
 
     def _routes(self) -> list[Route]:
         routes = [
@@ -108,13 +108,13 @@ class KubernetesApi:
         return list_or_watch
 
     def _list(self, resource: Resource, request: Request) -> Response:
-        self._trouble.refuse("list", resource)
+        self._trouble.refuse("list", resource, _namespace(request))
         document = read_list(self.view, resource, _namespace(request), dict(request.query_params))
         body = self._trouble.spoil(resource, _bytes(document))
         return Response(body, media_type="application/json")
 
     def _watch(self, resource: Resource, request: Request) -> Response:
-        self._trouble.refuse("watch", resource)
+        self._trouble.refuse("watch", resource, _namespace(request))
         wanted = WatchRequest.of(
             self.view, resource, _namespace(request), dict(request.query_params)
         )
@@ -125,7 +125,7 @@ class KubernetesApi:
         async def get(request: Request) -> Response:
             try:
                 self._admit(request)
-                self._trouble.refuse("get", resource)
+                self._trouble.refuse("get", resource, _namespace(request))
                 name = request.path_params["name"]
                 return _json(read_one(self.view, resource, _namespace(request), name))
             except Refusal as refusal:
@@ -150,7 +150,7 @@ class KubernetesApi:
         wanted = f"{request.path_params['group']}/{request.path_params['version']}"
         document = resources.resource_list(wanted)
         if not document:
-            raise Refusal(404, "NotFound", "the server could not find the requested resource")
+            raise nothing_there()
         return document
 
     async def _review(self, request: Request) -> Response:
@@ -170,6 +170,10 @@ class KubernetesApi:
     def _admit(self, request: Request) -> None:
         if self.token and request.headers.get("authorization") != f"Bearer {self.token}":
             raise Refusal(401, "Unauthorized", "Unauthorized")
+
+
+async def _unknown_path(request: Request, exception: Exception) -> Response:
+    return _refused(nothing_there())
 
 
 async def _ok(request: Request) -> Response:

@@ -13,7 +13,13 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from fake_gpu.kubernetes.answers import Refusal, bookmark, too_large, too_old
+from fake_gpu.kubernetes.answers import (
+    Refusal,
+    bookmark,
+    match_forbidden,
+    too_large,
+    too_old,
+)
 from fake_gpu.kubernetes.faults import chosen, drawn, text
 from fake_gpu.kubernetes.forms import Document
 from fake_gpu.kubernetes.hub import Seat, StepHub
@@ -51,11 +57,10 @@ class WatchRequest:
         at = view.second()
         after = whole_param(params, "resourceVersion")
         initial = params.get("sendInitialEvents", "").lower() in ("1", "true")
+        bookmarks = params.get("allowWatchBookmarks", "").lower() in ("1", "true")
         if initial and params.get("resourceVersionMatch") != "NotOlderThan":
-            message = "resourceVersionMatch: Required value: NotOlderThan with sendInitialEvents"
-            raise Refusal(422, "Invalid", message)
-        if initial and after > view.version(at):
-            raise too_large(after, view.version(at))
+            why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            raise match_forbidden(why)
         try:
             test = matcher(params.get("fieldSelector", ""), params.get("labelSelector", ""))
         except BadSelector as cause:
@@ -66,8 +71,9 @@ class WatchRequest:
             test=test,
             after=after,
             begins_with_state=initial or after == 0,
-            marks_initial_end=initial,
-            bookmarks=params.get("allowWatchBookmarks", "").lower() in ("1", "true"),
+            # From version 0 every watch is a streaming list, for those who take bookmarks.
+            marks_initial_end=bookmarks and (initial or after == 0),
+            bookmarks=bookmarks,
             opened_at=at,
             until=at + (whole_param(params, "timeoutSeconds") or DEFAULT_TIMEOUT_SECONDS),
         )
@@ -104,6 +110,8 @@ class _Telling:
             if self.sent < oldest:
                 raise _Ended(_error(too_old(self.sent, oldest)))
             return []
+        if wanted.after > version:
+            raise _Ended(_error(too_large(wanted.after, version)))
         state = self.view.timeline(at).state(wanted.resource.kind, version)
         events = []
         for key in sorted(state):

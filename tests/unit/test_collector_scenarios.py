@@ -1,0 +1,212 @@
+"""The journal of whole scenarios against the lives that the estate played: to the second.
+
+What happened is read from the estate's own values, not from the API's objects: bound, first main
+container started, last container ended, object gone, and what was held.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from domain.interval import Interval, hour_of
+from fake_gpu.clock import epoch
+from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.model import Cluster, Estate, PodLife
+from fake_gpu.kubernetes.pace import HOUR_SECONDS, stops
+from fake_gpu.scenario.load import load_scenario
+from ingestion.kubernetes.observe import is_device
+from ingestion.kubernetes.pull import pull_hours
+from tests.collected import World, world
+
+QUIET = [
+    "card_falls_ill",
+    "every_way_to_share",
+    "init_and_sidecars",
+    "namespace_made_again",
+    "node_drained_mid_hour",
+    "node_not_heard_of",
+    "odd_names_and_labels",
+    "quota_and_queue",
+    "relabelled_node",
+    "restarts_and_crash_loops",
+    "same_name_another_pod",
+    "shorter_than_a_scrape",
+    "thin_line",
+]
+
+Row = dict[str, Any]
+
+
+def live(made: World, estate: Estate) -> None:
+    """Drive the clock through the whole scenario, with the collector always at its heels."""
+    made.start_collector()
+    # What happens in the last moments may be told in the hour after the scenario.
+    end = estate.ended_at + HOUR_SECONDS
+    for at in stops(made.api.history, estate.started_at, end, estate.faults):
+        made.clock.advance_to(epoch(at))
+        made.catch_up()
+
+
+def landed_rows(made: World, estate: Estate) -> dict[str, list[Row]]:
+    """The tables of every whole hour of the scenario."""
+    tables: dict[str, list[Row]] = {}
+    start, end = epoch(estate.started_at), hour_of(epoch(estate.ended_at + HOUR_SECONDS))
+    while start < end:
+        until = min(end, start + timedelta(hours=24))
+        window = Interval(start, until)
+        cluster_id = made.cluster.cluster_id
+        attempt = pull_hours(cluster_id, window, made.spool, made.landing, made.clock)
+        for table, rows in made.rows(attempt).items():
+            tables.setdefault(table, []).extend(rows)
+        start = until
+    return tables
+
+
+def holders(cluster: Cluster, estate: Estate) -> list[PodLife]:
+    """The pods that asked for a device, and were there at some time of the scenario."""
+    return [
+        pod
+        for pod in cluster.pods
+        if (any(is_device(r) and n for r, n in pod.requests.items()) or pod.claims)
+        and pod.created_at < estate.ended_at
+        and (pod.gone_at is None or pod.gone_at > estate.started_at)
+    ]
+
+
+def told(rows: list[Row]) -> dict[str, Row]:
+    """For each pod the earliest bound and start, the end, and when it was told gone."""
+    found: dict[str, Row] = {}
+    for row in rows:
+        known = found.setdefault(row["pod_uid"], {"rows": 0})
+        known["rows"] += 1
+        for name in ("bound_at", "started_at"):
+            times = [t for t in (known.get(name), row[name]) if t is not None]
+            known[name] = min(times, default=None)
+        known["ended_at"] = known.get("ended_at") or row["ended_at"]
+        if row["deleted"]:
+            known["gone_at"] = row["observed_at"]
+    return found
+
+
+def at_or_none(second: int | None, before: int) -> datetime | None:
+    return epoch(second) if second is not None and second < before else None
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_the_journal_equals_what_was_played(tmp_path: Path, name: str) -> None:
+    estate = build_estate(load_scenario(name))
+    for cluster in estate.clusters:
+        folder = tmp_path / cluster.name
+        with world(cluster, folder, estate.started_at, faults=estate.faults) as made:
+            live(made, estate)
+            rows = landed_rows(made, estate)
+            assert rows["journal_gaps"] == []
+            known = told(rows["pod_observations"])
+            expected = holders(cluster, estate)
+            assert {pod.uid for pod in expected} <= known.keys()
+            later = {p.uid for p in cluster.pods if p.created_at >= estate.ended_at}
+            assert known.keys() - {pod.uid for pod in expected} <= later
+            for pod in expected:
+                check_life(pod, known[pod.uid], estate)
+            check_requests(expected, rows["pod_requests"], later)
+            check_nodes(cluster, rows["node_resources"], estate)
+
+
+def check_life(pod: PodLife, known: Row, estate: Estate) -> None:
+    until = estate.ended_at
+    known = {n: t if not isinstance(t, datetime) or t < epoch(until) else None
+             for n, t in known.items()}  # fmt: skip
+    assert known["bound_at"] == at_or_none(pod.scheduled_at, until), pod.name
+    if pod.started_at is not None and pod.started_at < estate.started_at:
+        # A container that restarted before anybody watched shows a later start, and no other.
+        began_at = epoch(pod.started_at)
+        assert began_at <= known["started_at"] <= epoch(estate.started_at), pod.name
+    else:
+        assert known["started_at"] == at_or_none(pod.started_at, until), pod.name
+    if pod.end_reported:
+        ran = any(c.runs for c in pod.containers)
+        finished_at = pod.finished_at if ran else None
+        assert known["ended_at"] == at_or_none(finished_at, until), pod.name
+    else:
+        assert known["ended_at"] is None, pod.name
+    gone_at = at_or_none(pod.gone_at, until)
+    if pod.end_reported and pod.finished_at is not None:
+        # Its end is written in its status, so the clock need not stop when it was deleted.
+        assert known.get("gone_at") is None or known["gone_at"] >= gone_at, pod.name
+    else:
+        assert known.get("gone_at") == gone_at, pod.name
+
+
+def check_requests(pods: list[PodLife], rows: list[Row], later: set[str]) -> None:
+    landed = {
+        (r["pod_uid"], r["resource"], r["device_count"]) for r in rows if r["pod_uid"] not in later
+    }
+    asked = {
+        (pod.uid, resource, count)
+        for pod in pods
+        for resource, count in pod.requests.items()
+        if is_device(resource) and count
+    }
+    assert landed == asked
+
+
+def check_nodes(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
+    """Every capacity and allocatable, from the second on at which it changed."""
+    landed = {
+        (r["node_name"], r["observed_at"], r["resource"]): (r["capacity"], r["allocatable"])
+        for r in rows
+    }
+    for node in cluster.nodes:
+        for state in node.states:
+            if not estate.started_at < state.from_at < estate.ended_at:
+                continue
+            for resource, count in state.capacity.items():
+                if not is_device(resource):
+                    continue
+                seen = landed.get((node.name, epoch(state.from_at), resource))
+                # A state that differs from the one before in nothing that is kept leaves no row.
+                assert seen in (None, (count, state.allocatable.get(resource, 0)))
+
+
+def test_a_gap_hides_only_what_happened_in_it(tmp_path: Path) -> None:
+    """watch_gap: what the gap does not touch is exact; what it touches lies within its edges."""
+    estate = build_estate(load_scenario("watch_gap"))
+    (cluster,) = estate.clusters
+    with world(cluster, tmp_path, estate.started_at, faults=estate.faults) as made:
+        live(made, estate)
+        assert all(made.ledger.count(fault.fault_id) for fault in estate.faults)
+        rows = landed_rows(made, estate)
+        gaps = [
+            (int(g["gap_started_at"].timestamp()), int(g["gap_ended_at"].timestamp()))
+            for g in rows["journal_gaps"]
+        ]
+        assert gaps
+        known = told(rows["pod_observations"])
+        exact = 0
+        for pod in holders(cluster, estate):
+            end = pod.gone_at if pod.gone_at is not None else estate.ended_at
+            if not any(a < end and pod.created_at <= b for a, b in gaps):
+                check_life(pod, known[pod.uid], estate)
+                exact += 1
+            elif pod.uid in known:
+                check_within(pod, known[pod.uid])
+            else:
+                assert any(a <= pod.created_at and end <= b for a, b in gaps), pod.name
+        assert exact > 50
+
+
+def check_within(pod: PodLife, known: Row) -> None:
+    """Whatever is known of a pod that a gap touched is true."""
+    for name, second in (
+        ("bound_at", pod.scheduled_at),
+        ("started_at", pod.started_at),
+        ("ended_at", pod.finished_at),
+    ):
+        assert known[name] in (None, at_or_none(second, 1 << 40)), f"{pod.name} {name}"
+    if "gone_at" in known:
+        assert pod.gone_at is not None
+        assert known["gone_at"] >= epoch(pod.gone_at)
