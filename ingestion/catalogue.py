@@ -330,6 +330,11 @@ def lasting_metrics() -> frozenset[str]:
     return frozenset(entry.metric for entry in ALLOCATION_ENTRIES if entry.lasts)
 
 
+def rechecked_entries() -> tuple[Entry, ...]:
+    """What is counted again before a close: what lasts, and the health of the targets."""
+    return tuple(entry for entry in ALLOCATION_ENTRIES if entry.lasts or entry.sentinel)
+
+
 def device_metrics() -> frozenset[str]:
     """Metrics whose values are numbers of devices: whole, finite, not negative."""
     return frozenset(entry.metric for entry in ALLOCATION_ENTRIES if entry.unit == "devices")

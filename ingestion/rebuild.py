@@ -9,10 +9,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from domain.decisions.rows import Source
-from ingestion.compaction import finish
+from ingestion.compaction import compact, finish
 from ingestion.derived import sweep
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt
@@ -28,16 +29,18 @@ class Rebuilder:
 
     replay: Replay
     has_runs: HasRuns
+    tables: tuple[str, ...]
 
 
 def rebuilders() -> Mapping[Source, Rebuilder]:
     from ingestion.kubernetes import replay as journal
+    from ingestion.kubernetes.tables import TABLES
     from ingestion.thanos.replay import replay
-    from ingestion.thanos.runs import has_runs
+    from ingestion.thanos.runs import KINDS, has_runs
 
     return {
-        Source.THANOS: Rebuilder(replay, has_runs),
-        Source.KUBERNETES: Rebuilder(journal.replay, journal.has_tables),
+        Source.THANOS: Rebuilder(replay, has_runs, KINDS),
+        Source.KUBERNETES: Rebuilder(journal.replay, journal.has_tables, tuple(TABLES)),
     }
 
 
@@ -67,3 +70,11 @@ def rebuild(
     if progress and attempts:
         progress(len(attempts), len(attempts), "decoded")
     return len(attempts)
+
+
+def compact_settled(
+    landing: Landing, home_runs: Path, now: datetime, progress: Progress | None = None
+) -> int:
+    """One file per table for every day that will not change; the number of days written."""
+    tables = {source: rebuilder.tables for source, rebuilder in rebuilders().items()}
+    return compact(landing, home_runs, now, tables, progress)

@@ -72,13 +72,13 @@ class PullMemory:
 
 
 class Asker:
-    """Asks for one cluster in one attempt."""
+    """Asks for one cluster in one attempt; without a landing nothing is kept."""
 
     def __init__(
         self,
         source: ClusterSource,
         client: ThanosClient,
-        landing: Landing,
+        landing: Landing | None,
         memory: PullMemory | None = None,
     ) -> None:
         self.source = source
@@ -206,7 +206,7 @@ class Asker:
         self, name: str, query: str, window: Interval, reply: Reply, matrix: Matrix
     ) -> Answer:
         """Keep the body, whatever it says; describe it."""
-        landed = self._landing.land_body(reply.body) if reply.body else None
+        landed = self._landing.land_body(reply.body) if self._landing and reply.body else None
         return Answer(
             ask=name,
             query=query,

@@ -136,6 +136,8 @@ class Runs:
     sample_count: NDArray[np.int64]
     value_index: NDArray[np.int64]
     facts: dict[str, int] = field(default_factory=dict)
+    # Samples by metric and hour before replicas were united; empty when there are no replicas.
+    raw_counts: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.series_index)
@@ -164,7 +166,11 @@ def decode_runs(raw: Sequence[RawSeries], dictionary: SeriesDictionary, look: Lo
         facts["replica_series"] = len(raw) - len(chosen)
         facts["histogram_series"] = sum(one.histograms is not NO_HISTOGRAMS for one in raw)
         series = [dictionary.series(number) for number in chosen]
-        return _spread(_cut_into_runs(united, look), series, union_of_series, facts)
+        runs = _spread(_cut_into_runs(united, look), series, union_of_series, facts)
+        if len(chosen) < len(raw):
+            metrics = [dictionary.series(number).metric for number in numbers]
+            runs.raw_counts.update(_raw_counts(samples, text_of, metrics, look))
+        return runs
 
 
 def _distinct_texts(raw: Sequence[RawSeries]) -> tuple[list[bytes], list[int]]:
@@ -185,6 +191,24 @@ def _distinct_texts(raw: Sequence[RawSeries]) -> tuple[list[bytes], list[int]]:
                 last, last_place = text, places.setdefault(bytes(text), len(places))
         found.append(last_place)
     return list(places), found
+
+
+def _raw_counts(
+    samples: Samples, text_of: list[int], metrics: list[str], look: Look
+) -> dict[tuple[str, int], int]:
+    """Samples by metric and hour, every replica counted: what the server itself would count."""
+    hour_count = (look.ended_ms - look.started_ms) // HOUR_MS
+    inside = (samples.time_ms >= look.started_ms) & (samples.time_ms < look.ended_ms)
+    hours = (samples.time_ms[inside] - look.started_ms) // HOUR_MS
+    cells = samples.owner[inside] * hour_count + hours
+    by_text = np.bincount(cells, minlength=samples.owner_count * hour_count)
+    by_text = by_text.reshape(samples.owner_count, hour_count)
+    found: dict[tuple[str, int], int] = {}
+    for metric in dict.fromkeys(metrics):
+        texts = [text for text, one in zip(text_of, metrics, strict=True) if one == metric]
+        for hour, count in enumerate(by_text[texts].sum(axis=0).tolist()):
+            found[(metric, look.started_ms + hour * HOUR_MS)] = count
+    return found
 
 
 Unions = list[tuple[int, ...]]

@@ -7,6 +7,7 @@ elsewhere, from the evidence itself (`quality`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -20,6 +21,9 @@ from ingestion.landing import Landing
 from ingestion.manifest import Hour, Outcome, worst
 from ingestion.thanos.asking import Part
 from ingestion.thanos.facts import hourly_facts, mass_absence
+
+RAW_SAMPLES = "raw_samples:"
+"""The fact that a metric had this many samples before replicas were united."""
 
 Counts = Mapping[str, tuple[int, int]]
 """Series and samples by metric."""
@@ -42,6 +46,7 @@ def rows_of_hours(
         hour_facts = facts[hour]
         if outcome is Outcome.OK and (absent := mass_absence(before, by_metric)):
             hour_facts[MASS_ENDINGS] = max(absent, hour_facts.get(MASS_ENDINGS, 0))
+        hour_facts |= _raw_counts(covering, hour)
         before = by_metric
         yield Hour(
             hour=hour,
@@ -52,6 +57,19 @@ def rows_of_hours(
             by_metric=by_metric,
             facts=dict(sorted(hour_facts.items())),
         )
+
+
+def _raw_counts(covering: Sequence[Part], hour: datetime) -> dict[str, int]:
+    """Samples by metric with every replica counted, where there are replicas: for a recheck."""
+    wanted = int(hour.timestamp()) * 1000
+    found: Counter[str] = Counter()
+    for part in covering:
+        for (metric, hour_ms), count in (
+            part.runs.raw_counts if part.runs is not None else {}
+        ).items():
+            if hour_ms == wanted:
+                found[f"{RAW_SAMPLES}{metric}"] += count
+    return dict(found)
 
 
 def counts_before(landing: Landing, cluster_id: str, hour: datetime) -> Counts:

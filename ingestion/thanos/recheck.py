@@ -1,0 +1,110 @@
+"""Before a close: does the server still count what was landed?
+
+Put here: counting again, cheaply, and naming the hours that differ.
+Not here: asking those hours again (`ingestion.thanos.pull`), or whether a difference matters.
+
+Samples arrive late: a sender's backlog, a block that is uploaded hours later, a store that comes
+back. The server counts its samples per series and hour, and only hours with another sum are asked
+again. The counts are no evidence and are not landed; the new answers are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from domain.interval import HOUR, Interval
+from ingestion.catalogue import Ask, Entry, rechecked_entries
+from ingestion.hours import HourEntry
+from ingestion.manifest import Hour, Outcome, whole_hours
+from ingestion.settings import ClusterSource
+from ingestion.thanos.asking import Asker
+from ingestion.thanos.client import ThanosClient
+from ingestion.thanos.outcomes import RAW_SAMPLES
+from ingestion.thanos.telemetry import range_form, telemetry_query
+
+COUNTED = "count_over_time"
+_PAIRS = msgspec.json.Decoder(list[tuple[float, str]])
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Difference:
+    """An hour of which the server now has another number of samples than was landed."""
+
+    hour_started_at: datetime
+    metric: str
+    landed_count: int
+    counted_now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recheck:
+    """What counting again came to. An unanswered metric says nothing about its hours."""
+
+    differences: tuple[Difference, ...]
+    unanswered: Mapping[str, str]  # metric: reason
+
+    @property
+    def hours(self) -> tuple[datetime, ...]:
+        """The hours to be asked again, in order."""
+        return tuple(sorted({found.hour_started_at for found in self.differences}))
+
+
+def recheck(
+    cluster: ClusterSource,
+    window: Interval,
+    entries: Sequence[HourEntry],
+    client: ThanosClient | None = None,
+) -> Recheck:
+    """Compare the server's counts for a window of whole hours with the best landed answers."""
+    with client or ThanosClient(cluster.thanos.connection) as connected:
+        return _compared(Asker(cluster, connected, None), window, entries)
+
+
+def _compared(asker: Asker, window: Interval, entries: Sequence[HourEntry]) -> Recheck:
+    landed = {
+        entry.hour_started_at: entry.best.hour
+        for entry in entries
+        if entry.best is not None and entry.best.outcome is Outcome.OK
+    }
+    differences: list[Difference] = []
+    unanswered: dict[str, str] = {}
+    wanted = rechecked_entries()
+    forms = [(_ask(entry), range_form(_query(asker, entry), window)) for entry in wanted]
+    for entry, part in zip(wanted, asker.functions(forms, window), strict=True):
+        if part.outcome is not Outcome.OK:
+            unanswered[entry.metric] = part.answer.reason
+            continue
+        counted = _counted([bytes(raw.values) for raw in part.series])
+        for hour in whole_hours(window):
+            if hour in landed:
+                now = counted.get(int((hour + HOUR).timestamp()), 0)
+                before = _landed_count(landed[hour], entry.metric)
+                if now != before:
+                    differences.append(Difference(hour, entry.metric, before, now))
+    return Recheck(tuple(sorted(differences)), unanswered)
+
+
+def _ask(entry: Entry) -> Ask:
+    return Ask(f"{entry.metric}:{COUNTED}", (entry.metric,), entry.matchers)
+
+
+def _query(asker: Asker, entry: Entry) -> str:
+    return telemetry_query(COUNTED, {entry.metric: asker.selector(_ask(entry))})
+
+
+def _counted(values: Sequence[bytes]) -> dict[int, int]:
+    """The sum over all series, by the second at which the hour ends."""
+    found: dict[int, int] = {}
+    for text in values:
+        for seconds, count in _PAIRS.decode(text):
+            found[int(seconds)] = found.get(int(seconds), 0) + int(float(count))
+    return found
+
+
+def _landed_count(hour: Hour, metric: str) -> int:
+    raw = hour.facts.get(f"{RAW_SAMPLES}{metric}")
+    return raw if raw is not None else hour.by_metric.get(metric, (0, 0))[1]

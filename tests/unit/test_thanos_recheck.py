@@ -1,0 +1,117 @@
+"""Counting again before a close finds the hours that changed, and only those.
+
+Put here: agreeing and differing counts, replicas, metrics that are not answered.
+Not here: asking the differing hours again.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from domain.clock import StoppedClock
+from domain.decisions.rows import Source
+from domain.interval import Interval
+from ingestion.hours import HourEntry, hour_ledger
+from ingestion.landing import Landing
+from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.recheck import Difference, recheck
+from tests.samples_by_hand import (
+    CLUSTER,
+    HOUR,
+    REQUEST,
+    START,
+    TEN,
+    Form,
+    Server,
+    every_ten_minutes,
+    healthy,
+    matrix,
+)
+from warehouse.store import FolderStore
+
+REQUESTS = "kube_pod_container_resource_requests"
+WINDOW = Interval(TEN, TEN + HOUR)
+COUNTS = {"up": ["6"], "kube_node_info": ["6"], REQUESTS: ["6"]}
+
+
+def landed(tmp_path: Path, answering: Any = healthy) -> list[HourEntry]:
+    landing = Landing(FolderStore(tmp_path / "landing"))
+    clock = StoppedClock(TEN + timedelta(days=2))
+    client = Server(answering).client()
+    attempt = pull_hours(CLUSTER, WINDOW, landing, tmp_path / "runs", clock, client)
+    return hour_ledger([("c1", Source.THANOS, TEN)], [attempt])
+
+
+def counting(**counts: list[str]) -> Server:
+    """A server that counts: one series for each number."""
+
+    def answer(form: Form) -> httpx.Response:
+        metric = form["query"].removeprefix("count_over_time(").partition("{")[0]
+        numbers = (COUNTS | counts).get(metric, [])
+        series = [({"n": str(n)}, [(START + 3600, text)]) for n, text in enumerate(numbers)]
+        return matrix(*series)
+
+    return Server(answer)
+
+
+def test_nothing_differs_when_the_server_counts_what_was_landed(tmp_path: Path) -> None:
+    found = recheck(CLUSTER, WINDOW, landed(tmp_path), counting().client())
+    assert found.differences == ()
+    assert found.unanswered == {}
+
+
+def test_samples_that_arrived_late_name_their_hour_and_both_numbers(tmp_path: Path) -> None:
+    server = counting(**{REQUESTS: ["6", "4"]})
+    found = recheck(CLUSTER, WINDOW, landed(tmp_path), server.client())
+    assert found.differences == (Difference(TEN, REQUESTS, 6, 10),)
+    assert found.hours == (TEN,)
+
+
+def test_samples_that_are_gone_are_a_difference_too(tmp_path: Path) -> None:
+    found = recheck(CLUSTER, WINDOW, landed(tmp_path), counting(up=[]).client())
+    assert found.differences == (Difference(TEN, "up", 6, 0),)
+
+
+def test_every_replica_counts_as_the_server_counts_it(tmp_path: Path) -> None:
+    def two_replicas(form: Form) -> httpx.Response:
+        if REQUESTS not in form["query"]:
+            return healthy(form)
+        labels, samples = REQUEST
+        other = every_ten_minutes("2", START + 60)
+        return matrix((labels | {"replica": "0"}, samples), (labels | {"replica": "1"}, other))
+
+    entries = landed(tmp_path, two_replicas)
+    assert entries[0].told[0].hour.by_metric[REQUESTS] == (1, 12)
+    both = counting(**{REQUESTS: ["6", "6"]})
+    assert recheck(CLUSTER, WINDOW, entries, both.client()).differences == ()
+    one_lost = counting(**{REQUESTS: ["6", "5"]})
+    assert recheck(CLUSTER, WINDOW, entries, one_lost.client()).differences == (
+        Difference(TEN, REQUESTS, 12, 11),
+    )
+
+
+def test_a_metric_that_is_not_answered_says_nothing_about_its_hours(tmp_path: Path) -> None:
+    def refusing(form: Form) -> httpx.Response:
+        if form["query"].startswith(f"count_over_time({REQUESTS}"):
+            return httpx.Response(403, json={"status": "error", "error": "no"})
+        return counting()._answering(form)
+
+    found = recheck(CLUSTER, WINDOW, landed(tmp_path), Server(refusing).client())
+    assert found.differences == ()
+    assert list(found.unanswered) == [REQUESTS]
+
+
+def test_an_hour_without_a_good_answer_is_not_compared(tmp_path: Path) -> None:
+    entries = landed(tmp_path, lambda form: httpx.Response(500, text="down"))
+    assert recheck(CLUSTER, WINDOW, entries, counting().client()).differences == ()
+
+
+def test_counting_again_lands_nothing(tmp_path: Path) -> None:
+    entries = landed(tmp_path)
+    before = FolderStore(tmp_path / "landing").list("")
+    recheck(CLUSTER, WINDOW, entries, counting().client())
+    assert FolderStore(tmp_path / "landing").list("") == before
