@@ -43,8 +43,47 @@ _CLUSTERS = """
     )
 """
 
+_CAPACITY = """
+    with {clusters},
+    nodes as (
+        select cluster_id, concat_ws(' ', 'node', node_name, gpu_class, dimension) as node,
+            sum({compared}) as left_sum, {against} as right_sum
+        from marts.fct_node_share_hours where billing_period = $period
+        group by all
+    )
+    select 'cluster ' || cluster_id || ', ' || node as place,
+        left_sum::decimal(38, 0) as left_sum, right_sum::decimal(38, 0) as right_sum
+    from nodes
+    union all
+    select 'cluster ' || clusters.cluster_id, coalesce(sum(left_sum), 0)::decimal(38, 0),
+        coalesce(sum(right_sum), 0)::decimal(38, 0)
+    from clusters left join nodes using (cluster_id) group by all
+"""
+
+_SHARE_TERMS = """
+    running_share_seconds + held_share_seconds + idle_share_seconds + unsold_share_seconds
+    + unhealthy_share_seconds + withdrawn_share_seconds + unmeasured_share_seconds
+    - overallocated_share_seconds
+"""
+
+FINDINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "shares_add_up_to_capacity": "capacity_not_conserved",
+        "no_node_gives_more_than_it_has": "more_allocated_than_capacity",
+    }
+)
+"""What a broken identity is called when it is more than two sums that differ."""
+
 IDENTITIES: Mapping[str, str] = MappingProxyType(
     {
+        "shares_add_up_to_capacity": _CAPACITY.format(
+            clusters=_CLUSTERS,
+            compared=f"abs(installed_share_seconds - ({_SHARE_TERMS}))",
+            against="0",
+        ),
+        "no_node_gives_more_than_it_has": _CAPACITY.format(
+            clusters=_CLUSTERS, compared="overallocated_share_seconds", against="0"
+        ),
         "pod_seconds_add_up_to_charges": f"""
             with {_CLUSTERS},
             sides as (
@@ -124,9 +163,10 @@ def check_of(name: str, comparisons: Sequence[Comparison]) -> Check:
 
 
 def sum_findings(name: str, comparisons: Iterable[Comparison]) -> list[Finding]:
-    """One finding per broken identity."""
+    """One finding per broken place."""
+    kind = CATALOGUE[FINDINGS.get(name, "sums_differ")]
     return [
-        CATALOGUE["sums_differ"].finding(
+        kind.finding(
             where=f"{name}: {broken.place}",
             seen=f"{broken.left_sum} and {broken.right_sum}, "
             f"a difference of {broken.left_sum - broken.right_sum}",

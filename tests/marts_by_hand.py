@@ -28,6 +28,9 @@ from warehouse.home import Home
 from warehouse.schema import insert_rows
 
 HOUR = timedelta(hours=1)
+CARDS = 64
+SHARE_UNITS = 42
+"""Of one card: halves, thirds and sevenths of it are whole numbers."""
 
 CLUSTERS = (
     "cluster_id,cluster_name,valid_from,valid_until,witnesses,sample_interval_seconds,"
@@ -61,6 +64,15 @@ TABLES = {
         memory_share_numerator BIGINT, memory_share_denominator BIGINT,
         weight_numerator BIGINT, weight_denominator BIGINT, weight_policy VARCHAR,
         rate_id VARCHAR, uncertainty_seconds BIGINT, cost_nanos DECIMAL(38, 0)
+    """,
+    "fct_node_share_hours": """
+        billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR, gpu_class VARCHAR,
+        dimension VARCHAR, hour_started_at TIMESTAMPTZ, share_denominator BIGINT,
+        installed_share_seconds DECIMAL(38, 0), running_share_seconds DECIMAL(38, 0),
+        held_share_seconds DECIMAL(38, 0), idle_share_seconds DECIMAL(38, 0),
+        unsold_share_seconds DECIMAL(38, 0), unhealthy_share_seconds DECIMAL(38, 0),
+        withdrawn_share_seconds DECIMAL(38, 0), unmeasured_share_seconds DECIMAL(38, 0),
+        overallocated_share_seconds DECIMAL(38, 0)
     """,
     "fct_charges": """
         billing_period VARCHAR, tenant VARCHAR, belongs_to VARCHAR, cluster_id VARCHAR,
@@ -173,6 +185,7 @@ class World:
                 "fct_coverage": list(self._coverage()),
                 "fct_pod_hours": list(self._pod_hours()),
                 "fct_charges": list(self._charges()),
+                "fct_node_share_hours": list(self._node_share_hours()),
             }
             for table, columns in TABLES.items():
                 connection.execute(f"create table if not exists marts.{table} ({columns})")
@@ -208,6 +221,20 @@ class World:
                         self.period.name, cluster, source, hour, expected, seen, expected - seen,
                         0, outcome, reason, healable,
                     )  # fmt: skip
+
+    def _node_share_hours(self) -> Iterator[tuple[Any, ...]]:
+        """One node of many cards per cluster: what its pods run, the rest idle."""
+        running: defaultdict[tuple[str, datetime], int] = defaultdict(int)
+        for pod, segment, _, _ in self._segments():
+            units = int(SHARE_UNITS * pod.weight) * pod.device_count
+            running[pod.cluster_id, hour_of(segment.started_at)] += segment.seconds * units
+        installed = CARDS * SHARE_UNITS * 3600
+        for (cluster, hour), used in sorted(running.items()):
+            for dimension in ("compute", "memory"):
+                yield (
+                    self.period.name, cluster, "node-1", "A100-40", dimension, hour, SHARE_UNITS,
+                    installed, used, 0, installed - used, 0, 0, 0, 0, 0,
+                )  # fmt: skip
 
     def _segments(self) -> Iterator[tuple[Pod, Interval, str, int]]:
         for pod in self.pods:

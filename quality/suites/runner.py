@@ -63,10 +63,10 @@ def _great_expectations() -> tuple[Any, Any]:
     """The library and one context for the whole process, silent and without telemetry."""
     # It reports its use to its makers, which without a network costs seconds per suite.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    logging.getLogger("great_expectations").setLevel(logging.WARNING)
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     return gx, context

@@ -131,6 +131,16 @@ def broken(world: World, statement: str) -> Judgement:
             {"no_pod_hour_leaves_its_hour"},
         ),
         (
+            "update marts.fct_node_share_hours set idle_share_seconds = idle_share_seconds - 1 "
+            "where dimension = 'memory'",
+            {"shares_add_up_to_capacity"},
+        ),
+        (
+            "update marts.fct_node_share_hours set overallocated_share_seconds = 5, "
+            "idle_share_seconds = idle_share_seconds + 5 where dimension = 'memory'",
+            {"no_node_gives_more_than_it_has"},
+        ),
+        (
             "update marts.fct_pod_hours set uncertainty_seconds = -1 where tenant = 'team-a'",
             {"suite_gate_values"},
         ),
