@@ -13,7 +13,8 @@ bytes that nothing refers to, and the hour is asked again; it never leaves a man
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import zstandard
@@ -76,6 +77,9 @@ class ChainBusy(CouldNotLook):
         )
 
 
+WRITERS = 8
+"""Bodies written at once: file systems gather syncs that come together into one."""
+
 LATEST_LIMIT = 50
 """How far back one pull looks for the hour before it: two days of hourly attempts."""
 
@@ -89,6 +93,20 @@ class LandedBody:
     sha256: str
     byte_count: int
     stored_byte_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBody:
+    """A body as it will be stored; much smaller than it was, so that many can wait in memory."""
+
+    landed: LandedBody
+    stored: bytes
+
+
+def packed(body: bytes) -> PackedBody:
+    """Hash and compress a body."""
+    stored = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(body)
+    return PackedBody(LandedBody(sha256_bytes(body), len(body), len(stored)), stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +125,26 @@ class Landing:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._attempts: dict[str, Attempt] = {}  # by key: manifests never change
+        self._bodies: set[str] = set()  # those that this process knows to be durable
 
     def land_body(self, body: bytes) -> LandedBody:
         """Keep a body; landing the same bytes twice keeps them once."""
-        digest = sha256_bytes(body)
-        stored = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(body)
-        self.store.create(body_key(digest), stored)
-        return LandedBody(digest, len(body), len(stored))
+        return self.land([packed(body)])[0]
+
+    def land(self, bodies: Iterable[PackedBody]) -> list[LandedBody]:
+        """Keep bodies, several at once: a disk that syncs for one can sync for all."""
+        wanted = list(bodies)
+        fresh = {one.landed.sha256: one for one in wanted if one.landed.sha256 not in self._bodies}
+        if len(fresh) == 1:
+            self._create(*fresh.values())
+        elif fresh:
+            with ThreadPoolExecutor(max_workers=WRITERS) as pool:
+                list(pool.map(self._create, fresh.values()))
+        return [one.landed for one in wanted]
+
+    def _create(self, body: PackedBody) -> None:
+        self.store.create(body_key(body.landed.sha256), body.stored)
+        self._bodies.add(body.landed.sha256)
 
     def read_body(self, digest: str) -> bytes:
         """The bytes under a hash; raises BodyChanged when they are not these bytes."""

@@ -105,18 +105,16 @@ class Server:
 def in_union(form: Form, with_unions: bool) -> httpx.Response:
     """A server with two device metrics; it may or may not know unions."""
     if "match[]" in form:
-        return names(UTIL, POWER)
+        return names(UTIL, POWER, "DCGM_FI_DEV_UNKNOWN")
+    union = form["query"].startswith("label_replace(")
     function = form["query"].removeprefix("label_replace(").partition("(")[0]
     if function not in VALUES:
         return healthy(form)
     sample = [(START + 3600, VALUES[function])]
-    if not form["query"].startswith("label_replace"):
+    if not union:
         return matrix(({"gpu": "0"}, sample))
     if not with_unions:
-        return httpx.Response(
-            400, json={"status": "error", "errorType": "bad_data", "error": "unknown function"}
-        )
-    return matrix(
-        ({"gpu": "0", "gpu_ledger_metric": UTIL}, sample),
-        ({"gpu": "0", "gpu_ledger_metric": POWER}, sample),
-    )
+        refusal = {"status": "error", "errorType": "bad_data", "error": "unknown function"}
+        return httpx.Response(400, json=refusal)
+    asked = [metric for metric in (UTIL, POWER) if f'"{metric}"' in form["query"]]
+    return matrix(*(({"gpu": "0", "gpu_ledger_metric": metric}, sample) for metric in asked))

@@ -1,6 +1,6 @@
-"""One question to one server: asked, landed, understood, and split when a limit is in the way.
+"""One question to one server: asked, kept, understood, and split when a limit is in the way.
 
-Put here: forms of requests, landing of every body, what is remembered from answer to answer.
+Put here: forms of requests, setting bodies aside, what is remembered from answer to answer.
 Not here: which questions there are (`ingestion.catalogue`), how they are made smaller
 (`ingestion.thanos.splitting`), or what all answers say about an hour (`ingestion.thanos.pull`).
 """
@@ -18,7 +18,7 @@ import msgspec
 
 from domain.interval import Interval
 from ingestion.catalogue import Ask
-from ingestion.landing import Landing
+from ingestion.landing import PackedBody, packed
 from ingestion.manifest import Answer, Outcome
 from ingestion.settings import ClusterSource
 from ingestion.thanos.answer import Matrix, RawSeries, read_matrix
@@ -50,7 +50,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The answer to an ask for a part of the window, landed and, where possible, understood."""
+    """The answer to an ask for a part of the window and, where possible, what it says."""
 
     ask: Ask
     window: Interval
@@ -69,31 +69,31 @@ class PullMemory:
 
     dictionary: SeriesDictionary | None = None
     sizes: Sizes = field(default_factory=Sizes)
+    refuses_unions: bool = False
 
 
 class Asker:
-    """Asks for one cluster in one attempt; without a landing nothing is kept."""
+    """Asks for one cluster in one attempt; `bodies` is what came, to be landed by the caller."""
 
     def __init__(
         self,
         source: ClusterSource,
         client: ThanosClient,
-        landing: Landing | None,
         memory: PullMemory | None = None,
     ) -> None:
         self.source = source
         self._client = client
-        self._landing = landing
-        self._memory = memory or PullMemory()
-        if self._memory.dictionary is None:
-            self._memory.dictionary = SeriesDictionary(source.thanos.replica_labels)
-        self._dictionary = self._memory.dictionary
+        self.bodies: list[PackedBody] = []  # every body that came, waiting to be landed
+        self.memory = memory or PullMemory()
+        if self.memory.dictionary is None:
+            self.memory.dictionary = SeriesDictionary(source.thanos.replica_labels)
+        self._dictionary = self.memory.dictionary
         self._silent_in_a_row = 0
 
     def allocation(self, asks: Iterable[Ask], window: Interval) -> Iterator[Part]:
         """Raw samples: whole, or in smaller questions where a limit is near or bites."""
         questions = [
-            piece for ask in asks for piece in self._memory.sizes.split(Question(ask, window))
+            piece for ask in asks for piece in self.memory.sizes.split(Question(ask, window))
         ]
         for question, reply in self._ahead(questions, self._fetched):
             yield from self._understood(question, reply)
@@ -105,7 +105,7 @@ class Asker:
         parts = []
         for (ask, form), reply in self._ahead(forms, self._fetched_range):
             matrix = read_matrix(reply)
-            answer = self._landed(ask.name, form["query"], window, reply, matrix)
+            answer = self._described(ask.name, form["query"], window, reply, matrix)
             parts.append(Part(ask, window, answer, series=matrix.series))
         return parts
 
@@ -141,7 +141,7 @@ class Asker:
         except msgspec.MsgspecError:
             return None, None
         matrix = Matrix(Outcome.OK)
-        return frozenset(names), self._landed(METRIC_NAMES_ASK, selector, window, reply, matrix)
+        return frozenset(names), self._described(METRIC_NAMES_ASK, selector, window, reply, matrix)
 
     def stores(self, window: Interval) -> tuple[Answer, int, int] | None:
         """What the querier says of its stores: landed, with their number and how many fail."""
@@ -157,7 +157,7 @@ class Asker:
         outcome = Outcome.WARNED if failing else Outcome.OK
         names = ", ".join(sorted(store.name for store in failing))[:200]
         reason = f"{len(failing)} of {len(every)} stores fail: {names}" if failing else ""
-        answer = self._landed(STORES_ASK, "", window, reply, Matrix(outcome, reason))
+        answer = self._described(STORES_ASK, "", window, reply, Matrix(outcome, reason))
         return answer, len(every), len(failing)
 
     def _fetched(self, question: Question) -> Reply:
@@ -188,7 +188,7 @@ class Asker:
             return
         ask, window = question.ask, question.window
         query = self._range_query(question)
-        answer = self._landed(ask.name, query, window, reply, matrix)
+        answer = self._described(ask.name, query, window, reply, matrix)
         runs = None
         if matrix.usable:
             look = Look.at(window, self.source.sampling.sample_interval_seconds)
@@ -199,14 +199,17 @@ class Asker:
                 answer = replace(answer, outcome=Outcome.FAILED, reason=seen)
             else:
                 samples = int(runs.sample_count.sum())
-                self._memory.sizes.learn(question, len(reply.body), samples)
+                self.memory.sizes.learn(question, len(reply.body), samples)
         yield Part(ask, window, answer, runs)
 
-    def _landed(
+    def _described(
         self, name: str, query: str, window: Interval, reply: Reply, matrix: Matrix
     ) -> Answer:
-        """Keep the body, whatever it says; describe it."""
-        landed = self._landing.land_body(reply.body) if self._landing and reply.body else None
+        """Set the body aside to be kept, whatever it says; describe it."""
+        body = packed(reply.body) if reply.body else None
+        if body is not None:
+            self.bodies.append(body)
+        landed = body.landed if body is not None else None
         return Answer(
             ask=name,
             query=query,

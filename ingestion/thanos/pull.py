@@ -46,6 +46,9 @@ from ingestion.thanos.telemetry import (
 )
 from ingestion.thanos.texts import MalformedSeries
 
+NOT_UNDERSTOOD = (400, 422)
+"""How servers answer a query that they cannot read."""
+
 
 class NotWholeHours(WrongUse):
     """A window that is not 1 to 24 whole hours."""
@@ -92,8 +95,10 @@ def pull_hours(
     asked_at = clock.now()
     with client or ThanosClient(cluster.thanos.connection) as connected:
         connected.refill_budget()
-        asker = Asker(cluster, connected, landing, memory)
+        asker = Asker(cluster, connected, memory)
         found = _ask(asker, window, asked_at)
+    named = {answer.sha256 for answer in found.answers}
+    landing.land(body for body in asker.bodies if body.landed.sha256 in named)
     draft = AttemptDraft(
         cluster_id=cluster.cluster_id,
         source=Source.THANOS,
@@ -166,17 +171,14 @@ def _ask(asker: Asker, window: Interval, now: datetime) -> _Found:
 
 
 def _ask_telemetry(asker: Asker, window: Interval, found: _Found) -> None:
-    """Ask which device metrics there are, then for their functions. Never changes an outcome."""
-    names, answer = asker.metric_names(TELEMETRY_NAMES, window)
-    found.answers += [answer] if answer else []
-    # Not told which there are: ask for all, rather than none.
-    entries = [e for e in TELEMETRY_ENTRIES if names is None or e.metric in names]
+    """Ask for the functions of device metrics. Never changes an outcome."""
     parts: list[Part] = []
-    for group in _groups(entries):
-        unions = _asked_functions(asker, [group], window)
-        if group[1:] and any(part.outcome is Outcome.REFUSED for part in unions):
-            unions = _asked_functions(asker, [[entry] for entry in group], window)
-        parts += unions
+    for group in _groups(TELEMETRY_ENTRIES):
+        if not asker.memory.refuses_unions:
+            parts += _asked_functions(asker, [group], window)
+            asker.memory.refuses_unions = parts[0].answer.status in NOT_UNDERSTOOD
+    if asker.memory.refuses_unions:
+        parts = _asked_one_by_one(asker, window, found)
     failed_count = sum(part.outcome is not Outcome.OK for part in parts)
     answered = [function_answer(part.answer.ask, part.series) for part in parts]
     try:
@@ -184,7 +186,15 @@ def _ask_telemetry(asker: Asker, window: Interval, found: _Found) -> None:
     except MalformedSeries:
         failed_count += 1
     found.answers += [part.answer for part in parts]
-    found.facts |= {"telemetry_metrics": len(entries), "telemetry_asks_failed": failed_count}
+    found.facts["telemetry_asks_failed"] = failed_count
+
+
+def _asked_one_by_one(asker: Asker, window: Interval, found: _Found) -> list[Part]:
+    """For servers without unions: each metric that there is; or all, when that is not told."""
+    names, answer = asker.metric_names(TELEMETRY_NAMES, window)
+    found.answers += [answer] if answer else []
+    entries = [e for e in TELEMETRY_ENTRIES if names is None or e.metric in names]
+    return _asked_functions(asker, [[entry] for entry in entries], window)
 
 
 def _groups(entries: Sequence[Entry]) -> list[Sequence[Entry]]:

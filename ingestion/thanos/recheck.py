@@ -61,7 +61,7 @@ def recheck(
 ) -> Recheck:
     """Compare the server's counts for a window of whole hours with the best landed answers."""
     with client or ThanosClient(cluster.thanos.connection) as connected:
-        return _compared(Asker(cluster, connected, None), window, entries)
+        return _compared(Asker(cluster, connected), window, entries)
 
 
 def _compared(asker: Asker, window: Interval, entries: Sequence[HourEntry]) -> Recheck:
