@@ -22,9 +22,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+import ingestion.landing
 from domain.clock import StoppedClock
 from domain.interval import Interval
-from ingestion.landing import Landing
+from ingestion.landing import WRITERS, Landing
 from ingestion.manifest import Attempt
 from ingestion.rebuild import rebuild
 from ingestion.thanos.pull import pull_hours
@@ -84,10 +85,11 @@ def _half(descriptor: int) -> None:
         os.ftruncate(descriptor, size // 2)
 
 
-def killed_at(step: int, home: Path) -> bool:
+def killed_at(step: int, home: Path, writers: int) -> bool:
     """Pull in a child that dies at the step; False when it finished before."""
     child = os.fork()
     if child == 0:
+        ingestion.landing.WRITERS = writers
         Steps(step).watch()
         pull(home)
         os._exit(FINISHED)
@@ -124,10 +126,13 @@ def main(folder: Path) -> None:
     while True:
         step += 1
         home = folder / str(step)
-        died = killed_at(step, home)
+        # One writer makes the steps the same on every run; many, as in life, mix them.
+        writers = 1 if step % 3 else WRITERS
+        died = killed_at(step, home, writers)
         left = described(home)
         pull(home)
-        print(json.dumps({"step": step, "died": died, "left": left, "then": described(home)}))
+        then = described(home)
+        print(json.dumps({"writers": writers, "died": died, "left": left, "then": then}))
         if not died:
             return
 

@@ -7,6 +7,7 @@ Not here: the order of syncs inside the store (`test_store`).
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import subprocess
@@ -55,7 +56,7 @@ def test_the_kill_points_cover_a_whole_pull(kills: list[dict[str, Any]]) -> None
 
 
 def test_no_kill_leaves_a_manifest_without_its_bytes(kills: list[dict[str, Any]]) -> None:
-    assert [kill["step"] for kill in kills if kill["left"]["problems"]] == []
+    assert [kill["left"]["problems"] for kill in kills if kill["left"]["problems"]] == []
 
 
 def test_a_kill_leaves_the_attempt_whole_or_not_at_all(kills: list[dict[str, Any]]) -> None:
@@ -68,7 +69,7 @@ def test_a_kill_leaves_the_attempt_whole_or_not_at_all(kills: list[dict[str, Any
 
 
 def test_once_an_attempt_is_there_it_stays(kills: list[dict[str, Any]]) -> None:
-    counts = [len(kill["left"]["attempts"]) for kill in kills]
+    counts = [len(kill["left"]["attempts"]) for kill in kills if kill["writers"] == 1]
     assert counts == sorted(counts)
     assert {0, 1} == set(counts)
 
@@ -154,9 +155,11 @@ def test_a_disk_that_takes_only_small_files_loses_no_hour(tmp_path: Path) -> Non
 
 
 def test_a_body_that_cannot_be_landed_leaves_no_manifest(tmp_path: Path) -> None:
+    bodies = itertools.count()
+
     class Refusing(FolderStore):
         def create(self, key: str, body: bytes) -> bool:
-            if key.startswith("objects/") and len(self.list("objects/")) == 2:
+            if key.startswith("objects/") and next(bodies) == 2:
                 raise StoreUnusable(self.location, "write", OSError(errno.ENOSPC, "no space"))
             return super().create(key, body)
 
