@@ -34,8 +34,8 @@ def command(report: GapReport) -> str:
 
 def ask_again(cluster_id: str, hours: Interval) -> str:
     return (
-        f"gpu-ledger pull --cluster {cluster_id} --from {format_instant(hours.started_at)} "
-        f"--to {format_instant(hours.ended_at)}"
+        f"gpu-ledger pull --cluster {cluster_id} --hours "
+        f"{format_instant(hours.started_at)}..{format_instant(hours.ended_at)} --again"
     )
 
 

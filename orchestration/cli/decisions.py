@@ -38,10 +38,15 @@ def check(home_path: Path, output: str) -> int:
     Exit 1 when there are problems.
     """
     from domain.decisions import read_decisions
+    from domain.decisions.references import unknown_to_catalogue
     from orchestration.open_home import decision_files
+    from warehouse.classify import catalogue_of
     from warehouse.home import Home
 
     decisions, problems = read_decisions(decision_files(Home.open(home_path)))
+    problems = [*problems, *decisions.problems]
+    if not problems:
+        problems += unknown_to_catalogue(decisions, catalogue_of(decisions))
     rows = [problem.as_dict() for problem in problems]
     if rows or output != "table":
         emit(rows, output, ["code", "where", "seen", "why", "remedy"])

@@ -43,7 +43,14 @@ def command() -> None:
     """
 
 
-@command.command(name="list")
+LIST_EPILOG = """\b
+Examples:
+  gpu-ledger fake list
+  gpu-ledger fake list -o csv
+"""
+
+
+@command.command(name="list", epilog=LIST_EPILOG)
 @output_option
 def list_scenarios(output: str) -> None:
     """List the scenarios that ship, with the first sentence of their stories."""
@@ -93,7 +100,15 @@ def check(scenario: str, show: str, data: Path | None, output: str) -> None:
     emit(table(estate, show), output)
 
 
-@command.command()
+TRUTH_EPILOG = """\b
+Examples:
+  gpu-ledger fake truth demo --grain tenant-periods
+  gpu-ledger fake truth thin_line --grain node-hours -o csv
+  gpu-ledger fake truth openb --grain allocations -o json --data FOLDER
+"""
+
+
+@command.command(epilog=TRUTH_EPILOG)
 @click.argument("scenario")
 @click.option("--grain", type=click.Choice(GRAINS), required=True, help="One row per what.")
 @data_option
@@ -106,7 +121,14 @@ def truth(scenario: str, grain: str, data: Path | None, output: str) -> None:
     emit(ledger(plain_rows(_estate(_load(scenario, data))), grain), output)
 
 
-@command.command()
+EXPORT_EPILOG = """\b
+Examples:
+  gpu-ledger fake export thin_line --openmetrics OUT
+  for day in OUT/*.om; do promtool tsdb create-blocks-from openmetrics $day DATA; done
+"""
+
+
+@command.command(epilog=EXPORT_EPILOG)
 @click.argument("scenario")
 @click.option(
     "--openmetrics",
@@ -227,7 +249,13 @@ def _stay(running: Running, watched: str | None) -> None:
                 click.echo(f"{error.message()}\nThe old scenario goes on.", err=True)
 
 
-@command.command()
+SHOW_EPILOG = """\b
+Examples:
+  gpu-ledger fake show demo > my-estate.yaml
+"""
+
+
+@command.command(epilog=SHOW_EPILOG)
 @click.argument("name")
 def show(name: str) -> None:
     """Print a scenario of the library as it is written."""

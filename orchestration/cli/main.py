@@ -32,8 +32,14 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "landing": ("rebuild", "command", "Check the landed evidence against its hashes."),
     "refresh": ("facts", "refresh", "Build a period's facts from the landed evidence."),
     "judge": ("facts", "judge", "Say whether a period may be billed, and what stands against it."),
+    "gaps": ("gaps", "gaps", "List what is missing of a period, and the command that heals it."),
+    "accept-gap": ("gaps", "accept_gap", "Sign for a gap that cannot be healed."),
     "close": ("billing", "close", "Close a period and issue its invoices (a dry run by default)."),
     "invoice": ("billing", "invoice", "List invoices, or print one from its sealed record."),
+    "explain": ("audit", "explain", "Walk from an invoice line to the landed bytes, or back."),
+    "verify": ("audit", "verify", "Check a bundle of issued documents, without any home."),
+    "backup": ("audit", "backup", "Copy the four kept parts of a home, verified."),
+    "restore": ("audit", "restore", "Make a home from a verified backup."),
     "up": ("up", "up", "Start Dagster's web pages and daemon on a home."),
 }
 

@@ -70,7 +70,7 @@ def test_an_hour_that_neither_witness_saw_blocks_and_names_cluster_and_hour() ->
     assert "cluster c1, 2026-10-09T09:00:00Z to 2026-10-09T10:00:00Z" in finding.where
     assert "1 hour, 3600 s seen by no witness" in finding.seen
     assert finding.what_to_do == (
-        "gpu-ledger pull --cluster c1 --from 2026-10-09T09:00:00Z --to 2026-10-09T10:00:00Z"
+        "gpu-ledger pull --cluster c1 --hours 2026-10-09T09:00:00Z..2026-10-09T10:00:00Z --again"
     )
 
 

@@ -1,0 +1,131 @@
+"""`gpu-ledger gaps` and `accept-gap`: what is missing of a period, and signing for it.
+
+Put here: the commands about gaps.
+Not here: finding gaps (`quality`), or what a signature does to an amount (`dbt/`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from domain.billing_period import BillingPeriod
+from domain.interval import format_instant, parse_instant
+from orchestration.cli.output import emit, home_option, output_option
+from orchestration.cli.periods import PERIOD
+
+GAPS_EPILOG = """\b
+Examples:
+  gpu-ledger gaps 2026-10
+  gpu-ledger gaps 2026-10 -o json | jq -r '.[].command'
+"""
+
+
+@click.command(epilog=GAPS_EPILOG)
+@click.argument("period", type=PERIOD)
+@home_option
+@output_option
+def gaps(period: BillingPeriod, home_path: Path, output: str) -> int:
+    """List the gaps of PERIOD: when, why, whom they concern, and the command that heals each."""
+    from domain.money import format_nanos
+    from orchestration.open_home import OpenHome
+    from quality.gap_findings import command
+    from quality.run import list_gaps
+
+    opened = OpenHome.at(home_path)
+    rows = [
+        {
+            "cluster_id": report.cluster_id,
+            "from": report.interval.started_at,
+            "until": report.interval.ended_at,
+            "witnesses": ", ".join(report.sources),
+            "cause": "; ".join(report.reasons),
+            "tenants": ", ".join(report.tenants),
+            "at_stake": format_nanos(report.nanos),
+            "signed_by": report.signed.decided_by if report.signed else "",
+            "command": command(report),
+        }
+        for report in list_gaps(opened.home, period, opened.decisions)
+    ]
+    emit(rows, output)
+    return 0
+
+
+ACCEPT_EPILOG = """\b
+Examples:
+  gpu-ledger accept-gap --cluster CLUSTER_ID --source kubernetes \\
+      --from 2026-10-09T10:00:00Z --to 2026-10-09T12:00:00Z \\
+      --treatment bill_nothing --reason "collector upgrade" --by "Ada Example"
+"""
+
+
+@click.command("accept-gap", epilog=ACCEPT_EPILOG)
+@click.option("--cluster", "cluster_id", required=True, help="The cluster's ID.")
+@click.option("--source", type=click.Choice(["thanos", "kubernetes"]), required=True)
+@click.option("--from", "started", required=True, help="The first instant, in UTC.")
+@click.option("--to", "ended", required=True, help="The first instant after it.")
+@click.option(
+    "--treatment",
+    type=click.Choice(["bill_lifecycle", "bill_samples", "bill_nothing", "waive"]),
+    required=True,
+    help="What is billed for it.",
+)
+@click.option("--pod", "pod_uid", default="", help="Only for this pod.")
+@click.option("--reason", required=True, help="Why; printed on invoices.")
+@click.option("--by", "decided_by", required=True, help="Who signs.")
+@home_option
+def accept_gap(
+    cluster_id: str,
+    source: str,
+    started: str,
+    ended: str,
+    treatment: str,
+    pod_uid: str,
+    reason: str,
+    decided_by: str,
+    home_path: Path,
+) -> None:
+    """Sign for a gap: adds a dated row to decisions/accepted_gaps.csv.
+
+    Refused, and the table left as it was, when the row cannot be meant.
+    """
+    from domain.decisions import load_decisions, template_files
+    from orchestration.open_home import OpenHome, decision_files
+
+    opened = OpenHome.at(home_path)
+    row = {
+        "cluster_id": cluster_id,
+        "source": source,
+        "started_at": _instant(started, "--from"),
+        "ended_at": _instant(ended, "--to"),
+        "treatment": treatment,
+        "pod_uid": pod_uid,
+        "reason": reason,
+        "decided_by": decided_by,
+        "decided_on": opened.clock.now().date().isoformat(),
+    }
+    path = opened.home.decisions / "accepted_gaps.csv"
+    before = path.read_text(encoding="utf-8") if path.exists() else template_files()[path.name]
+    after = _with_row(before, row)
+    load_decisions({**decision_files(opened.home), path.name: after.encode()})
+    unfinished = path.with_suffix(".new")
+    unfinished.write_text(after, encoding="utf-8")
+    unfinished.replace(path)
+    click.echo(f"Signed in {path}. It counts from the next `gpu-ledger refresh`.")
+
+
+def _instant(text: str, where: str) -> str:
+    instant: datetime = parse_instant(text, where)
+    return format_instant(instant)
+
+
+def _with_row(table: str, row: dict[str, str]) -> str:
+    header = next(line for line in table.splitlines() if line and not line.startswith("#"))
+    buffer = io.StringIO()
+    names = next(csv.reader([header]))
+    csv.writer(buffer, lineterminator="\n").writerow([row.get(name, "") for name in names])
+    return table + ("" if table.endswith("\n") else "\n") + buffer.getvalue()
