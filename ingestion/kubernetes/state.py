@@ -179,10 +179,10 @@ class JournalState:
             self._set_back(stream, listed.version, at, lines)
         before = set(stream.records)
         seen = self._list_objects(listed, at, lines)
+        # What a list leaves out says something only when the list is whole.
         absent = before - seen if listed.complete else set()
         lines.append(header | {"count": len(seen), "absent": len(absent)})
-        if listed.complete:
-            self._absent(stream, listed, absent, len(before), at, lines)
+        self._absent(stream, listed, absent, len(before), at, lines)
 
     def _list_objects(self, listed: Listed, at: datetime, lines: list[Line]) -> set[str]:
         via = "hourly_list" if listed.why == "hourly" else "list"
@@ -218,6 +218,8 @@ class JournalState:
         A watch that can go on will tell the deletion, with the pod's last status; only if it has
         passed the list and told nothing, or if too much is missing at once, a second list decides.
         """
+        if not listed.complete:
+            return
         if listed.why == "second_look":
             gone = absent & stream.suspects
             stream.suspects = set()

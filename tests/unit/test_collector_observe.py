@@ -136,6 +136,12 @@ def test_hostile_text_is_data_of_bounded_length() -> None:
     label.encode()
 
 
+def test_requests_are_bounded_too() -> None:
+    asked = {f"nvidia.com/gpu-{n}": "1" for n in range(10_000)}
+    kept = observe.extended_requests({"resources": {"requests": asked}})
+    assert len(kept) == observe.LIST_LIMIT
+
+
 def test_lists_are_bounded_too() -> None:
     document = pod("u", 1)
     document["spec"]["containers"] *= 10_000

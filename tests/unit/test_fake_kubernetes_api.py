@@ -232,7 +232,8 @@ def test_advancing_returns_when_every_watch_was_told() -> None:
         for _ in range(30):
             clock.advance(60)
         for watching in watches:
-            watching.until(api.view.version(MIDNIGHT + 1800))
+            told = watching.until(api.view.version(MIDNIGHT + 1800))
+            assert told.count(("BOOKMARK", "")) == 30
 
 
 def test_a_streaming_list_ends_with_a_bookmark_that_says_so() -> None:

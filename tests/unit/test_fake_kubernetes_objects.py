@@ -257,7 +257,7 @@ def test_a_name_is_free_again_before_it_is_taken_at_the_same_second() -> None:
     new = replace(pod("db-0", created=60, scheduled=61, on=node("node-b")), uid="new")
     at_sixty = [
         (c.uid, c.verb)
-        for c in history_of(old, new).changes
+        for c in history_of(new, old).changes
         if c.kind == "Pod" and c.at == MIDNIGHT + 60
     ]
     assert at_sixty[:3] == [(old.uid, "MODIFIED"), (old.uid, "DELETED"), ("new", "ADDED")]

@@ -70,6 +70,11 @@ def test_an_evicted_pod_whose_containers_seem_to_run_has_no_end() -> None:
     assert evicted.ended_at == ""
 
 
+def test_a_failed_pod_with_one_container_that_seems_to_run_has_no_end() -> None:
+    half = facts(phase="Failed", states={"a": terminated(10, 90), "b": running(10)})
+    assert half.ended_at == ""
+
+
 def test_a_container_that_ended_without_a_time_gives_no_end_to_its_pod() -> None:
     states = {"a": terminated(10, 90), "b": terminated(10, None, 137)}
     assert facts(phase="Failed", states=states).ended_at == ""

@@ -165,6 +165,33 @@ def test_what_two_lists_leave_out_is_gone() -> None:
     assert vias(lines) == [("c", "gone"), ("d", "gone")]
 
 
+def test_what_only_the_second_list_leaves_out_is_asked_about_another_time() -> None:
+    state = started("a", "b", "c", "d")
+    tell(state, broken(5), listed(pod("a", 10), pod("b", 11), version=300, seconds=60,
+                                  why="expired"))  # fmt: skip
+    lines = tell(state, listed(pod("a", 10), version=301, seconds=61, why="second_look"))
+    assert vias(lines) == [("c", "gone"), ("d", "gone")]
+    assert set(state.streams["pods"].records) == {"a", "b"}
+
+
+def test_a_second_list_that_is_cut_closes_nothing() -> None:
+    state = started("a", "b", "c", "d")
+    tell(state, broken(5), listed(pod("a", 10), version=300, seconds=60, why="expired"))
+    cut = listed(version=0, seconds=61, why="second_look", complete=False, reason="503")
+    assert vias(tell(state, cut)) == []
+    assert state.open_pod_count == 4
+
+
+def test_an_event_older_than_what_a_list_showed_does_not_turn_the_pod_back() -> None:
+    """The hourly list was ahead of the watch; the watch now tells what came before it."""
+    state = started("a")
+    over = pod("a", 150, phase="Succeeded", states={"main": terminated(10, 90)})
+    tell(state, listed(over, version=150, seconds=3600, why="hourly"))
+    lines = tell(state, told("MODIFIED", pod("a", 120), 3601))
+    assert lines == []
+    assert state.streams["pods"].records["a"].version == 150
+
+
 def test_a_fifth_is_not_a_mass() -> None:
     state = started("a", "b", "c", "d", "e")
     four = [pod(uid, 10 + n) for n, uid in enumerate("abcd")]

@@ -1,0 +1,99 @@
+"""When an hour of the journal is closed, and when its lists are made."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from domain.interval import HOUR
+from ingestion.kubernetes.hours import PATIENCE, Calendar
+from ingestion.kubernetes.records import Stream
+from tests.kubernetes_by_hand import NOON
+
+ONE = NOON + HOUR
+
+
+def heard(*seconds: int) -> list[Stream]:
+    """Streams heard so many seconds after noon, all of them live."""
+    streams = []
+    for number, second in enumerate(seconds):
+        stream = Stream(f"r{number}")
+        stream.hear(NOON + timedelta(seconds=second))
+        streams.append(stream)
+    return streams
+
+
+def opened(at: datetime = NOON) -> Calendar:
+    calendar = Calendar()
+    calendar.reach(at)
+    return calendar
+
+
+def test_an_hour_is_closed_when_every_watch_was_heard_after_its_end() -> None:
+    calendar = opened()
+    at = ONE + timedelta(seconds=30)
+    calendar.reach(at)
+    assert calendar.closable(at, heard(3600, 3630)) == [NOON]
+
+
+def test_one_watch_that_was_not_heard_yet_keeps_the_hour_open() -> None:
+    calendar = opened()
+    at = ONE + timedelta(seconds=30)
+    calendar.reach(at)
+    assert calendar.closable(at, heard(3599, 3630)) == []
+
+
+def test_a_silent_watch_is_waited_for_a_little_and_then_no_longer() -> None:
+    calendar = opened()
+    streams = heard(1200, 3630)
+    first = ONE + timedelta(seconds=30)
+    calendar.reach(first)
+    assert calendar.closable(first, streams) == []
+    almost = first + PATIENCE - timedelta(seconds=1)
+    assert calendar.closable(almost, streams) == []
+    assert calendar.closable(first + PATIENCE, streams) == [NOON]
+
+
+def test_a_watch_that_broke_is_not_taken_for_one_that_was_heard() -> None:
+    calendar = opened()
+    streams = heard(3700, 3700)
+    streams[0].live = False
+    at = ONE + timedelta(seconds=100)
+    calendar.reach(at)
+    assert calendar.closable(at, streams) == []
+
+
+def test_an_hour_that_is_not_over_is_never_closed() -> None:
+    calendar = opened()
+    assert calendar.closable(ONE - timedelta(seconds=1), heard(3599)) == []
+
+
+def test_hours_that_were_slept_through_are_closed_oldest_first() -> None:
+    calendar = opened()
+    at = NOON + 3 * HOUR
+    calendar.reach(at)
+    assert calendar.closable(at, heard(3 * 3600)) == [NOON, ONE, NOON + 2 * HOUR]
+
+
+def test_the_last_line_of_an_hour_lies_in_it_and_says_which_lists_were_whole() -> None:
+    calendar = opened()
+    calendar.note_list(NOON + timedelta(minutes=1), "pods", complete=False)
+    calendar.note_list(NOON + timedelta(minutes=2), "pods", complete=True)
+    calendar.note_list(NOON + timedelta(minutes=3), "nodes", complete=False)
+    assert calendar.close(NOON, ONE + timedelta(seconds=5)) == {
+        "line": "hour_closed",
+        "at": "2026-10-01T12:59:59Z",
+        "closed_at": "2026-10-01T13:00:05Z",
+        "hour": "2026-10-01T12:00:00Z",
+        "lists": {"nodes": False, "pods": True},
+    }
+    assert calendar.open_hours == []
+
+
+def test_the_lists_of_an_hour_are_due_once_and_when_the_watches_have_reached_it() -> None:
+    calendar = opened()
+    at = ONE + timedelta(seconds=30)
+    calendar.reach(at)
+    assert not calendar.list_due(at, heard(3500, 3630))
+    assert calendar.list_due(at, heard(3610, 3630))
+    calendar.listed_hour = ONE
+    assert not calendar.list_due(at, heard(3610, 3630))
