@@ -111,7 +111,10 @@ def accept_gap(
     path = opened.home.decisions / "accepted_gaps.csv"
     before = path.read_text(encoding="utf-8") if path.exists() else template_files()[path.name]
     after = _with_row(before, row)
-    load_decisions({**decision_files(opened.home), path.name: after.encode()})
+    signed = load_decisions({**decision_files(opened.home), path.name: after.encode()})
+    if signed.sha256 == opened.decisions.sha256:
+        click.echo(f"This was signed before; {path} stays as it is.")
+        return
     unfinished = path.with_suffix(".new")
     unfinished.write_text(after, encoding="utf-8")
     unfinished.replace(path)
