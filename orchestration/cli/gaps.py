@@ -112,7 +112,7 @@ def accept_gap(
     before = path.read_text(encoding="utf-8") if path.exists() else template_files()[path.name]
     after = _with_row(before, row)
     signed = load_decisions({**decision_files(opened.home), path.name: after.encode()})
-    if signed.sha256 == opened.decisions.sha256:
+    if set(signed.accepted_gaps) == set(opened.decisions.accepted_gaps):
         click.echo(f"This was signed before; {path} stays as it is.")
         return
     unfinished = path.with_suffix(".new")
