@@ -77,6 +77,14 @@ def test_a_changed_byte_is_found_on_reading_and_names_its_file(tmp_path: Path, p
     assert str(path) in caught.value.where
 
 
+def test_another_body_under_the_name_of_this_one_is_found_on_reading(tmp_path: Path) -> None:
+    landed, other = (landing(tmp_path).land_body(body) for body in (b"evidence", b"forged"))
+    paths = [tmp_path / f"objects/{one.sha256[:2]}/{one.sha256}.zst" for one in (landed, other)]
+    paths[0].write_bytes(paths[1].read_bytes())
+    with pytest.raises(BodyChanged, match="its bytes hash to"):
+        landing(tmp_path).read_body(landed.sha256)
+
+
 def test_a_body_cut_short_is_found_on_reading(tmp_path: Path) -> None:
     landed = landing(tmp_path).land_body(b"evidence" * 100)
     path = tmp_path / f"objects/{landed.sha256[:2]}/{landed.sha256}.zst"

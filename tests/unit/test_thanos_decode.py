@@ -120,6 +120,13 @@ def test_the_same_sample_of_two_replicas_counts_once() -> None:
     assert rows(both) == [("a", 0, 60, 3, "1")]
 
 
+def test_replicas_that_share_some_samples_count_those_once() -> None:
+    """As after a restart with another offset: two of three samples are the same."""
+    left, right = samples(0, 30, 60), samples(0, 30, 75)
+    both = decoded((A | {"replica": "0"}, left), (A | {"replica": "1"}, right))
+    assert rows(both) == [("a", 0, 75, 4, "1")]
+
+
 def test_replicas_that_contradict_at_one_instant_are_both_kept_and_counted() -> None:
     left, right = samples(0, 30, value="1"), samples(0, 30, value="2")
     both = decoded((A | {"replica": "0"}, left), (A | {"replica": "1"}, right))
