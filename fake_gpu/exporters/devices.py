@@ -143,14 +143,14 @@ class NodeUse:
         if low >= high:
             return []
         held = [
-            (pod, hold, device)
+            _held(entity, pod, hold, device)
             for device in entity.devices
             for pod, hold in self._holds.get(device.device_id, ())
             if hold.held_from < high and (hold.held_until is None or hold.held_until > low)
         ]
         edges = {low, high}
-        for pod, hold, _ in held:
-            edges.update(_edges(pod, hold, low, high))
+        for each in held:
+            edges.update(_edges(each, low, high))
         aboard = [s for s in self.stowaways if s.card_index == entity.card.index]
         for stowaway in aboard:
             edges.update(at for at in (stowaway.from_at, stowaway.until_at) if low < at < high)
@@ -196,60 +196,76 @@ def _milliwatts(card: Card, load_pct: Fraction | int) -> int:
     return card.idle_watts * 1000 + int(above)
 
 
-def _edges(pod: PodLife, hold: Hold, low: int, high: int) -> Iterator[int]:
-    """Where this pod changes something within `(low, high)`."""
-    until = NO_END if hold.held_until is None else hold.held_until
-    marks = [_known_from(pod, hold), until]
-    for from_at, until_at in _runs(pod, hold.container):
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A hold with all that its steps need, worked out once."""
+
+    holder: Holder
+    known_from: int  # the device plugin allocates when the kubelet admits the pod
+    until: int
+    runs: tuple[tuple[int, int], ...]  # of the container that has the device
+    weight: Fraction | int
+    memory_mib: int
+
+
+def _held(entity: Entity, pod: PodLife, hold: Hold, device: Device) -> _Held:
+    seen = pod.acknowledged_at
+    return _Held(
+        Holder(pod, hold, device),
+        max(hold.held_from, seen if seen is not None else NO_END),
+        NO_END if hold.held_until is None else hold.held_until,
+        tuple(
+            (run.started_at, NO_END if run.ended_at is None else run.ended_at)
+            for each in pod.containers
+            if each.name == hold.container
+            for run in each.runs
+        ),
+        _weight(entity, device),
+        _memory(entity, device, hold, pod.memory_used_pct),
+    )
+
+
+def _edges(held: _Held, low: int, high: int) -> Iterator[int]:
+    """Where this hold changes something within `(low, high)`."""
+    pod = held.holder.pod
+    marks = [held.known_from, held.until]
+    origin = pod.started_at
+    for from_at, until_at in held.runs:
         marks += [from_at, until_at]
-        start, end = max(from_at, low), min(until_at, until, high)
-        origin = pod.started_at
-        if origin is not None and start < end:
-            pieces = (hold.utilisation or pod.utilisation).pieces(start - origin, end - origin)
-            marks += [origin + piece_from for piece_from, _, _ in pieces]
+        start, end = max(from_at, low), min(until_at, held.until, high)
+        if origin is None or start >= end:
+            continue
+        before = -1
+        for piece_from, _, pct in pod.utilisation.pieces(start - origin, end - origin):
+            # A period ends where the next begins with the same: nothing changes there.
+            if pct != before:
+                marks.append(origin + piece_from)
+            before = pct
     return (mark for mark in marks if low < mark < high)
 
 
-def _known_from(pod: PodLife, hold: Hold) -> int:
-    """The device plugin allocates when the kubelet admits the pod."""
-    seen = pod.acknowledged_at
-    return max(hold.held_from, seen if seen is not None else NO_END)
-
-
-def _runs(pod: PodLife, container: str) -> list[tuple[int, int]]:
-    return [
-        (run.started_at, NO_END if run.ended_at is None else run.ended_at)
-        for each in pod.containers
-        if each.name == container
-        for run in each.runs
-    ]
-
-
-def _step(
-    entity: Entity, held: Sequence[tuple[PodLife, Hold, Device]], start: int, end: int
-) -> Step:
+def _step(entity: Entity, held: Sequence[_Held], start: int, end: int) -> Step:
     holders: list[tuple[int, str, Holder]] = []
     pct: Fraction | int = 0
     used = 0
-    for pod, hold, device in held:
-        until = NO_END if hold.held_until is None else hold.held_until
-        known_from = _known_from(pod, hold)
-        if not known_from <= start < until:
+    for each in held:
+        if not each.known_from <= start < each.until:
             continue
-        holder = Holder(pod, hold, device)
-        holders.append((known_from, pod.uid, holder))
-        running = any(first <= start < last for first, last in _runs(pod, hold.container))
-        if running and pod.started_at is not None:
-            load = hold.utilisation or pod.utilisation
-            pct += _weight(entity, device) * load.pct_at(start - pod.started_at)
-            used += _memory(entity, device, hold, pod.memory_used_pct)
+        pod = each.holder.pod
+        holders.append((each.known_from, pod.uid, each.holder))
+        origin = pod.started_at
+        if origin is not None and any(first <= start < last for first, last in each.runs):
+            pct += each.weight * pod.utilisation.pct_at(start - origin)
+            used += each.memory_mib
     usable = entity.memory_mib - entity.reserved_mib
+    if len(holders) > 1:
+        holders.sort(key=lambda entry: entry[:2])
     return Step(
         start,
         end,
         min(pct, 100),
         min(max(used, IDLE_USED_MIB), usable),
-        tuple(holder for _, _, holder in sorted(holders, key=lambda entry: entry[:2])),
+        tuple(holder for _, _, holder in holders),
     )
 
 

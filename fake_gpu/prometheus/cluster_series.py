@@ -13,22 +13,19 @@ from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.faults import SampleFaults
 from fake_gpu.prometheus.life_faults import EXTERNAL
 from fake_gpu.prometheus.life_sources import sources_of
-from fake_gpu.prometheus.matchers import Matcher, all_match
+from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.scrape_faults import LARGEST_SKEW_MS, WRITTEN, Sampling, arrived
 from fake_gpu.prometheus.scrapes import Grid
-from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Segment
+from fake_gpu.prometheus.segments import Life
 from fake_gpu.prometheus.series import (
     AnyPiece,
     LabelPairs,
-    Piece,
     RawSeries,
     TimeBlock,
     VaryingPiece,
 )
 from fake_gpu.prometheus.targets import Target, targets_of
-
-# How far a staleness marker may lie behind the end of a series: the longest interval of a scrape.
-LONGEST_INTERVAL_MS = 600_000
+from fake_gpu.prometheus.window import Window
 
 
 class ClusterSeries:
@@ -66,54 +63,56 @@ class ClusterSeries:
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, now_ms: int
     ) -> Iterator[RawSeries]:
         """The series with samples, or with the marker of their end, in the closed range."""
-        start_ms = max(start_ms, self.cluster.created_at * 1000)
+        window = Window(max(start_ms, self.cluster.created_at * 1000), end_ms, self._slack_ms)
         possible = [
-            (number, external)
+            number
             for number, external in enumerate(self.replicas)
             if self._relabelled or _possible(matchers, dict(external))
         ]
-        if not possible or start_ms > end_ms:
+        if not possible or window.start_ms > end_ms:
             return
         named = [matcher for matcher in matchers if matcher.name == "__name__"]
-        others = [matcher for matcher in matchers if matcher.name != "__name__"]
+        others = self._still_open(matchers)
         for source in self.sources:
             for name in source.names():
-                if not all(matcher.test(name) for matcher in named):
-                    continue
-                lives = source.lives(name, start_ms, end_ms)
-                for number, external in possible:
-                    yield from self._sampled(
-                        name, lives, number, external, others, start_ms, end_ms, now_ms
-                    )
+                if all(matcher.test(name) for matcher in named):
+                    lives = source.lives(name, window.start_ms, end_ms)
+                    for number in possible:
+                        yield from self._sampled(name, lives, number, others, window, now_ms)
+
+    def _still_open(self, matchers: Sequence[Matcher]) -> tuple[Matcher, ...]:
+        """The matchers that neither the name nor the replica has answered."""
+        answered = {"__name__"}
+        if not self._relabelled:
+            answered.update(name for external in self.replicas for name, _ in external)
+        return tuple(matcher for matcher in matchers if matcher.name not in answered)
 
     def _sampled(
         self,
         name: str,
         lives: Sequence[Life],
         number: int,
-        external: LabelPairs,
-        matchers: Sequence[Matcher],
-        start_ms: int,
-        end_ms: int,
+        matchers: tuple[Matcher, ...],
+        window: Window,
         now_ms: int,
     ) -> Iterator[RawSeries]:
-        earliest = start_ms - LONGEST_INTERVAL_MS
-        replica_label = self.cluster.monitoring.replica_label
+        external = self.replicas[number]
+        monitoring = self.cluster.monitoring
         grids: dict[str, Grid] = {}
         for life in lives:
             segments = life.segments
-            if not segments or segments[0].from_ms > end_ms or segments[-1].until_ms < earliest:
+            if not window.touches(segments):
                 continue
-            label_set = life.label_set(external, replica_label)
-            if matchers and not all_match(matchers, label_set.mapping):
+            label_set = life.label_set(number, external, monitoring.replica_label)
+            if matchers and not label_set.matches(matchers):
                 continue
             grid = grids.get(life.target.name)
             if grid is None:
                 grid = grids[life.target.name] = self.grid(life.target, number, name)
-            pieces = tuple(pieces_of(segments, grid, start_ms, end_ms, self._slack_ms))
+            pieces = window.pieces(segments, grid)
             if self._late:
-                pieces = tuple(self._arrived(pieces, life, name, now_ms))
-            stale = self._stale(segments, grid, start_ms, end_ms)
+                pieces = list(self._arrived(pieces, life, name, now_ms))
+            stale = window.markers(segments, grid) if monitoring.staleness_markers else ()
             if pieces or stale:
                 yield RawSeries(label_set, pieces, stale)
 
@@ -133,22 +132,6 @@ class ClusterSeries:
             if kept:
                 times = TimeBlock(list(kept))
                 yield VaryingPiece(times, 0, len(kept), list(kept.values()))
-
-    def _stale(
-        self, segments: Sequence[AnySegment], grid: Grid, start_ms: int, end_ms: int
-    ) -> tuple[int, ...]:
-        """At the first scrape that did not find the series any more."""
-        if not self.cluster.monitoring.staleness_markers:
-            return ()
-        markers = []
-        for position, segment in enumerate(segments):
-            if not start_ms - LONGEST_INTERVAL_MS <= segment.until_ms <= end_ms:
-                continue
-            back = segments[position + 1].from_ms if position + 1 < len(segments) else NO_END
-            marker = grid.first_time(segment.until_ms, segment.until_ms + LONGEST_INTERVAL_MS)
-            if marker is not None and start_ms <= marker <= end_ms and marker < back:
-                markers.append(marker)
-        return tuple(markers)
 
 
 def replicas_of(cluster: Cluster) -> list[LabelPairs]:
@@ -172,34 +155,3 @@ def replica_name(number: int) -> str:
 
 def _possible(matchers: Sequence[Matcher], external: Mapping[str, str]) -> bool:
     return all(m.test(external[m.name]) for m in matchers if m.name in external)
-
-
-def pieces_of(
-    segments: Sequence[AnySegment], grid: Grid, start_ms: int, end_ms: int, slack_ms: int
-) -> Iterator[AnyPiece]:
-    """The samples of a series in the closed range: where its segments meet the scrapes.
-
-    With `slack_ms`, times may be written so far from when the scrape really was.
-    """
-    position, count = 0, len(segments)
-    low_ms = max(start_ms, segments[0].from_ms - slack_ms)
-    high_ms = min(end_ms, segments[-1].until_ms + slack_ms)
-    for block in grid.blocks(low_ms, high_ms):
-        first, last = block.cut(start_ms, end_ms)
-        if first >= last:
-            continue
-        while position < count and segments[position].until_ms <= block.real[first]:
-            position += 1
-        for segment in segments[position:]:
-            if segment.from_ms > block.real[last - 1]:
-                break
-            low, high = block.found(segment.from_ms, segment.until_ms)
-            low, high = max(low, first), min(high, last)
-            if low < high:
-                yield _piece(block, low, high, segment)
-
-
-def _piece(block: TimeBlock, low: int, high: int, segment: AnySegment) -> AnyPiece:
-    if isinstance(segment, Segment):
-        return Piece(block, low, high, segment.value)
-    return VaryingPiece(block, low, high, list(map(segment.at, block.real[low:high])))

@@ -31,7 +31,7 @@ def without_labels(found: Iterable[RawSeries], names: Sequence[str]) -> list[Raw
             label_set = series.label_set.without(dropped)
             series = RawSeries(label_set, series.pieces, series.stale_ms)
         stripped.append(series)
-    return sorted(stripped, key=lambda series: series.key)
+    return sorted(stripped, key=lambda series: series.label_set.order)
 
 
 def deduplicated(found: Iterable[RawSeries], replica_labels: Sequence[str]) -> list[RawSeries]:

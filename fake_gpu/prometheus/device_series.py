@@ -19,6 +19,7 @@ from fake_gpu.prometheus.segments import (
     DAY_MS,
     AnySegment,
     Life,
+    LineCounts,
     Ramp,
     Segment,
     within,
@@ -150,6 +151,19 @@ def _valued(group: Exposed, value: Callable[[Stretch], float]) -> tuple[AnySegme
     return tuple(segments)
 
 
+def _line_counts(groups: Iterable[Exposed], fields: Callable[[Exposed], int]) -> LineCounts:
+    """How many lines each set of labels has, over the whole of its adjoining stretches."""
+    for group in groups:
+        lines = fields(group)
+        start, end = group.stretches[0].from_at, group.stretches[0].from_at
+        for stretch in group.stretches:
+            if stretch.from_at != end:
+                yield start * 1000, end * 1000, lines
+                start = stretch.from_at
+            end = stretch.until_at
+        yield start * 1000, end * 1000, lines
+
+
 class DcgmSeries:
     """dcgm-exporter on one node."""
 
@@ -175,6 +189,15 @@ class DcgmSeries:
             for group in self._exposed(start_ms // DAY_MS, end_ms // DAY_MS)
             if field.of_instances or group.entity.gpu_instance_id is None
         ]
+
+    def line_counts(self, start_ms: int, end_ms: int) -> LineCounts:
+        of_instances = sum(field.of_instances for field in self.fields.values())
+
+        def fields(group: Exposed) -> int:
+            whole = group.entity.gpu_instance_id is None
+            return len(self.fields) if whole else of_instances
+
+        return _line_counts(self._exposed(start_ms // DAY_MS, end_ms // DAY_MS), fields)
 
     def _exposed(self, first_day: int, last_day: int) -> list[Exposed]:
         if self._groups[0] != (first_day, last_day):
@@ -224,6 +247,11 @@ class AmdSeries:
             labels = self.target.labelled(name, exposed)
             lives.append(Life(self.target, labels, segments, exposed))
         return lives
+
+    def line_counts(self, start_ms: int, end_ms: int) -> LineCounts:
+        first_day, last_day = start_ms // DAY_MS, end_ms // DAY_MS
+        yield first_day * DAY_MS, (last_day + 1) * DAY_MS, 1  # the number of cards
+        yield from _line_counts(self._exposed(first_day, last_day), lambda _: len(self.metrics))
 
     def _nodes(self, first_day: int, last_day: int) -> Life:
         node = self.stretches.use.node

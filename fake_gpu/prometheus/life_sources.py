@@ -18,11 +18,11 @@ from fake_gpu.prometheus.device_series import AmdSeries, DcgmSeries, NodeStretch
 from fake_gpu.prometheus.faults import SampleFaults, text, whole
 from fake_gpu.prometheus.forgeries import ForgedSeries, SecondExporter
 from fake_gpu.prometheus.life_faults import KINDS, FaultedSeries
-from fake_gpu.prometheus.line_counts import ObjectLines, PodLines, life_lines
+from fake_gpu.prometheus.line_counts import ObjectLines, PodLines
 from fake_gpu.prometheus.object_series import ObjectSeries
 from fake_gpu.prometheus.pod_series import PodIndex, PodSeries
-from fake_gpu.prometheus.segments import LifeSource
-from fake_gpu.prometheus.target_series import LineCounts, TargetSeries
+from fake_gpu.prometheus.segments import LifeSource, LineCounts
+from fake_gpu.prometheus.target_series import TargetSeries
 from fake_gpu.prometheus.targets import AMD, DCGM, KUBE_STATE_METRICS, SCHEDULER, Target
 
 _KUBELET_FAULTS = ("start_rewritten", "finished_before_started")
@@ -119,12 +119,12 @@ def _devices(
         faults.fire(fault, fault.from_at, node.name)
     use = NodeUse(node, on_nodes.get(node.name, ()), [_stowaway(fault) for fault in loads])
     stretches = NodeStretches(use, [fault.from_at for fault in resets])
-    source: LifeSource = (
+    source: DcgmSeries | AmdSeries = (
         DcgmSeries(target, stretches, dcgm.Style.of(cluster.monitoring))
         if target.job == DCGM
         else AmdSeries(target, stretches)
     )
-    return [source], lambda start_ms, end_ms: life_lines(source, start_ms, end_ms)
+    return [source], source.line_counts
 
 
 def _stowaway(fault: Fault) -> Stowaway:

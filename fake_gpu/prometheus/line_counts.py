@@ -18,8 +18,7 @@ from fake_gpu.exporters.kube_state_metrics.forms import Family
 from fake_gpu.kubernetes.objects import ObjectHistory, Version
 from fake_gpu.kubernetes.pods import PodStep, pod_document, pod_steps
 from fake_gpu.prometheus.pod_series import PodIndex
-from fake_gpu.prometheus.segments import NO_END, LifeSource
-from fake_gpu.prometheus.target_series import LineCounts
+from fake_gpu.prometheus.segments import NO_END, LineCounts
 
 Shape = tuple[object, ...]
 
@@ -112,11 +111,3 @@ class ObjectLines:
             document = version.object
             self._known[number] = sum(sum(1 for _ in family.lines(document)) for family in families)
         return self._known[number]
-
-
-def life_lines(source: LifeSource, start_ms: int, end_ms: int) -> LineCounts:
-    """The lines of an exporter with few series: one for each."""
-    for name in source.names():
-        for life in source.lives(name, start_ms, end_ms):
-            for segment in life.segments:
-                yield segment.from_ms, segment.until_ms, 1

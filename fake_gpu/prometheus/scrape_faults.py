@@ -69,8 +69,11 @@ class Sampling:
     def _taken(self, from_ms: int, until_ms: int) -> list[int]:
         if self.collect_ms is None:
             return self._scraped(from_ms, until_ms)
-        name = f"{self.faults.cluster_id}#collector"
-        taken = Collection(name, self.collect_ms).taken(self._scraped, from_ms, until_ms)
+        collection = Collection(f"{self.faults.cluster_id}#collector", self.collect_ms)
+        if not self._of(_LOST_BY_SCRAPES):
+            taken = collection.newest_of(self._schedule().newest, from_ms, until_ms)
+        else:
+            taken = collection.taken(self._scraped, from_ms, until_ms)
         for fault in self._of(("interval_changed",)):
             taken = self._recollected(fault, taken, from_ms, until_ms)
         return taken
@@ -86,9 +89,11 @@ class Sampling:
         outside = [at for at in taken if not low <= at < high]
         return sorted([*outside, *other.taken(self._scraped, low, high)])
 
+    def _schedule(self) -> Schedule:
+        return Schedule(f"{self.target.name}#{self.replica}", self.target.interval_ms)
+
     def _scraped(self, from_ms: int, until_ms: int) -> list[int]:
-        schedule = Schedule(f"{self.target.name}#{self.replica}", self.target.interval_ms)
-        times = schedule.times(from_ms, until_ms)
+        times = self._schedule().times(from_ms, until_ms)
         if self.collect_ms is None:
             for fault in self._of(("interval_changed",)):
                 times = self._rescheduled(fault, times, from_ms, until_ms)

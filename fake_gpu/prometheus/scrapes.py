@@ -11,7 +11,7 @@ times lie on a grid, and a few are late by some milliseconds. All of it comes fr
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -49,22 +49,30 @@ class Schedule:
         offset, interval = self.offset_ms, self.interval_ms
         first = (from_ms - LATEST_MS - offset) // interval
         last = (until_ms - 1 - offset) // interval
-        times = []
-        for index in range(first, last + 1):
-            at = offset + index * interval + self._lateness(index)
-            if from_ms <= at < until_ms:
-                times.append(at)
-        return times
+        times = list(range(offset + first * interval, offset + last * interval + 1, interval))
+        if self.late_one_in:
+            for block in range(first // _SCRAPES_PER_DIGEST, last // _SCRAPES_PER_DIGEST + 1):
+                for position, lateness in _late(self.name, block, self.late_one_in):
+                    index = block * _SCRAPES_PER_DIGEST + position
+                    if first <= index <= last:
+                        times[index - first] += lateness
+        low, high = bisect_left(times, from_ms), bisect_left(times, until_ms)
+        return times[low:high]
+
+    def newest(self, at_ms: int) -> int:
+        """The last scrape until and including a millisecond."""
+        index = (at_ms - self.offset_ms) // self.interval_ms
+        while True:
+            time = self.offset_ms + index * self.interval_ms + self._lateness(index)
+            if time <= at_ms:
+                return time
+            index -= 1
 
     def _lateness(self, index: int) -> int:
         if not self.late_one_in:
             return 0
         block, position = divmod(index, _SCRAPES_PER_DIGEST)
-        digest = _digest(self.name, block)
-        if digest[2 * position] * self.late_one_in >= 256:
-            return 0
-        spread = LATEST_MS - SMALLEST_LATENESS_MS + 1
-        return SMALLEST_LATENESS_MS + digest[2 * position + 1] * spread // 256
+        return dict(_late(self.name, block, self.late_one_in)).get(position, 0)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -72,9 +80,16 @@ def _hashed(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
-@lru_cache(maxsize=1 << 12)
-def _digest(name: str, block: int) -> bytes:
-    return hashlib.sha512(f"{name}\n{block}".encode()).digest()
+@lru_cache(maxsize=1 << 13)
+def _late(name: str, block: int, one_in: int) -> tuple[tuple[int, int], ...]:
+    """The late ones of a block of scrapes: their positions, and by how many milliseconds."""
+    digest = hashlib.sha512(f"{name}\n{block}".encode()).digest()
+    spread = LATEST_MS - SMALLEST_LATENESS_MS + 1
+    return tuple(
+        (position, SMALLEST_LATENESS_MS + digest[2 * position + 1] * spread // 256)
+        for position, chance in enumerate(digest[::2])
+        if chance * one_in < 256
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +103,28 @@ class Collection:
         self, times: Callable[[int, int], list[int]], from_ms: int, until_ms: int
     ) -> list[int]:
         """Of the samples in the window those that were the newest at a collection."""
+        scraped = times(from_ms - HOUR_MS, until_ms + self.interval_ms)
+
+        def newest(at_ms: int) -> int:
+            position = bisect_right(scraped, at_ms)
+            return scraped[position - 1] if position else at_ms - OLDEST_COLLECTED_MS
+
+        return self.newest_of(newest, from_ms, until_ms)
+
+    def newest_of(self, newest: Callable[[int], int], from_ms: int, until_ms: int) -> list[int]:
+        """The same, for whom it is quicker to ask for the newest sample at an instant."""
         offset = _hashed(self.name) % self.interval_ms
         # A sample in the window may be taken by the first collection after the window.
         first = (from_ms - offset) // self.interval_ms
         last = (until_ms - offset) // self.interval_ms + 1
-        scraped = times(from_ms - HOUR_MS, until_ms + self.interval_ms)
         taken: list[int] = []
         for index in range(first, last + 1):
             at = offset + index * self.interval_ms
-            position = bisect_right(scraped, at)
-            newest = scraped[position - 1] if position else at - OLDEST_COLLECTED_MS
-            if newest <= at - OLDEST_COLLECTED_MS:
+            found = newest(at)
+            if found <= at - OLDEST_COLLECTED_MS or not from_ms <= found < until_ms:
                 continue
-            if from_ms <= newest < until_ms and (not taken or taken[-1] != newest):
-                taken.append(newest)
+            if not taken or taken[-1] != found:
+                taken.append(found)
         return taken
 
 

@@ -7,7 +7,7 @@ Not here: where they come from (`object_series`, `device_series`, `target_series
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -82,6 +82,8 @@ class Noise:
 
 
 AnySegment = Segment | Ramp | Noise
+# (from, until, lines), in milliseconds; overlapping ones add up.
+LineCounts = Iterator[tuple[int, int, int]]
 
 
 class LifeSource(Protocol):
@@ -102,11 +104,11 @@ class Life:
     exposed: Pairs | None = None  # the labels as the exporter wrote them
     external: Mapping[str, str] | None = None  # instead of those of the cluster; a fault
     replica_label: str = ""  # instead of the cluster's name for it; a fault
-    label_sets: dict[LabelPairs, LabelSet] = field(default_factory=dict)  # by external labels
+    label_sets: dict[int, LabelSet] = field(default_factory=dict)  # by the replica's number
 
-    def label_set(self, external: LabelPairs, replica_label: str) -> LabelSet:
+    def label_set(self, number: int, external: LabelPairs, replica_label: str) -> LabelSet:
         """The labels as the Thanos shows them; a series' own labels win over external ones."""
-        known = self.label_sets.get(external)
+        known = self.label_sets.get(number)
         if known is None:
             added = dict(external)
             if self.external is not None:
@@ -117,7 +119,7 @@ class Life:
                 **{name: value for name, value in added.items() if value},
                 **dict(self.labels),
             }
-            known = self.label_sets[external] = LabelSet(merged.items())
+            known = self.label_sets[number] = LabelSet(merged.items())
         return known
 
 

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
-from fake_gpu.exporters.numbers import answer_text, timestamp_text
+from fake_gpu.exporters.numbers import answer_text
 from fake_gpu.prometheus.go_json import encode
-from fake_gpu.prometheus.matchers import Matcher
+from fake_gpu.prometheus.matchers import Matcher, all_match
 
 LabelPairs = tuple[tuple[str, str], ...]
+# The queries whose answer one series remembers: a pull asks a dozen different ones.
+LARGEST_MATCH_CACHE = 64
 # The fragments that one block remembers; an hour of one target has a few dozen distinct cuts.
 LARGEST_FRAGMENT_CACHE = 4096
 
@@ -27,12 +29,14 @@ LARGEST_FRAGMENT_CACHE = 4096
 class LabelSet:
     """The labels of one series in the order in which servers compare them; made once per series."""
 
-    __slots__ = ("_text", "key", "mapping")
+    __slots__ = ("_matched", "_order", "_text", "key", "mapping")
 
     def __init__(self, labels: Iterable[tuple[str, str]]) -> None:
         self.key: LabelPairs = tuple(sorted(labels))
         self.mapping: dict[str, str] = dict(self.key)
         self._text: str | None = None
+        self._order: str | None = None
+        self._matched: dict[tuple[Matcher, ...], bool] = {}
 
     @property
     def text(self) -> str:
@@ -41,6 +45,22 @@ class LabelSet:
             self._text = encode(self.mapping)
         return self._text
 
+    @property
+    def order(self) -> str:
+        """A text that compares as label sets compare, and much faster."""
+        if self._order is None:
+            self._order = "\0".join(chain.from_iterable(self.key))
+        return self._order
+
+    def matches(self, matchers: tuple[Matcher, ...]) -> bool:
+        """Whether all matchers hold; the same query comes again for every hour."""
+        known = self._matched.get(matchers)
+        if known is None:
+            if len(self._matched) >= LARGEST_MATCH_CACHE:
+                self._matched.clear()
+            known = self._matched[matchers] = all_match(matchers, self.mapping)
+        return known
+
     def without(self, names: Container[str]) -> LabelSet:
         return LabelSet(pair for pair in self.key if pair[0] not in names)
 
@@ -48,14 +68,25 @@ class LabelSet:
 class TimeBlock:
     """Ascending times of samples in milliseconds, shared by many series."""
 
-    __slots__ = ("_fragments", "_texts", "real", "times")
+    __slots__ = ("_fragments", "_pieces", "_texts", "real", "times")
 
     def __init__(self, times: Sequence[int], real: Sequence[int] | None = None) -> None:
         self.times = tuple(times)
         # When the scrapes really were, which says what they found; faults make the two differ.
         self.real = self.times if real is None else tuple(real)
         self._texts: tuple[str, ...] | None = None
-        self._fragments: dict[tuple[int, int, str], str] = {}
+        self._fragments: dict[tuple[int, int, float], str] = {}
+        self._pieces: dict[tuple[int, int, float], Piece] = {}
+
+    def piece(self, low: int, high: int, value: float) -> Piece:
+        """The cut with one value; equal ones are one, because most series are alike."""
+        key = (low, high, value)
+        known = self._pieces.get(key)
+        if known is None:
+            if len(self._pieces) >= LARGEST_FRAGMENT_CACHE:
+                self._pieces.clear()
+            known = self._pieces[key] = Piece(self, low, high, value)
+        return known
 
     def cut(self, from_ms: int, until_ms: int) -> tuple[int, int]:
         """The positions of the times in the closed range."""
@@ -67,20 +98,27 @@ class TimeBlock:
 
     def texts(self) -> tuple[str, ...]:
         if self._texts is None:
-            self._texts = tuple(map(timestamp_text, self.times))
+            self._texts = tuple(
+                [
+                    f"{at // 1000}.{at % 1000:03d}" if at % 1000 else str(at // 1000)
+                    for at in self.times
+                ]
+            )
         return self._texts
 
     def fragment(self, low: int, high: int, value: float) -> str:
         """`[t,"v"],[t,"v"]` of a cut, as an answer writes it."""
-        written = answer_text(value)
-        key = (low, high, written)
+        key = (low, high, value)
         known = self._fragments.get(key)
         if known is None:
             if len(self._fragments) >= LARGEST_FRAGMENT_CACHE:
                 self._fragments.clear()
+            written = answer_text(value)
             joint = f',"{written}"],['
             known = f'[{joint.join(self.texts()[low:high])},"{written}"]'
-            self._fragments[key] = known
+            # -0 and 0 are equal keys and different texts; NaN is never found again.
+            if value or written == "0":
+                self._fragments[key] = known
         return known
 
 
@@ -156,7 +194,7 @@ class RawSeries:
     """One series in a window: its samples in order, and the times of its staleness markers."""
 
     label_set: LabelSet  # with __name__
-    pieces: tuple[AnyPiece, ...]
+    pieces: Sequence[AnyPiece]
     stale_ms: tuple[int, ...] = ()
 
     @classmethod

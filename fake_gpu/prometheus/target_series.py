@@ -9,13 +9,21 @@ nothing reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Noise, Segment, joined, within
+from fake_gpu.prometheus.segments import (
+    DAY_MS,
+    NO_END,
+    AnySegment,
+    Life,
+    LineCounts,
+    Noise,
+    Segment,
+    joined,
+    within,
+)
 from fake_gpu.prometheus.targets import Target
 
-# (from, until, lines), in milliseconds; overlapping ones add up.
-LineCounts = Iterator[tuple[int, int, int]]
 _LINES = ("scrape_samples_scraped", "scrape_samples_post_metric_relabeling")
 DURATION = "scrape_duration_seconds"
 
@@ -30,6 +38,8 @@ class TargetSeries:
     ) -> None:
         self.targets = targets
         self._lines = lines
+        self._counted_days = (0, 0)
+        self._counted: dict[str, list[Life]] = {line: [] for line in _LINES}
         self._up = [
             Life(target, target.labelled_up("up"), up_segments(target)) for target in targets
         ]
@@ -45,15 +55,22 @@ class TargetSeries:
             return self._up
         if name == DURATION:
             return self._durations
-        return [self._counted(target, name, start_ms, end_ms) for target in self.targets]
+        days = (start_ms // DAY_MS, end_ms // DAY_MS)
+        if self._counted_days != days:
+            self._counted_days = days
+            self._counted = {line: [] for line in _LINES}
+            for target in self.targets:
+                segments = self._counts(target, days[0] * DAY_MS, (days[1] + 1) * DAY_MS - 1)
+                for line, lives in self._counted.items():
+                    lives.append(Life(target, target.labelled_up(line), segments))
+        return self._counted[name]
 
-    def _counted(self, target: Target, name: str, start_ms: int, end_ms: int) -> Life:
+    def _counts(self, target: Target, start_ms: int, end_ms: int) -> tuple[AnySegment, ...]:
         segments = _steps(self._lines(target, start_ms, end_ms), start_ms, end_ms)
         answered = within(segments, target.reachable)
         # A scrape that failed has no lines, and says so.
         failed = [s for s in up_segments(target) if isinstance(s, Segment) and s.value == 0]
-        both = sorted([*answered, *failed], key=lambda segment: segment.from_ms)
-        return Life(target, target.labelled_up(name), joined(both))
+        return joined(sorted([*answered, *failed], key=lambda segment: segment.from_ms))
 
 
 def _duration(target: Target) -> Noise:

@@ -50,15 +50,15 @@ class Target:
 
     def labelled(self, name: str, exposed: Iterable[tuple[str, str]]) -> LabelPairs:
         """The labels of a sample: those exposed, those of the target, and what conflicts make."""
-        labels = dict(exposed)
+        labels = dict(self.labels)
         if self.honor_labels:
-            labels = {**dict(self.labels), **labels}
+            labels.update(exposed)
         else:
-            labels = _target_first(dict(self.labels), labels)
+            labels = _target_first(labels, dict(exposed))
         labels["__name__"] = name
-        return tuple(
-            (key, value) for key, value in labels.items() if value and key not in self.dropped
-        )
+        for dropped in self.dropped:
+            labels.pop(dropped, None)
+        return tuple([pair for pair in labels.items() if pair[1]])
 
     def labelled_up(self, name: str) -> LabelPairs:
         """The labels of what a Prometheus says itself about the scrapes of this target."""
@@ -68,8 +68,8 @@ class Target:
 def _target_first(own: dict[str, str], exposed: dict[str, str]) -> dict[str, str]:
     """As without honor_labels: an exposed label of the same name becomes `exported_…`."""
     merged = {**exposed, **own}
-    conflicts = sorted((name for name in own if exposed.get(name)), key=lambda name: len(name))
-    for name in conflicts:
+    conflicts = [name for name in own if exposed.get(name)]
+    for name in sorted(conflicts, key=len):
         moved = f"exported_{name}"
         while merged.get(moved):
             moved = f"exported_{moved}"
