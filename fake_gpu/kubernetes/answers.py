@@ -95,15 +95,15 @@ def token_expired(continue_token: str) -> Refusal:
     )
 
 
-def forbidden(verb: str, resource: Resource, namespace: str = "") -> Refusal:
-    group = resource.group
+def forbidden(verb: str, resource: Resource, namespace: str = "", name: str = "") -> Refusal:
     where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+    what = f'{resource.full_name} "{name}"' if name else resource.full_name
     return Refusal(
         403,
         "Forbidden",
-        f'{resource.full_name} is forbidden: User "collector" cannot {verb} resource '
-        f'"{resource.plural}" in API group "{group}" {where}',
-        about=_about(resource),
+        f'{what} is forbidden: User "collector" cannot {verb} resource '
+        f'"{resource.plural}" in API group "{resource.group}" {where}',
+        about=({"name": name} if name else {}) | _about(resource),
     )
 
 

@@ -57,6 +57,10 @@ def core_versions() -> Document:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
+def group_names() -> set[str]:
+    return {r.group for r in RESOURCES if r.group} | {ACCESS_REVIEWS.partition("/")[0]}
+
+
 def group_list() -> Document:
     groups = sorted({r.group_version for r in RESOURCES if "/" in r.group_version})
     return {

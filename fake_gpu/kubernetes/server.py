@@ -13,6 +13,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -125,8 +126,8 @@ class KubernetesApi:
         async def get(request: Request) -> Response:
             try:
                 self._admit(request)
-                self._trouble.refuse("get", resource, _namespace(request))
                 name = request.path_params["name"]
+                self._trouble.refuse("get", resource, _namespace(request), name)
                 return _json(read_one(self.view, resource, _namespace(request), name))
             except Refusal as refusal:
                 return _refused(refusal)
@@ -150,7 +151,7 @@ class KubernetesApi:
         wanted = f"{request.path_params['group']}/{request.path_params['version']}"
         document = resources.resource_list(wanted)
         if not document:
-            raise nothing_there()
+            raise HTTPException(404)
         return document
 
     async def _review(self, request: Request) -> Response:
@@ -173,7 +174,11 @@ class KubernetesApi:
 
 
 async def _unknown_path(request: Request, exception: Exception) -> Response:
-    return _refused(nothing_there())
+    """A group that is served says in its own form what it does not have."""
+    parts = request.url.path.split("/")[1:3]
+    if parts == ["api", "v1"] or (parts[0] == "apis" and parts[-1] in resources.group_names()):
+        return _refused(nothing_there())
+    return PlainTextResponse("404 page not found\n", 404)
 
 
 async def _ok(request: Request) -> Response:

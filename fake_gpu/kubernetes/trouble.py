@@ -17,7 +17,7 @@ class Trouble:
     def __init__(self, view: View) -> None:
         self.view = view
 
-    def refuse(self, verb: str, resource: Resource, namespace: str = "") -> None:
+    def refuse(self, verb: str, resource: Resource, namespace: str = "", name: str = "") -> None:
         """Raise what a fault answers instead."""
         at, faults = self.view.second(), self.view.faults
         detail = f"{verb} {resource.plural}"
@@ -29,7 +29,7 @@ class Trouble:
             message = "too many requests, please try again later"
             raise Refusal(429, "TooManyRequests", message, retry_after_seconds=1)
         if not self.allows(verb, resource.plural):
-            raise forbidden(verb, resource, namespace)
+            raise forbidden(verb, resource, namespace, name)
 
     def allows(self, verb: str, plural: str) -> bool:
         at, faults = self.view.second(), self.view.faults

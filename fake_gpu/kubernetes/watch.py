@@ -168,7 +168,10 @@ class _Telling:
         is_in = change.verb != "DELETED" and test(document)
         if is_in:
             return {"type": "MODIFIED" if was_in else "ADDED", "object": document}
-        return {"type": "DELETED", "object": document} if was_in else None
+        if was_in and before is not None:
+            # What leaves is told as it last was inside, with the number of the change.
+            return {"type": "DELETED", "object": before.build(change.resource_version)}
+        return None
 
     # --- faults -------------------------------------------------------------------------------
 

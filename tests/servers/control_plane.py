@@ -145,6 +145,10 @@ class ControlPlane:
         """Write an object past the API server, which tells its watchers all the same."""
         self.etcd("kv/put", {"key": _base64(key), "value": _base64(json.dumps(document))})
 
+    def remove_key(self, key: str) -> None:
+        """Delete one object past the API server."""
+        self.etcd("kv/deleterange", {"key": _base64(key)})
+
     def remove(self, prefix: str) -> None:
         """Delete every object whose key begins so."""
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)

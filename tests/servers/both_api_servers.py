@@ -1,0 +1,222 @@
+"""The fake API server and a real one with one history, asked the same.
+
+Put here: letting the same happen in both, and levelling what no client may rely on: the numbers of
+versions and what tokens hold.
+Not here: what is asked (`test_fake_leads_the_same_conversation`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import httpx
+
+from fake_gpu.clock import VirtualClock, epoch
+from fake_gpu.kubernetes.objects import Change, ObjectHistory
+from tests.servers import replay
+from tests.servers.control_plane import ControlPlane
+from tests.small_estates import MIDNIGHT
+
+PATIENCE_SECONDS = 60.0
+Document = dict[str, Any]
+
+
+@dataclass
+class Both:
+    """The two servers, with one history."""
+
+    plane: ControlPlane
+    clock: VirtualClock
+    history: ObjectHistory
+    real: httpx.Client
+    fake: httpx.Client
+    told_until: int = field(default=MIDNIGHT)
+
+    def advance(self, seconds: int) -> None:
+        """Let the same happen in both until this second after midnight."""
+        second = MIDNIGHT + seconds
+        for change in self.history.changes:
+            if self.told_until < change.at <= second and change.kind in replay.SERVED:
+                self._replay(change)
+        self.told_until = second
+        self.clock.advance_to(epoch(second))
+
+    def _replay(self, change: Change) -> None:
+        document = change.object
+        document["metadata"] = without_version(document["metadata"])
+        if change.verb == "DELETED":
+            self.plane.remove_key(replay.key_of(document))
+        else:
+            self.plane.store(replay.key_of(document), document)
+
+    def settle(self) -> None:
+        """Wait until the real server's cache has heard everything."""
+        for kind, resource in replay.SERVED.items():
+            expected = {
+                (d["metadata"].get("namespace", ""), d["metadata"]["name"])
+                for d in self.history.objects_at(kind, self.told_until)
+            }
+            path = f"{resource.path}/{resource.plural}"
+
+            wait_for(partial(self._lists, path, expected))
+
+    def _lists(self, path: str, expected: set[tuple[str, str]]) -> bool:
+        items = self.real.get(path, params={"resourceVersion": 0}).json()["items"]
+        names = {(i["metadata"].get("namespace", ""), i["metadata"]["name"]) for i in items}
+        return names >= expected
+
+    def ask(self, path: str, **params: Any) -> tuple[Document, Document]:
+        """The levelled answers of both to a GET."""
+        return tuple(level(c.get(path, params=params)) for c in (self.real, self.fake))  # type: ignore[return-value]
+
+    def same(self, path: str, **params: Any) -> Document:
+        real, fake = self.ask(path, **params)
+        assert fake == real
+        return real
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not done():
+        assert time.monotonic() < deadline, "the real server did not get there"
+        time.sleep(0.05)
+
+
+# --- levelling -----------------------------------------------------------------------------------
+
+_NUMBER = re.compile(r"\d+")
+
+
+def level(answer: httpx.Response) -> Document:
+    """An answer without what no client may rely on."""
+    head = {
+        "status": answer.status_code,
+        "content_type": answer.headers["content-type"],
+        "retry_after": answer.headers.get("retry-after"),
+    }
+    if not answer.headers["content-type"].startswith("application/json"):
+        return head | {"text": answer.text}
+    return head | {"body": level_document(answer.json())}
+
+
+def level_document(document: Document) -> Document:
+    if document.get("kind") == "Status":
+        levelled = document | {"message": _NUMBER.sub("#", document["message"])}
+        levelled["metadata"] = _level_meta(document["metadata"])
+        return levelled
+    if "items" in document:
+        items = [_level_item(item) for item in document["items"]]
+        return document | {"metadata": _level_meta(document["metadata"]), "items": items}
+    return _level_item(document)
+
+
+def _level_meta(meta: Document) -> Document:
+    levelled = dict(meta)
+    for name in ("resourceVersion", "continue"):
+        if name in levelled:
+            levelled[name] = bool(levelled[name])
+    return levelled
+
+
+def _level_item(item: Document) -> Document:
+    """An object by what identifies it; that whole documents agree is another test's matter."""
+    meta = item["metadata"]
+    known = {name: meta.get(name) for name in ("name", "namespace", "uid", "generation")}
+    known |= {"resourceVersion": meta["resourceVersion"].isdecimal(), "status": item.get("status")}
+    return known | {"kind": item.get("kind"), "apiVersion": item.get("apiVersion")}
+
+
+def names_of(answer: Document) -> list[str]:
+    return [item["name"] for item in answer["body"]["items"]]
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+
+class Listening:
+    """One watch of one server, read in a thread."""
+
+    def __init__(self, client: httpx.Client, path: str, params: Document) -> None:
+        self.lines: list[Document] = []
+        self.over = threading.Event()
+        self._client, self._path = client, path
+        self._params: Document = {"watch": "1", "timeoutSeconds": 7200} | params
+        self._stop = threading.Event()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        try:
+            with self._client.stream("GET", self._path, params=self._params) as response:
+                assert response.status_code == 200, response.read()
+                for line in response.iter_lines():
+                    if line.strip():
+                        self.lines.append(json.loads(line))
+                    if self._stop.is_set():
+                        return
+        except httpx.HTTPError:
+            pass
+        finally:
+            self.over.set()
+
+    def heard(self, count: int) -> list[Any]:
+        """The first events that are no plain bookmarks, levelled, once there are so many."""
+        wait_for(lambda: len(self.words()) >= count or self.over.is_set())
+        return self.words()
+
+    def words(self) -> list[Any]:
+        return [_level_event(e) for e in list(self.lines) if not _is_plain_bookmark(e)]
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+def _is_plain_bookmark(event: Document) -> bool:
+    return event["type"] == "BOOKMARK" and "annotations" not in event["object"]["metadata"]
+
+
+def _level_event(event: Document) -> Any:
+    if event["type"] == "ERROR":
+        return "ERROR", level_document(event["object"])
+    if event["type"] == "BOOKMARK":
+        return "BOOKMARK", bookmark(event)
+    return event["type"], _level_item(event["object"])
+
+
+def bookmark(event: Document) -> Document:
+    """All that a bookmark promises; the rest is an empty object of its kind."""
+    document = event["object"]
+    return {
+        "kind": document["kind"],
+        "apiVersion": document["apiVersion"],
+        "metadata": _level_meta(document["metadata"]),
+    }
+
+
+def watch_both(both: Both, path: str, **params: Any) -> tuple[Listening, Listening]:
+    """Both watches; a parameter that differs between the servers is given as (real, fake)."""
+    return (
+        Listening(both.real, path, {k: of_side(v, 0) for k, v in params.items()}),
+        Listening(both.fake, path, {k: of_side(v, 1) for k, v in params.items()}),
+    )
+
+
+def of_side(value: Any, place: int) -> Any:
+    return value[place] if isinstance(value, tuple) else value
+
+
+def versions_of(both: Both, path: str) -> tuple[str, str]:
+    real, fake = (
+        client.get(path).json()["metadata"]["resourceVersion"] for client in (both.real, both.fake)
+    )
+    return real, fake
+
+
+def without_version(meta: Document) -> Document:
+    return {name: value for name, value in meta.items() if name != "resourceVersion"}
