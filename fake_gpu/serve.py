@@ -221,7 +221,7 @@ def _listen(host: str, port: int, names: list[str]) -> dict[str, socket.socket]:
                 opened.close()
             raise PortTaken(
                 where=f"{host}:{port + n}",
-                seen=f"cannot listen for {name}: {error}",
+                seen=f"cannot listen for {name}: {getattr(error, 'strerror', None) or error}",
                 why="the servers of one estate need ports in a row",
                 remedy="choose another --port, or leave it out for free ones",
             ) from error

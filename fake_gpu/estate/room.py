@@ -250,10 +250,10 @@ class Room:
         for want in wants_of(life.spec):
             calendar = self._calendars[number]
             free = calendar.free(want.offer, life.scheduled_at)
+            begin = format_instant(instant(life.scheduled_at))
+            end = "for ever" if until == FOR_EVER else f"until {format_instant(instant(until))}"
             reasons.append(
-                f"{want.count} of {want.offer} from {format_instant(instant(life.scheduled_at))}, "
-                f"of which {free} are free then"
-                + ("" if until == FOR_EVER else f", until {format_instant(instant(until))}")
+                f"{want.count} of {want.offer} from {begin} {end} ({free} free at first)"
             )
         return f"on {life.node_name} it wants " + " and ".join(reasons)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from domain.errors import LedgerError, WrongUse
+from domain.errors import LedgerError
 from domain.interval import format_instant, parse_instant
 from orchestration.cli.output import emit, output_option, progress
 
@@ -198,8 +198,8 @@ def serve(
 
     if sum((at_text is not None, live, driven)) > 1:
         raise click.UsageError("--at, --live and --driven exclude each other.")
-    loaded = _load(scenario, data)
-    estate = _estate(loaded)
+    watched = _watched(scenario) if reloads else None
+    estate = _estate(_load(scenario, data))
     begin: datetime = instant(estate.started_at)
     if live:
         clock = VirtualClock(begin, "running", speed)
@@ -211,7 +211,7 @@ def serve(
     with start_serving(estate, clock, host=host, port=port) as running:
         emit(_addresses(running), output)
         click.echo(f"{format_instant(clock.now())} ({clock.mode}); Ctrl-C stops", err=True)
-        _stay(running, scenario if reloads else None)
+        _stay(running, watched)
 
 
 def _addresses(running: Running) -> list[dict[str, Any]]:
@@ -228,25 +228,39 @@ def _addresses(running: Running) -> list[dict[str, Any]]:
     return rows
 
 
-def _stay(running: Running, watched: str | None) -> None:
-    """Serve until interrupted; a changed file is taken over whole, or refused with a word."""
-    if watched is not None and not Path(watched).is_file():
-        raise WrongUse(
-            where="--reload",
-            seen=f"{watched!r} is not a file",
-            why="a scenario of the library does not change",
-            remedy="copy it: `gpu-ledger fake show NAME > my.yaml`",
+def _watched(scenario: str) -> tuple[Path, bytes]:
+    """A file to look at again, and what it says before it is loaded."""
+    path = Path(scenario)
+    if not path.is_file():
+        raise click.UsageError(
+            f"--reload: {scenario!r} is not a file. Copy a scenario of the library with "
+            "`gpu-ledger fake show NAME > my-estate.yaml`."
         )
-    known = Path(watched).read_bytes() if watched else b""
+    return path, path.read_bytes()
+
+
+def _stay(running: Running, watched: tuple[Path, bytes] | None) -> None:
+    """Serve until interrupted; a changed file is taken over whole, or refused with a word."""
+    path, known = watched or (None, b"")
     while True:
         time.sleep(LOOK_AGAIN_SECONDS)
-        if watched and (now := Path(watched).read_bytes()) != known:
-            known = now
-            try:
-                running.take_over(_load(watched, None))
-                click.echo(f"taken over: {watched}", err=True)
-            except LedgerError as error:
-                click.echo(f"{error.message()}\nThe old scenario goes on.", err=True)
+        now = _bytes_now(path, known)
+        if path is None or now == known:
+            continue
+        known = now
+        try:
+            running.take_over(_load(str(path), None))
+            click.echo(f"taken over: {path}", err=True)
+        except LedgerError as error:
+            click.echo(f"{error.message()}\nThe old scenario goes on.", err=True)
+
+
+def _bytes_now(path: Path | None, known: bytes) -> bytes:
+    """An editor may take the file away for a moment; then nothing has changed yet."""
+    try:
+        return path.read_bytes() if path else known
+    except OSError:
+        return known
 
 
 SHOW_EPILOG = """\b

@@ -1,0 +1,116 @@
+"""Every message of the fake estate, each from an input that provokes it, with its golden file.
+
+Put here: FAKE.
+Not here: messages of other packages.
+
+After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest tests/messages/test_messages_fake.py,
+and read what changed as the person would who has to mend it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from domain.errors import LedgerError
+from fake_gpu.clock import driven, fixed
+from fake_gpu.estate.build import build_estate
+from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.kubernetes.objects import ObjectHistory
+from fake_gpu.scenario.load import library_text, load_scenario, read_scenario
+from fake_gpu.scenario.openb import openb_folder
+from fake_gpu.scenario.trace import COLUMNS, parse_trace
+from fake_gpu.serve import serve
+from fake_gpu.takeover import require_same_past
+from tests.estates import HEAD, T0, estate
+
+GOLDEN = Path(__file__).parent / "golden"
+NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
+
+BAD = """\
+name: mine
+from: 2026-10-01T00:00:00Z
+until: 2026-10-02T00:00:00Z
+clusters:
+  - name: east
+    node: []
+    workloads:
+      - {name: train, namespace: physics, requests: {nvidia.com/gpu: two}}
+faults:
+  - {fault: dropped_scrapes, share: 150%}
+"""
+
+TWICE = """\
+clusters:
+  - name: east
+    nodes: [{name: gpu-a, product: Tesla-T4, cards: 1}]
+    workloads:
+      - name: train
+        namespace: physics
+        kind: Pod
+        requests: 1
+        pods:
+          - {created: +1h, started: +1h, ended: +3h, node: gpu-a}
+          - {created: +2h, started: +2h, ended: +4h, node: gpu-a}
+"""
+
+
+def a_port_that_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 47_113))
+        taken.listen()
+        serve(estate(f"{HEAD}clusters: [{{name: c}}]\n"), fixed(NOON), port=47_113)
+
+
+def a_fault_that_never_fired() -> None:
+    faults = estate(
+        f"{HEAD}clusters: [{{name: c}}]\nfaults: [{{fault: html_login, from: +2h}}]\n"
+    ).faults
+    FaultLedger().require_fired(faults)
+
+
+def another_past() -> None:
+    def histories(text: str) -> dict[str, ObjectHistory]:
+        played = build_estate(read_scenario(text, "thin_line", None))
+        return {c.cluster_id: ObjectHistory(c) for c in played.clusters}
+
+    text = library_text("thin_line")
+    later = text.replace("started: 2026-10-01T01:10:20Z", "started: 2026-10-01T01:10:25Z")
+    require_same_past(histories(text), histories(later), T0 + 7200)
+
+
+def a_row_that_cannot_be() -> None:
+    row = "east,physics,p,u,,,nvidia.com/gpu,1,100,90,120,130,Succeeded,,"
+    parse_trace(",".join(COLUMNS) + "\n" + row + "\n", "pods.csv")
+
+
+PROVOKED: dict[str, Callable[[], object]] = {
+    "FAKE-001": lambda: driven(NOON).advance_to(NOON.replace(hour=11)),
+    "FAKE-002": lambda: read_scenario(BAD, "mine.yaml", None),
+    "FAKE-003": lambda: load_scenario("thick_line.yml"),
+    "FAKE-004": lambda: estate(HEAD + TWICE),
+    "FAKE-005": a_row_that_cannot_be,
+    "FAKE-006": lambda: openb_folder("/nowhere"),
+    "FAKE-007": a_fault_that_never_fired,
+    "FAKE-008": a_port_that_is_taken,
+    "FAKE-009": another_past,
+}
+
+
+@pytest.mark.parametrize("code", PROVOKED)
+def test_the_message_is_the_golden_one(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A scenario that is added to the library changes no message.
+    monkeypatch.setattr("fake_gpu.scenario.load.library", lambda: ["demo", "openb", "thin_line"])
+    with pytest.raises(LedgerError) as raised:
+        PROVOKED[code]()
+    error = raised.value
+    golden = GOLDEN / f"{code}.txt"
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        golden.write_text(f"{error.message()}\n", encoding="utf-8")
+    assert error.code == code
+    assert f"{error.message()}\n" == golden.read_text(encoding="utf-8")

@@ -1,0 +1,158 @@
+"""The fake commands as processes: what they print, and how they end."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+CODE = "from orchestration.cli.main import main; main()"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", CODE, "fake", *arguments], capture_output=True, text=True
+    )
+
+
+def test_the_library_is_listed_with_its_stories() -> None:
+    rows = json.loads(run("list", "-o", "json").stdout)
+    names = [row["scenario"] for row in rows]
+    assert names == sorted(names)
+    assert {"demo", "one_cluster_quiet_day", "everything_at_once", "openb"} <= set(names)
+    assert all(row["story"].endswith(".") for row in rows)
+
+
+def test_a_scenario_is_checked_and_shown() -> None:
+    ran = run("check", "thin_line", "-o", "csv")
+    assert ran.returncode == 0
+    rows = list(csv.DictReader(io.StringIO(ran.stdout)))
+    assert [(row["node"], row["cards"]) for row in rows] == [("gpu-a", "4"), ("gpu-b", "2")]
+    assert "7 pods, 7 of them bound" in ran.stderr
+    pods = json.loads(run("check", "thin_line", "--show", "pods", "-o", "json").stdout)
+    assert len(pods) == 7
+    for part in ("workloads", "namespaces", "faults"):
+        assert run("check", "demo", "--show", part, "-o", "json").returncode == 0
+
+
+def test_a_bad_file_ends_with_2_and_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\nfrom: 2026-10-01\nuntil: 2026-10-02\ncluster: []\n")
+    ran = run("check", str(path))
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert "line 4: unknown key `cluster` (did you mean `clusters`?)" in ran.stderr
+
+
+def test_the_truth_is_printed_by_grain() -> None:
+    rows = list(
+        csv.DictReader(
+            io.StringIO(run("truth", "thin_line", "--grain", "allocations", "-o", "csv").stdout)
+        )
+    )
+    assert sum(int(row["device_seconds"]) for row in rows) == 21_600 + 21_595 + 13_530 + 13_160 + (
+        1193 + 1521 + 11
+    )
+    hours = json.loads(run("truth", "thin_line", "--grain", "node-hours", "-o", "json").stdout)
+    assert len(hours) == 12
+    assert run("truth", "thin_line", "--grain", "weeks").returncode == 2
+
+
+def test_a_shipped_scenario_can_be_copied_and_changed(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(run("show", "thin_line").stdout)
+    assert run("check", str(path)).returncode == 0
+    assert run("show", "nothing").returncode == 2
+
+
+def test_samples_are_exported_a_day_a_file(tmp_path: Path) -> None:
+    ran = run(
+        "export",
+        "thin_line",
+        "--openmetrics",
+        str(tmp_path / "om"),
+        "--until",
+        "2026-10-01T00:10:00Z",
+    )
+    assert ran.returncode == 0
+    [path] = ran.stdout.split()
+    text = Path(path).read_text()
+    assert text.endswith("# EOF\n")
+    assert "kube_node_info{" in text
+
+
+def serving(*arguments: str) -> tuple[subprocess.Popen[str], list[dict[str, str]]]:
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", CODE, "fake", "serve", *arguments, "-o", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    text = ""
+    while not text.rstrip().endswith("]"):
+        line = process.stdout.readline()
+        assert line, process.stderr.read() if process.stderr else ""
+        text += line
+    return process, json.loads(text)
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGINT)
+    process.wait(15)
+
+
+def test_a_served_estate_answers_and_stops() -> None:
+    process, addresses = serving("thin_line", "--at", "2026-10-01T02:00:00Z")
+    try:
+        urls = {row["what"]: row["url"] for row in addresses}
+        assert list(urls) == ["thanos", "control", "kubernetes", "metrics"]
+        assert httpx.get(f"{urls['control']}/-/clock").json()["mode"] == "fixed"
+        assert httpx.get(f"{urls['thanos']}/-/ready").status_code == 200
+        assert len(httpx.get(f"{urls['kubernetes']}/api/v1/nodes").json()["items"]) == 2
+        metrics = httpx.get(f"{urls['metrics']}/kube-state-metrics/metrics").text
+        assert "kube_node_info" in metrics
+    finally:
+        stop(process)
+    assert process.returncode == 130
+
+
+def test_a_changed_file_is_taken_over_and_a_bad_one_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    text = run("show", "thin_line").stdout
+    path.write_text(text)
+    process, addresses = serving(str(path), "--driven", "--reload")
+    try:
+        control = next(row["url"] for row in addresses if row["what"] == "control")
+        path.write_text(text.replace("name: thin_line", "name: [broken"))
+        assert process.stderr is not None
+        os.set_blocking(process.stderr.fileno(), True)
+        seen = ""
+        while "The old scenario goes on." not in seen:
+            seen += process.stderr.readline()
+        assert "FAKE-002" in seen
+        assert httpx.get(f"{control}/-/estate").json()["name"] == "thin_line"
+        path.write_text(text.replace("name: thin_line", "name: renamed"))
+        deadline = time.monotonic() + 20
+        while httpx.get(f"{control}/-/estate").json()["name"] != "renamed":
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    finally:
+        stop(process)
+
+
+def test_options_that_exclude_each_other_are_refused() -> None:
+    ran = run("serve", "thin_line", "--live", "--driven")
+    assert ran.returncode == 2
+    assert "exclude each other" in ran.stderr
+    ran = run("serve", "thin_line", "--reload")
+    assert ran.returncode == 2
+    assert "is not a file" in ran.stderr
