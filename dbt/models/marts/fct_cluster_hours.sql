@@ -2,50 +2,15 @@ with
 
 node_hours as (
 
-    select * from {{ ref('fct_node_hours') }}
-
-),
-
-levels as (
-
-    select * from {{ ref('int_node_card_levels') }}
-
-),
-
-level_changes as (
-
     select
         cluster_id,
-        started_second as event_second,
-        running_cards
-        - lag(running_cards, 1, 0) over (partition by cluster_id, node_name order by started_second)
-            as card_change
-    from levels
-
-),
-
-instants as (
-
-    select
-        cluster_id,
-        event_second,
-        sum(card_change) as card_change
-    from level_changes
-    group by cluster_id, event_second
-
-),
-
-cluster_levels as (
-
-    select
-        cluster_id,
-        event_second,
-        sum(card_change) over (
-            partition by cluster_id
-            order by event_second
-            rows between unbounded preceding and current row
-        ) as card_count
-    from instants
+        hour_second,
+        node_name,
+        max(installed_cards) as installed_cards,
+        max(running_cards) as running_cards,
+        sum(running_cards * (ended_second - started_second)) as gpu_seconds
+    from {{ ref('int_node_card_levels') }}
+    group by cluster_id, hour_second, node_name
 
 ),
 
@@ -53,29 +18,77 @@ simultaneous as (
 
     select
         cluster_id,
-        {{ instant(whole_quotient('event_second', 3600) ~ ' * 3600') }} as hour_started_at,
-        cast(max(card_count) as bigint) as simultaneous_max
-    from cluster_levels
-    group by cluster_id, {{ instant(whole_quotient('event_second', 3600) ~ ' * 3600') }}
+        hour_second,
+        max(running_cards) as simultaneous_max
+    from {{ ref('int_cluster_card_levels') }}
+    group by cluster_id, hour_second
 
 ),
 
+workers as (
+
+    select
+        cluster_id,
+        hour_second,
+        min_by(active_workers, started_second) as active_worker_nodes,
+        max(active_workers) as active_worker_nodes_max
+    from {{ ref('int_active_worker_levels') }}
+    group by cluster_id, hour_second
+
+),
+
+hours as (
+
+    select * from {{ ref('int_measured_hours') }}
+
+),
+
+parameters as (
+
+    select * from {{ ref('stg_parameters') }}
+
+),
+
+nodes as (
+
+    select
+        cluster_id,
+        hour_second,
+        sum(installed_cards) as gpu_capacity,
+        sum(running_cards) as sum_of_node_max,
+        sum(gpu_seconds) as gpu_seconds
+    from node_hours
+    group by cluster_id, hour_second
+
+),
+
+-- A measured hour without any node has its row, too.
 cluster_hours as (
 
     select
-        node_hours.billing_period,
-        node_hours.cluster_id,
-        node_hours.hour_started_at,
-        cast(sum(node_hours.gpu_capacity) as bigint) as gpu_capacity,
-        cast(sum(node_hours.gpu_count_max) as bigint) as sum_of_node_max,
-        max(simultaneous.simultaneous_max) as simultaneous_max,
-        cast(sum(node_hours.gpu_seconds) as bigint) as gpu_seconds
-    from node_hours
-    inner join simultaneous
+        parameters.billing_period,
+        hours.cluster_id,
+        {{ instant('hours.hour_second') }} as hour_started_at,
+        cast(coalesce(workers.active_worker_nodes, 0) as bigint) as active_worker_nodes,
+        cast(coalesce(workers.active_worker_nodes_max, 0) as bigint) as active_worker_nodes_max,
+        cast(coalesce(nodes.gpu_capacity, 0) as bigint) as gpu_capacity,
+        cast(coalesce(nodes.sum_of_node_max, 0) as bigint) as sum_of_node_max,
+        cast(coalesce(simultaneous.simultaneous_max, 0) as bigint) as simultaneous_max,
+        cast(coalesce(nodes.gpu_seconds, 0) as bigint) as gpu_seconds
+    from hours
+    cross join parameters
+    left join nodes
         on
-            node_hours.cluster_id = simultaneous.cluster_id
-            and node_hours.hour_started_at = simultaneous.hour_started_at
-    group by node_hours.billing_period, node_hours.cluster_id, node_hours.hour_started_at
+            hours.cluster_id = nodes.cluster_id
+            and hours.hour_second = nodes.hour_second
+    left join simultaneous
+        on
+            hours.cluster_id = simultaneous.cluster_id
+            and hours.hour_second = simultaneous.hour_second
+    left join workers
+        on
+            hours.cluster_id = workers.cluster_id
+            and hours.hour_second = workers.hour_second
 
 )
 

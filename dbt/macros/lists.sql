@@ -1,0 +1,18 @@
+{#- Whether a list of texts has this one. -#}
+{% macro list_contains(list, text) -%}
+    array_contains({{ list }}, '{{ text }}')
+{%- endmacro %}
+
+
+{#- A map of texts as JSON, its entries in the order of their names. -#}
+{% macro map_as_json(map) -%}
+    {{ return(adapter.dispatch('map_as_json', 'gpu_ledger')(map)) }}
+{%- endmacro %}
+
+{% macro duckdb__map_as_json(map) -%}
+    cast(to_json(map_from_entries(list_sort(map_entries({{ map }})))) as varchar)
+{%- endmacro %}
+
+{% macro spark__map_as_json(map) -%}
+    to_json(map_from_entries(array_sort(map_entries({{ map }}))))
+{%- endmacro %}

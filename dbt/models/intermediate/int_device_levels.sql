@@ -1,0 +1,168 @@
+with
+
+used as (
+
+    select * from {{ ref('int_device_spans') }}
+
+),
+
+offered as (
+
+    select * from {{ ref('int_capacity_spans') }}
+
+),
+
+node_classes as (
+
+    select * from {{ ref('int_node_classes') }}
+
+),
+
+hours as (
+
+    select * from {{ ref('int_measured_hours') }}
+
+),
+
+spans as (
+
+    select
+        node_class_number,
+        mig_profile,
+        started_second,
+        ended_second,
+        case when allocation_state = 'running' then device_count else 0 end as running_count,
+        case when allocation_state = 'held' then device_count else 0 end as held_count,
+        0 as capacity_count,
+        0 as allocatable_count
+    from used
+    union all
+    select
+        node_class_number,
+        mig_profile,
+        started_second,
+        ended_second,
+        0 as running_count,
+        0 as held_count,
+        capacity_count,
+        allocatable_count
+    from offered
+
+),
+
+profiles as (
+
+    select distinct
+        node_class_number,
+        mig_profile
+    from spans
+
+),
+
+events as (
+
+    select
+        node_class_number,
+        mig_profile,
+        started_second as event_second,
+        running_count,
+        held_count,
+        capacity_count,
+        allocatable_count
+    from spans
+    union all
+    select
+        node_class_number,
+        mig_profile,
+        ended_second as event_second,
+        -running_count as running_count,
+        -held_count as held_count,
+        -capacity_count as capacity_count,
+        -allocatable_count as allocatable_count
+    from spans
+    union all
+    select
+        profiles.node_class_number,
+        profiles.mig_profile,
+        hours.measured_from_second as event_second,
+        0 as running_count,
+        0 as held_count,
+        0 as capacity_count,
+        0 as allocatable_count
+    from profiles
+    inner join node_classes
+        on profiles.node_class_number = node_classes.node_class_number
+    inner join hours
+        on node_classes.cluster_id = hours.cluster_id
+
+),
+
+instants as (
+
+    select
+        node_class_number,
+        mig_profile,
+        event_second,
+        sum(running_count) as running_count,
+        sum(held_count) as held_count,
+        sum(capacity_count) as capacity_count,
+        sum(allocatable_count) as allocatable_count
+    from events
+    group by node_class_number, mig_profile, event_second
+
+),
+
+levels as (
+
+    select
+        node_class_number,
+        mig_profile,
+        event_second,
+        lead(event_second) over (
+            partition by node_class_number, mig_profile order by event_second
+        ) as next_second,
+        sum(running_count) over profiles as running_count,
+        sum(held_count) over profiles as held_count,
+        sum(capacity_count) over profiles as capacity_count,
+        sum(allocatable_count) over profiles as allocatable_count
+    from instants
+    window
+        profiles as (
+            partition by node_class_number, mig_profile
+            order by event_second
+            rows between unbounded preceding and current row
+        )
+
+),
+
+bounded as (
+
+    select
+        node_classes.cluster_id,
+        node_classes.node_name,
+        node_classes.gpu_class,
+        levels.mig_profile,
+        hours.hour_second,
+        levels.event_second as started_second,
+        least(
+            coalesce(levels.next_second, hours.measured_until_second),
+            hours.measured_until_second
+        ) as ended_second,
+        cast(levels.running_count as bigint) as running_count,
+        cast(levels.held_count as bigint) as held_count,
+        cast(levels.capacity_count as bigint) as capacity_count,
+        cast(levels.allocatable_count as bigint) as allocatable_count
+    from levels
+    inner join node_classes
+        on levels.node_class_number = node_classes.node_class_number
+    inner join hours
+        on
+            node_classes.cluster_id = hours.cluster_id
+            and {{ whole_quotient('levels.event_second', 3600) }} * 3600 = hours.hour_second
+    where
+        levels.event_second >= hours.measured_from_second
+        and levels.event_second < hours.measured_until_second
+
+)
+
+select * from bounded

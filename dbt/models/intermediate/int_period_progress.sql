@@ -1,0 +1,34 @@
+with
+
+windows as (
+
+    select * from {{ ref('int_cluster_windows') }}
+
+),
+
+parameters as (
+
+    select * from {{ ref('stg_parameters') }}
+
+),
+
+-- As far as any cluster was asked; whole hours, so that the last hour is a whole one.
+progress as (
+
+    select
+        parameters.billing_period,
+        parameters.period_started_second,
+        parameters.period_ended_second,
+        coalesce(max(windows.due_until_second), parameters.period_started_second)
+            as counted_until_second
+    from parameters
+    left join windows
+        on true
+    group by
+        parameters.billing_period,
+        parameters.period_started_second,
+        parameters.period_ended_second
+
+)
+
+select * from progress

@@ -1,0 +1,137 @@
+with
+
+quotas as (
+
+    select * from {{ ref('stg_kubernetes__quotas') }}
+
+),
+
+attempts as (
+
+    select distinct
+        cluster_id,
+        attempt_id
+    from {{ ref('int_attempts_used') }}
+    where source = 'kubernetes'
+
+),
+
+runs as (
+
+    select *
+    from {{ ref('int_sample_runs') }}
+    where metric = 'kube_resourcequota' and sample_quantity is not null
+
+),
+
+series as (
+
+    select distinct
+        cluster_id,
+        series_key,
+        {{ label('labels', 'namespace') }} as namespace,
+        {{ label('labels', 'resourcequota') }} as quota_name,
+        {{ label('labels', 'resource') }} as resource,
+        {{ label('labels', 'type') }} as quota_type
+    from {{ ref('stg_thanos__series') }}
+    where metric = 'kube_resourcequota'
+
+),
+
+journal as (
+
+    select
+        quotas.cluster_id,
+        quotas.namespace,
+        quotas.quota_name,
+        quotas.resource,
+        quotas.observed_second,
+        max(quotas.hard_count) as hard_count,
+        max(quotas.used_count) as used_count,
+        'kubernetes' as source
+    from quotas
+    inner join attempts
+        on
+            quotas.cluster_id = attempts.cluster_id
+            and quotas.attempt_id = attempts.attempt_id
+    group by
+        quotas.cluster_id,
+        quotas.namespace,
+        quotas.quota_name,
+        quotas.resource,
+        quotas.observed_second
+
+),
+
+sampled as (
+
+    select
+        runs.cluster_id,
+        series.namespace,
+        series.quota_name,
+        series.resource,
+        {{ whole_quotient('runs.first_sampled_ms', 1000) }} as observed_second,
+        max(case when series.quota_type = 'hard' then runs.sample_quantity end) as hard_count,
+        max(case when series.quota_type = 'used' then runs.sample_quantity end) as used_count,
+        'thanos' as source
+    from runs
+    inner join series
+        on
+            runs.cluster_id = series.cluster_id
+            and runs.series_key = series.series_key
+    group by
+        runs.cluster_id,
+        series.namespace,
+        series.quota_name,
+        series.resource,
+        {{ whole_quotient('runs.first_sampled_ms', 1000) }}
+
+),
+
+observed as (
+
+    select * from journal
+    union all
+    select * from sampled
+
+),
+
+ranked as (
+
+    select
+        *,
+        min(source) over (partition by cluster_id, namespace, quota_name, resource) as best_source
+    from observed
+
+),
+
+-- A run of samples may carry only one of the two numbers; the other one still holds.
+states as (
+
+    select
+        cluster_id,
+        namespace,
+        quota_name,
+        resource,
+        observed_second as started_second,
+        coalesce(
+            lead(observed_second) over quotas,
+            {{ end_of_time() }}
+        ) as ended_second,
+        coalesce(hard_count, last_value(hard_count ignore nulls) over so_far, 0) as hard_count,
+        coalesce(used_count, last_value(used_count ignore nulls) over so_far, 0) as used_count
+    from ranked
+    where source = best_source
+    window
+        quotas as (
+            partition by cluster_id, namespace, quota_name, resource order by observed_second
+        ),
+        so_far as (
+            partition by cluster_id, namespace, quota_name, resource
+            order by observed_second
+            rows between unbounded preceding and current row
+        )
+
+)
+
+select * from states

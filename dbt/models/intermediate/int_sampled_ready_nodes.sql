@@ -1,0 +1,130 @@
+with
+
+runs as (
+
+    select *
+    from {{ ref('int_sample_runs') }}
+    where metric = 'kube_node_status_condition' and sample_quantity is not null
+
+),
+
+series as (
+
+    select distinct
+        cluster_id,
+        series_key,
+        metric,
+        {{ label('labels', 'node') }} as node_name,
+        {{ label('labels', 'condition') }} as node_condition,
+        {{ label('labels', 'status') }} as condition_status,
+        {{ label('labels', 'role') }} as node_role
+    from {{ ref('stg_thanos__series') }}
+    where metric in ('kube_node_status_condition', 'kube_node_role')
+
+),
+
+windows as (
+
+    select *
+    from {{ ref('int_cluster_windows') }}
+    where expects_samples
+
+),
+
+sample_stretches as (
+
+    select *
+    from {{ ref('int_sample_stretches') }}
+    where not is_hole
+
+),
+
+workers as (
+
+    select distinct
+        cluster_id,
+        node_name
+    from series
+    where metric = 'kube_node_role' and node_role = 'worker'
+
+),
+
+ready as (
+
+    select
+        runs.cluster_id,
+        series.node_name,
+        {{ whole_quotient('runs.first_sampled_ms', 1000) }} as first_sampled_second,
+        {{ whole_quotient('runs.last_sampled_ms', 1000) }} as last_sampled_second,
+        runs.sample_quantity = 1 as is_ready
+    from runs
+    inner join series
+        on
+            runs.cluster_id = series.cluster_id
+            and runs.series_key = series.series_key
+    where series.node_condition = 'Ready' and series.condition_status = 'true'
+
+),
+
+followed as (
+
+    select
+        *,
+        lead(first_sampled_second) over (
+            partition by cluster_id, node_name order by first_sampled_second
+        ) as next_sampled_second
+    from ready
+
+),
+
+-- Where sampling goes on without the node, it is gone; in a hole nothing is known to have changed.
+gone as (
+
+    select
+        followed.cluster_id,
+        followed.node_name,
+        followed.last_sampled_second + windows.sample_interval_seconds as observed_second,
+        false as is_ready
+    from followed
+    inner join windows
+        on
+            followed.cluster_id = windows.cluster_id
+            and followed.last_sampled_second >= windows.window_started_second
+            and followed.last_sampled_second < windows.window_ended_second
+    inner join sample_stretches
+        on
+            windows.window_number = sample_stretches.window_number
+            and followed.last_sampled_second + 2 * windows.sample_interval_seconds
+            >= sample_stretches.started_second
+            and followed.last_sampled_second + 2 * windows.sample_interval_seconds
+            < sample_stretches.ended_second
+    where
+        coalesce(followed.next_sampled_second, {{ end_of_time() }})
+        > followed.last_sampled_second + 2 * windows.sample_interval_seconds
+
+),
+
+states as (
+
+    select
+        cluster_id,
+        node_name,
+        first_sampled_second as observed_second,
+        is_ready
+    from ready
+    union all
+    select * from gone
+
+)
+
+select
+    states.cluster_id,
+    states.node_name,
+    states.observed_second,
+    states.is_ready,
+    workers.node_name is not null as is_worker
+from states
+left join workers
+    on
+        states.cluster_id = workers.cluster_id
+        and states.node_name = workers.node_name

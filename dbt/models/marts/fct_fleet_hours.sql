@@ -1,0 +1,94 @@
+with
+
+cluster_hours as (
+
+    select * from {{ ref('fct_cluster_hours') }}
+
+),
+
+cluster_levels as (
+
+    select * from {{ ref('int_cluster_card_levels') }}
+
+),
+
+worker_levels as (
+
+    select * from {{ ref('int_active_worker_levels') }}
+
+),
+
+-- Clusters follow each other by their own changes: one sum over the changes of all of them.
+changes as (
+
+    select
+        started_second as event_second,
+        running_cards - lag(running_cards, 1, 0) over (
+            partition by cluster_id order by started_second
+        ) as running_change,
+        0 as worker_change
+    from cluster_levels
+    union all
+    select
+        started_second as event_second,
+        0 as running_change,
+        active_workers - lag(active_workers, 1, 0) over (
+            partition by cluster_id order by started_second
+        ) as worker_change
+    from worker_levels
+
+),
+
+instants as (
+
+    select
+        event_second,
+        sum(running_change) as running_change,
+        sum(worker_change) as worker_change
+    from changes
+    group by event_second
+
+),
+
+levels as (
+
+    select
+        {{ whole_quotient('event_second', 3600) }} * 3600 as hour_second,
+        sum(running_change) over fleet as running_cards,
+        sum(worker_change) over fleet as active_workers
+    from instants
+    window fleet as (order by event_second rows between unbounded preceding and current row)
+
+),
+
+simultaneous as (
+
+    select
+        {{ instant('hour_second') }} as hour_started_at,
+        cast(max(running_cards) as bigint) as simultaneous_max,
+        cast(max(active_workers) as bigint) as active_worker_nodes_max
+    from levels
+    group by hour_second
+
+),
+
+fleet_hours as (
+
+    select
+        cluster_hours.billing_period,
+        cluster_hours.hour_started_at,
+        count(*) as cluster_count,
+        cast(sum(cluster_hours.active_worker_nodes) as bigint) as active_worker_nodes,
+        max(simultaneous.active_worker_nodes_max) as active_worker_nodes_max,
+        cast(sum(cluster_hours.gpu_capacity) as bigint) as gpu_capacity,
+        cast(sum(cluster_hours.sum_of_node_max) as bigint) as sum_of_node_max,
+        max(simultaneous.simultaneous_max) as simultaneous_max,
+        cast(sum(cluster_hours.gpu_seconds) as bigint) as gpu_seconds
+    from cluster_hours
+    inner join simultaneous
+        on cluster_hours.hour_started_at = simultaneous.hour_started_at
+    group by cluster_hours.billing_period, cluster_hours.hour_started_at
+
+)
+
+select * from fleet_hours

@@ -1,0 +1,136 @@
+with
+
+telemetry as (
+
+    select * from {{ ref('int_device_telemetry') }}
+
+),
+
+pod_hours as (
+
+    select
+        cluster_id,
+        namespace,
+        pod_name,
+        {{ epoch_seconds('hour_started_at') }} as hour_second,
+        min(tenant) as tenant,
+        min(pod_uid) as pod_uid,
+        sum(running_seconds) as running_seconds,
+        sum(cost_nanos) as cost_nanos,
+        max(device_count) as device_count
+    from {{ ref('fct_pod_hours') }}
+    where state = 'running' and running_seconds > 0
+    group by cluster_id, namespace, pod_name, hour_started_at
+
+),
+
+windows as (
+
+    select
+        cluster_id,
+        max(scrape_interval_seconds) as scrape_interval_seconds,
+        max(sample_interval_seconds) as sample_interval_seconds
+    from {{ ref('int_cluster_windows') }}
+    group by cluster_id
+
+),
+
+parameters as (
+
+    select * from {{ ref('stg_parameters') }}
+
+),
+
+-- The pod that a series names counts when it held something then: an exporter's own name does not.
+attributed as (
+
+    select
+        telemetry.*,
+        pod_hours.tenant,
+        pod_hours.pod_uid,
+        coalesce(pod_hours.running_seconds, 0) as running_seconds,
+        coalesce(pod_hours.cost_nanos, 0) as pod_cost_nanos,
+        coalesce(pod_hours.device_count, 1) as device_count,
+        coalesce(telemetry.use_average, telemetry.card_use_average) as use_millionths_average,
+        coalesce(telemetry.use_maximum, telemetry.card_use_maximum) as use_millionths_maximum,
+        {{ whole_quotient('3600', 'windows.sample_interval_seconds') }} as due_sample_count
+    from telemetry
+    inner join windows
+        on telemetry.cluster_id = windows.cluster_id
+    left join pod_hours
+        on
+            telemetry.cluster_id = pod_hours.cluster_id
+            and telemetry.namespace = pod_hours.namespace
+            and telemetry.pod_name = pod_hours.pod_name
+            and telemetry.hour_second = pod_hours.hour_second
+
+),
+
+-- Missing telemetry is no idleness: it takes nine of ten samples, and none of them busy.
+judged as (
+
+    select
+        *,
+        use_millionths_maximum = 0
+        and running_seconds > 0
+        and 10 * sample_count
+        >= {{ whole_quotient('9 * due_sample_count * running_seconds', '3600') }}
+        and sample_count > 0 as is_idle
+    from attributed
+
+),
+
+gpu_use as (
+
+    select
+        parameters.billing_period,
+        judged.cluster_id,
+        judged.node_name,
+        judged.device_uuid,
+        judged.gpu_index,
+        judged.instance_id,
+        judged.instance_profile,
+        judged.model_name,
+        {{ instant('judged.hour_second') }} as hour_started_at,
+        judged.namespace,
+        judged.pod_name,
+        coalesce(judged.tenant, '') as tenant,
+        coalesce(judged.pod_uid, '') as pod_uid,
+        judged.sample_count,
+        judged.use_millionths_average,
+        judged.use_millionths_maximum,
+        judged.memory_traffic_average as memory_traffic_millionths_average,
+        judged.sm_active_average as sm_active_millionths_average,
+        judged.sm_occupancy_average as sm_occupancy_millionths_average,
+        judged.tensor_active_average as tensor_active_millionths_average,
+        judged.dram_active_average as dram_active_millionths_average,
+        judged.fp64_active_average as fp64_active_millionths_average,
+        judged.fp32_active_average as fp32_active_millionths_average,
+        judged.fp16_active_average as fp16_active_millionths_average,
+        judged.memory_used_average as memory_used_mib_average,
+        judged.memory_used_maximum as memory_used_mib_maximum,
+        judged.power_average as power_milliwatts_average,
+        judged.power_maximum as power_milliwatts_maximum,
+        cast(judged.running_seconds as bigint) as allocated_seconds,
+        coalesce(judged.is_idle, false) as is_idle,
+        cast(case when judged.is_idle then judged.running_seconds else 0 end as bigint)
+            as idle_seconds,
+        cast(
+            case
+                when judged.is_idle
+                    then
+                        {{ whole_quotient(
+                            exact('judged.pod_cost_nanos'), exact('judged.device_count')
+                        ) }}
+                else 0
+            end
+            as decimal(38, 0)
+        ) as idle_nanos,
+        judged.running_seconds = 0 and coalesce(judged.use_millionths_maximum, 0) > 0
+            as is_used_unallocated
+    from judged
+    cross join parameters
+
+)
+
+select * from gpu_use
