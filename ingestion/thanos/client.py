@@ -246,11 +246,11 @@ class _Unpacked:
 
 
 def _without_secret(reply: Reply, token: str) -> Reply:
-    """Drop a body that repeats our token, as a debugging page of a proxy may do."""
-    if not token or token.encode() not in reply.body:
+    """Drop an answer that repeats our token, as a debugging page of a proxy may do."""
+    if not token or (token.encode() not in reply.body and token not in reply.content_type):
         return reply
-    seen = f"status {reply.status} with a body that repeats our token; it was dropped"
-    return replace(reply, body=b"", failure=seen, repeats_secret=True)
+    seen = f"status {reply.status} with an answer that repeats our token; it was dropped"
+    return Reply(reply.status, "", b"", failure=seen, repeats_secret=True)
 
 
 def _redacted(text: str, token: str) -> str:

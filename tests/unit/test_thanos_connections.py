@@ -1,0 +1,231 @@
+"""Real sockets: TLS with a private authority and client certificates, a proxy, hang-ups.
+
+Put here: what only a real connection can show.
+Not here: what is said over it (`test_thanos_client`).
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from ingestion.settings import Connection
+from ingestion.thanos.client import Reply, ThanosClient
+
+BODY = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers every question with an empty matrix; remembers the paths."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.server.paths.append(self.path)  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(BODY)))
+        self.end_headers()
+        self.wfile.write(BODY)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def server(tls: ssl.SSLContext | None = None) -> Iterator[ThreadingHTTPServer]:
+    found = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+    found.paths = []  # type: ignore[attr-defined]
+    if tls is not None:
+        found.socket = tls.wrap_socket(found.socket, server_side=True)
+    thread = threading.Thread(target=found.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        found.shutdown()
+        found.server_close()
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A private authority, a server certificate for 127.0.0.1 and a client certificate."""
+    folder = tmp_path_factory.mktemp("keys")
+    authority = ec.generate_private_key(ec.SECP256R1())
+    write(folder, "ca", authority, certificate("authority", authority, authority, None))
+    here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    for name, extension in (("server", here), ("client", None)):
+        own = ec.generate_private_key(ec.SECP256R1())
+        write(folder, name, own, certificate(name, own, authority, extension))
+    return folder
+
+
+def certificate(
+    name: str,
+    own: ec.EllipticCurvePrivateKey,
+    authority: ec.EllipticCurvePrivateKey,
+    extension: x509.ExtensionType | None,
+) -> x509.Certificate:
+    now = datetime.now(UTC)
+    is_authority = own is authority
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")]))
+        .public_key(own.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+    )
+    if extension is not None:
+        builder = builder.add_extension(extension, critical=False)
+    return builder.sign(authority, hashes.SHA256())
+
+
+def write(
+    folder: Path, name: str, key: ec.EllipticCurvePrivateKey, signed: x509.Certificate
+) -> None:
+    pem = serialization.Encoding.PEM
+    plain = serialization.NoEncryption()
+    (folder / f"{name}.crt").write_bytes(signed.public_bytes(pem))
+    (folder / f"{name}.key").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+    )
+
+
+def server_tls(keys: Path, client_required: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(keys / "server.crt", keys / "server.key")
+    if client_required:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(keys / "ca.crt")
+    return context
+
+
+def asked(connection: Connection) -> Reply:
+    with ThanosClient(connection, wait=lambda seconds: None) as client:
+        return client.post("/api/v1/query", {"query": "up[1h]"})
+
+
+def test_a_private_authority_is_trusted_when_it_is_named(keys: Path) -> None:
+    with server(server_tls(keys, client_required=False)) as found:
+        url = f"https://127.0.0.1:{found.server_port}"
+        assert asked(Connection(url, ca_file=str(keys / "ca.crt"))).body == BODY
+
+
+def test_an_unknown_authority_is_never_trusted(keys: Path) -> None:
+    with server(server_tls(keys, client_required=False)) as found:
+        reply = asked(Connection(f"https://127.0.0.1:{found.server_port}"))
+        assert reply.not_connected
+        assert "CERTIFICATE_VERIFY_FAILED" in reply.failure
+        assert found.paths == []  # type: ignore[attr-defined]
+
+
+def test_a_certificate_for_another_host_is_never_trusted(keys: Path) -> None:
+    with server(server_tls(keys, client_required=False)) as found:
+        url = f"https://localhost:{found.server_port}"
+        reply = asked(Connection(url, ca_file=str(keys / "ca.crt")))
+        assert reply.not_connected
+        assert found.paths == []  # type: ignore[attr-defined]
+
+
+def test_a_client_certificate_opens_a_server_that_wants_one(keys: Path) -> None:
+    with server(server_tls(keys, client_required=True)) as found:
+        url = f"https://127.0.0.1:{found.server_port}"
+        authority = str(keys / "ca.crt")
+        with_certificate = Connection(
+            url,
+            ca_file=authority,
+            client_certificate_file=str(keys / "client.crt"),
+            client_key_file=str(keys / "client.key"),
+        )
+        assert asked(with_certificate).body == BODY
+        assert asked(Connection(url, ca_file=authority)).failure
+
+
+def test_a_proxy_is_used_when_it_is_named() -> None:
+    with server() as proxy:
+        proxied = Connection(
+            "http://store.test:9090", proxy=f"http://127.0.0.1:{proxy.server_port}"
+        )
+        assert asked(proxied).body == BODY
+        assert proxy.paths == ["http://store.test:9090/api/v1/query"]  # type: ignore[attr-defined]
+
+
+def test_nobody_listening_is_not_connected() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        reply = asked(Connection(f"http://127.0.0.1:{held.getsockname()[1]}"))
+    assert reply.not_connected
+    assert reply.status == 0
+
+
+def hanging_up(send: bytes) -> Callable[[socket.socket], None]:
+    def handle(listening: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(65536)
+                connection.sendall(send)
+
+    return handle
+
+
+@contextmanager
+def raw_server(send: bytes) -> Iterator[int]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        thread = threading.Thread(target=hanging_up(send), args=(listening,), daemon=True)
+        thread.start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        b"",
+        HEAD,
+        HEAD + b"Content-Length: 100\r\n\r\n" + BODY,
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n" + BODY[:5] + b"\r\n",
+        b"not http at all\r\n\r\n",
+    ],
+    ids=["nothing", "half the head", "fewer bytes than said", "no last chunk", "not http"],
+)
+def test_a_line_that_breaks_is_never_a_whole_answer(send: bytes) -> None:
+    with raw_server(send) as port:
+        reply = asked(Connection(f"http://127.0.0.1:{port}"))
+    assert reply.cut_short
+    assert reply.failure
+
+
+def test_a_server_that_accepts_and_says_nothing_times_out() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        reply = asked(Connection(url, timeout_seconds=1))
+    assert reply.timed_out
+    assert reply.tries == 1
