@@ -132,8 +132,8 @@ def _judge_and_plan(
     clock: Clock,
 ) -> tuple[Judgement, Plan]:
     judgement = judge()
-    basis, usage = read_grounds(home, home.warehouse_path, period, decisions, judgement)
-    return judgement, plan_from(books, basis, usage, clock.now().replace(microsecond=0))
+    grounds = read_grounds(home, home.warehouse_path, period, decisions, judgement)
+    return judgement, plan_from(books, grounds, clock.now().replace(microsecond=0))
 
 
 def closes_from(period: BillingPeriod, decisions: Decisions) -> datetime:

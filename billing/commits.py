@@ -17,6 +17,7 @@ from billing.basis import Basis
 from billing.books import Books, correction_currencies, correction_lines
 from billing.corrections import billed_so_far, corrections_document, corrections_of
 from billing.events import Event, EventKind
+from billing.grounds import Grounds
 from billing.lines import Line
 from billing.numbering import next_position, number_text, position_of
 from billing.plan import Plan, plan_close
@@ -29,15 +30,15 @@ from domain.money import CurrenciesDiffer
 from warehouse.lease import lease
 
 
-def plan_from(books: Books, basis: Basis, usage: Usage, issued_at: datetime) -> Plan:
+def plan_from(books: Books, grounds: Grounds, issued_at: datetime) -> Plan:
     """The documents of a close: usage, and the corrections that wait for an invoice."""
-    period = basis.period
+    basis, period = grounds.basis, grounds.basis.period
     pending = books.ledger.pending_before(period.name)
     for currency in correction_currencies(books.record, pending) - {basis.currency}:
         raise CurrenciesDiffer(currency, basis.currency, f"corrections on documents of {period}")
     corrections = correction_lines(books.record, pending)
     numbers = [document.number for document in books.ledger.documents()]
-    return plan_close(basis, usage, corrections, numbers, issued_at)
+    return plan_close(grounds, corrections, numbers, issued_at)
 
 
 def commit_close(
@@ -56,6 +57,7 @@ def commit_close(
                 {"number": draft.number, "sha256": record.seal(draft.document)}
                 for draft in plan.drafts
             ],
+            "statement_sha256": record.seal(plan.statement),
             "corrections_sha256s": books.ledger.pending_before(period.name),
         }
         kind = EventKind.PERIOD_CLOSED

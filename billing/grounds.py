@@ -6,12 +6,15 @@ Not here: what the basis looks like when it is sealed (`basis`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 
 from billing.basis import Basis
+from billing.capacity_reader import read_provider_facts
 from billing.reader import read_evidence, read_usage
+from billing.statement import ProviderFacts
 from billing.usage import Usage, only_currency
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
@@ -41,15 +44,24 @@ class FactsChangedSinceJudged(CheckFailed):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What documents are made of."""
+
+    basis: Basis
+    usage: Usage
+    provider: ProviderFacts
+
+
 def read_grounds(
     home: Home,
     facts_path: Path,
     period: BillingPeriod,
     decisions: Decisions,
     judgement: Judgement,
-) -> tuple[Basis, Usage]:
-    """The basis and the usage of the facts that were judged; other facts are refused."""
-    usage = _read_judged_usage(facts_path, period, judgement)
+) -> Grounds:
+    """The basis and what was used, of the facts that were judged; other facts are refused."""
+    usage, provider = _read_judged(facts_path, period, judgement)
     basis = Basis(
         period=period,
         currency=_currency(decisions, period, usage),
@@ -60,16 +72,19 @@ def read_grounds(
         code_version=version("gpu-ledger"),
         library_versions={name: version(name) for name in LIBRARIES},
     )
-    return basis, usage
+    return Grounds(basis, usage, provider)
 
 
-def _read_judged_usage(facts_path: Path, period: BillingPeriod, judgement: Judgement) -> Usage:
+def _read_judged(
+    facts_path: Path, period: BillingPeriod, judgement: Judgement
+) -> tuple[Usage, ProviderFacts]:
     """What is read and what is hashed come from one connection, so they are the same facts."""
     with connected(facts_path, read_only=True) as connection:
         found = period_sha256(connection, period.name)
         if found != judgement.facts_sha256:
             raise FactsChangedSinceJudged(period, judgement.facts_sha256, found)
-        return read_usage(connection, period)
+        usage = read_usage(connection, period)
+        return usage, read_provider_facts(connection, period, usage, judgement.verdicts)
 
 
 def _currency(decisions: Decisions, period: BillingPeriod, usage: Usage) -> str:

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from billing.basis import Basis
+from billing.grounds import Grounds
 from billing.invoice import DocumentKind, Header, clusters_of, invoice_document
 from billing.lines import Line, rounded, usage_lines
 from billing.measured import measured_section
 from billing.numbering import INVOICE, STATEMENT, next_position, number_text
 from billing.sealing import Document
+from billing.statement import statement_document
 from billing.usage import NO_USAGE, Usage
 from domain.decisions import PartyRole, Policy, PolicyName, Rate
 
@@ -44,6 +46,7 @@ class Plan:
     """Everything a close would seal."""
 
     basis: Document
+    statement: Document
     drafts: tuple[Draft, ...]
 
     @property
@@ -52,14 +55,14 @@ class Plan:
 
 
 def plan_close(
-    basis: Basis,
-    usage: Usage,
+    grounds: Grounds,
     corrections: Mapping[str, Sequence[Line]],
     issued: Sequence[str],
     issued_at: datetime,
 ) -> Plan:
     """One document per tenant that used anything or has a correction, in order of their names."""
-    by_tenant = usage.by_tenant()
+    basis = grounds.basis
+    by_tenant = grounds.usage.by_tenant()
     tenants = sorted({*by_tenant, *corrections})
     series = INVOICE if basis.currency else STATEMENT
     first = next_position(series, issued)
@@ -76,7 +79,9 @@ def plan_close(
         )
         for index, tenant in enumerate(tenants)
     ]
-    return Plan(basis.document(), tuple(drafts))
+    issued_now = [(draft.number, draft.tenant, draft.billed_nanos) for draft in drafts]
+    statement = statement_document(basis, grounds.provider, issued_now, issued_at, stands_on)
+    return Plan(basis.document(), statement, tuple(drafts))
 
 
 def _draft(

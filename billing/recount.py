@@ -104,8 +104,9 @@ def recount_period(
     books = Books(record, record.ledger())
     _close_of(books.ledger, period)
     judgement = judge()
-    basis, usage = read_grounds(home, facts_path, period, counted_with.decisions, judgement)
-    lines = corrections_from(books, basis, usage, counted_with.reason)
+    grounds = read_grounds(home, facts_path, period, counted_with.decisions, judgement)
+    basis = grounds.basis
+    lines = corrections_from(books, basis, grounds.usage, counted_with.reason)
     if dry_run or not lines:
         return RecountResult(period, tuple(lines), basis.currency, recorded=False)
     if not judgement.billable:

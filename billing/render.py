@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from billing.bundle import document_bundle, period_bundle
+from billing.ccsp import hours_csv, nodes_csv
 from billing.events import Event, Ledger
 from billing.focus import billing_period_csv, cost_and_usage_csv, invoice_detail_csv
 from billing.record import Record
 from billing.rendering import rendered_files
-from billing.sealing import to_bytes
+from billing.sealing import from_bytes, to_bytes
+from billing.statement import capacity_csv, own_use_csv
 from domain.billing_period import BillingPeriod
 from warehouse.home import Home
 
@@ -42,6 +44,7 @@ def _files(record: Record, ledger: Ledger, period: BillingPeriod) -> Iterator[tu
         head = {"period": period.name, "sequence": close.sequence, "sha256": close.sha256}
         yield "head.json", to_bytes(head)
         yield from _focus_files(record, ledger, close)
+        yield from _provider_files(record, close)
         yield f"{period.name}.zip", period_bundle(record, ledger, close)
 
 
@@ -53,6 +56,17 @@ def _focus_files(record: Record, ledger: Ledger, close: Event) -> Iterator[tuple
     yield "focus/cost-and-usage.csv", cost_and_usage_csv(documents)
     yield "focus/invoice-detail.csv", invoice_detail_csv(documents)
     yield "focus/billing-period.csv", billing_period_csv(close, basis["issuer"]["name"])
+
+
+def _provider_files(record: Record, close: Event) -> Iterator[tuple[str, bytes]]:
+    """What only the provider is given: where capacity went, and the programme's report."""
+    body = record.sealed_bytes(str(close.body["statement_sha256"]))
+    statement = from_bytes(body)
+    yield "provider/statement.json", body
+    yield "provider/capacity.csv", capacity_csv(statement)
+    yield "provider/own-use.csv", own_use_csv(statement)
+    yield "provider/ccsp-hours.csv", hours_csv(statement)
+    yield "provider/ccsp-nodes.csv", nodes_csv(statement)
 
 
 def _write(path: Path, content: bytes) -> Path:

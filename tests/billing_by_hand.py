@@ -11,6 +11,8 @@ from datetime import timedelta
 from fractions import Fraction
 
 from billing.basis import Basis
+from billing.grounds import Grounds
+from billing.statement import ProviderFacts
 from billing.usage import Charge, ChargeKey, PodUse, Usage, WorkloadDay
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions, load_decisions
@@ -83,3 +85,8 @@ def basis_of(period: BillingPeriod, facts: str = "0" * 64) -> Basis:
         code_version="0.1.0",
         library_versions={},
     )
+
+
+def grounds_of(period: BillingPeriod, seconds: Seconds) -> Grounds:
+    """Usage on its basis; the provider is told nothing."""
+    return Grounds(basis_of(period), usage_of(period, seconds), ProviderFacts((), (), (), ()))

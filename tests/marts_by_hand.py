@@ -74,6 +74,16 @@ TABLES = {
         withdrawn_share_seconds DECIMAL(38, 0), unmeasured_share_seconds DECIMAL(38, 0),
         overallocated_share_seconds DECIMAL(38, 0)
     """,
+    "fct_cluster_hours": """
+        billing_period VARCHAR, cluster_id VARCHAR, hour_started_at TIMESTAMPTZ,
+        active_worker_nodes BIGINT, active_worker_nodes_max BIGINT, sum_of_node_max BIGINT,
+        simultaneous_max BIGINT
+    """,
+    "fct_node_hours": """
+        billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR,
+        hour_started_at TIMESTAMPTZ, gpu_capacity BIGINT, gpu_count_max BIGINT,
+        how_known VARCHAR
+    """,
     "fct_charges": """
         billing_period VARCHAR, tenant VARCHAR, belongs_to VARCHAR, cluster_id VARCHAR,
         gpu_class VARCHAR, mig_profile VARCHAR, weight_numerator BIGINT,
@@ -186,6 +196,8 @@ class World:
                 "fct_pod_hours": list(self._pod_hours()),
                 "fct_charges": list(self._charges()),
                 "fct_node_share_hours": list(self._node_share_hours()),
+                "fct_node_hours": list(self._node_hours()),
+                "fct_cluster_hours": list(self._cluster_hours()),
             }
             for table, columns in TABLES.items():
                 connection.execute(f"create table if not exists marts.{table} ({columns})")
@@ -235,6 +247,20 @@ class World:
                     self.period.name, cluster, "node-1", "A100-40", dimension, hour, SHARE_UNITS,
                     installed, used, 0, installed - used, 0, 0, 0, 0, 0,
                 )  # fmt: skip
+
+    def _node_hours(self) -> Iterator[tuple[Any, ...]]:
+        """The one node of each cluster, in every hour, with what its pods hold in it."""
+        held: defaultdict[tuple[str, datetime], int] = defaultdict(int)
+        for pod, segment, _, _ in self._segments():
+            held[pod.cluster_id, hour_of(segment.started_at)] += pod.device_count
+        for cluster in sorted(self.clusters):
+            for hour in self.period.hours():
+                count = held[cluster, hour]
+                yield self.period.name, cluster, "node-1", hour, CARDS, count, "whole cards"
+
+    def _cluster_hours(self) -> Iterator[tuple[Any, ...]]:
+        for period, cluster, _, hour, _, count, _ in self._node_hours():
+            yield period, cluster, hour, 1, 1, count, count
 
     def _segments(self) -> Iterator[tuple[Pod, Interval, str, int]]:
         for pod in self.pods:

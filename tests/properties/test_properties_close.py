@@ -38,7 +38,7 @@ from billing.voiding import CannotBeVoided, require_voidable
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.money import parse_nanos
-from tests.billing_by_hand import Seconds, basis_of, usage_of
+from tests.billing_by_hand import Seconds, basis_of, grounds_of, usage_of
 from tests.store_in_memory import Killed, MemoryStore
 from warehouse.lease import LEASE_SECONDS
 
@@ -67,8 +67,7 @@ class Ledger:
     def close(self, period: BillingPeriod, seconds: Seconds) -> None:
         books = self.books
         if period.name not in books.ledger.closes():
-            usage = usage_of(period, seconds)
-            plan = plan_from(books, basis_of(period), usage, self.clock.now())
+            plan = plan_from(books, grounds_of(period, seconds), self.clock.now())
             commit_close(books, period, plan, self.clock, "ada")
 
     def recount(self, period: BillingPeriod, seconds: Seconds) -> int:
@@ -294,7 +293,7 @@ def test_two_closes_at_once_give_one_result() -> None:
     store = MemoryStore()
     ledger = Ledger(store)
     books = ledger.books
-    plan = plan_from(books, basis_of(PERIODS[0]), usage_of(PERIODS[0], LATE), START)
+    plan = plan_from(books, grounds_of(PERIODS[0], LATE), START)
     commit_close(books, PERIODS[0], plan, ledger.clock, "ada")
     commit_close(books, PERIODS[0], plan, ledger.clock, "bob")
     assert len(Record(store).events()) == 1
@@ -303,7 +302,7 @@ def test_two_closes_at_once_give_one_result() -> None:
 def test_a_plan_for_a_record_that_moved_on_is_not_used() -> None:
     ledger = Ledger(MemoryStore())
     books = ledger.books
-    plan = plan_from(books, basis_of(PERIODS[1]), usage_of(PERIODS[1], LATE), START)
+    plan = plan_from(books, grounds_of(PERIODS[1], LATE), START)
     ledger.close(PERIODS[0], SECONDS["2026-01"])
     with pytest.raises(RecordMovedOn):
         commit_close(books, PERIODS[1], plan, ledger.clock, "bob")

@@ -1,0 +1,162 @@
+"""The programme owner's report: active worker nodes and GPUs active per node, hour by hour.
+
+Put here: how hours are told with their measure, sealed as runs of equal hours, and written as CSV.
+Not here: how cards are counted (`fct_node_hours`, `fct_cluster_hours`).
+
+An hour that nobody measured is there, marked, and has no number: it is never zero. A partly
+measured hour has a number that is a lower bound, and says so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from billing.csv_text import csv_bytes
+from billing.sealing import Document
+from domain.findings import Verdict, VerdictState
+from domain.interval import HOUR, format_instant, parse_instant
+
+MEASURED = "measured"
+PARTLY = "partly measured"
+UNMEASURED = "not measured"
+FLEET = "(fleet)"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ClusterHour:
+    """One hour of one cluster; there are no numbers where nobody measured."""
+
+    cluster_id: str
+    hour_started_at: datetime
+    measured: str
+    active_worker_nodes: int | None
+    active_worker_nodes_max: int | None
+    sum_of_node_max: int | None
+    simultaneous_max: int | None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NodeHour:
+    """One hour of one node."""
+
+    cluster_id: str
+    node_name: str
+    hour_started_at: datetime
+    measured: str
+    gpu_capacity: int
+    gpu_count_max: int
+    how_known: str
+
+
+HOUR_COLUMNS = tuple(field.name for field in fields(ClusterHour))
+NODE_COLUMNS = tuple(field.name for field in fields(NodeHour))
+
+
+def measures(verdicts: Iterable[Verdict]) -> dict[tuple[str, datetime], str]:
+    """How each expected hour of each cluster was measured, over its witnesses."""
+    states: defaultdict[tuple[str, datetime], set[VerdictState]] = defaultdict(set)
+    for verdict in verdicts:
+        if verdict.state is not VerdictState.NOT_EXPECTED:
+            states[verdict.cluster_id, verdict.hour_started_at].add(verdict.state)
+    return {key: _measure(found) for key, found in sorted(states.items())}
+
+
+def cluster_hours(
+    measured: Mapping[tuple[str, datetime], str],
+    counted: Mapping[tuple[str, datetime], tuple[int, int, int, int]],
+) -> list[ClusterHour]:
+    """One row per expected hour, in order; without a measure there is no count."""
+    hours = []
+    for (cluster, hour), measure in sorted(measured.items()):
+        counts = counted.get((cluster, hour), (0, 0, 0, 0))
+        shown = (None,) * 4 if measure == UNMEASURED else counts
+        hours.append(ClusterHour(cluster, hour, measure, *shown))
+    return hours
+
+
+def node_hours(
+    measured: Mapping[tuple[str, datetime], str], counted: Iterable[tuple[Any, ...]]
+) -> list[NodeHour]:
+    """One row per node and hour that anybody measured.
+
+    Counted are (cluster, node, hour, capacity, largest number active, how known).
+    """
+    rows = []
+    for cluster, node, hour, capacity, most, how in counted:
+        measure = measured.get((cluster, hour), UNMEASURED)
+        if measure != UNMEASURED:
+            rows.append(NodeHour(cluster, node, hour, measure, capacity, most, how))
+    return sorted(rows)
+
+
+def sealed_runs(rows: Sequence[ClusterHour] | Sequence[NodeHour]) -> list[Document]:
+    """Rows with neighbouring equal hours joined: a quiet month is a few lines."""
+    runs: list[Document] = []
+    ends: datetime | None = None
+    for row in rows:
+        entry = {name: getattr(row, name) for name in row.__dataclass_fields__}
+        hour = entry.pop("hour_started_at")
+        same = bool(runs) and hour == ends and _same(runs[-1], entry)
+        if same:
+            runs[-1]["hours"] += 1
+        else:
+            runs.append({**entry, "first_hour": format_instant(hour), "hours": 1})
+        ends = hour + HOUR
+    return runs
+
+
+def hours_csv(statement: Mapping[str, Any]) -> bytes:
+    """One row per cluster and hour, and one per hour of the fleet."""
+    rows = [[entry[name] for name in HOUR_COLUMNS] for entry in _hours(statement["ccsp_hours"])]
+    ordered = sorted(rows, key=lambda row: (row[1], row[0]))
+    out: list[list[Any]] = []
+    for hour, group in groupby(ordered, key=lambda row: row[1]):
+        clusters = list(group)
+        out += clusters
+        out.append([FLEET, hour, *_fleet(clusters)])
+    return csv_bytes(HOUR_COLUMNS, out)
+
+
+def nodes_csv(statement: Mapping[str, Any]) -> bytes:
+    """One row per cluster, node and hour."""
+    entries = sorted(
+        ([entry[name] for name in NODE_COLUMNS] for entry in _hours(statement["ccsp_nodes"])),
+        key=lambda row: (row[2], row[0], row[1]),
+    )
+    return csv_bytes(NODE_COLUMNS, entries)
+
+
+def _measure(states: set[VerdictState]) -> str:
+    if VerdictState.COMPLETE in states:
+        return MEASURED
+    return PARTLY if VerdictState.DEGRADED in states else UNMEASURED
+
+
+def _same(run: Document, entry: Mapping[str, Any]) -> bool:
+    return all(run[name] == value for name, value in entry.items())
+
+
+def _hours(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    for run in runs:
+        hour = parse_instant(run["first_hour"])
+        for _ in range(run["hours"]):
+            yield {**run, "hour_started_at": format_instant(hour)}
+            hour += HOUR
+
+
+def _fleet(rows: Sequence[Sequence[Any]]) -> list[Any]:
+    """Sums over clusters; with an unmeasured one among them only a lower bound.
+
+    The clusters' simultaneous maxima may lie at different instants, so they are not added up.
+    """
+    states = {row[2] for row in rows}
+    known = [row for row in rows if row[2] != UNMEASURED]
+    if not known:
+        return [UNMEASURED, None, None, None, None]
+    sums = [sum(row[place] for row in known) for place in (3, 4, 5)]
+    return [MEASURED if states == {MEASURED} else PARTLY, *sums, None]
