@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fake_gpu.exporters.exposition import Head, Pairs, family_text
-from fake_gpu.exporters.kube_state_metrics import namespaced, nodes, pods
+from fake_gpu.exporters.kube_state_metrics import containers, namespaced, nodes, pods
 from fake_gpu.exporters.kube_state_metrics.forms import (
     Document,
     Family,
@@ -50,9 +50,14 @@ def families(allow: AllowLists | None = None) -> tuple[Family, ...]:
     by_allow_list = [
         _labels("kube_namespace_labels", "Namespace", named, lists.namespaces),
         _labels("kube_node_labels", "Node", nodes.own_labels, lists.nodes),
-        _labels("kube_pod_labels", "Pod", pods.own_labels, lists.pods),
+        _labels("kube_pod_labels", "Pod", containers.own_labels, lists.pods),
     ]
-    fixed = [*namespaced.FAMILIES, *nodes.FAMILIES, *pods.FAMILIES]
+    fixed = [
+        *namespaced.FAMILIES,
+        *nodes.FAMILIES,
+        *pods.FAMILIES,
+        *containers.FAMILIES,
+    ]
     return tuple(sorted([*by_allow_list, *fixed], key=lambda family: family.head.name))
 
 

@@ -1,7 +1,7 @@
 """The families of pods.
 
 Put here: `kube_pod_*`.
-Not here: what a pod looks like (`fake_gpu.kubernetes.pods`).
+Not here: containers (`containers`), what a pod looks like (`fake_gpu.kubernetes.pods`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fake_gpu.exporters.exposition import Head, MetricKind, Pairs
+from fake_gpu.exporters.exposition import Head, Pairs
+from fake_gpu.exporters.kube_state_metrics.containers import own_labels, state, statuses
 from fake_gpu.exporters.kube_state_metrics.forms import (
     Document,
     Family,
@@ -19,7 +20,6 @@ from fake_gpu.exporters.kube_state_metrics.forms import (
     epoch,
     metadata,
     owner_rows,
-    resource_rows,
     truth,
 )
 
@@ -28,26 +28,9 @@ _REASONS = ("Evicted", "NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmiss
 _QOS_CLASSES = ("BestEffort", "Burstable", "Guaranteed")
 
 
-def own_labels(pod: Document) -> Pairs:
-    about = pod["metadata"]
-    return (("namespace", about["namespace"]), ("pod", about["name"]), ("uid", about["uid"]))
-
-
 def _status(pod: Document) -> Document:
     found: Document = pod.get("status", {})
     return found
-
-
-def _statuses(pod: Document, init: bool = False) -> list[Document]:
-    return _status(pod).get("initContainerStatuses" if init else "containerStatuses") or []
-
-
-def _containers(pod: Document, init: bool = False) -> list[Document]:
-    return pod["spec"].get("initContainers" if init else "containers") or []
-
-
-def _state(status: Document, name: str, of: str = "state") -> Any:
-    return (status.get(of) or {}).get(name)
 
 
 # --- times ---------------------------------------------------------------------------------------
@@ -56,8 +39,8 @@ def _state(status: Document, name: str, of: str = "state") -> Any:
 def _completion_time(pod: Document) -> Rows:
     ends = [
         epoch(ended["finishedAt"])
-        for status in _statuses(pod)
-        if (ended := _state(status, "terminated")) and ended.get("finishedAt")
+        for status in statuses(pod)
+        if (ended := state(status, "terminated")) and ended.get("finishedAt")
     ]
     return [((), max(ends))] if ends else []
 
@@ -106,86 +89,6 @@ def _one_of(label: str, key: str, possible: tuple[str, ...], always: bool) -> An
         if not now and not always:
             return []
         return [(((label, name),), truth(name == now)) for name in possible]
-
-    return rows
-
-
-# --- containers ----------------------------------------------------------------------------------
-
-
-def _resources(which: str, init: bool) -> Callable[[Document], Rows]:
-    def rows(pod: Document) -> Rows:
-        node = pod["spec"].get("nodeName", "")
-        for container in _containers(pod, init):
-            before = (("container", container["name"]), ("node", node))
-            asked = (container.get("resources") or {}).get(which) or {}
-            for labels, amount in resource_rows(asked):
-                yield (*before, *labels), amount
-
-    return rows
-
-
-def _info(init: bool) -> Callable[[Document], Rows]:
-    def rows(pod: Document) -> Rows:
-        statuses = {status["name"]: status for status in _statuses(pod, init)}
-        for container in _containers(pod, init):
-            status = statuses.get(container["name"])
-            if status is None:
-                continue
-            labels = [
-                ("container", status["name"]),
-                ("image_spec", container.get("image", "")),
-                ("image", status.get("image", "")),
-                ("image_id", status.get("imageID", "")),
-                ("container_id", status.get("containerID", "")),
-            ]
-            if init:
-                labels.append(("restart_policy", container.get("restartPolicy", "")))
-            yield tuple(labels), 1
-
-    return rows
-
-
-def _state_started(pod: Document) -> Rows:
-    for status in _statuses(pod):
-        current = _state(status, "running") or _state(status, "terminated")
-        if current:
-            yield (("container", status["name"]),), epoch(current["startedAt"])
-
-
-def _in_state(name: str, init: bool) -> Callable[[Document], Rows]:
-    def rows(pod: Document) -> Rows:
-        for status in _statuses(pod, init):
-            yield (("container", status["name"]),), truth(_state(status, name) is not None)
-
-    return rows
-
-
-def _reason(name: str, of: str, init: bool) -> Callable[[Document], Rows]:
-    def rows(pod: Document) -> Rows:
-        for status in _statuses(pod, init):
-            current = _state(status, name, of)
-            if current is not None:
-                reason = current.get("reason", "")
-                yield (("container", status["name"]), ("reason", reason)), 1
-
-    return rows
-
-
-def _of_status(read: Callable[[Document], float], init: bool) -> Callable[[Document], Rows]:
-    def rows(pod: Document) -> Rows:
-        for status in _statuses(pod, init):
-            yield (("container", status["name"]),), read(status)
-
-    return rows
-
-
-def _last_terminated(read: Callable[[Document], float]) -> Callable[[Document], Rows]:
-    def rows(pod: Document) -> Rows:
-        for status in _statuses(pod):
-            ended = _state(status, "terminated", "lastState")
-            if ended is not None:
-                yield (("container", status["name"]),), read(ended)
 
     return rows
 
@@ -254,56 +157,11 @@ def _claims(pod: Document) -> Rows:
 
 # --- the table -----------------------------------------------------------------------------------
 
-_BETTER = (
-    "by a container. It is recommended to use the kube_pod_resource_{0} metric exposed by "
-    "kube-scheduler instead, as it is more precise."
-)
 _STABLE = "[STABLE] "
-_LAST = "_last_terminated_"
 
 
-def _family(
-    name: str, text: str, rows: Callable[[Document], Rows], kind: MetricKind = "gauge"
-) -> Family:
-    return Family(Head(f"kube_pod_{name}", text, kind), "Pod", own_labels, rows)
-
-
-def _states(init: bool) -> list[Family]:
-    """What kube-state-metrics says of the states of containers, or of init containers."""
-    prefix = "init_container_status_" if init else "container_status_"
-    one, many = ("init container", "init containers") if init else ("container", "containers")
-    restarts = "restarts for the init container" if init else "container restarts per container"
-    waiting = f"{'' if init else _STABLE}Describes the reason the {one} is currently in waiting"
-    families = [
-        _family(
-            prefix + "ready",
-            f"{_STABLE}Describes whether the {many} readiness check succeeded.",
-            _of_status(lambda status: truth(status.get("ready")), init),
-        ),
-        _family(
-            prefix + "restarts_total",
-            f"{_STABLE}The number of {restarts}.",
-            _of_status(lambda status: float(status.get("restartCount", 0)), init),
-            "counter",
-        ),
-    ]
-    for name in ("running", "terminated"):
-        text = f"{_STABLE}Describes whether the {one} is currently in {name} state."
-        families.append(_family(prefix + name, text, _in_state(name, init)))
-    families += [
-        _family(
-            prefix + "terminated_reason",
-            f"Describes the reason the {one} is currently in terminated state.",
-            _reason("terminated", "state", init),
-        ),
-        _family(
-            prefix + "waiting",
-            f"{_STABLE}Describes whether the {one} is currently in waiting state.",
-            _in_state("waiting", init),
-        ),
-        _family(prefix + "waiting_reason", f"{waiting} state.", _reason("waiting", "state", init)),
-    ]
-    return families
+def _family(name: str, text: str, rows: Callable[[Document], Rows]) -> Family:
+    return Family(Head(f"kube_pod_{name}", text), "Pod", own_labels, rows)
 
 
 FAMILIES: tuple[Family, ...] = (
@@ -312,65 +170,10 @@ FAMILIES: tuple[Family, ...] = (
         _STABLE + "Completion time in unix timestamp for a pod.",
         _completion_time,
     ),
-    _family(
-        "container_info", _STABLE + "Information about a container in a pod.", _info(init=False)
-    ),
-    _family(
-        "container_resource_limits",
-        "The number of requested limit resource " + _BETTER.format("limits"),
-        _resources("limits", init=False),
-    ),
-    _family(
-        "container_resource_requests",
-        "The number of requested request resource " + _BETTER.format("requests"),
-        _resources("requests", init=False),
-    ),
-    _family(
-        "container_state_started",
-        _STABLE + "Start time in unix timestamp for a pod container.",
-        _state_started,
-    ),
-    _family(
-        "container_status" + _LAST + "reason",
-        "Describes the last reason the container was in terminated state.",
-        _reason("terminated", "lastState", init=False),
-    ),
-    _family(
-        "container_status" + _LAST + "exitcode",
-        "Describes the exit code for the last container in terminated state.",
-        _last_terminated(lambda ended: float(ended["exitCode"])),
-    ),
-    _family(
-        "container_status" + _LAST + "timestamp",
-        "Last terminated time for a pod container in unix timestamp.",
-        _last_terminated(lambda ended: epoch(ended["finishedAt"])),
-    ),
-    *_states(init=False),
     _family("created", _STABLE + "Unix creation timestamp", created),
     _family("deletion_timestamp", "Unix deletion timestamp", _deletion_timestamp),
     _family("info", _STABLE + "Information about pod.", _pod_info),
     _family("ips", "Pod IP addresses", _ips),
-    _family(
-        "init_container_info",
-        _STABLE + "Information about an init container in a pod.",
-        _info(init=True),
-    ),
-    _family(
-        "init_container_resource_limits",
-        "The number of requested limit resource by an init container.",
-        _resources("limits", init=True),
-    ),
-    _family(
-        "init_container_resource_requests",
-        "The number of requested request resource by an init container.",
-        _resources("requests", init=True),
-    ),
-    _family(
-        "init_container_status" + _LAST + "reason",
-        "Describes the last reason the init container was in terminated state.",
-        _reason("terminated", "lastState", init=True),
-    ),
-    *_states(init=True),
     _family("owner", _STABLE + "Information about the Pod's owner.", owner_rows),
     _family("resourceclaim_info", "Information about the resource claims of a pod.", _claims),
     _family(
