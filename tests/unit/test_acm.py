@@ -1,0 +1,80 @@
+"""What a hub is given: every metric of the catalogue, and nobody to take one away.
+
+Put here: the manifests, read back.
+Not here: a hub.
+"""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from ingestion.acm import (
+    DEVICE_RESOURCES,
+    FORWARDED_BY_DEFAULT,
+    RAW_DEVICE_RESOURCES,
+    admission_policy,
+    allowlist,
+    reader,
+)
+from ingestion.catalogue import CATALOGUE
+
+
+def forwarded() -> tuple[set[str], list[str]]:
+    config_map = yaml.safe_load(allowlist())
+    inner = yaml.safe_load(config_map["data"]["metrics_list.yaml"])
+    return set(inner["names"]), inner["matches"]
+
+
+def test_every_metric_of_the_catalogue_is_forwarded_by_default_or_by_us() -> None:
+    names, matches = forwarded()
+    for entry in CATALOGUE:
+        listed = entry.metric in names | FORWARDED_BY_DEFAULT
+        assert listed or any(f'"{entry.metric}"' in match for match in matches), entry.metric
+
+
+def test_nothing_is_listed_twice_or_as_a_removal() -> None:
+    names, _ = forwarded()
+    assert not names & FORWARDED_BY_DEFAULT
+    assert not [name for name in names if name.startswith("-")]
+
+
+def test_requests_pass_the_filter_that_single_node_clusters_apply() -> None:
+    """The test of the collector is this expression; what it finds may be dropped."""
+    _, matches = forwarded()
+    [requests] = [match for match in matches if "container_resource_requests" in match]
+    assert re.search(r'__name__="([^,]*)"', requests) is None
+
+
+def test_the_resources_of_known_vendors_match_in_both_spellings() -> None:
+    for resource in ("nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "amd.com/gpu"):
+        assert re.fullmatch(RAW_DEVICE_RESOURCES, resource)
+        mangled = re.sub(r"[^a-zA-Z0-9_]", "_", resource)
+        assert re.fullmatch(DEVICE_RESOURCES, mangled)
+    assert not re.fullmatch(DEVICE_RESOURCES, "cpu")
+
+
+def test_the_policy_denies_the_list_outside_the_hubs_namespaces() -> None:
+    policy, binding = yaml.safe_load_all(admission_policy())
+    assert policy["kind"] == "ValidatingAdmissionPolicy"
+    assert (
+        "observability-metrics-custom-allowlist"
+        in policy["spec"]["matchConditions"][0]["expression"]
+    )
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    assert binding["spec"]["validationActions"] == ["Deny"]
+
+
+def test_the_reader_may_read_metrics_of_the_named_clusters_and_nothing_else() -> None:
+    account, role, binding = yaml.safe_load_all(reader(["b", "a"]))
+    assert role["rules"] == [
+        {
+            "apiGroups": ["cluster.open-cluster-management.io"],
+            "resources": ["managedclusters"],
+            "resourceNames": ["a", "b"],
+            "verbs": ["metrics/*"],
+        }
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"][0]["name"] == account["metadata"]["name"]
