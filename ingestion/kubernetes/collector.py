@@ -31,6 +31,7 @@ from ingestion.kubernetes.observations import (
     Broken,
     Event,
     Listed,
+    ListedPage,
     Observation,
     OwnerSeen,
 )
@@ -241,11 +242,7 @@ class Collector:
         self.health.turned_at = now
         self.calendar.reach(now)
         streams = self._served_streams()
-        for hour in self.calendar.closable(now, streams):
-            self._writer.add(self.state.stretches())
-            self._writer.add([self.calendar.close(hour, now)])
-            self.health.hours_closed += 1
-            self._flush(now, force=True)
+        self._close_hours(self.calendar.closable(now, streams), now)
         if self.calendar.list_due(now, streams):
             self.calendar.listed_hour = now.replace(minute=0, second=0, microsecond=0)
             self._list_everything()
@@ -255,6 +252,18 @@ class Collector:
                 if isinstance(item, Event | Bookmark):
                     self._versions[item.resource] = (item.version, item.at)
             self._settled.notify_all()
+
+    def _close_hours(self, hours: list[datetime], now: datetime) -> None:
+        """Write the last line of hours that are over; an hour that nobody watched gets none."""
+        if not hours:
+            return
+        self._writer.add(self.state.stretches())
+        for hour in hours:
+            line = self.calendar.close(hour, now)
+            if self._writer.has_written(hour):
+                self._writer.add([line])
+                self.health.hours_closed += 1
+        self._flush(now, force=True)
 
     def _served_streams(self) -> list[Any]:
         return [
@@ -325,10 +334,12 @@ class Collector:
         self._apply(self._ask_list(resource, "second_look", "too much was missing"))
 
     def _ask_list(self, resource: str, why: str, reason: str) -> Listed:
-        listed = ask_list(self.client, self.clock, resource, why, reason)
-        if resource == "pods":
-            self._look_up_owners(listed.documents)
-        return listed
+        return ask_list(self.client, self.clock, resource, why, reason, self._take_page)
+
+    def _take_page(self, page: ListedPage) -> None:
+        if page.resource == "pods":
+            self._look_up_owners(page.documents)
+        self._apply(page)
 
     def _look_up_owners(self, documents: tuple[Mapping[str, Any], ...]) -> None:
         """Ask once for each owner that may have an owner itself."""

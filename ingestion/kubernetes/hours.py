@@ -20,7 +20,7 @@ from ingestion.kubernetes.records import Stream
 # Bookmarks come about once a minute; a watch that is silent for two is waited for no longer.
 PATIENCE = timedelta(seconds=120)
 
-# After a longer absence, hours that nobody watched are not closed one by one.
+# After a longer absence, hours that nobody watched are not even looked at.
 CATCH_UP_LIMIT = timedelta(days=31)
 
 

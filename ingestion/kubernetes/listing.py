@@ -6,13 +6,13 @@ Not here: what a list means (`state`), or when one is due (`collector`, `hours`)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from domain.clock import Clock
 from domain.errors import LedgerError
 from ingestion.kubernetes.client import ApiClient, HistoryGone
-from ingestion.kubernetes.observations import Listed
+from ingestion.kubernetes.observations import Listed, ListedPage
 
 # A list whose token expired is begun again at once, this often: the next one is most likely whole.
 LIST_TRIES_LIMIT = 3
@@ -20,26 +20,32 @@ LIST_TRIES_LIMIT = 3
 TOKEN_EXPIRED = "the list's token expired before its last page"
 
 
-def ask_list(client: ApiClient, clock: Clock, resource: str, why: str, reason: str) -> Listed:
-    """Ask for every page; the list is complete only when the last one came."""
+def ask_list(
+    client: ApiClient,
+    clock: Clock,
+    resource: str,
+    why: str,
+    reason: str,
+    take: Callable[[ListedPage], None],
+) -> Listed:
+    """Ask for every page, each taken as it comes; the list is whole only when the last one came."""
     began_at = clock.now()
-    documents: list[Mapping[str, Any]] = []
     trouble = TOKEN_EXPIRED
     for _ in range(LIST_TRIES_LIMIT):
-        documents, version = [], 0
+        version = 0
         try:
             for page in client.pages(resource):
-                documents.extend(page.documents)
-                version = version or page.version
+                first, version = not version, version or page.version
+                take(ListedPage(resource, clock.now(), why, page.documents, version, first))
         except HistoryGone:
             continue
         except LedgerError as error:
             trouble = f"{error.code} {error.seen}"[:200]
+            if not version:
+                take(ListedPage(resource, clock.now(), why, (), 0, True))
             break
-        whole = tuple(documents)
-        return Listed(resource, clock.now(), began_at, why, whole, version, True, reason)
-    part = tuple(documents)
-    return Listed(resource, clock.now(), began_at, why, part, 0, complete=False, reason=trouble)
+        return Listed(resource, clock.now(), began_at, why, (), version, True, reason, paged=True)
+    return Listed(resource, clock.now(), began_at, why, (), 0, False, trouble, paged=True)
 
 
 def may_watch(client: ApiClient, resource: str) -> bool | None:

@@ -14,8 +14,20 @@ from ingestion.kubernetes.observe import Projection
 
 
 @dataclass(frozen=True, slots=True)
+class ListedPage:
+    """A part of a list, taken as it comes: a whole one of a large cluster fills the memory."""
+
+    resource: str
+    at: datetime
+    why: str
+    documents: tuple[Mapping[str, Any], ...]
+    version: int
+    first: bool  # whatever was taken before belongs to another list
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
-    """A whole list, or what came of it before it broke off."""
+    """A list came to its end, or broke off. Its documents are those that no page brought."""
 
     resource: str
     at: datetime
@@ -25,6 +37,7 @@ class Listed:
     version: int
     complete: bool = True
     reason: str = ""
+    paged: bool = False  # its documents came as pages
 
     @property
     def begins(self) -> bool:
@@ -80,4 +93,4 @@ class Access:
     allowed: bool
 
 
-Observation = Listed | Event | Bookmark | Broken | OwnerSeen | Access
+Observation = ListedPage | Listed | Event | Bookmark | Broken | OwnerSeen | Access

@@ -63,6 +63,8 @@ class Stream:
     heard_until: datetime | None = None
     lost_at: datetime | None = None  # the last word heard before the present gap
     live: bool = False
+    listing: set[str] = field(default_factory=set)  # seen by the list that is being taken
+    known_count: int = 0  # how many were known when it began
     suspects: set[str] = field(default_factory=set)  # left out by one list
     suspects_version: int = 0
 

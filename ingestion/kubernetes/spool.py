@@ -97,13 +97,20 @@ def parse_lines(key: str, body: bytes) -> Iterator[Line]:
         yield line
 
 
+_Numbered = tuple[int, str]  # a line's position and its text
+
+
+def _text(line: Line) -> str:
+    return json.dumps(line, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     """A segment as it is tried to be written, until it is."""
 
     hour: datetime
     sequence: int
-    lines: list[Line]
+    lines: list[_Numbered]
     at: datetime
     body: bytes
 
@@ -123,7 +130,8 @@ class JournalWriter:
         self.collector = collector
         self.code_version = code_version
         self.position = position
-        self.pending: dict[datetime, list[Line]] = {}
+        # As text: a line is ten times as large while it is a document.
+        self.pending: dict[datetime, list[_Numbered]] = {}
         self.segment_count = 0
         self._sequences: dict[datetime, int] = {}
         self._tried: _Prepared | None = None
@@ -136,8 +144,13 @@ class JournalWriter:
         """Number the lines and keep them for their hours until the next flush."""
         for line in lines:
             hour = hour_of(parse_instant(line["at"]))
-            self.pending.setdefault(hour, []).append(line | {"position": self.position})
+            numbered = (self.position, _text(line | {"position": self.position}))
+            self.pending.setdefault(hour, []).append(numbered)
             self.position += 1
+
+    def has_written(self, hour: datetime) -> bool:
+        """Whether anything was said of this hour, in memory or on disk."""
+        return hour in self.pending or bool(segments(self.store, self.cluster_id, hour))
 
     def flush(self, at: datetime) -> list[str]:
         """Write everything that is pending, the oldest hour first; the keys of what was written.
@@ -161,7 +174,7 @@ class JournalWriter:
         return self._prepared(hour, sequence, list(self.pending[hour]), at)
 
     def _prepared(
-        self, hour: datetime, sequence: int, lines: list[Line], at: datetime
+        self, hour: datetime, sequence: int, lines: list[_Numbered], at: datetime
     ) -> _Prepared:
         body = self._body(hour, sequence, lines, at)
         return _Prepared(hour, sequence, lines, at, body)
@@ -187,7 +200,7 @@ class JournalWriter:
         there = segments(self.store, self.cluster_id, hour)
         return there[-1].sequence + 1 if there else 1
 
-    def _body(self, hour: datetime, sequence: int, lines: list[Line], at: datetime) -> bytes:
+    def _body(self, hour: datetime, sequence: int, lines: list[_Numbered], at: datetime) -> bytes:
         opened: Line = {
             "line": "opened",
             "at": format_instant(at),
@@ -197,10 +210,7 @@ class JournalWriter:
             "code_version": self.code_version,
             "hour": format_instant(hour),
             "sequence": sequence,
-            "position": lines[0]["position"],
+            "position": lines[0][0],
         }
-        texts = [
-            json.dumps(line, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-            for line in (opened, *lines)
-        ]
+        texts = [_text(opened), *(text for _, text in lines)]
         return ("\n".join(texts) + "\n").encode()

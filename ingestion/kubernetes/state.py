@@ -37,6 +37,7 @@ from ingestion.kubernetes.observations import (
     Broken,
     Event,
     Listed,
+    ListedPage,
     Observation,
     OwnerSeen,
 )
@@ -75,6 +76,8 @@ class JournalState:
         lines: list[Line] = []
         at = self._forward(observation.at, lines)
         match observation:
+            case ListedPage():
+                self._page(observation, at, lines)
             case Listed():
                 self._list(observation, at, lines)
             case Event():
@@ -163,37 +166,19 @@ class JournalState:
 
     # --- lists --------------------------------------------------------------------------------
 
-    def _list(self, listed: Listed, at: datetime, lines: list[Line]) -> None:
-        stream = self.streams[listed.resource]
-        header = line_of("listed", at, resource=listed.resource, why=listed.why)
-        header |= {"began_at": format_instant(listed.began_at.replace(microsecond=0))}
-        header |= {"complete": listed.complete, "reason": listed.reason}
-        if listed.complete and listed.begins:
-            if listed.version < stream.version:
-                self._set_back(stream, listed.version, at, lines)
-            lines.extend(stream.begin_again(at, listed.version, listed.reason or listed.why))
-            stream.live = False
-            self.relist.pop(listed.resource, None)
-            header["version"] = listed.version
-        elif listed.complete and listed.version < stream.version:
-            self._set_back(stream, listed.version, at, lines)
-        before = set(stream.records)
-        seen = self._list_objects(listed, at, lines)
-        # What a list leaves out says something only when the list is whole.
-        absent = before - seen if listed.complete else set()
-        lines.append(header | {"count": len(seen), "absent": len(absent)})
-        self._absent(stream, listed, absent, len(before), at, lines)
-
-    def _list_objects(self, listed: Listed, at: datetime, lines: list[Line]) -> set[str]:
-        via = "hourly_list" if listed.why == "hourly" else "list"
-        stream = self.streams[listed.resource]
-        seen: set[str] = set()
+    def _page(self, page: ListedPage, at: datetime, lines: list[Line]) -> None:
+        stream = self.streams[page.resource]
+        if page.first:
+            stream.listing, stream.known_count = set(), len(stream.records)
+            if page.version and page.version < stream.version:
+                self._set_back(stream, page.version, at, lines)
+        via = "hourly_list" if page.why == "hourly" else "list"
         ended: list[Line] = []
-        for document in listed.documents:
+        for document in page.documents:
             uid = uid_of(document)
-            if not uid or (listed.resource == "pods" and not matters(document)):
+            if not uid or (page.resource == "pods" and not matters(document)):
                 continue
-            seen.add(uid)
+            stream.listing.add(uid)
             version = version_of(document.get("metadata"))
             known = stream.records.get(uid)
             if known is not None and known.facts.ended_at and version <= known.version:
@@ -201,15 +186,33 @@ class JournalState:
             else:
                 self._seen(stream, document, version, via, at, lines)
         if ended and via == "hourly_list":
-            lines.append(line_of("still_there", at, resource=listed.resource) | {"objects": ended})
-        return seen
+            lines.append(line_of("still_there", at, resource=page.resource) | {"objects": ended})
+
+    def _list(self, listed: Listed, at: datetime, lines: list[Line]) -> None:
+        stream = self.streams[listed.resource]
+        if not listed.paged:
+            version = listed.version if listed.complete else 0
+            page = ListedPage(listed.resource, at, listed.why, listed.documents, version, True)
+            self._page(page, at, lines)
+        header = line_of("listed", at, resource=listed.resource, why=listed.why)
+        header |= {"began_at": format_instant(listed.began_at.replace(microsecond=0))}
+        header |= {"complete": listed.complete, "reason": listed.reason}
+        if listed.complete and listed.begins:
+            lines.extend(stream.begin_again(at, listed.version, listed.reason or listed.why))
+            stream.live = False
+            self.relist.pop(listed.resource, None)
+            header["version"] = listed.version
+        # What a list leaves out says something only when the list is whole.
+        absent = stream.records.keys() - stream.listing if listed.complete else set()
+        lines.append(header | {"count": len(stream.listing), "absent": len(absent)})
+        self._absent(stream, listed, absent, at, lines)
+        stream.listing = set()
 
     def _absent(
         self,
         stream: Stream,
         listed: Listed,
         absent: set[str],
-        known_count: int,
         at: datetime,
         lines: list[Line],
     ) -> None:
@@ -226,7 +229,7 @@ class JournalState:
         elif absent and not listed.begins:
             stream.suspects, stream.suspects_version = absent, listed.version
             return
-        elif len(absent) * MASS_ABSENCE_SHARE[1] > known_count * MASS_ABSENCE_SHARE[0]:
+        elif len(absent) * MASS_ABSENCE_SHARE[1] > stream.known_count * MASS_ABSENCE_SHARE[0]:
             stream.suspects, stream.suspects_version = absent, listed.version
             self.second_look.add(stream.resource)
             return
