@@ -89,7 +89,7 @@ ESTATE = (
         "B20",
         "estate",
         "A namespace is deleted with all that is in it, and made again by someone else.",
-        NAMESPACE,
+        Parameter("namespace", "text", "", "which namespace; needed"),
     ),
     kind(
         "terminal_pods_kept",

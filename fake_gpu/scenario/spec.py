@@ -21,6 +21,7 @@ from fake_gpu.scenario.schema import Reader, Shaped, Unreadable, is_null, key
 from fake_gpu.scenario.spec_hardware import NodeSpec
 from fake_gpu.scenario.spec_work import NamespaceSpec, QuotaSpec, WorkloadSpec
 
+MODES = ("xid", "lost", "ecc", "unhealthy")
 FAULT_NOTATION = "{fault: dropped_scrapes, cluster: east, from: +1h, until: +2h, share: 0.2}"
 
 
@@ -108,6 +109,7 @@ def _fault(node: yaml.Node, path: str, reader: Reader) -> FaultSpec:
             reader.problem(key_node, path, f"{name} has no `{key_name}`", f"it has: {known}")
             continue
         given[key_name] = reader.read(value, _TYPES[parameter.kind], f"{path}.{key_name}")
+    _check_fault(name, base, given)
     return FaultSpec(
         name,
         base["cluster"] or "",
@@ -117,6 +119,15 @@ def _fault(node: yaml.Node, path: str, reader: Reader) -> FaultSpec:
         given,
         node.start_mark.line + 1,
     )
+
+
+def _check_fault(name: str, base: dict[str, Any], given: Mapping[str, object]) -> None:
+    if name == "namespace_recreated" and not given["namespace"]:
+        raise Unreadable("namespace_recreated needs `namespace`", "say which one")
+    if name == "card_unhealthy" and given["mode"] not in MODES:
+        raise Unreadable(f"mode: {given['mode']!r}", "one of: " + ", ".join(MODES))
+    if base["from"] is not None and base["until"] is not None and base["until"] <= base["from"]:
+        raise Unreadable(f"{name} ends before it starts", "give a later `until`")
 
 
 def _parameter(kind: FaultKind, name: str) -> Parameter | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import os
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 from fake_gpu.estate.build import build_estate
 from fake_gpu.estate.status_updater import topology
 from fake_gpu.scenario.errors import BadScenario, BadTrace, DataNotHere, UnknownScenario
-from fake_gpu.scenario.load import library, load_scenario, read_scenario
+from fake_gpu.scenario.load import library, library_text, load_scenario, read_scenario
+from fake_gpu.scenario.reference import reference_page
 from fake_gpu.scenario.scalars import parse_duration, parse_share, parse_span, parse_time
 from fake_gpu.scenario.schema import Unreadable
 from fake_gpu.scenario.seeds import stream, uuid_of
@@ -509,3 +511,57 @@ def test_every_scenario_of_the_library_can_be_played(name: str) -> None:
     assert read.scenario.story.strip().endswith(".")
     for cluster in build_estate(read).clusters:
         check_invariants(cluster)
+
+
+def test_the_reference_is_the_one_that_the_schema_makes() -> None:
+    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "scenario-file.md"
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        page.write_text(reference_page(), encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == reference_page()
+
+
+def test_the_reference_names_every_key_of_the_demo() -> None:
+    import yaml
+
+    own = ("labels", "requests", "layout", "hard", "annotations", "node_selector", "utilisation")
+    keys: set[str] = set()
+
+    def walk(value: object) -> None:
+        if isinstance(value, dict):
+            keys.update(value)
+            for name, inner in value.items():
+                if name not in own:
+                    walk(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                walk(inner)
+
+    walk(yaml.safe_load(library_text("demo")))
+    page = reference_page()
+    assert len(keys) > 40
+    assert sorted(key for key in keys if f"`{key}`" not in page) == ["fault"]
+
+
+def test_the_how_to_works_as_it_is_written() -> None:
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "a-fake-cluster-of-your-own.md"
+    [estate_part, faults_part] = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    estate = build_estate(loaded(estate_part + faults_part))
+    check_invariants(estate.clusters[0])
+    assert {p.namespace for p in estate.pods} == {"team-red", "team-blue"}
+    assert len(estate.faults) == 3
+    assert estate.fired == {"card_unhealthy#0": 1}
+
+
+@pytest.mark.parametrize(
+    ("fault", "seen"),
+    [
+        ("{fault: namespace_recreated}", "namespace_recreated needs `namespace`"),
+        ("{fault: card_unhealthy, mode: tired}", "mode: 'tired'"),
+        ("{fault: dropped_scrapes, from: +2h, until: +1h}", "ends before it starts"),
+    ],
+)
+def test_faults_that_cannot_be_are_refused(fault: str, seen: str) -> None:
+    assert [(line, seen in told) for line, told in problems(SMALL + f"faults:\n  - {fault}\n")] == [
+        (8, True)
+    ]

@@ -1,0 +1,180 @@
+"""The reference of the scenario file, made from its schema.
+
+Put here: walking the dataclasses, and writing the page.
+Not here: what the keys mean; that stands beside each of them (`spec`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+from fake_gpu.estate.hardware import products, profiles
+from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.scenario.schema import Scalar, Shaped, yaml_name
+from fake_gpu.scenario.spec import Scenario, parameter_notation
+from fake_gpu.scenario.trace import COLUMNS
+
+_HEAD = """\
+# The scenario file
+
+A scenario is one YAML file. This page is made from the code that reads it. Unknown keys are
+refused; everything that is wrong is told at once, with its line. `gpu-ledger fake check FILE` reads
+a file and shows what comes of it; `gpu-ledger fake show NAME` prints one that works.
+
+- Times are written `2026-10-01T00:00:00Z`, or relative to the scenario's start: `+2h30m`.
+- Durations are written `90s`, `5m`, `2h30m`, `1d`; a bare number is seconds.
+- Drawn durations are written `40m` (fixed), `10m..2h` (evenly between the two), `~1h` (exponential
+  with this mean) or `30m~1.2` (log-normal with this median and spread).
+- Shares are written `0.2`, `20%` or `1/5`.
+- Everything that is drawn follows from `seed` and from names, so that adding a workload changes no
+  other one, and the same file is the same estate on every machine.
+"""
+
+_SIDES = {
+    "estate": "what really happens",
+    "samples": "what Thanos says",
+    "kubernetes": "what the API servers say",
+}
+
+
+def reference_page() -> str:
+    """The page `docs/reference/scenario-file.md`; a test compares the two."""
+    parts = [_HEAD]
+    for kind, path in _records(Scenario, ""):
+        parts.append(_section(kind, path))
+    parts += [_faults(), _trace(), _products()]
+    return "\n".join(parts)
+
+
+def _records(kind: type, path: str, seen: set[type] | None = None) -> Iterator[tuple[type, str]]:
+    """Every mapping of the file, in the order in which one meets them."""
+    seen = set() if seen is None else seen
+    if kind in seen:
+        return
+    seen.add(kind)
+    yield kind, path
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for entry in dataclasses.fields(kind):
+        inner, suffix = _inner(hints[entry.name])
+        if dataclasses.is_dataclass(inner) and isinstance(inner, type):
+            name = yaml_name(entry.name)
+            yield from _records(inner, f"{path}.{name}{suffix}" if path else name + suffix, seen)
+
+
+def _inner(hint: Any) -> tuple[Any, str]:
+    origin = get_origin(hint)
+    if origin is typing.Annotated:
+        return None, ""
+    if origin is types.UnionType or origin is typing.Union:
+        return _inner(next(a for a in get_args(hint) if a is not type(None)))
+    if origin is tuple:
+        return get_args(hint)[0], "[]"
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        return get_args(hint)[1], ".*"
+    return hint, ""
+
+
+def _section(kind: type, path: str) -> str:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    title = f"`{path}`" if path else "The file"
+    lines = [f"## {title}", "", "| key | what | default | meaning |", "|---|---|---|---|"]
+    for entry in dataclasses.fields(kind):
+        cells = (
+            f"`{yaml_name(entry.name)}`",
+            _what(hints[entry.name]),
+            _default(entry),
+            str(entry.metadata.get("doc", "")),
+        )
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _what(hint: Any) -> str:
+    origin = get_origin(hint)
+    if origin is typing.Annotated:
+        extra = next(e for e in get_args(hint)[1:] if isinstance(e, Scalar | Shaped))
+        return extra.notation.removeprefix("write ")
+    if origin is types.UnionType or origin is typing.Union:
+        return _what(next(a for a in get_args(hint) if a is not type(None)))
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(hint))
+    if origin is tuple:
+        return "list of " + _what(get_args(hint)[0])
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        return "{name: " + _what(get_args(hint)[1]) + "}"
+    names = {str: "text", int: "number", bool: "true or false"}
+    return names.get(hint, "keys of its own")
+
+
+def _default(entry: dataclasses.Field[Any]) -> str:
+    if shown := entry.metadata.get("shown"):
+        return f"`{shown}`"
+    if entry.default_factory is not dataclasses.MISSING:
+        return ""
+    if entry.default is dataclasses.MISSING:
+        return "needed"
+    if entry.default is None or entry.default == "":
+        return ""
+    value = entry.default
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _faults() -> str:
+    lines = [
+        "## `faults[]`",
+        "",
+        "Each is one line: `- {fault: NAME, cluster: …, from: …, until: …, seed: …, …}`. Without "
+        "`cluster` it is about",
+        "all, without `from` and `until` about the whole time; without `seed` one follows from the",
+        "scenario's. The codes are those of the catalogue of faults that the project is built "
+        "against.",
+        "",
+    ]
+    for side, title in _SIDES.items():
+        lines += [f"### {title[0].upper()}{title[1:]}", "", "| fault | code | what | parameters |"]
+        lines.append("|---|---|---|---|")
+        for fault in CATALOGUE.values():
+            if fault.side == side:
+                parameters = "; ".join(
+                    f"`{p.name}` ({parameter_notation(p) or 'empty'}): {p.doc}"
+                    for p in fault.parameters
+                )
+                codes = " ".join(fault.codes)
+                lines.append(f"| `{fault.name}` | {codes} | {fault.doc} | {parameters} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+_TRACE = """\
+## A trace of real pods
+
+`workload_trace: file.csv` in a scenario, or the file itself where a scenario is asked for.
+Columns, in any order:
+
+    {columns}
+
+Times are seconds since the epoch or `2026-10-01T00:00:00Z`. An empty `node` lets the scheduler
+choose; an empty `scheduled_at` is a pod that never was bound, an empty `started_at` one that never
+ran, an empty `finished_at` one that still runs. `phase` is how it ended: `Succeeded`, `Failed`, or
+anything else for a pod that was deleted while it ran. Rows of one `uid` are one pod with several
+resources. A trace without a scenario gets nodes as it needs them.
+
+Configurations of the fake GPU operator (`nodePools:`) and of the design document (`nodes:`) are
+read too, as they are written.
+"""
+
+
+def _trace() -> str:
+    return _TRACE.format(columns=",".join(COLUMNS))
+
+
+def _products() -> str:
+    lines = ["## Products", "", "| product | memory (MiB) | MIG profiles |", "|---|---|---|"]
+    for product in products().values():
+        names = ", ".join(profiles(product.mig_family)) if product.mig_family else "none"
+        lines.append(f"| `{product.product}` | {product.memory_mib} | {names} |")
+    return "\n".join(lines) + "\n"
