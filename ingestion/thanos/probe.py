@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import numpy as np
+
 from domain.clock import Clock
 from domain.interval import HOUR, Interval, hour_of
 from ingestion.catalogue import ALLOCATION_ENTRIES, Entry, allocation_asks
@@ -164,9 +166,15 @@ def _sampling_lines(cluster: ClusterSource, runs: Sequence[Runs]) -> Iterator[Pr
 
 
 def _distances(part: Runs) -> Iterator[float]:
-    rows = part.sample_count > 1
-    spans = (part.last_ms[rows] - part.first_ms[rows]) / (part.sample_count[rows] - 1) / 1000
-    yield from spans.tolist()
+    """The mean distance of the samples of each series, in seconds."""
+    starts = np.flatnonzero(np.diff(part.series_index, prepend=-1))
+    if not len(part):
+        return
+    ends = np.append(starts[1:], len(part)) - 1
+    counts = np.add.reduceat(part.sample_count, starts)
+    spans = part.last_ms[ends] - part.first_ms[starts]
+    several = counts > 1
+    yield from (spans[several] / (counts[several] - 1) / 1000).tolist()
 
 
 def _unnamed_replica_labels(cluster: ClusterSource, runs: Sequence[Runs]) -> list[str]:
