@@ -143,14 +143,14 @@ ALLOCATION_ENTRIES = (
         "pods",
         "from a ReplicaSet up to its Deployment",
         "always 1",
-        ("namespace", "replicaset", "owner_kind", "owner_name"),
+        ("namespace", "replicaset"),  # a label without a value is no label: not every one is owned
     ),
     Entry(
         "kube_job_owner",
         "pods",
         "from a Job up to its CronJob or training operator",
         "always 1",
-        ("namespace", "job_name", "owner_kind", "owner_name"),
+        ("namespace", "job_name"),
     ),
     Entry(
         "kube_pod_start_time",
