@@ -36,7 +36,7 @@ class PodIndex:
                 self._hours.setdefault(hour, []).append(number)
 
     def between(self, start_ms: int, end_ms: int) -> list[int]:
-        """The numbers of the pods that exist in the closed range, or ended just before it."""
+        """The numbers of the pods that exist in the hours of a range, or ended just before."""
         first, last = start_ms // 1000 // HOUR_SECONDS, end_ms // 1000 // HOUR_SECONDS
         found: Iterable[int]
         if first == last:
@@ -44,7 +44,7 @@ class PodIndex:
         else:
             hours = range(first, last + 1)
             found = sorted({number for hour in hours for number in self._hours.get(hour, ())})
-        still = [n for n in self._open if self.pods[n].created_at * 1000 <= end_ms]
+        still = [n for n in self._open if self.pods[n].created_at // HOUR_SECONDS <= last]
         return [*found, *still]
 
 

@@ -1,0 +1,142 @@
+"""At every scrape the samples are what the exporter's page says at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from fake_gpu.clock import driven, epoch
+from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.model import Cluster, Estate, Incident
+from fake_gpu.exporters.exposition import read_lines
+from fake_gpu.kubernetes.objects import ObjectHistory
+from fake_gpu.prometheus.expositions import CONTENT_TYPE, Expositions, make_metrics_app
+from fake_gpu.prometheus.matchers import Matcher
+from fake_gpu.prometheus.source import EstateSeries
+from fake_gpu.scenario.load import load_scenario
+from tests.asgi import Client
+from tests.small_estates import HOUR, MIDNIGHT, estate_of, quiet_cluster
+
+EXTERNAL = ("cluster", "clusterID", "prometheus_replica")
+Found = dict[tuple[tuple[str, str], ...], float]
+
+
+def _troubled() -> Estate:
+    """The quiet cluster with a card that fails, and a node that is not ready for a while."""
+    cluster = quiet_cluster()
+    first, second = cluster.nodes
+    card = first.cards[0]
+    incidents = (
+        Incident(card.card_id, MIDNIGHT + 600, MIDNIGHT + 900, "xid", xid=79),
+        Incident(card.card_id, MIDNIGHT + 900, MIDNIGHT + 1200, "lost"),
+    )
+    start = second.states[0]
+    states = (
+        replace(start, until_at=MIDNIGHT + 1800),
+        replace(start, from_at=MIDNIGHT + 1800, until_at=MIDNIGHT + 2400, ready="Unknown"),
+        replace(start, from_at=MIDNIGHT + 2400, until_at=MIDNIGHT + 3000, exporters_paused=True),
+        replace(start, from_at=MIDNIGHT + 3000),
+    )
+    nodes = (replace(first, incidents=incidents), replace(second, states=states))
+    return estate_of(replace(cluster, nodes=nodes))
+
+
+def _stories() -> Iterator[tuple[str, Estate, list[int]]]:
+    thin = build_estate(load_scenario("thin_line"))
+    times = [thin.started_at + second for second in range(0, 6 * HOUR, 2900)]
+    yield "thin_line", thin, times
+    yield "troubled", _troubled(), [MIDNIGHT + second for second in range(0, HOUR, 470)]
+
+
+def _scraped(source: EstateSeries, job: str, instance: str, at_ms: int) -> Found:
+    """What replica 0 has of a target at exactly one time."""
+    matchers = (
+        Matcher("job", "=", job),
+        Matcher("prometheus_replica", "=", "prometheus-k8s-0"),
+        Matcher("__name__", "!~", "up|scrape_.*"),
+    )
+    found: Found = {}
+    for series in source.select(matchers, at_ms, at_ms):
+        labels = {name: value for name, value in series.key if name not in EXTERNAL}
+        if series.pieces and labels.get("instance", instance) == instance:
+            found[tuple(sorted(labels.items()))] = series.numbers[0]
+    return found
+
+
+def _told(pages: Expositions, path: str, at_ms: int) -> Found:
+    """The same from the exporter's page; of two equal series the first counts."""
+    target, _ = pages.texts[path]
+    found: Found = {}
+    for name, line in read_lines(pages.text(path, at_ms) or ""):
+        found.setdefault(tuple(sorted(target.labelled(name, line.labels))), line.value)
+    return found
+
+
+@pytest.mark.parametrize(("story", "estate", "times"), list(_stories()), ids=lambda p: str(p)[:9])
+def test_samples_are_what_the_pages_say(story: str, estate: Estate, times: list[int]) -> None:
+    for cluster in estate.clusters:
+        history = ObjectHistory(cluster)
+        source = EstateSeries(estate, {cluster.cluster_id: history}, driven(epoch(estate.ended_at)))
+        pages = Expositions(cluster, history)
+        compared = 0
+        for path, (target, _) in pages.texts.items():
+            instance = dict(target.labels)["instance"]
+            grid = source.clusters[0].grid(target, 0, "")
+            for at in times:
+                at_ms = grid.first_time(at * 1000, at * 1000 + 60_000)
+                assert at_ms is not None
+                told = _told(pages, path, at_ms)
+                assert _scraped(source, target.job, instance, at_ms) == told, f"{path} at {at_ms}"
+                compared += len(told)
+                count = len(list(read_lines(pages.text(path, at_ms) or "")))
+                assert _line_count(source, cluster, target.job, instance, at_ms) == count
+        assert compared > 1000, story
+
+
+def _line_count(source: EstateSeries, cluster: Cluster, job: str, instance: str, at_ms: int) -> int:
+    matchers = (
+        Matcher("__name__", "=", "scrape_samples_scraped"),
+        Matcher("job", "=", job),
+        Matcher("instance", "=", instance),
+        Matcher("prometheus_replica", "=", "prometheus-k8s-0"),
+    )
+    # A target that is not known any more is not scraped, and nothing is said about it.
+    found = [s.numbers[0] for s in source.select(matchers, at_ms, at_ms) if s.pieces]
+    return int(found[0]) if found else 0
+
+
+def test_the_pages_are_served_under_their_paths_and_not_while_the_exporter_is_away() -> None:
+    estate = _troubled()
+    cluster = estate.clusters[0]
+    clock = driven(epoch(MIDNIGHT + 60))
+    http = Client(make_metrics_app(cluster, ObjectHistory(cluster), clock))
+    paths = http.get("/").text.split()
+    assert "/kube-state-metrics/metrics" in paths
+    page = http.get("/dcgm-exporter/node-b/metrics")
+    assert page.status_code == 200
+    assert page.headers["content-type"] == CONTENT_TYPE
+    clock.advance_to(epoch(MIDNIGHT + 2000))
+    assert http.get("/dcgm-exporter/node-b/metrics").status_code == 503
+    clock.advance_to(epoch(MIDNIGHT + 3100))
+    assert http.get("/dcgm-exporter/node-b/metrics").status_code == 200
+
+
+def test_a_lost_card_says_nothing_and_an_ill_one_says_its_error() -> None:
+    estate = _troubled()
+    cluster = estate.clusters[0]
+    pages = Expositions(cluster, ObjectHistory(cluster))
+
+    def errors(second: int) -> dict[str, float]:
+        text = pages.text("/dcgm-exporter/node-a/metrics", (MIDNIGHT + second) * 1000) or ""
+        return {
+            dict(line.labels)["gpu"]: line.value
+            for name, line in read_lines(text)
+            if name == "DCGM_FI_DEV_XID_ERRORS"
+        }
+
+    assert errors(590) == {"0": 0, "1": 0}
+    assert errors(610) == {"0": 79, "1": 0}
+    assert errors(910) == {"1": 0}
+    assert errors(1210) == {"0": 0, "1": 0}

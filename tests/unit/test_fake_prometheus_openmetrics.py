@@ -1,0 +1,48 @@
+"""Samples written as OpenMetrics are the samples that are served."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from fake_gpu.clock import epoch
+from fake_gpu.prometheus.openmetrics import EVERYTHING, write_openmetrics
+from tests.served_samples import thanos
+from tests.small_estates import HOUR, MIDNIGHT, quiet_estate
+
+
+def test_files_are_days_and_hold_every_sample_of_the_time(tmp_path: Path) -> None:
+    source = thanos(quiet_estate(), now=40 * HOUR).source
+    seen: list[tuple[int, int, str]] = []
+    start, end = MIDNIGHT + 22 * HOUR, MIDNIGHT + 26 * HOUR
+    files = write_openmetrics(
+        source, epoch(start), epoch(end), tmp_path, lambda *step: seen.append(step)
+    )
+    assert [file.name for file in files] == ["2026-10-01.om", "2026-10-02.om"]
+    assert seen == [(0, 2, "2026-10-01"), (1, 2, "2026-10-02")]
+    written: Counter[str] = Counter()
+    for file in files:
+        text = file.read_text()
+        assert text.endswith("\n# EOF\n")
+        rows = text.splitlines()[:-1]
+        written.update(row.partition("{")[0] for row in rows)
+    served: Counter[str] = Counter()
+    for series in source.select(EVERYTHING, start * 1000, end * 1000 - 1):
+        served[series.labels["__name__"]] += len(series.timestamps_ms)
+    assert written == served
+    assert written["up"] == 2 * 4 * 4 * 120  # replicas, targets, hours, scrapes
+
+
+def test_a_line_has_labels_in_order_a_value_and_milliseconds(tmp_path: Path) -> None:
+    source = thanos(quiet_estate()).source
+    (file,) = write_openmetrics(source, epoch(MIDNIGHT), epoch(MIDNIGHT + 60), tmp_path)
+    rows = [row for row in file.read_text().splitlines() if "kube_pod_created" in row]
+    head = (
+        'kube_pod_created{cluster="alpha",clusterID="11111111-aaaa-4bbb-8ccc-000000000001",'
+        'container="kube-rbac-proxy-main",endpoint="https-main",job="kube-state-metrics",'
+        'namespace="team-a",pod="train-5d9c-abcde",prometheus_replica="prometheus-k8s-0",'
+    )
+    assert rows[0].startswith(head)
+    value, at = rows[0].split()[-2:]
+    assert value == "1.790811e+09"  # half an hour before midnight
+    assert MIDNIGHT <= float(at) < MIDNIGHT + 60
