@@ -9,7 +9,7 @@ take long, so it comes before the lease.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,6 +19,7 @@ from billing.commits import commit_close, plan_from
 from billing.events import Event, Ledger
 from billing.grounds import read_grounds
 from billing.guard import require_writable
+from billing.mirror import read_estimates, write_estimates
 from billing.plan import Plan
 from billing.record import Record
 from billing.render import render_documents
@@ -80,6 +81,7 @@ class DocumentSummary:
     tenant: str
     billed_nanos: int
     sha256: str  # empty while it is only planned
+    estimated_nanos: int | None = None  # what the dry run before this one came to
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,9 @@ def close_period(
     books = Books(record, ledger)
     judgement, plan = _judge_and_plan(home, period, decisions, judge, books, clock)
     if dry_run:
-        return _as_planned(plan, judgement, decisions, period)
+        result = _as_planned(plan, judgement, decisions, period, read_estimates(home, period))
+        write_estimates(home, period, _billed(result), clock.now())
+        return result
     if not judgement.billable:
         raise PeriodNotBillable(judgement, str(plan.basis["currency"]))
     require_writable(home, record, ledger)
@@ -148,9 +152,16 @@ def _require_grace_over(period: BillingPeriod, decisions: Decisions, clock: Cloc
 
 
 def _as_planned(
-    plan: Plan, judgement: Judgement, decisions: Decisions, period: BillingPeriod
+    plan: Plan,
+    judgement: Judgement,
+    decisions: Decisions,
+    period: BillingPeriod,
+    estimates: Mapping[str, int],
 ) -> CloseResult:
-    summaries = [DocumentSummary(d.number, d.tenant, d.billed_nanos, "") for d in plan.drafts]
+    summaries = [
+        DocumentSummary(d.number, d.tenant, d.billed_nanos, "", estimates.get(d.tenant))
+        for d in plan.drafts
+    ]
     currency = str(plan.basis["currency"])
     return CloseResult(
         period=period,
@@ -161,6 +172,10 @@ def _as_planned(
         closes_from=closes_from(period, decisions),
         closed=False,
     )
+
+
+def _billed(result: CloseResult) -> dict[str, int]:
+    return {document.tenant: document.billed_nanos for document in result.invoices}
 
 
 def _as_recorded(

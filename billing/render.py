@@ -15,6 +15,7 @@ from billing.ccsp import hours_csv, nodes_csv
 from billing.events import Event, Ledger
 from billing.focus import billing_period_csv, cost_and_usage_csv, invoice_detail_csv
 from billing.record import Record
+from billing.render_checks import checks_page
 from billing.rendering import rendered_files
 from billing.sealing import from_bytes, to_bytes
 from billing.statement import capacity_csv, own_use_csv
@@ -62,6 +63,8 @@ def _provider_files(record: Record, close: Event) -> Iterator[tuple[str, bytes]]
     """What only the provider is given: where capacity went, and the programme's report."""
     body = record.sealed_bytes(str(close.body["statement_sha256"]))
     statement = from_bytes(body)
+    basis_sha256 = str(close.body["basis_sha256"])
+    yield "provider/checks.html", checks_page(record.sealed(basis_sha256), basis_sha256)
     yield "provider/statement.json", body
     yield "provider/capacity.csv", capacity_csv(statement)
     yield "provider/own-use.csv", own_use_csv(statement)

@@ -25,7 +25,7 @@ def invoice_text(document: Mapping[str, Any], sha256: str) -> str:
     """The whole document as text."""
     parts = (_head, _lines, _workloads, _measured, _rules)
     lines = [line for part in parts for line in part(document)]
-    return "\n".join([*lines, *_check(document, sha256)]) + "\n"
+    return "\n".join(line.rstrip() for line in [*lines, *_check(document, sha256)]) + "\n"
 
 
 def _head(document: Mapping[str, Any]) -> Iterator[str]:
