@@ -235,7 +235,7 @@ def _start(running: Running, sockets: Mapping[str, socket.socket]) -> None:
     for name in sockets:
         config = uvicorn.Config(
             running._switches[name],
-            log_level="error",
+            log_level="critical",
             lifespan="off",
             timeout_graceful_shutdown=1,
             timeout_keep_alive=60,
