@@ -37,9 +37,8 @@ class Entry:
     matchers: str = ""
     family: Family = Family.ALLOCATION
     sentinel: bool = False  # a measured cluster always has samples of it
-    lasts: bool = (
-        False  # a series that is there from the first scrape of its pod or node to the last
-    )
+    lasts: bool = False  # its series end only with their pod or node
+    of_every_pod: bool = False  # each pod has one, so a pod without it has lost it
     functions: tuple[str, ...] = ()  # telemetry: the hourly functions
 
 
@@ -114,6 +113,7 @@ ALLOCATION_ENTRIES = (
         (*_POD, "phase"),
         'phase="Running"',
         lasts=True,
+        of_every_pod=True,
     ),
     Entry(
         "kube_pod_container_state_started",
@@ -129,6 +129,7 @@ ALLOCATION_ENTRIES = (
         "always 1",
         (*_POD, "node", "created_by_kind", "created_by_name"),
         lasts=True,
+        of_every_pod=True,
     ),
     Entry(
         "kube_pod_owner",
@@ -137,6 +138,7 @@ ALLOCATION_ENTRIES = (
         "always 1",
         (*_POD, "owner_kind", "owner_name"),
         lasts=True,
+        of_every_pod=True,
     ),
     Entry(
         "kube_replicaset_owner",
@@ -328,6 +330,10 @@ def pod_label_ask(pod_labels: tuple[str, ...]) -> Ask | None:
 def lasting_metrics() -> frozenset[str]:
     """Metrics whose series end only with their pod or node."""
     return frozenset(entry.metric for entry in ALLOCATION_ENTRIES if entry.lasts)
+
+
+def metrics_of_every_pod() -> frozenset[str]:
+    return frozenset(entry.metric for entry in ALLOCATION_ENTRIES if entry.of_every_pod)
 
 
 def rechecked_entries() -> tuple[Entry, ...]:

@@ -32,8 +32,11 @@ RETRY_AFTER = timedelta(minutes=10)
 RETRY_AFTER_LIMIT = timedelta(hours=6)
 """A bad hour is asked again after 10 minutes, then twice as long, at most 6 hours apart."""
 
-MASS_ENDINGS = "mass_endings"
-"""The fact in an hour that says: many series ended at one scrape. Believed when seen twice."""
+MASS_ENDINGS = "mass_endings"  # many series ended at one scrape, or are gone since the hour before
+EARLY_ENDINGS = "series_ending_before_their_pod"
+INCOMPLETE_PODS = "pods_lacking_a_metric"
+SUSPICIONS = (MASS_ENDINGS, EARLY_ENDINGS, INCOMPLETE_PODS)
+"""Facts of an hour that look like a store which died in silence: believed when seen twice."""
 
 
 class Why(StrEnum):
@@ -41,7 +44,7 @@ class Why(StrEnum):
 
     NEVER_ASKED = "never asked"
     NOT_OK = "the last answer was not ok"
-    MASS_ENDINGS = "many series ended at one scrape, seen once"
+    SUSPICION = "series may have been lost in silence, seen once"
     LATE_DATA = "late samples may have arrived since"
 
 
@@ -166,8 +169,8 @@ def why_due(entry: HourEntry, now: datetime) -> Why | None:
         return Why.NOT_OK if last.outcome is not Outcome.OK and _rested(entry, now) else None
     if not any(told.outcome is Outcome.OK for told in entry.told):
         return Why.NOT_OK if _rested(entry, now) else None
-    if last.hour.facts.get(MASS_ENDINGS) and _seen_once(entry) and _rested(entry, now):
-        return Why.MASS_ENDINGS
+    if _suspicious(last) and _seen_once(entry) and _rested(entry, now):
+        return Why.SUSPICION
     for late in LATE_AFTER:
         due_at = entry.ended_at + late
         if now >= due_at and last.asked_at < due_at and _rested(entry, now):
@@ -175,9 +178,13 @@ def why_due(entry: HourEntry, now: datetime) -> Why | None:
     return None
 
 
+def _suspicious(told: Told) -> bool:
+    return any(told.hour.facts.get(name) for name in SUSPICIONS)
+
+
 def _seen_once(entry: HourEntry) -> bool:
-    """Whether no two answers agree on what ended."""
-    counts = [told.hour.by_metric for told in entry.told if told.hour.facts.get(MASS_ENDINGS)]
+    """Whether no two suspicious answers agree."""
+    counts = [told.hour.by_metric for told in entry.told if _suspicious(told)]
     return all(counts[-1] != other for other in counts[:-1])
 
 

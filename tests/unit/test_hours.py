@@ -13,7 +13,16 @@ import pytest
 
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
-from ingestion.hours import MASS_ENDINGS, READY_AFTER, HourEntry, Why, debts, hour_ledger, why_due
+from ingestion.hours import (
+    MASS_ENDINGS,
+    READY_AFTER,
+    SUSPICIONS,
+    HourEntry,
+    Why,
+    debts,
+    hour_ledger,
+    why_due,
+)
 from ingestion.manifest import Attempt, AttemptDraft, Hour, Outcome, Sampling
 
 TEN = datetime(2026, 10, 1, 10, tzinfo=UTC)
@@ -98,11 +107,12 @@ def test_a_later_failure_does_not_undo_an_earlier_success() -> None:
     assert why_due(found, ELEVEN + 99 * HOUR) is None
 
 
-def test_mass_endings_are_believed_when_seen_twice() -> None:
-    facts = {MASS_ENDINGS: 40}
+@pytest.mark.parametrize("suspicion", SUSPICIONS)
+def test_what_looks_lost_is_believed_when_seen_twice(suspicion: str) -> None:
+    facts = {suspicion: 40}
     first = attempt(ELEVEN + 27 * HOUR, counts={"requests": (60, 3600)}, facts=facts)
     assert why_due(entry(first), ELEVEN + 27 * HOUR + 9 * MINUTE) is None
-    assert why_due(entry(first), ELEVEN + 27 * HOUR + 10 * MINUTE) is Why.MASS_ENDINGS
+    assert why_due(entry(first), ELEVEN + 27 * HOUR + 10 * MINUTE) is Why.SUSPICION
     again = attempt(ELEVEN + 28 * HOUR, counts={"requests": (60, 3600)}, facts=facts, sequence=2)
     assert why_due(entry(first, again), ELEVEN + 99 * HOUR) is None
 
@@ -111,7 +121,7 @@ def test_mass_endings_that_change_are_asked_until_they_stand_still() -> None:
     facts = {MASS_ENDINGS: 40}
     first = attempt(ELEVEN + 27 * HOUR, counts={"requests": (60, 3600)}, facts=facts)
     other = attempt(ELEVEN + 28 * HOUR, counts={"requests": (70, 4200)}, facts=facts, sequence=2)
-    assert why_due(entry(first, other), ELEVEN + 29 * HOUR) is Why.MASS_ENDINGS
+    assert why_due(entry(first, other), ELEVEN + 29 * HOUR) is Why.SUSPICION
     healed = attempt(ELEVEN + 29 * HOUR, counts={"requests": (100, 6000)}, sequence=3)
     assert why_due(entry(first, other, healed), ELEVEN + 99 * HOUR) is None
 

@@ -61,11 +61,11 @@ def test_another_pod_that_goes_on_says_nothing_about_this_one() -> None:
 
 
 def test_many_series_that_end_at_one_scrape_are_a_mass() -> None:
-    gone = [(REQUESTS, f"g{n}", 0, 30, "1") for n in range(10)]
-    stay = [(REQUESTS, f"s{n}", 0, 120, "1") for n in range(40)]
-    assert facts(runs(*gone, *stay))[0] == {MASS_ENDINGS: 10}
-    assert facts(runs(*gone, *stay, (REQUESTS, "s40", 0, 120, "1")))[0] == {}  # below a fifth
-    assert facts(runs(*gone[1:], *stay[:30]))[0] == {}  # fewer than ten
+    gone = [(REQUESTS, f"g{n}", 0, 30, "1") for n in range(3)]
+    stay = [(REQUESTS, f"s{n}", 0, 120, "1") for n in range(12)]
+    assert facts(runs(*gone, *stay))[0] == {MASS_ENDINGS: 3}
+    assert facts(runs(*gone, *stay, (REQUESTS, "s12", 0, 120, "1")))[0] == {}  # below a fifth
+    assert facts(runs(*gone[1:], *stay[:4]))[0] == {}  # fewer than three
 
 
 def test_many_series_that_end_one_after_the_other_are_no_mass() -> None:
@@ -78,6 +78,21 @@ def test_the_end_of_the_look_is_no_ending() -> None:
     assert hourly_facts([late], HOURS, 60)[HOURS[1]] == {MASS_ENDINGS: 20}
     # At two minutes the next sample was not due before the look ended.
     assert hourly_facts([late], HOURS, 120)[HOURS[1]] == {}
+
+
+def test_a_pod_without_a_metric_that_every_pod_has_lost_it() -> None:
+    """The whole life of the series is missing, so nothing ends; another receiver had it."""
+    phases = [(PHASE, uid, 0, 120, "1") for uid in ("a", "b", "c")]
+    owners = [("kube_pod_owner", uid, 0, 120, "1") for uid in ("a", "b")]
+    assert facts(runs(*phases, *owners)) == [{"pods_lacking_a_metric": 1}] * 2
+    assert facts(runs(*phases)) == [{}, {}]  # nobody has an owner here: it is not collected
+    assert facts(runs(*phases, *owners, ("kube_pod_owner", "c", 0, 120, "1"))) == [{}, {}]
+
+
+def test_a_pod_seen_for_a_moment_in_one_metric_is_a_partial_round() -> None:
+    brief = runs((PHASE, "a", 0, 120, "1"), (PHASE, "b", 30, 31, "1"))
+    owner = runs(("kube_pod_owner", "a", 0, 120, "1"))
+    assert facts(brief, owner) == [{}, {}]
 
 
 def test_values_that_are_no_number_of_devices_are_counted_by_their_samples() -> None:
@@ -112,7 +127,7 @@ def test_lasting_series_that_are_gone_since_the_hour_before_are_a_mass_too() -> 
     assert mass_absence({REQUESTS: (100, 6000)}, {REQUESTS: (64, 3840)}) == 36
     assert mass_absence({REQUESTS: (100, 6000)}, {}) == 100
     assert mass_absence({REQUESTS: (100, 6000)}, {REQUESTS: (81, 4860)}) == 0
-    assert mass_absence({REQUESTS: (12, 720)}, {REQUESTS: (3, 180)}) == 0
+    assert mass_absence({REQUESTS: (3, 180)}, {REQUESTS: (1, 60)}) == 0
     assert mass_absence({"kube_pod_start_time": (100, 6000)}, {}) == 0  # ends on its own
     assert mass_absence({}, {REQUESTS: (5, 300)}) == 0
 
