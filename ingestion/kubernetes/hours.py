@@ -64,7 +64,7 @@ class Calendar:
         return {
             "line": "hour_closed",
             "at": format_instant(hour + HOUR - timedelta(seconds=1)),
-            "closed_at": format_instant(at),
+            "closed_at": format_instant(at.replace(microsecond=0)),
             "hour": format_instant(hour),
             "lists": dict(sorted(lists.items())),
         }

@@ -89,6 +89,11 @@ def test_the_last_line_of_an_hour_lies_in_it_and_says_which_lists_were_whole() -
     assert calendar.open_hours == []
 
 
+def test_a_clock_that_tells_fractions_of_a_second_closes_hours_too() -> None:
+    line = opened().close(NOON, ONE + timedelta(seconds=5, microseconds=100535))
+    assert line["closed_at"] == "2026-10-01T13:00:05Z"
+
+
 def test_the_lists_of_an_hour_are_due_once_and_when_the_watches_have_reached_it() -> None:
     calendar = opened()
     at = ONE + timedelta(seconds=30)
