@@ -137,7 +137,7 @@ def _stage(
         name: tuple(q for q in spec.quotas if q.namespace == name)
         for name in sorted({q.namespace for q in spec.quotas})
     }
-    room = Room(nodes, {node.name: node for node in spec.nodes}, claims)
+    room = Room(nodes, {node.name: node for node in spec.nodes}, claims, horizon)
     play = Play(scenario.seed, cluster_id, horizon, makers, room, QuotaDesk(quotas), namespaces)
     expect_nodes(play, nodes)
     expect_namespaces(play, namespaces)

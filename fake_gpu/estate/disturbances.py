@@ -14,7 +14,9 @@ from fake_gpu.estate.calendar import FOR_EVER
 from fake_gpu.estate.lives import End, Life
 from fake_gpu.estate.model import Fault, Node, Run
 from fake_gpu.estate.namespaces import Namespaces
-from fake_gpu.estate.play import CHANGES, Play
+from fake_gpu.estate.order import CHANGES
+from fake_gpu.estate.play import Play
+from fake_gpu.estate.stops import lose, stop, strand
 from fake_gpu.scenario.seeds import stream
 
 # The default toleration of unreachable and not-ready: after this, pods are asked to go.
@@ -43,7 +45,7 @@ def _node_changes(play: Play, node: Node, now: int) -> None:
         held = {b.device.device_id for lot in life.taken for b in lot.bookings}
         if not held <= there:
             # The MIG manager cuts only what nobody uses: its pods are gone by then.
-            play.stop(life, now, "deleted", after=0)
+            stop(play, life, now, "deleted", after=0)
     if state.ready != "True":
         play.at(now + TOLERATED_SECONDS, CHANGES, lambda t: _not_ready_too_long(play, node, now, t))
     play.retry_pending(now)
@@ -59,15 +61,15 @@ def _not_ready_too_long(play: Play, node: Node, since: int, now: int) -> None:
     back = [s.from_at for s in node.states if s.from_at > now and s.ready == "True"]
     for life in play.room.pods_on(node.name):
         if state.ready == "False":
-            play.stop(life, now, "deleted")
+            stop(play, life, now, "deleted")
         else:
-            play.strand(life, now, min(back, default=None))
+            strand(play, life, now, min(back, default=None))
 
 
 def _node_goes(play: Play, node: Node, now: int) -> None:
     """The node object is deleted: what was on it is collected, without an end."""
     for life in play.pods_once_on(node.name):
-        play.lose(life, now)
+        lose(play, life, now)
     play.room.refresh(node.name, now)
 
 
@@ -88,7 +90,7 @@ def _namespace_goes(play: Play, name: str, now: int) -> None:
         if life.finished_at is not None:
             play.goes(life, now)
         else:
-            play.stop(life, now, "deleted", replace_it=False)
+            stop(play, life, now, "deleted", replace_it=False)
 
 
 # --- faults -------------------------------------------------------------------------------------
@@ -139,9 +141,9 @@ def _end_pods(play: Play, fault: Fault, now: int) -> None:
         if fault.kind == "preemption":
             grace = fault.parameters["grace"]
             assert isinstance(grace, int), "the catalogue says a duration"
-            play.stop(life, now, "deleted", after=grace)
+            stop(play, life, now, "deleted", after=grace)
         else:
-            play.stop(life, now, _ENDS[fault.kind])
+            stop(play, life, now, _ENDS[fault.kind])
         play.count_fault(fault)
 
 

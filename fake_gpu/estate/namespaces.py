@@ -33,6 +33,16 @@ class Namespaces:
         )
 
 
+def is_there_from_until(lives: Iterable[NamespaceLife], name: str, at: int, until: int) -> bool:
+    """Whether one life of a namespace covers a whole time."""
+    return any(
+        life.name == name
+        and life.created_at <= at
+        and (life.gone_at is None or until <= life.gone_at)
+        for life in lives
+    )
+
+
 def build_namespaces(
     seed: int,
     cluster_id: str,

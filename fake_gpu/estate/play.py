@@ -17,19 +17,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fake_gpu.estate.births import FOREVER_KINDS, Birth, Maker
-from fake_gpu.estate.calendar import FOR_EVER
 from fake_gpu.estate.exact import exact_life
-from fake_gpu.estate.lives import End, Life, frozen
+from fake_gpu.estate.lives import Life, frozen
 from fake_gpu.estate.model import Fault, PodLife, Run
-from fake_gpu.estate.namespaces import Namespaces
+from fake_gpu.estate.namespaces import Namespaces, is_there_from_until
+from fake_gpu.estate.order import ASKS, CHANGES, ENDS, EXACT, GOES
 from fake_gpu.estate.quotas import QuotaDesk
-from fake_gpu.estate.room import Room
+from fake_gpu.estate.room import Room, does_not_fit
 from fake_gpu.estate.scheduler import TRIED_AT_ONCE
+from fake_gpu.estate.stops import stop
 from fake_gpu.scenario.seeds import Stream, uuid_of
 from fake_gpu.scenario.spec_work import PodSpec
-
-# The order of events within one second.
-ENDS, CHANGES, EXACT, ASKS, GOES = range(5)
 
 # How often a failed Job makes another pod, and how long it waits (backoffLimit, back-off).
 JOB_RETRIES = 2
@@ -116,6 +114,10 @@ class Play:
                 self.living[life.uid] = life
                 exact.append((life.scheduled_at or life.created_at, len(exact), life, spec))
         for _, _, life, spec in sorted(exact, key=lambda e: e[:2]):
+            until = self.horizon if life.gone_at is None else min(life.gone_at, self.horizon)
+            namespace = life.spec.namespace
+            if not is_there_from_until(self.namespaces.lives, namespace, life.created_at, until):
+                raise does_not_fit(life, f"namespace {namespace} is not there all its time")
             if life.node_name:
                 self.room.reserve_exact(life, spec.cards)
             self._expect_exact(life)
@@ -125,7 +127,7 @@ class Play:
         if life.scheduled_at is not None:
             self.at(life.scheduled_at, EXACT, lambda now: self.room.begin_exact(life, now))
         if life.finished_at is not None:
-            self.at(life.finished_at, ENDS, lambda now: self._released(life, now))
+            self.at(life.finished_at, ENDS, lambda now: self.released(life, now))
         if life.gone_at is not None:
             self.at(life.gone_at, GOES, lambda now: self._exact_gone(life))
 
@@ -200,7 +202,7 @@ class Play:
         if asked is not None:
             self.at(asked, CHANGES, lambda t: self._asked_to_go(life, version, t))
         if ended is not None:
-            self.at(ended, ENDS, lambda t: self._ends(life, version, t))
+            self.at(ended, ENDS, lambda t: self.ends(life, version, t))
         return True
 
     def _plan_start(self, life: Life, draw: Stream, now: int) -> int:
@@ -222,26 +224,26 @@ class Play:
         lived = started + life.spec.lifetime.draw(draw, at_least=1)
         if life.spec.kind in FOREVER_KINDS:
             life.end, life.exit_code = "deleted", 143
-            return lived + self._stopping(life, draw), lived
+            return lived + self.stopping_seconds(life, draw), lived
         share = life.spec.failures
         failed = draw.chance(share.numerator, share.denominator)
         life.end, life.exit_code = ("error", 1) if failed else ("completed", 0)
         return lived, None
 
-    def _stopping(self, life: Life, draw: Stream) -> int:
+    def stopping_seconds(self, life: Life, draw: Stream) -> int:
         return min(life.spec.stopping.draw(draw), life.grace_seconds)
 
     def _asked_to_go(self, life: Life, version: int, now: int) -> None:
         if life.version == version and life.uid in self.living:
             life.deletion_requested_at = now
-            self._replace_pod(life, now, terminating=True)
+            self.replace_pod(life, now, terminating=True)
 
-    def _ends(self, life: Life, version: int, now: int) -> None:
+    def ends(self, life: Life, version: int, now: int) -> None:
         """All containers have ended: devices are free, and the object stays for a while."""
         if life.version != version or life.uid not in self.living or life.finished_at is not None:
             return
         life.finished_at = now
-        self._released(life, now)
+        self.released(life, now)
         deleted = life.deletion_requested_at is not None
         at_once = deleted or life.spec.kind in ("StatefulSet", "DaemonSet")
         gone = max(now + (1 if at_once else life.spec.keep), life.stays_until)
@@ -256,9 +258,9 @@ class Play:
                 self.count_fault(fault)
         self.at(gone, GOES, lambda t: self.goes(life, t))
         if not deleted:
-            self._replace_pod(life, now, terminating=False)
+            self.replace_pod(life, now, terminating=False)
 
-    def _released(self, life: Life, now: int) -> None:
+    def released(self, life: Life, now: int) -> None:
         self.room.release(life, now)
         self.quotas.count(life, -1)
         for admitted in self.quotas.admitted(life.spec.namespace):
@@ -290,7 +292,7 @@ class Play:
 
     # --- replacement --------------------------------------------------------------------------
 
-    def _replace_pod(self, life: Life, now: int, *, terminating: bool) -> None:
+    def replace_pod(self, life: Life, now: int, *, terminating: bool) -> None:
         """What the owner does when a pod ends or is asked to go."""
         maker = self.maker_of[life.uid]
         kind = maker.spec.kind
@@ -310,76 +312,10 @@ class Play:
             again = Birth(now, life.group, life.replica, life.attempt + 1, node)
             self.at(now, ASKS, lambda t: self.bear(maker, again, t))
 
-    # --- being stopped ------------------------------------------------------------------------
-
-    def stop(
-        self,
-        life: Life,
-        now: int,
-        how: End,
-        *,
-        replace_it: bool = True,
-        after: int | None = None,
-    ) -> None:
-        """Somebody ends a pod before its time: by deletion or eviction, `after` some seconds."""
-        if life.exact or life.finished_at is not None or life.deletion_requested_at is not None:
-            return
-        life.version += 1
-        life.end = how
-        if how == "deleted":
-            life.deletion_requested_at = now
-            life.grace_seconds = max(life.grace_seconds, after or 0)
-            if replace_it:
-                self._replace_pod(life, now, terminating=True)
-        if life.scheduled_at is None:
-            self.quotas.count(life, -1)
-            self.goes(life, now)
-            return
-        stopping = self._stopping(life, self.draw_for(life, "stopped"))
-        self._end_at(life, now + (stopping if after is None else after), now)
-
-    def _end_at(self, life: Life, at: int, now: int) -> None:
-        """The containers end at `at`, or as planned when that is sooner."""
-        if life.planned_end is not None:
-            at = min(at, max(life.planned_end, now))
-        life.exit_code = 143 if life.end == "deleted" else 137
-        life.cut_runs(at, life.exit_code, "Error")
-        version = life.version
-        self.at(at, ENDS, lambda t: self._ends(life, version, t))
-
-    def strand(self, life: Life, now: int, back_at: int | None) -> None:
-        """Its node is not heard of: asked to go, it runs on until the node is back."""
-        if life.exact or life.finished_at is not None or life.deletion_requested_at is not None:
-            return
-        life.version += 1
-        life.end = "deleted"
-        life.deletion_requested_at = now
-        life.stays_until = FOR_EVER if back_at is None else back_at + 1
-        self._replace_pod(life, now, terminating=True)
-        stopping = self._stopping(life, self.draw_for(life, "stopped"))
-        end = FOR_EVER if back_at is None else back_at + stopping
-        if min(end, life.planned_end or FOR_EVER) < FOR_EVER:
-            self._end_at(life, end, now)
-
-    def lose(self, life: Life, now: int) -> None:
-        """Its node is gone: the object is collected, and nobody says how the containers ended."""
-        if life.exact or life.uid not in self.living:
-            return
-        if life.finished_at is None:
-            life.version += 1
-            life.end = "gone"
-            if life.deletion_requested_at is None:
-                life.deletion_requested_at = now
-                self._replace_pod(life, now, terminating=True)
-            life.cut_runs(now, 137, "Error")
-            life.finished_at = now
-            self._released(life, now)
-        self.goes(life, now)
-
     def _stop_workload(self, maker: Maker, now: int) -> None:
         for life in self.pods_of(maker):
             if life.finished_at is None:
-                self.stop(life, now, "deleted", replace_it=False)
+                stop(self, life, now, "deleted", replace_it=False)
 
     def pods_of(self, maker: Maker) -> list[Life]:
         return [p for p in list(self.living.values()) if self.maker_of.get(p.uid) is maker]

@@ -60,6 +60,7 @@ class Room:
     nodes: Sequence[Node]
     specs: Mapping[str, NodeSpec]  # by node name
     claims: ClaimDesk
+    horizon: int  # the end of the history
     _calendars: list[NodeCalendar] = field(default_factory=list)
     _numbers: dict[str, int] = field(default_factory=dict)
     _index: FreeIndex = field(default_factory=FreeIndex)
@@ -223,15 +224,18 @@ class Room:
         """Take the devices of a pod with a node and exact times, before anyone else asks."""
         number = self._numbers.get(life.node_name)
         if number is None or life.scheduled_at is None:
-            raise _does_not_fit(life, f"there is no node {life.node_name!r}")
+            raise does_not_fit(life, f"there is no node {life.node_name!r}")
         node = self.nodes[number]
-        only = [node.cards[index].card_id for index in cards if index < len(node.cards)]
         until = FOR_EVER if life.finished_at is None else life.finished_at
+        gone = FOR_EVER if node.gone_at is None else node.gone_at
+        if life.scheduled_at < node.created_at or gone < min(until, self.horizon):
+            raise does_not_fit(life, f"{node.name} is not there all its time")
+        only = [node.cards[index].card_id for index in cards if index < len(node.cards)]
         taken = self._take(
             life, wants_of(life.spec), number, life.scheduled_at, until, whole_life=True, only=only
         )
         if taken is None or len(only) < len(cards):
-            raise _does_not_fit(life, self._why_not(life, number, until))
+            raise does_not_fit(life, self._why_not(life, number, until))
         life.taken = taken
 
     def begin_exact(self, life: Life, at: int) -> None:
@@ -241,7 +245,7 @@ class Room:
             return
         node = self.bind(life, at, life.finished_at, whole_life=True)
         if node is None:
-            raise _does_not_fit(life, "no node has that many free devices then")
+            raise does_not_fit(life, "no node has that many free devices then")
         life.node_name = node
 
     def _why_not(self, life: Life, number: int, until: int) -> str:
@@ -258,7 +262,7 @@ class Room:
         return f"on {life.node_name} it wants " + " and ".join(reasons)
 
 
-def _does_not_fit(life: Life, seen: str) -> DoesNotFit:
+def does_not_fit(life: Life, seen: str) -> DoesNotFit:
     return DoesNotFit(
         where=f"pod {life.spec.namespace}/{life.name}",
         seen=seen,

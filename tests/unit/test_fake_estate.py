@@ -504,6 +504,39 @@ def test_two_exact_pods_on_one_card_at_one_time_are_refused() -> None:
         cluster_of(body)
 
 
+@pytest.mark.parametrize(
+    ("where", "seen"),
+    [
+        ("{name: n, product: Tesla-T4, cards: 1, leaves: +2h}", "n is not there all its time"),
+        ("{name: n, product: Tesla-T4, cards: 1, joins: +90m}", "n is not there all its time"),
+        ("{name: m, product: Tesla-T4, cards: 1}", "there is no node 'n'"),
+    ],
+)
+def test_an_exact_pod_needs_its_node_all_its_time(where: str, seen: str) -> None:
+    with pytest.raises(DoesNotFit, match=seen):
+        cluster_of(
+            f"""\
+    nodes: [{where}]
+    workloads:
+      - {{name: p, namespace: x, kind: Pod, requests: 1,
+         pods: [{{created: +1h, started: +1h, ended: +3h, node: n}}]}}
+"""
+        )
+
+
+def test_an_exact_pod_needs_its_namespace_all_its_time() -> None:
+    with pytest.raises(DoesNotFit, match="namespace x is not there all its time"):
+        cluster_of(
+            """\
+    nodes: [{name: n, product: Tesla-T4, cards: 1}]
+    namespaces: [{name: x, deleted: +2h}]
+    workloads:
+      - {name: p, namespace: x, kind: Pod, requests: 1,
+         pods: [{created: +1h, started: +1h, ended: +3h, node: n}]}
+"""
+        )
+
+
 def test_a_pod_evicted_without_an_end_has_one_in_the_truth_only() -> None:
     cluster = cluster_of(
         ONE_NODE + "      - {name: e, namespace: x, kind: Job, requests: 1, lifetime: 20h}\n",
