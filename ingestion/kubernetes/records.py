@@ -29,11 +29,13 @@ class Record:
     version: int
     seen_at: datetime
     digest: bytes
-    body: bytes  # the projection as JSON: smaller than the objects it is made of
+    body: bytes  # the projection as JSON, without its version: smaller than as objects
+    named_version: str  # as the server wrote it
     facts: PodFacts = field(default_factory=PodFacts)
 
     def projection(self) -> Projection:
         projection: Projection = json.loads(self.body)
+        projection["metadata"]["resourceVersion"] = self.named_version
         return projection
 
     def in_short(self) -> Line:
@@ -116,15 +118,13 @@ def recorded(
     facts = PodFacts()
     if resource == "pods":
         facts, notes = learn(known.facts if known else PodFacts(), read_facts(projection))
-    body = json.dumps(projection, sort_keys=True, separators=(",", ":")).encode()
-    return Record(uid, version, at, _digest(projection), body, facts), notes
-
-
-def _digest(projection: Projection) -> bytes:
-    """Of everything but the version: a heartbeat changes nothing that matters here."""
+    # Without the version: a heartbeat changes nothing that matters here.
     meta = {k: v for k, v in projection["metadata"].items() if k != "resourceVersion"}
-    content = json.dumps(projection | {"metadata": meta}, sort_keys=True).encode()
-    return hashlib.blake2b(content, digest_size=16).digest()
+    content = projection | {"metadata": meta}
+    body = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    digest = hashlib.blake2b(body, digest_size=16).digest()
+    named = projection["metadata"].get("resourceVersion", "")
+    return Record(uid, version, at, digest, body, named, facts), notes
 
 
 def bury(graves: dict[str, int], uid: str, version: int) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from domain.interval import parse_instant
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.records import Stream, bury, recorded, version_of
-from ingestion.kubernetes.spool import parse_lines, segments
+from ingestion.kubernetes.spool import Segment, parse_lines, segments
 from ingestion.kubernetes.state import JournalState
 from warehouse.store import Store
 
@@ -29,20 +29,26 @@ def recover(store: Store, cluster_id: str, state: JournalState) -> int:
     since = there[-1].hour - RECOVERY_WINDOW
     chosen = [s for s in there if s.hour >= since]
     position = 0
-    # From the last hour that has a list of everything on, every line is there.
-    pages: list[list[Line]] = []
-    complete: set[str] = set()
-    for segment in reversed(chosen):
-        lines = list(parse_lines(segment.key, store.read(segment.key)))
-        pages.append(lines)
-        complete |= {line["resource"] for line in lines if _is_whole(line)}
-        if complete >= state.streams.keys():
-            break
-    for lines in reversed(pages):
-        for line in lines:
+    for segment in _needed(store, chosen, state):
+        for line in parse_lines(segment.key, store.read(segment.key)):
             position = max(position, line["position"] + 1)
             replay(state, line)
     return position
+
+
+def _needed(store: Store, chosen: list[Segment], state: JournalState) -> list[Segment]:
+    """From the last list of everything on: nothing before it is needed to know what is there.
+
+    The segment before is read as well: a list that was taken across the hour has its pages there.
+    """
+    complete: set[str] = set()
+    for index in range(len(chosen) - 1, -1, -1):
+        key = chosen[index].key
+        lines = parse_lines(key, store.read(key))
+        complete |= {line["resource"] for line in lines if _is_whole(line)}
+        if complete >= state.streams.keys():
+            return chosen[max(0, index - 1) :]
+    return chosen
 
 
 def _is_whole(line: Line) -> bool:

@@ -114,6 +114,9 @@ def test_the_journal_equals_what_was_played(tmp_path: Path, name: str) -> None:
                 check_life(pod, known[pod.uid], estate)
             check_requests(expected, rows["pod_requests"], later)
             check_nodes(cluster, rows["node_resources"], estate)
+            check_claims(cluster, rows["claim_observations"], estate)
+            check_namespaces(cluster, rows["namespace_observations"], estate)
+            check_quotas(cluster, rows["quota_observations"], estate)
 
 
 def check_life(pod: PodLife, known: Row, estate: Estate) -> None:
@@ -170,6 +173,84 @@ def check_nodes(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
                 seen = landed.get((node.name, epoch(state.from_at), resource))
                 # A state that differs from the one before in nothing that is kept leaves no row.
                 assert seen in (None, (count, state.allocatable.get(resource, 0)))
+
+
+def check_claims(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
+    """Who held which device through a claim, and since when."""
+    landed: dict[tuple[str, str], list[tuple[datetime, tuple[str, ...]]]] = {}
+    for row in rows:
+        key = (row["claim_uid"], row["device"])
+        landed.setdefault(key, []).append((row["observed_at"], tuple(row["pod_uids"])))
+    for claim in cluster.claims:
+        for uid, _, from_at, until_at in claim.reserved:
+            if not estate.started_at < from_at < estate.ended_at:
+                continue
+            for result in claim.results:
+                seen = landed[claim.uid, result.device]
+                assert any(at == epoch(from_at) and uid in users for at, users in seen)
+                if until_at is not None and until_at < estate.ended_at:
+                    after = [users for at, users in seen if at >= epoch(until_at)]
+                    assert all(uid not in users for users in after)
+
+
+def check_namespaces(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
+    """Every life of every namespace, under its own UID."""
+    landed = {(r["namespace"], r["namespace_uid"]) for r in rows}
+    gone = {r["namespace_uid"]: r["observed_at"] for r in rows if r["deleted"]}
+    for life in cluster.namespaces:
+        if life.created_at >= estate.ended_at or (life.gone_at or 1 << 40) <= estate.started_at:
+            continue
+        assert (life.name, life.uid) in landed
+        if life.gone_at is not None and life.gone_at < estate.ended_at:
+            assert gone[life.uid] == epoch(life.gone_at)
+
+
+def check_quotas(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
+    """What was hard and used, from the second on at which it changed."""
+    landed = {
+        (r["namespace"], r["quota_name"], r["observed_at"], r["resource"]): (r["hard"], r["used"])
+        for r in rows
+    }
+    for quota in cluster.quotas:
+        for at, counts in quota.used:
+            if not estate.started_at < at < estate.ended_at:
+                continue
+            for name, used in counts.items():
+                key = (quota.namespace, quota.name, epoch(at), name.removeprefix("requests."))
+                # A change that is taken back within the same second leaves nothing.
+                assert landed.get(key, (0, used))[1] == used
+
+
+def test_a_namespace_that_was_made_again_has_two_uids_and_an_end_between(tmp_path: Path) -> None:
+    estate = build_estate(load_scenario("namespace_made_again"))
+    (cluster,) = estate.clusters
+    twice = [n.name for n in cluster.namespaces if _lives(cluster, n.name) > 1]
+    assert twice
+    with world(cluster, tmp_path, estate.started_at) as made:
+        live(made, estate)
+        rows = landed_rows(made, estate)["namespace_observations"]
+    uids = {r["namespace_uid"] for r in rows if r["namespace"] == twice[0]}
+    assert len(uids) == 2
+    assert [r["namespace_uid"] for r in rows if r["namespace"] == twice[0] and r["deleted"]]
+
+
+def _lives(cluster: Cluster, name: str) -> int:
+    return sum(1 for life in cluster.namespaces if life.name == name)
+
+
+def test_devices_that_are_given_by_claims_are_known_with_their_product(tmp_path: Path) -> None:
+    estate = build_estate(load_scenario("every_way_to_share"))
+    (cluster,) = estate.clusters
+    with world(cluster, tmp_path, estate.started_at) as made:
+        live(made, estate)
+        rows = landed_rows(made, estate)
+    offered = {(r["pool"], r["device"]): r for r in rows["slice_devices"]}
+    held = {(r["pool"], r["device"]) for r in rows["claim_observations"]}
+    assert held
+    assert held <= offered.keys()
+    real = {d.device_id for n in cluster.nodes for d in n.devices}
+    assert {offered[key]["device_uuid"] for key in held} <= real
+    assert all(offered[key]["product"] for key in held)
 
 
 def test_a_gap_hides_only_what_happened_in_it(tmp_path: Path) -> None:
