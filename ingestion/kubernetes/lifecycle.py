@@ -21,7 +21,7 @@ from ingestion.kubernetes.rows import Row, rows_of
 from ingestion.kubernetes.spool import parse_lines
 from ingestion.kubernetes.tables import TABLES, table_schema
 from ingestion.landing import Landing
-from ingestion.manifest import Attempt
+from ingestion.manifest import Attempt, Outcome
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +60,7 @@ def decode_rows(attempt: Attempt, landing: Landing) -> dict[str, list[Row]]:
 def _lines_by_hour(attempt: Attempt, landing: Landing) -> dict[datetime, list[Line]]:
     by_hour: dict[datetime, list[Line]] = {}
     for answer in attempt.answers:
-        if not answer.sha256 or answer.window is None:
+        if not answer.sha256 or answer.window is None or answer.outcome is not Outcome.OK:
             continue
         lines = list(parse_lines(answer.query, landing.read_body(answer.sha256)))
         by_hour.setdefault(answer.window.started_at, []).extend(lines)

@@ -8,13 +8,14 @@ verdict (`quality`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from domain.clock import Clock
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval, format_instant, parse_instant, total_seconds
 from ingestion.kubernetes.lines import Line
-from ingestion.kubernetes.spool import Segment, parse_lines, segments
+from ingestion.kubernetes.spool import Segment, SegmentDamaged, parse_lines, segments
 from ingestion.landing import Landing
 from ingestion.manifest import (
     Answer,
@@ -46,13 +47,18 @@ def pull_hours(
     everything = segments(spool, cluster_id)
     for hour in whole_hours(window):
         lines: list[Line] = []
+        damage = ""
         for segment in everything:
             if segment.hour == hour:
-                body = spool.read(segment.key)
-                lines += parse_lines(segment.key, body)
-                answers.append(_landed(segment, body, landing))
+                answer, said = _take(segment, spool, landing)
+                answers.append(answer)
+                lines += said
+                damage = damage or answer.reason
         goes_on = any(segment.hour > hour for segment in everything)
-        hours.append(describe_hour(hour, lines, asked_at, goes_on))
+        described = describe_hour(hour, lines, asked_at, goes_on)
+        if damage:
+            described = replace(described, outcome=Outcome.DEGRADED, reason=damage)
+        hours.append(described)
     draft = AttemptDraft(
         cluster_id=cluster_id,
         source=Source.KUBERNETES,
@@ -65,6 +71,17 @@ def pull_hours(
         hours=tuple(hours),
     )
     return landing.append_attempt(draft)
+
+
+def _take(segment: Segment, spool: Store, landing: Landing) -> tuple[Answer, list[Line]]:
+    """A segment's bytes, landed as they are, and its lines; none when it cannot be read."""
+    body = spool.read(segment.key)
+    answer = _landed(segment, body, landing)
+    try:
+        return answer, list(parse_lines(segment.key, body))
+    except SegmentDamaged as damaged:
+        reason = f"{segment.key}: {damaged.seen}"[:200]
+        return replace(answer, outcome=Outcome.TRUNCATED, reason=reason), []
 
 
 def _landed(segment: Segment, body: bytes, landing: Landing) -> Answer:

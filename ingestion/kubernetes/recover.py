@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from domain.interval import parse_instant
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.records import Stream, bury, recorded, version_of
-from ingestion.kubernetes.spool import Segment, parse_lines, segments
+from ingestion.kubernetes.spool import Segment, SegmentDamaged, parse_lines, segments
 from ingestion.kubernetes.state import JournalState
 from warehouse.store import Store
 
@@ -28,12 +28,26 @@ def recover(store: Store, cluster_id: str, state: JournalState) -> int:
         return 0
     since = there[-1].hour - RECOVERY_WINDOW
     chosen = [s for s in there if s.hour >= since]
-    position = 0
+    position, whole = 0, True
     for segment in _needed(store, chosen, state):
-        for line in parse_lines(segment.key, store.read(segment.key)):
+        try:
+            lines = list(parse_lines(segment.key, store.read(segment.key)))
+        except SegmentDamaged:
+            whole = False
+            continue
+        for line in lines:
             position = max(position, line["position"] + 1)
-            replay(state, line)
+            if whole:
+                replay(state, line)
+    if not whole:
+        _begin_anew(state)
     return position
+
+
+def _begin_anew(state: JournalState) -> None:
+    """What a damaged segment said is lost: list again, and let the gap begin before it."""
+    for stream in state.streams.values():
+        stream.version = 0
 
 
 def _needed(store: Store, chosen: list[Segment], state: JournalState) -> list[Segment]:
@@ -44,7 +58,10 @@ def _needed(store: Store, chosen: list[Segment], state: JournalState) -> list[Se
     complete: set[str] = set()
     for index in range(len(chosen) - 1, -1, -1):
         key = chosen[index].key
-        lines = parse_lines(key, store.read(key))
+        try:
+            lines = list(parse_lines(key, store.read(key)))
+        except SegmentDamaged:
+            continue
         complete |= {line["resource"] for line in lines if _is_whole(line)}
         if complete >= state.streams.keys():
             return chosen[max(0, index - 1) :]

@@ -19,7 +19,8 @@ from ingestion.kubernetes.spool import (
     segments,
 )
 from ingestion.kubernetes.state import JournalState
-from tests.collected import world
+from ingestion.manifest import Outcome
+from tests.collected import World, world
 from tests.small_estates import HOUR, MIDNIGHT, quiet_cluster
 from warehouse.store import FolderStore, Keys, StoreUnusable
 
@@ -202,3 +203,50 @@ def test_hours_that_nobody_watched_leave_nothing_in_the_spool(tmp_path: Path) ->
         assert hours == ["2026-09-30T23:00:00Z", "2026-10-20T23:00:00Z"]
         (gap,) = made.lines("gap", resource="pods")
         assert (gap["from"], gap["until"]) == ("2026-09-30T23:51:00Z", "2026-10-20T23:51:00Z")
+
+
+def damage(made: World, key: str) -> None:
+    path = made.spool.folder / key
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def test_a_damaged_segment_is_landed_as_it_is_and_its_hour_says_so(tmp_path: Path) -> None:
+    with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
+        made.start_collector(flush_seconds=600)
+        made.advance(600 + 2 * HOUR)
+        key = "journal/11111111-aaaa-4bbb-8ccc-000000000001/2026-10-01T00Z-000003.jsonl"
+        damage(made, key)
+        attempt = made.pull(2)
+        first, second = attempt.hours
+        assert (first.outcome, second.outcome) == (Outcome.DEGRADED, Outcome.OK)
+        assert first.reason == f"{key}: its last line has no end"
+        (answer,) = [a for a in attempt.answers if a.query == key]
+        assert made.landing.read_body(answer.sha256) == made.spool.read(key)
+        assert made.rows(attempt)["pod_observations"]
+
+
+def test_a_collector_that_finds_a_damaged_segment_lists_again_and_says_from_when(
+    tmp_path: Path,
+) -> None:
+    with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
+        made.start_collector(flush_seconds=600)
+        made.advance(600 + 1300)
+        made.stop_collector()
+        damage(made, made.spool.list("journal/")[-1])
+        made.start_collector()
+        made.advance(HOUR - 1300)
+        gaps = [line for line in readable(made) if line["line"] == "gap"]
+        (gap,) = [line for line in gaps if line["resource"] == "pods"]
+        assert (gap["from"], gap["until"]) == ("2026-10-01T00:20:00Z", "2026-10-01T00:21:40Z")
+        positions = [x["position"] for x in readable(made) if x["line"] != "opened"]
+        assert len(positions) == len(set(positions))
+
+
+def readable(made: World) -> list[Line]:
+    found: list[Line] = []
+    for segment in segments(made.spool, made.cluster.cluster_id):
+        try:
+            found += list(parse_lines(segment.key, made.spool.read(segment.key)))
+        except SegmentDamaged:
+            continue
+    return found
