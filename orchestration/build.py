@@ -1,4 +1,4 @@
-"""Assembling the definitions: every asset, job and resource of one home.
+"""Assembling the definitions: every asset, check, job, schedule and sensor of one home.
 
 Put here: the list.
 Not here: what any of them does (`orchestration.assets`).
@@ -9,12 +9,17 @@ from __future__ import annotations
 import dagster as dg
 
 from domain.errors import WrongUse
-from orchestration.assets.documents import close_period, drafts_asset, judgement_asset
+from orchestration.assets.documents import document_specs, drafts_asset, judgement_asset
 from orchestration.assets.evidence import evidence_assets
-from orchestration.assets.facts import facts_assets
+from orchestration.assets.facts import decisions_spec, facts_assets
+from orchestration.assets.hour_events import evidence_keys
+from orchestration.checks import evidence_checks
+from orchestration.jobs import JOBS, asset_jobs
 from orchestration.model_graph import prepared_graph
 from orchestration.partitions import periods_since
 from orchestration.resources import LedgerHome, home_from_environment, started_at
+from orchestration.schedules import hour_schedules, period_schedules
+from orchestration.sensors import hours_owed_sensor, period_sensors
 
 
 class NothingMeasured(WrongUse):
@@ -38,28 +43,24 @@ def build_defs(ledger_home: LedgerHome | None = None) -> dg.Definitions:
     clusters = opened.decisions.clusters
     if not clusters:
         raise NothingMeasured(resource.path)
-    evidence = [asset for cluster in clusters for asset in evidence_assets(cluster)]
+    keys = evidence_keys(clusters)
+    evidence = evidence_assets(clusters)
     periods = periods_since(started_at(opened))
-    keys = [asset.key for asset in evidence]
+    jobs = {job.name: job for job in asset_jobs()}
     return dg.Definitions(
         assets=[
+            decisions_spec(),
             *evidence,
             facts_assets(prepared_graph(opened.home), keys, periods),
-            judgement_asset(periods),
+            judgement_asset(keys, periods),
             drafts_asset(periods),
+            *document_specs(periods),
         ],
-        jobs=[
-            dg.define_asset_job(
-                "pull_hours",
-                selection=dg.AssetSelection.assets(*keys),
-                description="Ask the witnesses for hours, and land what they say.",
-            ),
-            dg.define_asset_job(
-                "refresh_period",
-                selection=dg.AssetSelection.groups("warehouse", "facts"),
-                description="Rebuild one period's facts, whole.",
-            ),
-            close_period,
-        ],
+        asset_checks=evidence_checks(keys),
+        jobs=[*JOBS, *jobs.values()],
+        schedules=[*hour_schedules(), *period_schedules(jobs)],
+        sensors=[hours_owed_sensor(evidence, keys), *period_sensors(jobs)],
         resources={"ledger_home": resource},
+        # One process per run: its steps follow each other, and a start costs more than most steps.
+        executor=dg.in_process_executor,
     )

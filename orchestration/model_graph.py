@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from warehouse.home import Home
 from warehouse.project import dbt_project_dir
 
 PROJECT_SUFFIXES = (".sql", ".yml", ".csv")
+FORMAT = 3
+"""Of the kept file; another number, and it is made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Model:
     group: str
     columns: tuple[Column, ...]
     depends_on: tuple[str, ...]  # names of models
-    reads_evidence: bool
+    reads: str  # of a staging model, what it is staged from: thanos, decisions, …; else empty
+    code_version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class ModelTest:
 
 @dataclass(frozen=True, slots=True)
 class ModelGraph:
-    models: tuple[Model, ...]
+    models: tuple[Model, ...]  # each after those that it depends on
     tests: tuple[ModelTest, ...]
 
     def to_json(self) -> str:
@@ -71,9 +74,11 @@ class ModelGraph:
 
 def prepared_graph(home: Home) -> ModelGraph:
     """The graph of the installed project; parsed when this project was never seen before."""
-    path = home.build / "dbt" / f"graph-{project_sha256()[:16]}.json"
+    path = home.build / "dbt" / f"graph-{FORMAT}-{project_sha256()[:16]}.json"
     if path.is_file():
         return ModelGraph.from_json(path.read_text(encoding="utf-8"))
+    for older in path.parent.glob("graph-*.json"):
+        older.unlink()
     graph = parse_graph(home.build / "dbt", home.build / "facts.duckdb")
     unfinished = path.with_suffix(f".{os.getpid()}")
     unfinished.write_text(graph.to_json(), encoding="utf-8")
@@ -102,9 +107,19 @@ def parse_graph(folder: Path, database: Path) -> ModelGraph:
     models = [_parsed_model(node) for node in nodes.values() if node.resource_type in kinds]
     tests = [_parsed_test(node) for node in nodes.values() if node.resource_type == "test"]
     return ModelGraph(
-        tuple(sorted(models, key=lambda model: model.name)),
+        _parents_first(models),
         tuple(sorted((t for t in tests if t.model), key=lambda test: test.name)),
     )
+
+
+def _parents_first(models: Iterable[Model]) -> tuple[Model, ...]:
+    """In the order in which they can be built; by name where any order would do."""
+    left = {model.name: model for model in models}
+    order: list[Model] = []
+    while left:
+        free = sorted(n for n, model in left.items() if not left.keys() & {*model.depends_on})
+        order += [left.pop(name) for name in free]
+    return tuple(order)
 
 
 def _parsed_model(node: Any) -> Model:
@@ -119,8 +134,14 @@ def _parsed_model(node: Any) -> Model:
             for column in node.columns.values()
         ),
         depends_on=tuple(sorted(parts[-1] for parts in kinds if parts[0] in ("model", "seed"))),
-        reads_evidence=any(parts[0] == "source" for parts in kinds),
+        reads=_staged_from(node.name) if any(parts[0] == "source" for parts in kinds) else "",
+        code_version=node.checksum.checksum[:16],
     )
+
+
+def _staged_from(name: str) -> str:
+    """`stg_thanos__series` is staged from thanos: the layer and the source are in the name."""
+    return name.removeprefix("stg_").partition("__")[0]
 
 
 def _parsed_test(node: Any) -> ModelTest:

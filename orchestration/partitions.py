@@ -6,22 +6,27 @@ Not here: which hours are expected (the decisions say that) or complete (the hou
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import dagster as dg
 
 from domain.billing_period import BillingPeriod
-from domain.interval import Interval, hour_of
+from domain.interval import HOUR, Interval, hour_of, parse_instant
 
 HOUR_FORMAT = "%Y-%m-%dT%H"
 PERIOD_FORMAT = "%Y-%m"
 
 
 def hours_since(started_at: datetime, ended_at: datetime | None) -> dg.HourlyPartitionsDefinition:
-    """One partition per hour that a cluster is measured; named 2026-10-01T00, in UTC."""
+    """One partition per hour that a cluster is measured; named 2026-10-01T00, in UTC.
+
+    An hour that is measured in part is a partition like any other.
+    """
+    # Dagster leaves out an hour that ends after the end date.
+    end = hour_of(ended_at - timedelta(seconds=1)) + HOUR if ended_at else None
     return dg.HourlyPartitionsDefinition(
-        start_date=hour_of(started_at).strftime(HOUR_FORMAT),
-        end_date=ended_at.strftime(HOUR_FORMAT) if ended_at else None,
+        start_date=hour_name(hour_of(started_at)),
+        end_date=hour_name(end) if end else None,
         timezone="UTC",
         fmt=HOUR_FORMAT,
     )
@@ -35,6 +40,19 @@ def periods_since(started_at: datetime) -> dg.MonthlyPartitionsDefinition:
         fmt=PERIOD_FORMAT,
         end_offset=1,
     )
+
+
+def hour_name(hour: datetime) -> str:
+    return hour.strftime(HOUR_FORMAT)
+
+
+def hour_of_name(name: str) -> datetime:
+    return parse_instant(f"{name}:00:00Z")
+
+
+def hours_in_words(window: Interval) -> str:
+    """As `gpu-ledger pull --hours` takes them: the last hour is not included."""
+    return f"{hour_name(window.started_at)}..{hour_name(window.ended_at)}"
 
 
 def window_of(context: dg.AssetExecutionContext) -> Interval:

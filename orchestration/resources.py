@@ -7,14 +7,17 @@ Not here: work.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
 import dagster as dg
 
 from domain.clock import Clock, StoppedClock, SystemClock
-from domain.errors import WrongUse
+from domain.errors import LedgerError, WrongUse
 from domain.interval import parse_instant
+from orchestration.demo.estate_clock import EstateClock
 from orchestration.open_home import OpenHome
 
 HOME_VARIABLE = "GPU_LEDGER_HOME"
@@ -39,13 +42,17 @@ class LedgerHome(dg.ConfigurableResource):  # type: ignore[type-arg]
     """The home of the ledger, and the time that holds in it."""
 
     path: str
-    now: str = ""  # a fixed time, for a demo's past month; the machine's clock when empty
+    now: str = ""  # empty: the machine's; else a fixed time, or where a fake estate tells its own
 
     def open(self) -> OpenHome:
         return OpenHome.at(Path(self.path), self._clock())
 
     def _clock(self) -> Clock:
-        return StoppedClock(parse_instant(self.now)) if self.now else SystemClock()
+        if not self.now:
+            return SystemClock()
+        if self.now.startswith("http"):
+            return EstateClock(self.now)
+        return StoppedClock(parse_instant(self.now))
 
 
 def home_from_environment() -> LedgerHome:
@@ -58,3 +65,29 @@ def home_from_environment() -> LedgerHome:
 def started_at(opened: OpenHome) -> datetime:
     """The first instant at which any cluster is measured."""
     return min(row.valid_from for row in opened.decisions.clusters)
+
+
+WAREHOUSE_TRIES = 5
+WAREHOUSE_WAIT_SECONDS = 60.0
+"""A command that a person runs beside Dagster holds the warehouse for minutes at most."""
+
+
+@contextmanager
+def failing_in_words() -> Iterator[None]:
+    """Our errors fail a run with their four parts; a locked warehouse is tried again."""
+    from warehouse.connection import WarehouseInUse
+
+    try:
+        yield
+    except WarehouseInUse as busy:
+        raise dg.RetryRequested(WAREHOUSE_TRIES, WAREHOUSE_WAIT_SECONDS) from busy
+    except LedgerError as error:
+        raise dg.Failure(
+            description=error.message(),
+            metadata={
+                "code": error.code,
+                "where": error.where,
+                "what to run next": dg.MetadataValue.md(error.remedy),
+            },
+            allow_retries=False,
+        ) from error

@@ -15,6 +15,7 @@ from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR, Interval
 from ingestion.manifest import WINDOW_HOURS_LIMIT
+from orchestration import ledger, standing
 from orchestration.open_home import OpenHome, holder
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ def refresh(
     from quality.dbt_checks import record_dbt_tests
     from warehouse.build import build_period
 
+    # Before the build: what lands meanwhile makes the facts old, whether or not it was read.
+    evidence = standing.evidence_sha256(opened, period)
     build = build_period(
         opened.home,
         period,
@@ -82,6 +85,7 @@ def refresh(
         progress=progress,
     )
     record_dbt_tests(opened.home, build)
+    standing.note_built(opened.home, period, evidence, build.facts_sha256)
     return build
 
 
@@ -89,7 +93,9 @@ def judge(opened: OpenHome, period: BillingPeriod) -> Judgement:
     """Judge the facts that are in the warehouse."""
     from quality.run import judge as judge_period
 
-    return judge_period(opened.home, period, opened.decisions, opened.clock)
+    judgement = judge_period(opened.home, period, opened.decisions, opened.clock)
+    standing.note_judged(opened.home, judgement, opened.clock.now())
+    return judgement
 
 
 def close(opened: OpenHome, period: BillingPeriod, *, dry_run: bool) -> CloseResult:
@@ -125,15 +131,18 @@ def _windows(
         and hour + HOUR <= opened.clock.now()
     )
     for (cluster_id, source), group in groupby(wanted, key=lambda entry: entry[:2]):
-        for window in _runs_of_hours([hour for _, _, hour in group]):
+        edges = frozenset(
+            at for edge_of, at in ledger.sampling_edges(opened) if edge_of == cluster_id
+        )
+        for window in _runs_of_hours([hour for _, _, hour in group], edges):
             yield cluster_id, source, window
 
 
-def _runs_of_hours(hours: Sequence[datetime]) -> Iterator[Interval]:
-    """Neighbouring hours joined, at most a day at once."""
+def _runs_of_hours(hours: Sequence[datetime], edges: frozenset[datetime]) -> Iterator[Interval]:
+    """Neighbouring hours joined, at most a day at once, and never over a change of sampling."""
     run: list[datetime] = []
     for hour in hours:
-        if run and (hour != run[-1] + HOUR or len(run) == WINDOW_HOURS_LIMIT):
+        if run and (hour != run[-1] + HOUR or len(run) == WINDOW_HOURS_LIMIT or hour in edges):
             yield Interval(run[0], run[-1] + HOUR)
             run = []
         run.append(hour)

@@ -1,123 +1,176 @@
-"""Judgement and drafts as assets; closing as a job, because a person decides it.
+"""Judgement, drafts and documents as assets; closing itself is a job, because a person decides it.
 
 Put here: the last steps of the line inside Dagster.
-Not here: rules of judgement (`quality`), or closing (`billing`).
+Not here: rules of judgement (`quality`), closing (`billing`), or the job (`orchestration.jobs`).
 
 A blocking check blocks only inside its own run, so nothing rests on it: a close judges again by
 itself, on the very facts that it seals.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of an op's parameters.
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from domain.billing_period import BillingPeriod
-from domain.findings import Finding, Judgement
+from domain.findings import Judgement, VerdictState
+from domain.interval import format_instant
+from domain.money import format_nanos
 from orchestration import steps
-from orchestration.assets.facts import POOL, model_key
-from orchestration.partitions import period_of
-from orchestration.resources import LedgerHome
+from orchestration.assets.facts import OWNERS, POOL, EvidenceKeys, model_key
+from orchestration.checks import findings_table, judgement_results, judgement_specs
+from orchestration.partitions import hour_name, period_of
+from orchestration.resources import LedgerHome, failing_in_words
+from orchestration.tags import tag_run
 
+if TYPE_CHECKING:
+    from billing.close import CloseResult, DocumentSummary
+
+GROUP = "billing"
 JUDGEMENT = dg.AssetKey(["billing", "judgement"])
 DRAFTS = dg.AssetKey(["billing", "invoice_drafts"])
-CHECK = "period_may_be_billed"
-FINDINGS_SHOWN = 50
+INVOICES = dg.AssetKey(["billing", "invoices"])
+REPORTS = dg.AssetKey(["billing", "reports"])
+JUDGED_FACTS = ("fct_charges", "fct_coverage", "fct_pod_hours")
+OBSERVED_LIMIT = 200
+"""Hours that a judgement marks in the strips; more than that are found in its table of gaps."""
 
 
-def judgement_asset(partitions: dg.PartitionsDefinition[str]) -> dg.AssetsDefinition:
+def judgement_asset(
+    evidence: EvidenceKeys, partitions: dg.PartitionsDefinition[str]
+) -> dg.AssetsDefinition:
     @dg.asset(
         key=JUDGEMENT,
-        deps=[model_key("fct_charges"), model_key("fct_coverage"), model_key("fct_pod_hours")],
+        deps=[model_key(name) for name in JUDGED_FACTS],
         partitions_def=partitions,
-        group_name="billing",
+        group_name=GROUP,
+        owners=OWNERS,
+        kinds={"python", "great_expectations"},
         description="Whether the period may be billed, and everything that stands against it.",
-        check_specs=[
-            dg.AssetCheckSpec(
-                CHECK,
-                asset=JUDGEMENT,
-                blocking=True,
-                description="No finding blocks, and every required check ran on rows.",
-            )
-        ],
+        check_specs=judgement_specs(JUDGEMENT),
         pool=POOL,
     )
     def judgement(
         context: dg.AssetExecutionContext, ledger_home: LedgerHome
     ) -> Iterator[dg.MaterializeResult[None]]:
-        judged = steps.judge(ledger_home.open(), period_of(context))
+        period = period_of(context)
+        tag_run(context, period)
+        with failing_in_words():
+            judged = steps.judge(ledger_home.open(), period)
+        for mark in marked_hours(evidence, judged):
+            context.log_event(mark)
         yield dg.MaterializeResult(
             metadata={
+                "may be billed": judged.billable,
                 "facts_sha256": judged.facts_sha256,
-                "findings": dg.MetadataValue.md(findings_table(judged)),
+                "dagster/row_count": len(judged.findings),
+                "findings": dg.MetadataValue.md(findings_table(judged.findings)),
             },
-            check_results=[
-                dg.AssetCheckResult(
-                    check_name=CHECK,
-                    passed=judged.billable,
-                    metadata={"blocking findings": len(judged.blocking)},
-                )
-            ],
+            check_results=list(judgement_results(JUDGEMENT, judged)),
         )
 
     return judgement
 
 
+def marked_hours(evidence: EvidenceKeys, judged: Judgement) -> Iterator[dg.AssetObservation]:
+    """A mark in the strip of each hour that is not complete in the eyes of judgement."""
+    keys = {(cluster_id, source.value): key for (cluster_id, source), key in evidence.items()}
+    fine = (VerdictState.COMPLETE, VerdictState.NOT_EXPECTED)
+    bad = [v for v in judged.verdicts if v.state not in fine and (v.cluster_id, v.source) in keys]
+    for verdict in bad[:OBSERVED_LIMIT]:
+        yield dg.AssetObservation(
+            keys[verdict.cluster_id, verdict.source],
+            partition=hour_name(verdict.hour_started_at),
+            description=f"judged {verdict.state.value}: {verdict.reason}"[:200],
+            metadata={
+                "verdict": verdict.state.value,
+                "reason": verdict.reason,
+                "expected": verdict.expected_count,
+                "seen": verdict.seen_count,
+                "missing": verdict.expected_count - verdict.seen_count,
+                "what to run next": dg.MetadataValue.md(f"`gpu-ledger gaps {judged.period}`"),
+            },
+        )
+
+
 def drafts_asset(partitions: dg.PartitionsDefinition[str]) -> dg.AssetsDefinition:
+    # It depends on facts and not on the judgement, whose checks would keep drafts from being made
+    # just when somebody wants to see what a finding costs. Drafting judges by itself.
     @dg.asset(
         key=DRAFTS,
-        deps=[JUDGEMENT],
+        deps=[model_key(name) for name in JUDGED_FACTS],
         partitions_def=partitions,
-        group_name="billing",
-        description="The invoices that closing the period would issue now; nothing is issued.",
+        group_name=GROUP,
+        owners=OWNERS,
+        kinds={"python"},
+        description="The invoices that closing the period would issue now, and what stands "
+        "against it; nothing is issued.",
         pool=POOL,
     )
     def invoice_drafts(
         context: dg.AssetExecutionContext, ledger_home: LedgerHome
     ) -> dg.MaterializeResult[None]:
-        result = steps.close(ledger_home.open(), period_of(context), dry_run=True)
-        lines = [
-            f"| {d.number} | {d.tenant} | {d.billed_nanos / 10**9:.2f} |" for d in result.invoices
-        ]
-        table = "\n".join(["| invoice | tenant | amount |", "|---|---|---:|", *lines])
-        return dg.MaterializeResult(
-            metadata={"dagster/row_count": len(lines), "drafts": dg.MetadataValue.md(table)}
-        )
+        period = period_of(context)
+        tag_run(context, period)
+        with failing_in_words():
+            result = steps.close(ledger_home.open(), period, dry_run=True)
+        return dg.MaterializeResult(metadata=close_metadata(period, result))
 
     return invoice_drafts
 
 
-class ClosePeriod(dg.Config):
-    """Which period, and whether to really close it."""
-
-    period: str
-    issue: bool = False
-
-
-@dg.op(pool=POOL, description="Close a billing period; a dry run unless `issue` is true.")
-def close_one_period(
-    context: dg.OpExecutionContext, config: ClosePeriod, ledger_home: LedgerHome
-) -> None:
-    period = BillingPeriod(config.period)
-    result = steps.close(ledger_home.open(), period, dry_run=not config.issue)
-    for document in result.invoices:
-        context.log.info(f"{document.number} {document.tenant}")
-    context.log.info("closed" if result.closed else "a dry run: nothing was issued")
-
-
-@dg.job(description="Close a billing period: judge it again, issue its invoices. Dry by default.")
-def close_period() -> None:
-    close_one_period()
+def document_specs(partitions: dg.PartitionsDefinition[str]) -> list[dg.AssetSpec]:
+    """What only `close_period` makes: it shows here what it issued."""
+    return [
+        dg.AssetSpec(
+            key,
+            deps=[JUDGEMENT, DRAFTS],
+            partitions_def=partitions,
+            group_name=GROUP,
+            owners=OWNERS,
+            kinds=kinds,
+            description=description,
+        )
+        for key, kinds, description in (
+            (INVOICES, {"pdf", "csv"}, "The sealed invoices. Issued by the job close_period."),
+            (REPORTS, {"csv"}, "FOCUS files and the bundle of a closed period, from its record."),
+        )
+    ]
 
 
-def findings_table(judged: Judgement) -> str:
-    """The findings as Markdown, blocking ones first."""
-    rows = [_row(finding) for finding in judged.findings[:FINDINGS_SHOWN]]
-    more = len(judged.findings) - FINDINGS_SHOWN
-    end = [f"and {more} more: `gpu-ledger judge {judged.period}`"] if more > 0 else []
-    return "\n".join(["| code | blocks | where | seen |", "|---|---|---|---|", *rows, *end])
+def close_metadata(period: BillingPeriod, result: "CloseResult") -> dict[str, dg.MetadataValue]:
+    """What a close issued, or would issue, and what stands against it."""
+    return {
+        "dagster/row_count": dg.MetadataValue.int(len(result.invoices)),
+        "closed": dg.MetadataValue.bool(result.closed),
+        "may be closed from": dg.MetadataValue.text(format_instant(result.closes_from)),
+        "total": dg.MetadataValue.text(str(result.total) if result.total else "no prices"),
+        "invoices": dg.MetadataValue.md(invoice_table(result.invoices)),
+        "what stands against it": dg.MetadataValue.md(_against(result)),
+        "what to run next": dg.MetadataValue.md(_proposal(period, result)),
+    }
 
 
-def _row(finding: Finding) -> str:
-    cells = (finding.code, "yes" if finding.blocks else "no", finding.where, finding.seen)
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+def invoice_table(invoices: "Sequence[DocumentSummary]") -> str:
+    rows = [f"| {d.number} | {d.tenant} | {format_nanos(d.billed_nanos)} |" for d in invoices]
+    return "\n".join(["| invoice | tenant | amount |", "|---|---|---:|", *rows])
+
+
+def _against(result: "CloseResult") -> str:
+    missing = [f"- the check `{name}` was not executed" for name in result.missing_checks]
+    if not result.refused_by and not missing:
+        return "Nothing."
+    return "\n".join([findings_table(result.refused_by), *missing])
+
+
+def _proposal(period: BillingPeriod, result: "CloseResult") -> str:
+    if result.closed:
+        return f"Nothing: {period} is closed."
+    if result.refused_by or result.missing_checks:
+        return f"Heal or sign what stands against it:\n```\ngpu-ledger gaps {period}\n```"
+    return (
+        f"From {format_instant(result.closes_from)} on, launch "
+        "[close_period](/jobs/close_period/playground) with `issue: true`, or:\n"
+        f"```\ngpu-ledger close {period} --issue\n```"
+    )

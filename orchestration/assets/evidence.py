@@ -1,128 +1,106 @@
 """The raw assets: per cluster the hours of its samples and of its journal.
 
 Put here: asking inside a Dagster run, and saying per hour what came of it, where it is looked for.
-Not here: asking itself (`orchestration.steps`), or facts (`assets.facts`).
+Not here: asking itself (`orchestration.steps`), what an hour shows (`assets.hour_events`).
 
 Each hour of a run gets its own event: a materialization when its answer was whole, an observation
 with the reason when it was not. Then the run fails, so that exactly those hours are red.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 
 import dagster as dg
 
 from domain.decisions import Cluster, Source
-from ingestion.manifest import Attempt, Hour, Outcome
+from ingestion.manifest import Attempt
 from orchestration import steps
-from orchestration.partitions import HOUR_FORMAT, hours_since, window_of
-from orchestration.resources import LedgerHome
+from orchestration.assets.hour_events import attempt_events, evidence_keys
+from orchestration.open_home import OpenHome
+from orchestration.partitions import hour_name, hours_since, window_of
+from orchestration.resources import LedgerHome, failing_in_words
+from orchestration.tags import tag_run
 
-ASSET_OF_SOURCE = {Source.THANOS: "thanos_hours", Source.KUBERNETES: "kubernetes_hours"}
+GROUP = "ingest"
+OWNERS = ["team:platform"]
+HOURS_NAMED = 24
 WORDS = {
     Source.THANOS: "What Thanos said about each hour, landed byte for byte.",
     Source.KUBERNETES: "The hours of the collector's journal, landed byte for byte.",
 }
 
 
-def evidence_key(cluster_name: str, source: Source) -> dg.AssetKey:
-    return dg.AssetKey([_key_part(cluster_name), ASSET_OF_SOURCE[source]])
+def evidence_assets(clusters: Sequence[Cluster]) -> list[dg.AssetsDefinition]:
+    """The raw assets of every cluster: a pair, or the one witness that is expected of it."""
+    keys = evidence_keys(clusters)
+    by_cluster = sorted(clusters, key=lambda row: (row.cluster_id, row.valid_from))
+    return [
+        _evidence_asset(keys[cluster_id, source], cluster_id, source, list(rows))
+        for cluster_id, group in groupby(by_cluster, key=lambda row: row.cluster_id)
+        for rows in [list(group)]
+        for source in Source
+        if (cluster_id, source) in keys
+    ]
 
 
-def evidence_assets(cluster: Cluster) -> list[dg.AssetsDefinition]:
-    """The pair of raw assets of a cluster, or the one witness that is expected of it."""
-    return [_evidence_asset(cluster, source) for source in cluster.sources]
-
-
-def _evidence_asset(cluster: Cluster, source: Source) -> dg.AssetsDefinition:
-    key = evidence_key(cluster.cluster_name, source)
+def _evidence_asset(
+    key: dg.AssetKey, cluster_id: str, source: Source, rows: Sequence[Cluster]
+) -> dg.AssetsDefinition:
+    measured = [row for row in rows if row.expects(source)]
+    ends = [row.valid_until for row in measured]
 
     @dg.asset(
         key=key,
-        description=f"{WORDS[source]} Cluster {cluster.cluster_name} ({cluster.cluster_id}).",
-        partitions_def=hours_since(cluster.valid_from, cluster.valid_until),
+        description=f"{WORDS[source]} Cluster {rows[-1].cluster_name} ({cluster_id}).",
+        partitions_def=hours_since(
+            measured[0].valid_from, None if None in ends else max(end for end in ends if end)
+        ),
         backfill_policy=dg.BackfillPolicy.single_run(),
-        group_name="ingest",
+        group_name=GROUP,
+        owners=OWNERS,
         kinds={"prometheus" if source is Source.THANOS else "kubernetes"},
         output_required=False,
     )
     def evidence(context: dg.AssetExecutionContext, ledger_home: LedgerHome) -> Iterator[None]:
-        attempts = steps.pull(
-            ledger_home.open(),
-            window_of(context),
-            clusters=[cluster.cluster_id],
-            sources=[source],
-            only_debts=False,
-        )
-        report(context, key, attempts)
+        window = window_of(context)
+        tag_run(context, window.started_at)
+        with failing_in_words():
+            opened = ledger_home.open()
+            attempts = steps.pull(
+                opened, window, clusters=[cluster_id], sources=[source], only_debts=False
+            )
+        fail_where_not_whole(report(context, opened, {(cluster_id, source): key}, attempts))
         yield from ()
 
     return evidence
 
 
 def report(
-    context: dg.AssetExecutionContext, key: dg.AssetKey, attempts: Sequence[Attempt]
-) -> None:
-    """One event per hour; the run fails when any hour is not whole."""
+    context: dg.OpExecutionContext | dg.AssetExecutionContext,
+    opened: OpenHome,
+    keys: Mapping[tuple[str, Source], dg.AssetKey],
+    attempts: Sequence[Attempt],
+) -> list[str]:
+    """Log what each hour shows; the hours that are not whole, in words."""
     bad: list[str] = []
     for attempt in attempts:
-        for hour in attempt.hours:
-            partition = hour.hour.strftime(HOUR_FORMAT)
-            if hour.outcome is Outcome.OK:
-                context.log_event(_landed(key, partition, attempt, hour))
-            else:
-                bad.append(partition)
-                context.log_event(_not_whole(key, partition, attempt, hour))
+        key = keys[attempt.cluster_id, attempt.source]
+        whole: dict[datetime, bool] = {}
+        for hour, event in attempt_events(opened, key, attempt):
+            context.log_event(event)
+            whole[hour] = isinstance(event, dg.AssetMaterialization)
+        bad += [f"{key.to_user_string()} {hour_name(hour)}" for hour, ok in whole.items() if not ok]
+    return bad
+
+
+def fail_where_not_whole(bad: Sequence[str]) -> None:
+    """Fail the run, so that hours without a materialization are red."""
     if bad:
+        more = f" and {len(bad) - HOURS_NAMED} more" if len(bad) > HOURS_NAMED else ""
         raise dg.Failure(
-            description=f"{len(bad)} hours are not whole: {', '.join(bad[:24])}",
-            metadata={"hours": bad},
+            description=f"{len(bad)} hours are not whole: {', '.join(bad[:HOURS_NAMED])}{more}. "
+            "The observation in each of them says why, and what to run next.",
             allow_retries=False,
         )
-
-
-def _landed(
-    key: dg.AssetKey, partition: str, attempt: Attempt, hour: Hour
-) -> dg.AssetMaterialization:
-    return dg.AssetMaterialization(
-        key,
-        partition=partition,
-        metadata={
-            "dagster/row_count": hour.sample_count,
-            "series": hour.series_count,
-            "attempt": attempt.attempt_id,
-            "answers": ", ".join(attempt.answer_sha256s),
-        },
-    )
-
-
-def _not_whole(
-    key: dg.AssetKey, partition: str, attempt: Attempt, hour: Hour
-) -> dg.AssetObservation:
-    command = (
-        f"gpu-ledger pull --hours {_span(hour.hour)} --cluster {attempt.cluster_id} "
-        f"--source {attempt.source.value} --again"
-    )
-    return dg.AssetObservation(
-        key,
-        partition=partition,
-        metadata={
-            "outcome": hour.outcome.value,
-            "reason": hour.reason,
-            "series": hour.series_count,
-            "samples": hour.sample_count,
-            "what to run next": dg.MetadataValue.md(f"```\n{command}\n```"),
-        },
-    )
-
-
-def _span(hour: datetime) -> str:
-    from domain.interval import HOUR
-
-    return f"{hour:{HOUR_FORMAT}}..{hour + HOUR:{HOUR_FORMAT}}"
-
-
-def _key_part(name: str) -> str:
-    """Dagster's keys take letters, digits and underscores."""
-    return "".join(letter if letter.isalnum() else "_" for letter in name)

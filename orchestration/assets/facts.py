@@ -5,31 +5,53 @@ Not here: building (`warehouse.build`), or the graph (`orchestration.model_graph
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from domain.decisions import Source
 from orchestration import steps
 from orchestration.model_graph import Model, ModelGraph, ModelTest
 from orchestration.partitions import period_of
-from orchestration.resources import LedgerHome
+from orchestration.resources import LedgerHome, failing_in_words
+from orchestration.tags import tag_run
 
 if TYPE_CHECKING:
     from warehouse.build import BuildResult
 
 POOL = "duckdb_writer"
+OWNERS = ["team:billing"]
 GROUP_OF_LAYER = {"staging": "warehouse", "intermediate": "warehouse", "marts": "facts"}
+DECISIONS = dg.AssetKey("decisions")
+WITNESSES_OF = {
+    "thanos": (Source.THANOS,),
+    "kubernetes": (Source.KUBERNETES,),
+    "landing": (Source.THANOS, Source.KUBERNETES),
+    "devices": (Source.THANOS, Source.KUBERNETES),
+}
+"""What a staging model is staged from, in raw assets; everything else comes from decisions."""
+
+EvidenceKeys = Mapping[tuple[str, Source], dg.AssetKey]
 
 
 def model_key(name: str) -> dg.AssetKey:
     return dg.AssetKey(["facts", name])
 
 
+def decisions_spec() -> dg.AssetSpec:
+    """What people decide: not made by anything here, but everything below depends on it."""
+    return dg.AssetSpec(
+        DECISIONS,
+        group_name="ingest",
+        owners=OWNERS,
+        kinds={"csv"},
+        description="The tables in decisions/: clusters, rates, tenants, gaps that were signed.",
+    )
+
+
 def facts_assets(
-    graph: ModelGraph,
-    evidence: Sequence[dg.AssetKey],
-    partitions: dg.PartitionsDefinition[str],
+    graph: ModelGraph, evidence: EvidenceKeys, partitions: dg.PartitionsDefinition[str]
 ) -> dg.AssetsDefinition:
     """All models in one step: a period is rebuilt whole or not at all."""
 
@@ -42,7 +64,10 @@ def facts_assets(
     def models_of_a_period(
         context: dg.AssetExecutionContext, ledger_home: LedgerHome
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
-        result = steps.refresh(ledger_home.open(), period_of(context))
+        period = period_of(context)
+        tag_run(context, period)
+        with failing_in_words():
+            result = steps.refresh(ledger_home.open(), period)
         yield from reported(graph, result)
 
     return models_of_a_period
@@ -72,25 +97,35 @@ def reported(
 
 
 def _spec(
-    model: Model, evidence: Sequence[dg.AssetKey], partitions: dg.PartitionsDefinition[str]
+    model: Model, evidence: EvidenceKeys, partitions: dg.PartitionsDefinition[str]
 ) -> dg.AssetSpec:
-    deps = [model_key(name) for name in model.depends_on]
     columns = [
         dg.TableColumn(column.name, column.data_type or "?", description=column.description)
         for column in model.columns
     ]
     return dg.AssetSpec(
         model_key(model.name),
-        deps=[*deps, *(evidence if model.reads_evidence else ())],
+        deps=[*(model_key(name) for name in model.depends_on), *_reads(model, evidence)],
         description=model.description,
         group_name=GROUP_OF_LAYER.get(model.layer, "warehouse"),
+        owners=OWNERS,
         kinds={"dbt", "duckdb"},
+        code_version=model.code_version,
         metadata={"dagster/column_schema": dg.TableSchema(columns)},
         partitions_def=partitions,
     )
 
 
+def _reads(model: Model, evidence: EvidenceKeys) -> Sequence[dg.AssetKey]:
+    if not model.reads:
+        return []
+    witnesses = WITNESSES_OF.get(model.reads, ())
+    found = [key for (_, source), key in evidence.items() if source in witnesses]
+    return found if witnesses else [DECISIONS]
+
+
 def _check_spec(test: ModelTest) -> dg.AssetCheckSpec:
+    """dbt's tests block nothing here: judging says what follows from a test that failed."""
     return dg.AssetCheckSpec(
         test.name, asset=model_key(test.model), description=test.description or None
     )

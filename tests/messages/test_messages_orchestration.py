@@ -1,6 +1,6 @@
 """Every message of the command line and of Dagster, each from an input that provokes it.
 
-Put here: HOME-010, HOME-011, KUBE-010, DEMO-001, DEMO-002.
+Put here: HOME-010, HOME-011, KUBE-010, DEMO-001, DEMO-002, DEMO-003.
 Not here: messages of the stages.
 
 After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed.
@@ -61,12 +61,25 @@ def collector_stuck(folder: Path, patch: pytest.MonkeyPatch) -> None:
     raise CollectorStuck("c-1", datetime(2026, 10, 1, 2, tzinfo=UTC), {"pods": "HTTP 503"})
 
 
+def estate_gone(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    import httpx
+
+    from orchestration.demo.estate_clock import EstateClock
+
+    def refused(*_: object, **__: object) -> None:
+        raise httpx.ConnectError("[Errno 111] Connection refused")
+
+    patch.setattr(httpx, "get", refused)
+    EstateClock("http://127.0.0.1:9400/-/clock").now()
+
+
 CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "HOME-010": no_home_named,
     "HOME-011": nothing_measured,
     "KUBE-010": no_api_server,
     "DEMO-001": not_a_demo_home,
     "DEMO-002": collector_stuck,
+    "DEMO-003": estate_gone,
 }
 
 

@@ -1,0 +1,198 @@
+"""What an hour's partition shows: what landed, or what is missing, why, and what to run next.
+
+Put here: one event for one hour of one witness, and the links to partitions.
+Not here: asking (`assets.evidence`), or which hours are owed (`orchestration.ledger`).
+"""
+
+# No `from __future__ import annotations` here: beside assets, types are read by Dagster.
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from urllib.parse import quote
+
+import dagster as dg
+
+from domain.decisions import Cluster, Source
+from domain.interval import HOUR, Interval, format_instant
+from ingestion.hours import HourEntry, Told
+from ingestion.manifest import Attempt, Hour, Outcome
+from orchestration import ledger
+from orchestration.open_home import OpenHome
+from orchestration.partitions import hour_name, hours_in_words
+
+HourEvent = dg.AssetMaterialization | dg.AssetObservation
+
+ASSET_OF_SOURCE = {Source.THANOS: "thanos_hours", Source.KUBERNETES: "kubernetes_hours"}
+LINKS_SHOWN = 100
+"""Links in one table; the partition strip itself shows every hour."""
+
+
+def evidence_keys(clusters: Sequence[Cluster]) -> dict[tuple[str, Source], dg.AssetKey]:
+    """The raw asset of every witness: named by its cluster's latest name, told apart by its ID."""
+    latest = {row.cluster_id: row for row in sorted(clusters, key=lambda row: row.valid_from)}
+    names = {cluster_id: _key_part(row.cluster_name) for cluster_id, row in latest.items()}
+    shared = {name for name in names.values() if list(names.values()).count(name) > 1}
+    return {
+        (row.cluster_id, source): dg.AssetKey(
+            [
+                f"{name}_{_key_part(row.cluster_id)[:8]}"
+                if (name := names[row.cluster_id]) in shared
+                else name,
+                ASSET_OF_SOURCE[source],
+            ]
+        )
+        for row in clusters
+        for source in row.sources
+    }
+
+
+def attempt_events(
+    opened: OpenHome, key: dg.AssetKey, attempt: Attempt
+) -> Iterator[tuple[datetime, HourEvent]]:
+    """What an attempt adds to the partitions of its hours, in their order.
+
+    An hour that was whole before stays so, whatever a second look came to.
+    """
+    before = _known_before(opened, attempt)
+    for hour in attempt.hours:
+        told = Told(attempt.attempt_id, attempt.sequence, attempt.draft.asked_at, hour)
+        entry = before.get(hour.hour) or HourEntry(
+            attempt.cluster_id, attempt.source, hour.hour, (told,)
+        )
+        yield hour.hour, hour_event(opened, key, entry, told)
+        best = entry.best
+        if told.outcome is not Outcome.OK and best and best.outcome is Outcome.OK:
+            yield hour.hour, hour_event(opened, key, entry, best)
+
+
+def _known_before(opened: OpenHome, attempt: Attempt) -> dict[datetime, HourEntry]:
+    """The hours of an attempt with all their attempts; read only where it matters."""
+    if attempt.outcome is Outcome.OK:
+        return {}
+    entries = ledger.ledger(opened, attempt.window)
+    place = (attempt.cluster_id, attempt.source)
+    return {e.hour_started_at: e for e in entries if (e.cluster_id, e.source) == place}
+
+
+def hour_event(opened: OpenHome, key: dg.AssetKey, entry: HourEntry, told: Told) -> HourEvent:
+    """A materialization for an hour that was answered whole; else an observation that says why."""
+    partition = hour_name(entry.hour_started_at)
+    if told.outcome is Outcome.OK:
+        return dg.AssetMaterialization(key, partition=partition, metadata=_landed(told))
+    return dg.AssetObservation(
+        key,
+        partition=partition,
+        description=f"{told.outcome.value}: {told.hour.reason}"[:200],
+        metadata=_not_whole(opened, key, entry, told),
+    )
+
+
+def partition_link(key: dg.AssetKey, hour: datetime) -> str:
+    """The page of one hour, below the address of Dagster's web pages."""
+    path = "/".join(quote(part) for part in key.path)
+    return f"/assets/{path}?view=partitions&partition={quote(hour_name(hour))}"
+
+
+def gap_table(
+    key: dg.AssetKey, entries: Sequence[HourEntry], healable: Mapping[datetime, bool]
+) -> str:
+    """Hours that are not whole, each with a link to its partition."""
+    rows = [
+        f"| [{hour_name(entry.hour_started_at)}]({partition_link(key, entry.hour_started_at)}) "
+        f"| {_outcome(entry)} | {'yes' if healable[entry.hour_started_at] else 'no'} |"
+        for entry in entries[:LINKS_SHOWN]
+    ]
+    more = len(entries) - LINKS_SHOWN
+    rows += [f"| and {more} more | | |"] if more > 0 else []
+    return "\n".join(["| hour | what was answered | can heal |", "|---|---|---|", *rows])
+
+
+def _outcome(entry: HourEntry) -> str:
+    best = entry.best
+    return f"{best.outcome.value}: {_one_line(best.hour.reason)}" if best else "never asked"
+
+
+def _landed(told: Told) -> dict[str, dg.MetadataValue]:
+    return {
+        "dagster/row_count": dg.MetadataValue.int(told.hour.sample_count),
+        "series": dg.MetadataValue.int(told.hour.series_count),
+        "asked at": dg.MetadataValue.text(format_instant(told.asked_at)),
+        "attempt": dg.MetadataValue.text(told.attempt_id),
+        **{
+            name.replace("_", " "): dg.MetadataValue.int(count)
+            for name, count in told.hour.facts.items()
+        },
+    }
+
+
+def _not_whole(
+    opened: OpenHome, key: dg.AssetKey, entry: HourEntry, told: Told
+) -> dict[str, dg.MetadataValue]:
+    days = ledger.retention_days(opened, entry.cluster_id)
+    can_heal = entry.healable(opened.clock.now(), days)
+    expected, seen = _expected_and_seen(opened, entry, told.hour)
+    return {
+        "outcome": dg.MetadataValue.text(told.outcome.value),
+        "reason": dg.MetadataValue.text(told.hour.reason),
+        "expected": dg.MetadataValue.text(expected),
+        "seen": dg.MetadataValue.text(seen),
+        "first missing": dg.MetadataValue.text(_first_missing(entry, told.hour)),
+        "can heal": dg.MetadataValue.text(_can_heal(entry, can_heal, days)),
+        "asked at": dg.MetadataValue.text(format_instant(told.asked_at)),
+        "what to run next": dg.MetadataValue.md(_what_next(key, entry, can_heal)),
+    }
+
+
+def _expected_and_seen(opened: OpenHome, entry: HourEntry, hour: Hour) -> tuple[str, str]:
+    if entry.source is Source.KUBERNETES:
+        watched = hour.facts.get("watched_seconds", 0)
+        return "3600 s watched without a break", f"{watched} s watched"
+    decided = opened.decisions.cluster_at(entry.cluster_id, entry.hour_started_at)
+    due = 3600 // decided.sample_interval_seconds if decided else 0
+    return (
+        f"{due} samples of every series that lives through the hour",
+        f"{hour.sample_count} samples of {hour.series_count} series",
+    )
+
+
+def _first_missing(entry: HourEntry, hour: Hour) -> str:
+    absent = sorted(metric for metric, (series, _) in hour.by_metric.items() if not series)
+    if not hour.sample_count and not hour.facts.get("watched_seconds"):
+        return format_instant(entry.hour_started_at)
+    return f"no series of {absent[0]}" if absent else "see the reason"
+
+
+def _can_heal(entry: HourEntry, can_heal: bool, days: int) -> str:
+    if entry.source is Source.KUBERNETES:
+        return "yes: the journal may still bring it" if can_heal else "no: nobody watched this time"
+    until = format_instant(entry.hour_started_at + timedelta(days=days))
+    return f"yes, until {until}, as long as the store keeps raw samples" if can_heal else "no"
+
+
+def _what_next(key: dg.AssetKey, entry: HourEntry, can_heal: bool) -> str:
+    hour, cluster = entry.hour_started_at, entry.cluster_id
+    span = Interval(hour, hour + HOUR)
+    if can_heal:
+        command = (
+            f"gpu-ledger pull --hours {hours_in_words(span)} --cluster {cluster} "
+            f"--source {entry.source.value} --again"
+        )
+        here = f"Or [materialize this partition]({partition_link(key, hour)})."
+        return f"```\n{command}\n```\n{here} It is asked again by itself, too."
+    command = (
+        f"gpu-ledger accept-gap --cluster {cluster} --source {entry.source.value} "
+        f"--from {format_instant(span.started_at)} --to {format_instant(span.ended_at)} "
+        "--treatment bill_nothing --reason WHY --by NAME"
+    )
+    return (
+        f"```\n{command}\n```\nNothing can bring this hour back. It has to be signed only where "
+        "the other witness misses it as well: `gpu-ledger gaps` says so."
+    )
+
+
+def _one_line(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _key_part(name: str) -> str:
+    """Dagster's keys take letters, digits and underscores."""
+    return "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)

@@ -1,0 +1,237 @@
+"""Asset checks: what judging said, by the names of findings; and how the hours of a witness stand.
+
+Put here: which checks there are, and turning judgements and ledgers into their results.
+Not here: any rule (`quality`, `ingestion.hours`), or dbt's tests (`assets.facts`).
+
+A check that blocks says so, and has the name of what it stands for. Nothing rests on Dagster's
+blocking: a close judges again by itself.
+"""
+
+# No `from __future__ import annotations` here: Dagster reads the types of parameters.
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+import dagster as dg
+
+from domain.decisions import Source
+from domain.findings import Finding, Judgement
+from domain.interval import format_instant
+from ingestion.hours import HourEntry, ready
+from ingestion.manifest import Outcome
+from orchestration import ledger
+from orchestration.assets.hour_events import gap_table
+from orchestration.open_home import OpenHome
+from orchestration.partitions import hour_name
+from orchestration.resources import LedgerHome, failing_in_words
+from quality.catalogue import CATALOGUE
+from quality.required import ALWAYS
+
+MAY_BE_BILLED = "period_may_be_billed"
+HOURS_WHOLE = "hours_are_whole"
+HOURS_FRESH = "hours_are_fresh"
+
+HOURS_BEHIND_LIMIT = 1
+"""One live hour may fail and be asked again; a second one means that asking has stopped."""
+
+FINDINGS_SHOWN = 50
+DBT = "dbt_"
+
+EvidenceKeys = Mapping[tuple[str, Source], dg.AssetKey]
+
+
+def judgement_specs(judgement: dg.AssetKey) -> list[dg.AssetCheckSpec]:
+    """One check per finding of the catalogue, one per required check, and the sum of them."""
+    specs = [
+        dg.AssetCheckSpec(
+            MAY_BE_BILLED,
+            asset=judgement,
+            blocking=True,
+            description="No finding blocks, and every required check ran on rows.",
+        )
+    ]
+    specs += [
+        dg.AssetCheckSpec(
+            kind.name,
+            asset=judgement,
+            blocking=kind.blocks,
+            description=f"{kind.code}: {kind.bill}",
+        )
+        for kind in CATALOGUE.values()
+    ]
+    specs += [
+        dg.AssetCheckSpec(
+            name, asset=judgement, blocking=True, description="Required: it has to look at rows."
+        )
+        for name in own_checks()
+    ]
+    return specs
+
+
+def own_checks() -> list[str]:
+    """The required checks that judging runs itself, Great Expectations suites among them."""
+    return [name for name in ALWAYS if not name.startswith(DBT)]
+
+
+def judgement_results(asset: dg.AssetKey, judged: Judgement) -> Iterator[dg.AssetCheckResult]:
+    """What a judgement said, check by check."""
+    yield dg.AssetCheckResult(
+        asset_key=asset,
+        check_name=MAY_BE_BILLED,
+        passed=judged.billable,
+        metadata={
+            "blocking findings": len(judged.blocking),
+            "checks not executed": ", ".join(judged.missing_checks) or "none",
+            "findings": dg.MetadataValue.md(findings_table(judged.findings)),
+        },
+    )
+    for kind in CATALOGUE.values():
+        found = [finding for finding in judged.findings if finding.name == kind.name]
+        yield dg.AssetCheckResult(
+            asset_key=asset,
+            check_name=kind.name,
+            passed=not found,
+            severity=dg.AssetCheckSeverity.ERROR if kind.blocks else dg.AssetCheckSeverity.WARN,
+            metadata={
+                "code": kind.code,
+                "found": len(found),
+                "findings": dg.MetadataValue.md(findings_table(found) if found else "None."),
+            },
+        )
+    ran = {check.name: check for check in judged.checks}
+    for name in own_checks():
+        check = ran.get(name)
+        yield dg.AssetCheckResult(
+            asset_key=asset,
+            check_name=name,
+            passed=check is not None and check.passed,
+            metadata={
+                "rows looked at": check.evaluated_row_count if check else 0,
+                "rows that failed": check.failed_row_count if check else 0,
+            },
+        )
+
+
+def findings_table(findings: Sequence[Finding]) -> str:
+    """Findings as Markdown, in their order: blocking ones come first."""
+    rows = [_row(finding) for finding in findings[:FINDINGS_SHOWN]]
+    more = len(findings) - FINDINGS_SHOWN
+    rows += [f"| and {more} more | | | | |"] if more > 0 else []
+    head = ["| code | blocks | where | seen | what to do |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *rows])
+
+
+def _row(finding: Finding) -> str:
+    blocks = "yes" if finding.blocks else "no"
+    cells = (finding.code, blocks, finding.where, finding.seen, finding.what_to_do)
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def evidence_checks(keys: EvidenceKeys) -> list[dg.AssetChecksDefinition]:
+    """Two checks per raw asset, from the hour ledger."""
+    return [
+        made
+        for (cluster_id, source), key in keys.items()
+        for made in (
+            _evidence_check(
+                cluster_id,
+                source,
+                key,
+                HOURS_WHOLE,
+                "Every hour that is over and not closed was answered whole.",
+            ),
+            _evidence_check(
+                cluster_id,
+                source,
+                key,
+                HOURS_FRESH,
+                f"The newest hours came in; at most {HOURS_BEHIND_LIMIT} may be behind.",
+            ),
+        )
+    ]
+
+
+def _evidence_check(
+    cluster_id: str, source: Source, key: dg.AssetKey, name: str, description: str
+) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=key, name=name, description=description)
+    def check(ledger_home: LedgerHome) -> dg.AssetCheckResult:
+        with failing_in_words():
+            opened = ledger_home.open()
+            window = ledger.open_window(opened)
+            entries = ledger.ledger(opened, window) if window else []
+            states = evidence_states(opened, entries, {(cluster_id, source): key})
+        state = next(state for state in states if state.check_name == name)
+        return dg.AssetCheckResult(
+            passed=state.passed, severity=state.severity, metadata=state.metadata
+        )
+
+    return check
+
+
+def evidence_states(
+    opened: OpenHome, entries: Sequence[HourEntry], keys: EvidenceKeys
+) -> list[dg.AssetCheckEvaluation]:
+    """How the hours of each witness stand, as evaluations of its two checks."""
+    now = opened.clock.now()
+    found = []
+    for (cluster_id, source), key in keys.items():
+        due = [
+            entry
+            for entry in entries
+            if (entry.cluster_id, entry.source) == (cluster_id, source) and ready(entry, now)
+        ]
+        found += [_whole(opened, key, due, now), _fresh(key, due)]
+    return found
+
+
+def _whole(
+    opened: OpenHome, key: dg.AssetKey, due: Sequence[HourEntry], now: datetime
+) -> dg.AssetCheckEvaluation:
+    bad = [entry for entry in due if not is_whole(entry)]
+    healable = {
+        entry.hour_started_at: entry.healable(now, ledger.retention_days(opened, entry.cluster_id))
+        for entry in bad
+    }
+    can_heal = sum(healable.values())
+    metadata: dict[str, dg.MetadataValue] = {
+        "hours expected": dg.MetadataValue.int(len(due)),
+        "hours not whole": dg.MetadataValue.int(len(bad)),
+        "of them can heal": dg.MetadataValue.int(can_heal),
+    }
+    if bad:
+        metadata["hours"] = dg.MetadataValue.md(gap_table(key, bad, healable))
+    return dg.AssetCheckEvaluation(
+        asset_key=key,
+        check_name=HOURS_WHOLE,
+        passed=not bad,
+        # What cannot heal is a gap for good: whether it blocks is judged, not repaired.
+        severity=dg.AssetCheckSeverity.ERROR if can_heal else dg.AssetCheckSeverity.WARN,
+        metadata=metadata,
+    )
+
+
+def _fresh(key: dg.AssetKey, due: Sequence[HourEntry]) -> dg.AssetCheckEvaluation:
+    behind = 0
+    for entry in reversed(due):
+        if is_whole(entry):
+            break
+        behind += 1
+    whole = due[len(due) - behind - 1] if behind < len(due) else None
+    return dg.AssetCheckEvaluation(
+        asset_key=key,
+        check_name=HOURS_FRESH,
+        passed=behind <= HOURS_BEHIND_LIMIT,
+        metadata={
+            "hours behind": dg.MetadataValue.int(behind),
+            "newest whole hour": dg.MetadataValue.text(
+                hour_name(whole.hour_started_at) if whole else "none"
+            ),
+            "newest hour due": dg.MetadataValue.text(
+                format_instant(due[-1].hour_started_at) if due else "none"
+            ),
+        },
+    )
+
+
+def is_whole(entry: HourEntry) -> bool:
+    return entry.best is not None and entry.best.outcome is Outcome.OK

@@ -1,0 +1,148 @@
+"""The hour ledger of a home: what is expected and not closed, what landed, and what is owed now.
+
+Put here: from when on hours are looked after, and reading their attempts often and cheaply.
+Not here: what makes an hour due (`ingestion.hours`), or asking for it (`orchestration.reconcile`).
+
+Every hour of a period that is not closed is looked after. A closed period is left alone: evidence
+for it is added by people, and becomes corrections.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from domain.billing_period import BillingPeriod
+from domain.decisions import Source
+from domain.interval import Interval
+from ingestion.hours import Debt, HourEntry, debts, hour_ledger
+from ingestion.settings import DEFAULT_RAW_RETENTION_DAYS
+from orchestration.open_home import OpenHome
+
+if TYPE_CHECKING:
+    from ingestion.landing import Landing
+    from ingestion.manifest import Attempt
+
+ALL_ATTEMPTS = 1 << 40
+"""More than a chain can have: reading stops by time, not by number."""
+
+CLOCK_DOUBT = timedelta(days=1)
+"""Attempts are in the order of their sequence; their clocks may have been wrong by so much."""
+
+_held: dict[tuple[str, str, Source], tuple[datetime, dict[int, Attempt]]] = {}
+_held_lock = threading.Lock()
+
+
+def open_window(opened: OpenHome) -> Interval | None:
+    """From the first period that is not closed until now; None before anything is measured."""
+    clusters = opened.decisions.clusters
+    now = opened.clock.now().replace(microsecond=0)
+    if not clusters or (first := min(row.valid_from for row in clusters)) >= now:
+        return None
+    closed = opened.record.closed_periods()
+    period = BillingPeriod.containing(first)
+    while period.name in closed:
+        period = period.next()
+    return Interval(period.started_at, now) if period.started_at < now else None
+
+
+def open_periods(opened: OpenHome) -> list[BillingPeriod]:
+    """The periods that are measured, have begun and are not closed; the oldest first."""
+    window = open_window(opened)
+    if window is None:
+        return []
+    closed = opened.record.closed_periods()
+    periods = [BillingPeriod.containing(window.started_at)]
+    while periods[-1].ended_at < window.ended_at:
+        periods.append(periods[-1].next())
+    measured = {
+        period
+        for period in periods
+        if any(piece.overlaps(period.interval) for piece, _ in opened.decisions.measured(window))
+    }
+    return [period for period in periods if period in measured and period.name not in closed]
+
+
+def ledger(opened: OpenHome, window: Interval) -> list[HourEntry]:
+    """A row for every expected hour of the window, with what was answered about it."""
+    closed = opened.record.closed_periods()
+    expected = [
+        key
+        for key in opened.decisions.expected_hours(window)
+        if BillingPeriod.containing(key[2]).name not in closed
+    ]
+    chains = sorted({(cluster_id, source) for cluster_id, source, _ in expected})
+    attempts = [
+        attempt
+        for cluster_id, source in chains
+        for attempt in attempts_since(opened.landing, cluster_id, source, window.started_at)
+    ]
+    return hour_ledger(expected, attempts)
+
+
+def owed(opened: OpenHome) -> list[Debt]:
+    """What is to be asked now: the live hour of every witness first, then the oldest."""
+    window = open_window(opened)
+    return owed_of(opened, ledger(opened, window)) if window else []
+
+
+def owed_of(opened: OpenHome, entries: Sequence[HourEntry]) -> list[Debt]:
+    now = opened.clock.now()
+    by_retention: dict[int, list[HourEntry]] = {}
+    for entry in entries:
+        by_retention.setdefault(retention_days(opened, entry.cluster_id), []).append(entry)
+    edges = sampling_edges(opened)
+    found = [
+        debt for days, rows in by_retention.items() for debt in debts(rows, now, days, edges=edges)
+    ]
+    return sorted(found, key=lambda d: (not d.is_live, d.window, d.cluster_id, d.source))
+
+
+def retention_days(opened: OpenHome, cluster_id: str) -> int:
+    """How long the store of a cluster keeps raw samples."""
+    cluster = opened.settings.clusters.get(cluster_id)
+    if cluster is None or cluster.thanos is None:
+        return DEFAULT_RAW_RETENTION_DAYS
+    return cluster.thanos.raw_retention_days
+
+
+def sampling_edges(opened: OpenHome) -> list[tuple[str, datetime]]:
+    """Where a decision changes how a cluster is sampled: no window reaches over one."""
+    return [(row.cluster_id, row.valid_from) for row in opened.decisions.clusters]
+
+
+def attempts_since(
+    landing: Landing, cluster_id: str, source: Source, since: datetime
+) -> list[Attempt]:
+    """The attempts of a chain that may speak of hours since an instant, in their order.
+
+    A process that looks often reads each manifest once: what it has read is kept without its
+    answers, and believed as long as the chain that is there now leads to it.
+    """
+    key = (landing.store.location, cluster_id, source)
+    earliest = since - CLOCK_DOUBT
+    with _held_lock:
+        held_since, held = _held.get(key, (earliest, {}))
+        if held_since > earliest:
+            held = {}
+        found = list(_read_back(landing, cluster_id, source, earliest, held))[::-1]
+        _held[key] = (earliest, {attempt.sequence: attempt for attempt in found})
+    return found
+
+
+def _read_back(
+    landing: Landing, cluster_id: str, source: Source, since: datetime, held: dict[int, Attempt]
+) -> Iterator[Attempt]:
+    """Newest first, until what is held goes on."""
+    for attempt in landing.latest_attempts(cluster_id, source, limit=ALL_ATTEMPTS):
+        known = held.get(attempt.sequence)
+        if known is not None and known.attempt_id == attempt.attempt_id:
+            older = (held[n] for n in sorted(held, reverse=True) if n <= attempt.sequence)
+            yield from (one for one in older if one.draft.asked_at >= since)
+            return
+        if attempt.draft.asked_at < since:
+            return
+        yield replace(attempt, draft=replace(attempt.draft, answers=()))

@@ -1,0 +1,162 @@
+"""How each period stands: which evidence its facts were built from, and what judging them said.
+
+Put here: two small files per period beside the builds, and whether they are still true.
+Not here: building and judging (`orchestration.steps`).
+
+Schedules, sensors and pages look here, so that nobody has to open the warehouse while another
+process writes it. Both files are notes: without them a period is simply built and judged again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from domain.billing_period import BillingPeriod
+from domain.identity import sha256
+from domain.interval import HOUR, Interval, format_instant
+from orchestration import ledger
+from orchestration.model_graph import project_sha256
+from orchestration.open_home import OpenHome
+from warehouse.home import Home
+
+if TYPE_CHECKING:
+    from domain.findings import Judgement
+
+FINDINGS_KEPT = 100
+"""Blocking findings that the note names; the judgement's own tables hold all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The facts of a period, and the evidence and decisions that they were built from."""
+
+    evidence_sha256: str
+    facts_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """One finding that stands against a close."""
+
+    code: str
+    where: str
+    seen: str
+    what_to_do: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What judging the facts of a period said."""
+
+    evidence_sha256: str
+    facts_sha256: str
+    judged_at: str
+    billable: bool
+    blocking_count: int
+    counts: Mapping[str, int]  # findings by name, blocking or not
+    against: tuple[Against, ...]
+    missing_checks: tuple[str, ...]
+
+
+def evidence_sha256(opened: OpenHome, period: BillingPeriod) -> str:
+    """Changes with every attempt that speaks of the period, with every decision and every model."""
+    reached = Interval(period.started_at - HOUR, period.ended_at + HOUR)
+    chains = sorted(
+        {(row.cluster_id, source) for row in opened.decisions.clusters for source in row.sources}
+    )
+    window = ledger.open_window(opened)
+    since = min(window.started_at, period.started_at) if window else period.started_at
+    attempts = [
+        attempt.attempt_id
+        for cluster_id, source in chains
+        for attempt in ledger.attempts_since(opened.landing, cluster_id, source, since)
+        if attempt.window.overlaps(reached)
+    ]
+    return sha256(
+        {
+            "attempts": sorted(attempts),
+            "decisions": opened.decisions.sha256,
+            "models": project_sha256(),
+        }
+    )
+
+
+def built(home: Home, period: BillingPeriod) -> Built | None:
+    """The note about the facts that are in the warehouse; None when they are not."""
+    value = _read(_path(home, period, "built")) if home.warehouse_path.is_file() else None
+    return Built(**value) if value else None
+
+
+def judged(home: Home, period: BillingPeriod) -> Judged | None:
+    value = _read(_path(home, period, "judged"))
+    if value is None:
+        return None
+    against = tuple(Against(**entry) for entry in value.pop("against"))
+    return Judged(**{**value, "against": against, "missing_checks": tuple(value["missing_checks"])})
+
+
+def note_built(home: Home, period: BillingPeriod, evidence: str, facts: str) -> None:
+    _write(_path(home, period, "built"), asdict(Built(evidence, facts)))
+
+
+def note_judged(home: Home, judgement: Judgement, judged_at: datetime) -> None:
+    """Keep what a judgement of the facts in the warehouse said."""
+    stands = built(home, judgement.period)
+    note = Judged(
+        evidence_sha256=stands.evidence_sha256 if stands else "",
+        facts_sha256=judgement.facts_sha256,
+        judged_at=format_instant(judged_at.replace(microsecond=0)),
+        billable=judgement.billable,
+        blocking_count=len(judgement.blocking),
+        counts=dict(sorted(Counter(finding.name for finding in judgement.findings).items())),
+        against=tuple(
+            Against(finding.code, finding.where, finding.seen, finding.what_to_do)
+            for finding in judgement.blocking[:FINDINGS_KEPT]
+        ),
+        missing_checks=judgement.missing_checks,
+    )
+    _write(_path(home, judgement.period, "judged"), asdict(note))
+
+
+def needs_build(opened: OpenHome, period: BillingPeriod) -> bool:
+    """Whether evidence, decisions or models are other than those the facts were built from."""
+    note = built(opened.home, period)
+    return note is None or note.evidence_sha256 != evidence_sha256(opened, period)
+
+
+def needs_judgement(home: Home, period: BillingPeriod) -> bool:
+    """Whether there are facts that nobody has judged as they are now."""
+    facts, judgement = built(home, period), judged(home, period)
+    if facts is None:
+        return False
+    return judgement is None or (judgement.evidence_sha256, judgement.facts_sha256) != (
+        facts.evidence_sha256,
+        facts.facts_sha256,
+    )
+
+
+def _path(home: Home, period: BillingPeriod, kind: str) -> Path:
+    return home.build / f"{period.name}.{kind}.json"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    assert isinstance(value, dict)
+    return value
+
+
+def _write(path: Path, value: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    unfinished.replace(path)

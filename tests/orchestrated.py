@@ -1,0 +1,193 @@
+"""A home whose estate is served, and Dagster in this process: the world of the Dagster tests.
+
+Put here: making that home, its definitions at an instant, running what they ask for.
+Not here: what is expected.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from domain.clock import StoppedClock
+from domain.interval import HOUR, Interval, format_instant
+from fake_gpu.clock import driven, epoch
+from fake_gpu.estate.build import build_estate
+from fake_gpu.scenario.load import load_scenario
+from fake_gpu.serve import Running, serve
+from orchestration.build import build_defs
+from orchestration.demo.clockwork import collecting, live_through
+from orchestration.demo.home import make_home
+from orchestration.open_home import OpenHome
+from orchestration.resources import LedgerHome
+
+BEFORE = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class World:
+    """A served estate, and a home that was lived through: a journal, and nothing asked yet."""
+
+    home: Path
+    running: Running
+
+    @property
+    def span(self) -> Interval:
+        estate = self.running.estate
+        return Interval(epoch(estate.started_at), epoch(estate.ended_at))
+
+    def copied(self, place: Path) -> Path:
+        """A home of one's own, on the same estate."""
+        shutil.copytree(self.home, place / "home")
+        return place / "home"
+
+
+@contextmanager
+def lived_through(scenario: str, folder: Path) -> Iterator[World]:
+    """Everything that happened is in the journal and the store; then the estate stays."""
+    estate = build_estate(load_scenario(scenario))
+    span = Interval(epoch(estate.started_at), epoch(estate.ended_at))
+    clock = driven(span.started_at - BEFORE)
+    with serve(estate, clock) as running:
+        home = make_home(folder / "home", estate, running.thanos_url, running.kubernetes_urls)
+        opened = OpenHome(home, clock)
+        with collecting(opened, running) as collectors:
+            live_through(
+                running, collectors, Interval(span.started_at - BEFORE, span.ended_at + HOUR)
+            )
+        yield World(home.path, running)
+
+
+def opened_at(home: Path, now: datetime) -> OpenHome:
+    return OpenHome.at(home, StoppedClock(now))
+
+
+@dataclass
+class Dagster:
+    """The definitions of a home at an instant, with a memory that can be thrown away."""
+
+    home: Path
+    instance: dg.DagsterInstance
+    now: datetime
+
+    def __post_init__(self) -> None:
+        self.defs = build_defs(self.resource)
+        self.repository = self.defs.get_repository_def()
+
+    @property
+    def resource(self) -> LedgerHome:
+        return LedgerHome(path=str(self.home), now=format_instant(self.now))
+
+    def key(self, text: str) -> dg.AssetKey:
+        return dg.AssetKey(text.split("/"))
+
+    def partitions(self, text: str) -> Any:
+        return self.defs.resolve_asset_graph().get(self.key(text)).partitions_def
+
+    def statuses(self, text: str) -> dict[str, str]:
+        """The strip of an asset: every partition with its colour."""
+        partitions = self.partitions(text)
+        names = partitions.get_partition_keys()
+        found = self.instance.get_status_by_partition(self.key(text), names, partitions) or {}
+        return {name: getattr(found.get(name), "value", "MISSING") for name in names}
+
+    def materialize(
+        self, *assets: str, partition: str = "", first: str = "", last: str = ""
+    ) -> dg.ExecuteInProcessResult:
+        """As from the pages: some assets for a partition, or for a range in one run."""
+        return self.execute(
+            dg.RunRequest(
+                asset_selection=[self.key(text) for text in assets],
+                tags={"dagster/partition": partition}
+                if partition
+                else {
+                    "dagster/asset_partition_range_start": first,
+                    "dagster/asset_partition_range_end": last,
+                },
+            )
+        )
+
+    def job(
+        self, name: str, config: dict[str, Any] | None = None, partition: str | None = None
+    ) -> Any:
+        job = self.repository.get_job(name)
+        ops = {"ops": {node.name: {"config": config} for node in job.nodes}} if config else None
+        return job.execute_in_process(
+            run_config=ops,
+            instance=self.instance,
+            partition_key=partition,
+            raise_on_error=False,
+        )
+
+    def execute(self, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
+        """What the daemon would do with a request."""
+        job = (
+            self.repository.get_job(request.job_name)
+            if request.job_name
+            else self.defs.resolve_implicit_global_asset_job_def()
+        )
+        return job.execute_in_process(
+            run_config=request.run_config or None,
+            instance=self.instance,
+            tags=dict(request.tags),
+            asset_selection=list(request.asset_selection) if request.asset_selection else None,
+            raise_on_error=False,
+        )
+
+    def look(self, sensor: str, cursor: str | None = None) -> Any:
+        """One evaluation of a sensor; its events are kept, its requests are not run."""
+        context = dg.build_sensor_context(
+            instance=self.instance,
+            repository_def=self.repository,
+            cursor=cursor,
+            resources={"ledger_home": self.resource},
+        )
+        found = self.repository.get_sensor_def(sensor).evaluate_tick(context)
+        for event in found.asset_events:
+            self.instance.report_runless_asset_event(event)
+        return found
+
+    def tick(self, schedule: str) -> Any:
+        context = dg.build_schedule_context(
+            instance=self.instance,
+            repository_def=self.repository,
+            scheduled_execution_time=self.now,
+            resources={"ledger_home": self.resource},
+        )
+        return self.repository.get_schedule_def(schedule).evaluate_tick(context)
+
+    def observations(self, text: str, partition: str) -> list[dg.AssetObservation]:
+        filters = dg.AssetRecordsFilter(asset_key=self.key(text), asset_partitions=[partition])
+        records = self.instance.fetch_observations(filters, limit=100).records
+        return [record.asset_observation for record in records if record.asset_observation]
+
+    def checks(self, text: str) -> dict[str, bool]:
+        """The latest result of every check of an asset."""
+        graph = self.defs.resolve_asset_graph()
+        keys = sorted(graph.get(self.key(text)).check_keys)
+        found = {}
+        for key in keys:
+            history = self.instance.event_log_storage.get_asset_check_execution_history(key, 1)
+            for one in (record.evaluation for record in history):
+                if isinstance(one, dg.AssetCheckEvaluation):
+                    found[key.name] = one.passed
+        return found
+
+
+@contextmanager
+def dagster_at(home: Path, now: datetime, memory: Path) -> Iterator[Dagster]:
+    """Dagster with its memory in a folder, as after a start."""
+    memory.mkdir(parents=True, exist_ok=True)
+    with dg.DagsterInstance.local_temp(str(memory)) as instance:
+        yield Dagster(home, instance, now)
+
+
+def hours_between(first: datetime, count: int) -> Sequence[datetime]:
+    return [first + number * HOUR for number in range(count)]
