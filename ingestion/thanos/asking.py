@@ -45,6 +45,10 @@ FETCHED_AHEAD = 2
 GIVEN_UP_AFTER = 2
 """Requests in a row without any answer: the server is away or hangs, the rest is not tried."""
 
+READ_TRIES_LIMIT = 3
+"""A proxy that cuts bodies at a size will cut them again; one that hiccups will not."""
+
+Fetched = tuple[Reply, Matrix]
 _Item = TypeVar("_Item")
 
 
@@ -95,16 +99,15 @@ class Asker:
         questions = [
             piece for ask in asks for piece in self.memory.sizes.split(Question(ask, window))
         ]
-        for question, reply in self._ahead(questions, self._fetched):
-            yield from self._understood(question, reply)
+        for question, (reply, matrix) in self._ahead(questions, self._fetched):
+            yield from self._understood(question, reply, matrix)
 
     def functions(
         self, forms: Sequence[tuple[Ask, dict[str, str]]], window: Interval
     ) -> list[Part]:
         """Functions of single metrics, evaluated once per hour of the window."""
         parts = []
-        for (ask, form), reply in self._ahead(forms, self._fetched_range):
-            matrix = read_matrix(reply)
+        for (ask, form), (reply, matrix) in self._ahead(forms, self._fetched_range):
             answer = self._described(ask.name, form["query"], window, reply, matrix)
             parts.append(Part(ask, window, answer, series=matrix.series))
         return parts
@@ -160,16 +163,25 @@ class Asker:
         answer = self._described(STORES_ASK, "", window, reply, Matrix(outcome, reason))
         return answer, len(every), len(failing)
 
-    def _fetched(self, question: Question) -> Reply:
+    def _fetched(self, question: Question) -> Fetched:
         form = {
             **COMMON_FORM,
             "query": self._range_query(question),
             "time": _seconds(question.window.ended_at + self._overlap),
         }
-        return self._posted(QUERY_PATH, form)
+        return self._read(QUERY_PATH, form)
 
-    def _fetched_range(self, item: tuple[Ask, dict[str, str]]) -> Reply:
-        return self._posted(RANGE_PATH, {**COMMON_FORM, **item[1]})
+    def _fetched_range(self, item: tuple[Ask, dict[str, str]]) -> Fetched:
+        return self._read(RANGE_PATH, {**COMMON_FORM, **item[1]})
+
+    def _read(self, path: str, form: dict[str, str]) -> Fetched:
+        """Ask and read; a body whose JSON ends early in a whole HTTP answer is asked for again."""
+        for _ in range(READ_TRIES_LIMIT):
+            reply = self._posted(path, form)
+            matrix = read_matrix(reply)
+            if matrix.outcome is not Outcome.TRUNCATED or reply.cut_short:
+                break
+        return reply, matrix
 
     def _posted(self, path: str, form: dict[str, str]) -> Reply:
         if self._silent_in_a_row >= GIVEN_UP_AFTER:
@@ -180,11 +192,10 @@ class Asker:
         self._silent_in_a_row = self._silent_in_a_row + 1 if silent else 0
         return reply
 
-    def _understood(self, question: Question, reply: Reply) -> Iterator[Part]:
-        matrix = read_matrix(reply)
+    def _understood(self, question: Question, reply: Reply, matrix: Matrix) -> Iterator[Part]:
         if matrix.limit_hit and (pieces := smaller(question)):
             for piece in pieces:
-                yield from self._understood(piece, self._fetched(piece))
+                yield from self._understood(piece, *self._fetched(piece))
             return
         ask, window = question.ask, question.window
         query = self._range_query(question)
@@ -225,11 +236,11 @@ class Asker:
         )
 
     def _ahead(
-        self, items: Sequence[_Item], fetch: Callable[[_Item], Reply]
-    ) -> Iterator[tuple[_Item, Reply]]:
+        self, items: Sequence[_Item], fetch: Callable[[_Item], Fetched]
+    ) -> Iterator[tuple[_Item, Fetched]]:
         """Replies in the order of the items, with the next ones already under way."""
         with ThreadPoolExecutor(max_workers=FETCHED_AHEAD) as pool:
-            under_way: deque[tuple[_Item, Future[Reply]]] = deque()
+            under_way: deque[tuple[_Item, Future[Fetched]]] = deque()
             for item in items:
                 under_way.append((item, pool.submit(fetch, item)))
                 if len(under_way) > FETCHED_AHEAD:

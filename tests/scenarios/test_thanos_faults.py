@@ -1,0 +1,267 @@
+"""Faults of a sample store, switched on in the fake estate: each ends as evidence with a name.
+
+Put here: for each fault of group A that an asking can meet, its outcome or its fact, and the proof
+that it fired.
+Not here: what a bill becomes of it (`quality`), or faults of the Kubernetes side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from domain.decisions.rows import Source
+from domain.interval import HOUR, Interval
+from fake_gpu.clock import VirtualClock
+from fake_gpu.scenario.load import read_scenario
+from fake_gpu.serve import Running, serve
+from ingestion.hours import INCOMPLETE_PODS, MASS_ENDINGS, Why, hour_ledger, why_due
+from ingestion.landing import Landing
+from ingestion.manifest import Attempt, Hour, Outcome, Sampling
+from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.client import ThanosClient
+from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.recheck import recheck
+from warehouse.store import FolderStore
+
+pytestmark = pytest.mark.slow
+
+MIDNIGHT = datetime(2026, 10, 5, tzinfo=UTC)
+ONE = MIDNIGHT + HOUR
+WINDOW = Interval(ONE, ONE + HOUR)
+ASKED_AT = MIDNIGHT + timedelta(hours=2, minutes=15)
+IN_FORCE = "from: +2h10m, until: +3h"  # while we ask
+IN_THE_HOUR = "from: +1h10m, until: +1h40m"  # while it was sampled
+REQUESTS = "kube_pod_container_resource_requests"
+
+ESTATE = """
+name: faulty
+story: One hour of one cluster with nine pods, and one thing that goes wrong.
+seed: 11
+from: 2026-10-05T00:00:00Z
+until: 2026-10-05T04:00:00Z
+clusters:
+  - name: near
+    monitoring: {{prometheus_replicas: {replicas}, scrape_interval: 30s}}
+    nodes:
+      - {{name: a100, product: NVIDIA-A100-SXM4-80GB, cards: 8}}
+      - {{name: b100, product: NVIDIA-A100-SXM4-80GB, cards: 8}}
+    workloads: [{{name: serve, namespace: chat, replicas: 9, requests: 1}}]
+faults:
+  - {{fault: {fault}, cluster: near, {when}{more}}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Faulty:
+    """A served estate with one fault, and a ledger's landing that asks it."""
+
+    running: Running
+    home: Path
+    waits: list[float]
+
+    @property
+    def source(self) -> ClusterSource:
+        cluster_id = self.running.estate.clusters[0].cluster_id
+        server = ThanosSettings("hub", Connection(self.running.thanos_url))
+        return ClusterSource(cluster_id, server, Sampling(30, 30))
+
+    @property
+    def landing(self) -> Landing:
+        return Landing(FolderStore(self.home / "landing"))
+
+    def client(self) -> ThanosClient:
+        return ThanosClient(self.source.thanos.connection, wait=self.waits.append)
+
+    def pull(self, window: Interval = WINDOW) -> Attempt:
+        clock = self.running.clock
+        runs = self.home / "runs"
+        return pull_hours(self.source, window, self.landing, runs, clock, self.client())
+
+    def hour(self) -> Hour:
+        [hour] = self.pull().hours
+        assert self.fired > 0, "the fault did not fire"
+        return hour
+
+    @property
+    def fired(self) -> int:
+        return sum(self.running.ledger.counts().values())
+
+    def runs(self, attempt: Attempt, metric: str) -> list[dict[str, object]]:
+        folder = self.home / "runs/thanos" / attempt.cluster_id
+        table = pq.read_table(folder / f"{attempt.attempt_id}.runs.parquet")
+        return [row for row in table.to_pylist() if row["metric"] == metric]
+
+
+@contextmanager
+def estate(
+    home: Path, fault: str, when: str, more: str = "", replicas: int = 1
+) -> Iterator[Faulty]:
+    more = f", {more}" if more else ""
+    text = ESTATE.format(fault=fault, when=when, more=more, replicas=replicas)
+    with serve(read_scenario(text, "faulty.yaml", None), VirtualClock(ASKED_AT)) as running:
+        yield Faulty(running, home, [])
+
+
+@pytest.mark.parametrize("fault", ["timeout", "unavailable", "reset_mid_body", "truncated_body"])
+def test_a_request_that_fails_once_is_healed_by_asking_again(tmp_path: Path, fault: str) -> None:
+    with estate(tmp_path, fault, IN_FORCE, "requests: 1") as faulty:
+        attempt = faulty.pull()
+        assert attempt.outcome is Outcome.OK
+        assert faulty.fired == 1
+
+
+def test_too_many_requests_are_waited_for_as_long_as_is_asked(tmp_path: Path) -> None:
+    more = "requests: 2, retry_after: 7s"
+    with estate(tmp_path, "too_many_requests", IN_FORCE, more) as faulty:
+        assert faulty.hour().outcome is Outcome.OK
+        assert [seconds for seconds in faulty.waits if seconds >= 7] == [7.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome"),
+    [
+        ("timeout", Outcome.FAILED),
+        ("unavailable", Outcome.FAILED),
+        ("too_many_requests", Outcome.FAILED),
+        ("unprocessable", Outcome.REFUSED),
+        ("reset_mid_body", Outcome.TRUNCATED),
+        ("truncated_body", Outcome.TRUNCATED),
+        ("html_login", Outcome.FAILED),
+    ],
+)
+def test_requests_that_always_fail_are_an_attempt_with_that_outcome(
+    tmp_path: Path, fault: str, outcome: Outcome
+) -> None:
+    with estate(tmp_path, fault, IN_FORCE, "requests: 100000") as faulty:
+        hour = faulty.hour()
+        assert hour.outcome is outcome
+        assert hour.sample_count == 0
+        assert faulty.landing.verify().problems == ()
+
+
+def test_an_empty_success_is_empty_and_not_no_usage(tmp_path: Path) -> None:
+    with estate(tmp_path, "empty_success", IN_FORCE, "requests: 100000") as faulty:
+        assert faulty.hour().outcome is Outcome.EMPTY
+
+
+def test_a_partial_response_keeps_its_warning(tmp_path: Path) -> None:
+    with estate(tmp_path, "partial_response", IN_FORCE, "share: 0.3") as faulty:
+        assert faulty.hour().outcome in (Outcome.WARNED, Outcome.EMPTY)
+        [attempt] = faulty.landing.attempts()
+        assert attempt.warning_count > 0
+
+
+def test_a_store_that_vanishes_warns_first_and_is_empty_then(tmp_path: Path) -> None:
+    with estate(tmp_path, "store_vanishes", "from: +2h14m55s, until: +3h") as faulty:
+        assert faulty.hour().outcome in (Outcome.WARNED, Outcome.EMPTY)
+        assert faulty.landing.attempts()[0].warning_count > 0
+        faulty.running.advance_to(ASKED_AT + timedelta(minutes=5))
+        assert faulty.hour().outcome is Outcome.EMPTY
+        assert faulty.landing.attempts()[1].warning_count == 0  # not a word, as measured
+
+
+def test_a_store_that_hangs_is_an_error_first_and_is_empty_then(tmp_path: Path) -> None:
+    with estate(tmp_path, "store_hangs", "from: +2h14m55s, until: +3h") as faulty:
+        assert faulty.hour().outcome in (Outcome.FAILED, Outcome.REFUSED)
+        faulty.running.advance_to(ASKED_AT + timedelta(minutes=5))
+        assert faulty.hour().outcome is Outcome.EMPTY
+
+
+def test_a_receiver_that_is_gone_takes_pods_in_silence_and_is_asked_again(tmp_path: Path) -> None:
+    with estate(tmp_path, "receiver_gone", IN_FORCE) as faulty:
+        hour = faulty.hour()
+        assert hour.outcome is Outcome.OK  # nothing in the protocol says otherwise
+        assert hour.facts[INCOMPLETE_PODS] > 0
+        [attempt] = faulty.landing.attempts()
+        ledger = hour_ledger([(attempt.cluster_id, Source.THANOS, ONE)], [attempt])
+        assert why_due(ledger[0], ASKED_AT + timedelta(minutes=10)) is Why.SUSPICION
+
+
+def test_a_receiver_that_went_between_two_hours_is_a_mass_absence(tmp_path: Path) -> None:
+    with estate(tmp_path, "receiver_gone", IN_FORCE, "receivers: 2") as faulty:
+        faulty.running.advance_to(ASKED_AT)
+        with estate(tmp_path, "receiver_gone", IN_THE_HOUR) as whole:
+            before = Interval(MIDNIGHT, ONE)
+            pull_hours(whole.source, before, faulty.landing, tmp_path / "runs", whole.running.clock)
+        assert faulty.hour().facts[MASS_ENDINGS] >= 3
+
+
+def test_a_scrape_that_one_replica_lost_is_no_hole(tmp_path: Path) -> None:
+    more = "replica: 0, share: 0.5"
+    with estate(tmp_path, "replica_scrape_lost", IN_THE_HOUR, more, replicas=2) as faulty:
+        attempt = faulty.pull()
+        assert attempt.outcome is Outcome.OK
+        runs = faulty.runs(attempt, REQUESTS)
+        assert len(runs) == 9  # one unbroken run for each pod
+
+
+def test_scrapes_that_every_replica_lost_break_the_runs(tmp_path: Path) -> None:
+    with estate(tmp_path, "dropped_scrapes", IN_THE_HOUR, "share: 0.5") as faulty:
+        hour = faulty.hour()
+        runs = faulty.runs(faulty.landing.attempts()[0], REQUESTS)
+        assert len(runs) > 9
+        assert hour.by_metric[REQUESTS][1] < 9 * 120
+
+
+def test_down_sampled_blocks_show_in_the_counts(tmp_path: Path) -> None:
+    with estate(tmp_path, "downsampled", "from: +0h, until: +4h") as faulty:
+        hour = faulty.hour()
+        assert hour.by_metric.get("up", (0, 0))[1] < 120
+
+
+def test_samples_that_arrive_late_are_found_by_counting_again(tmp_path: Path) -> None:
+    more = "delay: 1h, share: 0.5"
+    with estate(tmp_path, "late_arrival", IN_THE_HOUR, more) as faulty:
+        first = faulty.pull()
+        ledger = hour_ledger([(first.cluster_id, Source.THANOS, ONE)], [first])
+        assert recheck(faulty.source, WINDOW, ledger, faulty.client()).differences == ()
+        faulty.running.advance_to(MIDNIGHT + timedelta(hours=3))
+        found = recheck(faulty.source, WINDOW, ledger, faulty.client())
+        assert found.hours == (ONE,)
+        second = faulty.pull()
+        assert second.hours[0].sample_count > first.hours[0].sample_count
+        both = hour_ledger([(first.cluster_id, Source.THANOS, ONE)], [first, second])
+        assert both[0].changes  # the difference is kept
+
+
+def test_values_that_no_count_can_have_are_counted_and_kept_as_text(tmp_path: Path) -> None:
+    with estate(tmp_path, "odd_values", IN_THE_HOUR, "share: 1") as faulty:
+        hour = faulty.hour()
+        assert hour.facts["unusable_samples"] > 0
+        values = {
+            row["sample_value"] for row in faulty.runs(faulty.landing.attempts()[0], REQUESTS)
+        }
+        assert values - {"1"} <= {"NaN", "+Inf", "-1", "0.5", "1e+308"}
+
+
+def test_a_renamed_metric_is_asked_and_absent_and_a_mass(tmp_path: Path) -> None:
+    more = f"metric: {REQUESTS}, to: kube_pod_container_requests"
+    with estate(tmp_path, "metric_renamed", "from: +1h, until: +4h", more) as faulty:
+        faulty.pull(Interval(MIDNIGHT, ONE))
+        [hour] = faulty.pull().hours
+        assert hour.by_metric[REQUESTS] == (0, 0)  # the proof that it fired
+        assert hour.by_metric["kube_pod_info"] == (9, 1080)
+        assert hour.facts[MASS_ENDINGS] == 9
+
+
+def test_a_failed_scrape_is_a_counted_zero(tmp_path: Path) -> None:
+    more = "job: kube-state-metrics"
+    with estate(tmp_path, "exporter_down", IN_THE_HOUR, more) as faulty:
+        assert faulty.hour().facts["failed_scrapes"] > 0
+
+
+def test_without_faults_nothing_is_noted(tmp_path: Path) -> None:
+    with estate(tmp_path, "timeout", "from: +3h, until: +4h", replicas=2) as quiet:
+        attempt = quiet.pull()
+        [hour] = attempt.hours
+        assert hour.outcome is Outcome.OK
+        assert {name: n for name, n in hour.facts.items() if not name.startswith("raw_")} == {}
+        assert hour.by_metric[REQUESTS][0] == 9
+        assert len(quiet.runs(attempt, REQUESTS)) == 9
