@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fake_gpu.estate.model import OwnerRef, WorkloadLife
-from fake_gpu.scenario.seeds import Stream, stream, uuid_of
+from fake_gpu.scenario.seeds import Family, Stream
 from fake_gpu.scenario.spec_work import WorkloadSpec
 from fake_gpu.scenario.utilisation import Load, parse_load
 
@@ -50,11 +50,21 @@ class Maker:
     started_at: int  # of the scenario
     ended_at: int
     objects: dict[tuple[str, str], WorkloadLife] = field(default_factory=dict)
+    _family: Family | None = None
+    _uuids: Family | None = None
 
     def draw(self, *names: object) -> Stream:
-        return stream(
-            self.seed, self.cluster_id, self.spec.namespace, self.spec.name, self.spec.kind, *names
-        )
+        """The stream of something that belongs to this workload."""
+        if self._family is None:
+            spec = self.spec
+            self._family = Family(self.seed, self.cluster_id, spec.namespace, spec.name, spec.kind)
+        return self._family.stream(*names)
+
+    def uuid(self, *names: object) -> str:
+        """The UUID of something in this workload's namespace."""
+        if self._uuids is None:
+            self._uuids = Family(self.seed, "uuid", self.cluster_id, self.spec.namespace)
+        return self._uuids.stream(*names).uuid()
 
     def load(self) -> Load:
         """How busy its pods are; the fake GPU operator's annotation counts when it is there."""
@@ -161,7 +171,7 @@ class Maker:
                 api_version=api_version,
                 kind=kind,
                 name=name,
-                uid=uuid_of(self.seed, self.cluster_id, self.spec.namespace, kind, name, made_at),
+                uid=self.uuid(kind, name, made_at),
                 created_at=made_at,
                 gone_at=self.spec.until,
                 replicas=self.spec.replicas,

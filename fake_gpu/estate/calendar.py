@@ -42,20 +42,27 @@ class NodeCalendar:
     name: str
     slots: dict[str, list[_Slot]] = field(default_factory=dict)
     by_id: dict[str, _Slot] = field(default_factory=dict)
+    plain: bool = True  # each device is offered under one name, its resource
 
     def add(self, offers: Sequence[str], device: Device) -> None:
         slot = _Slot(device)
+        self.plain = self.plain and tuple(offers) == (device.resource,)
         for offer in offers:
             self.slots.setdefault(offer, []).append(slot)
         self.by_id[device.device_id] = slot
 
     def free(self, offer: str, at: int, unusable: frozenset[str] = frozenset()) -> int:
         """How many units of an offer nobody has at one instant."""
-        return sum(
-            _units(slot.device) - _taken(slot, at)
-            for slot in self.slots.get(offer, ())
-            if slot.device.exists_at(at) and slot.device.card_id not in unusable
-        )
+        units = 0
+        for slot in self.slots.get(offer, ()):
+            device = slot.device
+            if device.card_id in unusable or not device.exists_at(at):
+                continue
+            units += device.replica_count or 1
+            for booking in slot.bookings:
+                if booking.from_at <= at < booking.until_at:
+                    units -= booking.replica_count
+        return units
 
     def book(
         self,
@@ -105,10 +112,6 @@ def _outlives(device: Device, until_at: int) -> bool:
     return device.exists_until is None or until_at <= device.exists_until
 
 
-def _taken(slot: _Slot, at: int) -> int:
-    return sum(b.replica_count for b in slot.bookings if b.from_at <= at < b.until_at)
-
-
 def _find(slots: Sequence[_Slot], count: int, from_at: int, until_at: int) -> list[Booking] | None:
     """The lowest devices that do; for replicas one device that has enough, else several."""
     if slots and slots[0].device.replica_count:
@@ -117,9 +120,13 @@ def _find(slots: Sequence[_Slot], count: int, from_at: int, until_at: int) -> li
     for slot in slots:
         if len(found) == count:
             break
-        if not any(b.from_at < until_at and from_at < b.until_at for b in slot.bookings):
+        if not slot.bookings or _is_free(slot, from_at, until_at):
             found.append(Booking(slot.device, from_at, until_at))
     return found if len(found) == count else None
+
+
+def _is_free(slot: _Slot, from_at: int, until_at: int) -> bool:
+    return not any(b.from_at < until_at and from_at < b.until_at for b in slot.bookings)
 
 
 def _find_replicas(

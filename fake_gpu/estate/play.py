@@ -26,7 +26,7 @@ from fake_gpu.estate.quotas import QuotaDesk
 from fake_gpu.estate.room import Room, does_not_fit
 from fake_gpu.estate.scheduler import TRIED_AT_ONCE
 from fake_gpu.estate.stops import stop
-from fake_gpu.scenario.seeds import Stream, uuid_of
+from fake_gpu.scenario.seeds import Stream
 from fake_gpu.scenario.spec_work import PodSpec
 
 # How often a failed Job makes another pod, and how long it waits (backoffLimit, back-off).
@@ -162,7 +162,7 @@ class Play:
             cluster_id=self.cluster_id,
             spec=replace(spec, node=birth.node) if birth.node else spec,
             name=name,
-            uid=uuid_of(self.seed, self.cluster_id, spec.namespace, spec.kind, name, now),
+            uid=maker.uuid(spec.kind, name, now),
             created_at=now,
             owners=maker.owners(birth.group, now),
             utilisation=maker.load().play(draw),

@@ -28,8 +28,9 @@ class QuotaDesk:
     _waiting: dict[str, list[Callable[[int], None]]] = field(default_factory=dict)
 
     def admits(self, spec: WorkloadSpec, at: int) -> bool:
-        requests = effective_requests(spec.all_containers())
-        for quota in self.specs.get(spec.namespace, ()):
+        quotas = self.specs.get(spec.namespace, ())
+        requests = effective_requests(spec.all_containers()) if quotas else {}
+        for quota in quotas:
             hard = _hard_at(quota, at)
             for resource, count in requests.items():
                 limit = hard.get(PREFIX + resource)

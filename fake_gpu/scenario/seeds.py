@@ -89,11 +89,33 @@ class Stream:
         return "".join(_LETTERS[self.below(len(_LETTERS))] for _ in range(count))
 
 
+class Family:
+    """The streams of things whose names begin alike; quicker than naming each in full."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self, seed: int, *names: object) -> None:
+        self._begun = hashlib.sha256(_named((seed, *names)))
+
+    def stream(self, *names: object) -> Stream:
+        """The same stream as `stream(seed, *the family's names, *names)`."""
+        whole = self._begun.copy()
+        whole.update(_named(names))
+        return Stream(whole.digest())
+
+
+def _named(names: tuple[object, ...]) -> bytes:
+    """Names that cannot be mistaken for others: each is preceded by its length."""
+    parts = []
+    for name in names:
+        text = str(name).encode()
+        parts.append(b"%d:%s" % (len(text), text))
+    return b"".join(parts)
+
+
 def stream(seed: int, *names: object) -> Stream:
     """The stream of the thing with these names; no two lists of names share one."""
-    parts = [str(seed), *(str(name) for name in names)]
-    text = b"".join(b"%d:%s" % (len(p.encode()), p.encode()) for p in parts)
-    return Stream(hashlib.sha256(text).digest())
+    return Stream(hashlib.sha256(_named((seed, *names))).digest())
 
 
 def uuid_of(seed: int, *names: object) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.build import build_estate, cluster_ids, stages
 from fake_gpu.estate.export import plain_rows
+from fake_gpu.estate.fault_specs import as_faults
 from fake_gpu.estate.hardware import place, products, profiles
 from fake_gpu.estate.model import Estate
 from fake_gpu.scenario.seeds import Stream, stream
@@ -70,6 +71,18 @@ def scenarios(draw: st.DrawFn) -> str:
 @given(scenarios())
 def test_no_scenario_breaks_an_invariant(text: str) -> None:
     check_invariants(build_estate(loaded(text)).clusters[0])
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(scenarios())
+def test_free_units_are_counted_right_at_every_event(text: str) -> None:
+    """The scheduler's quick counts against counting every device anew, all the way through."""
+    read = loaded(text)
+    faults = as_faults(read.scenario, cluster_ids(read.scenario))
+    [stage] = stages(read, faults, {})
+    for _ in stage.play.run():
+        assert stage.play.room.counts_agree(stage.play.now)
+    assert stage.play.room.counts_agree(stage.play.now)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
