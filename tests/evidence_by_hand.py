@@ -53,6 +53,7 @@ class Pod:
     restarted: int | None = None  # the container's start that samples report later
     sampled_from: int | None = None  # when samples begin to say Running, where that is not true
     sampled_until: int | None = None  # when they cease to
+    phase_lost_from: int | None = None  # from when on the phase is not sampled at all
 
     def __post_init__(self) -> None:
         self.uid = self.uid or f"uid-{self.namespace}-{self.name}"
@@ -230,9 +231,10 @@ class _Samples(_Attempt):
         phase = {**who, "phase": "Running"}
         started = pod.started if pod.sampled_from is None else pod.sampled_from
         until = ended if pod.sampled_until is None else pod.sampled_until
+        lost = END if pod.phase_lost_from is None else pod.phase_lost_from
         self._series("kube_pod_status_phase", phase, bound, started, "0")
-        self._series("kube_pod_status_phase", phase, started, until, "1")
-        self._series("kube_pod_status_phase", phase, until, ended + pod.lingers, "0")
+        self._series("kube_pod_status_phase", phase, started, min(until, lost), "1")
+        self._series("kube_pod_status_phase", phase, until, min(ended + pod.lingers, lost), "0")
         reported = [(pod.started, pod.restarted or ended)]
         if pod.restarted is not None:
             reported.append((pod.restarted, ended))

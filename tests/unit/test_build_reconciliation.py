@@ -34,6 +34,12 @@ BOTH = [
     cluster("absent_in_a_hole", Pod("p", 1000, 3000), lost_scrapes=[(900, 3100)]),
     cluster("samples_begin_late", Pod("p", 1000, 3000, sampled_from=1500)),
     cluster("samples_end_early", Pod("p", 1000, 3000, sampled_until=2000)),
+    cluster("phase_is_lost", Pod("p", 1000, 3000, phase_lost_from=2000)),
+    cluster(
+        "many_end_at_one_scrape",
+        Pod("p", 1000, 3000, sampled_until=2000),
+        *(Pod(f"p{number}", 1000, 2000) for number in range(4)),
+    ),
     cluster("samples_before_the_start", Pod("p", 1000, 3000, bound=500, sampled_from=800)),
     cluster("samples_after_the_end", Pod("p", 1000, 3000, sampled_until=3100)),
     cluster("a_sample_within_the_clocks", Pod("p", 1000, 3000, sampled_until=3010)),
@@ -137,6 +143,11 @@ EXPECTED: dict[str, list[Stretch]] = {
         ("confirmed", "agree", 1000, 1987, 0),
         ("disputed", "absent", 1987, 3000, 0),
     ],
+    # Requests go on until 2977: the pod has a hole, not an end.
+    "phase_is_lost": [
+        ("confirmed", "agree", 1000, 1987, 0),
+        ("lifecycle_only", "hole", 1987, 3000, 0),
+    ],
     "samples_before_the_start": [
         ("disputed", "outside_lifecycle", 817, 1000, 0),
         ("confirmed", "agree", 1000, 3000, 0),
@@ -177,13 +188,26 @@ EXPECTED: dict[str, list[Stretch]] = {
 }
 
 
+def test_many_ends_at_one_scrape_are_a_hole_until_asked_twice(home: Home) -> None:
+    with connected(home.warehouse_path, read_only=True) as connection:
+        rows = connection.execute(
+            "select method, method_reason, sum(lifecycle_seconds)::bigint "
+            "from marts.fct_pod_hours where cluster_id = 'many_end_at_one_scrape' "
+            "and pod_name = 'p' group by all order by all"
+        ).fetchall()
+    assert rows == [("confirmed", "agree", 987), ("lifecycle_only", "hole", 1013)]
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_every_stretch_has_its_method(home: Home, name: str) -> None:
     assert stretches(home, name) == EXPECTED[name]
 
 
 def test_all_situations_are_expected() -> None:
-    assert {c.cluster_id for c in [*BOTH, *SAMPLES_ONLY, *LIFECYCLE_ONLY]} == set(EXPECTED)
+    assert {c.cluster_id for c in [*BOTH, *SAMPLES_ONLY, *LIFECYCLE_ONLY]} == {
+        *EXPECTED,
+        "many_end_at_one_scrape",
+    }
 
 
 def test_holding_comes_before_running(home: Home) -> None:

@@ -12,9 +12,17 @@ windows as (
 
 ),
 
-sample_stretches as (
+unsampled as (
 
-    select * from {{ ref('int_sample_stretches') }}
+    select *
+    from {{ ref('int_unsampled_pieces') }}
+    where is_hole or ended_second - started_second <= agreement_seconds
+
+),
+
+absences as (
+
+    select * from {{ ref('int_absences') }}
 
 ),
 
@@ -30,27 +38,25 @@ lives as (
 
 ),
 
--- Where the journal speaks and the samples do not: was there anything to be sampled with?
 looked_for as (
 
     select
-        stretches.pod_number,
-        stretches.stretch_kind,
-        stretches.uncertainty_before_seconds,
-        stretches.uncertainty_after_seconds,
-        sample_stretches.is_hole,
-        windows.agreement_seconds,
-        greatest(stretches.started_second, sample_stretches.started_second) as started_second,
-        least(stretches.ended_second, sample_stretches.ended_second) as ended_second
-    from stretches
-    inner join windows
-        on stretches.window_number = windows.window_number
-    inner join sample_stretches
-        on
-            stretches.window_number = sample_stretches.window_number
-            and stretches.started_second < sample_stretches.ended_second
-            and sample_stretches.started_second < stretches.ended_second
-    where stretches.stretch_kind in ('never_sampled', 'unsampled_end')
+        pod_number,
+        stretch_kind,
+        agreement_seconds,
+        is_hole,
+        started_second,
+        ended_second
+    from unsampled
+    union all
+    select
+        pod_number,
+        stretch_kind,
+        agreement_seconds,
+        is_hole,
+        started_second,
+        ended_second
+    from absences
 
 ),
 
@@ -104,8 +110,8 @@ judged as (
         end as method_reason,
         started_second,
         ended_second,
-        uncertainty_before_seconds,
-        uncertainty_after_seconds
+        0 as uncertainty_before_seconds,
+        0 as uncertainty_after_seconds
     from looked_for
     union all
     select

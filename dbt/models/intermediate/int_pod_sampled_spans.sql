@@ -28,6 +28,12 @@ neighbours as (
 
 ),
 
+mass_endings as (
+
+    select * from {{ ref('int_mass_endings') }}
+
+),
+
 sampled as (
 
     select *
@@ -61,6 +67,7 @@ bounded as (
                 - witnesses.scrape_interval_seconds
         end as unseen_until_second,
         case
+            when mass_endings.window_number is not null then witnesses.window_ended_second
             when
                 last_stretch.ended_second
                 <= witnesses.last_sampled_second + witnesses.sample_interval_seconds
@@ -85,6 +92,10 @@ bounded as (
             witnesses.window_number = last_stretch.window_number
             and last_stretch.started_second <= witnesses.last_sampled_second
             and witnesses.last_sampled_second < last_stretch.ended_second
+    left join mass_endings
+        on
+            witnesses.window_number = mass_endings.window_number
+            and witnesses.last_sampled_second = mass_endings.last_sampled_second
 
 ),
 

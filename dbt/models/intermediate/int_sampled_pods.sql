@@ -10,7 +10,8 @@ series as (
             'kube_pod_init_container_resource_requests',
             'kube_pod_status_phase',
             'kube_pod_container_state_started',
-            'kube_pod_completion_time'
+            'kube_pod_completion_time',
+            'kube_pod_info'
         )
 
 ),

@@ -1,0 +1,110 @@
+with
+
+islands as (
+
+    select * from {{ ref('int_allocations_from_samples') }}
+
+),
+
+windows as (
+
+    select * from {{ ref('int_cluster_windows') }}
+
+),
+
+sample_stretches as (
+
+    select *
+    from {{ ref('int_sample_stretches') }}
+    where not is_hole
+
+),
+
+attempts as (
+
+    select
+        cluster_id,
+        hour_second,
+        count(*) as complete_count
+    from {{ ref('stg_landing__attempts') }}
+    where source = 'thanos' and outcome = 'ok'
+    group by cluster_id, hour_second
+
+),
+
+pod_ends as (
+
+    select
+        pod_number,
+        window_number,
+        max(last_sampled_second) as last_sampled_second
+    from islands
+    group by pod_number, window_number
+
+),
+
+endings as (
+
+    select
+        window_number,
+        last_sampled_second,
+        count(*) as ended_count
+    from pod_ends
+    group by window_number, last_sampled_second
+    having count(*) >= {{ least_mass_ending() }}
+
+),
+
+alive as (
+
+    select
+        endings.window_number,
+        endings.last_sampled_second,
+        count(distinct islands.pod_number) as alive_count
+    from endings
+    inner join islands
+        on
+            endings.window_number = islands.window_number
+            and islands.first_sampled_second <= endings.last_sampled_second
+            and endings.last_sampled_second <= islands.last_sampled_second
+    group by endings.window_number, endings.last_sampled_second
+
+),
+
+-- Sampling goes on without them, and the hour was asked only once: a store may have gone.
+mass_endings as (
+
+    select
+        endings.window_number,
+        endings.last_sampled_second,
+        endings.ended_count,
+        alive.alive_count
+    from endings
+    inner join alive
+        on
+            endings.window_number = alive.window_number
+            and endings.last_sampled_second = alive.last_sampled_second
+    inner join windows
+        on endings.window_number = windows.window_number
+    inner join sample_stretches
+        on
+            endings.window_number = sample_stretches.window_number
+            and endings.last_sampled_second + windows.sample_interval_seconds
+            >= sample_stretches.started_second
+            and endings.last_sampled_second + windows.sample_interval_seconds
+            < sample_stretches.ended_second
+    left join attempts
+        on
+            windows.cluster_id = attempts.cluster_id
+            and {{ whole_quotient(
+                '(endings.last_sampled_second + windows.sample_interval_seconds)', 3600
+            ) }} * 3600 = attempts.hour_second
+    where
+        {{ mass_ending_divisor() }} * endings.ended_count >= alive.alive_count
+        and coalesce(attempts.complete_count, 0) < 2
+        and endings.last_sampled_second + 2 * windows.sample_interval_seconds
+        <= windows.due_until_second
+
+)
+
+select * from mass_endings

@@ -1,0 +1,145 @@
+with
+
+instants as (
+
+    select * from {{ ref('int_sampled_instants') }}
+
+),
+
+windows as (
+
+    select *
+    from {{ ref('int_cluster_windows') }}
+    where expects_samples
+
+),
+
+-- '' stands for whatever kube-state-metrics exposes: a hole in it is a hole of everything.
+metrics as (
+
+    select
+        cluster_id,
+        metric,
+        first_sampled_ms,
+        last_sampled_ms
+    from instants
+    union all
+    select
+        cluster_id,
+        '' as metric,
+        first_sampled_ms,
+        last_sampled_ms
+    from instants
+    where metric <> 'up'
+
+),
+
+expected as (
+
+    select distinct
+        cluster_id,
+        metric
+    from metrics
+    union
+    select
+        cluster_id,
+        '' as metric
+    from windows
+
+),
+
+-- The look reaches one interval beyond the hours on both sides; a side without a neighbouring
+-- sample takes that edge.
+inside as (
+
+    select
+        windows.window_number,
+        metrics.metric,
+        metrics.first_sampled_ms,
+        metrics.last_sampled_ms
+    from windows
+    inner join metrics
+        on
+            windows.cluster_id = metrics.cluster_id
+            and (windows.window_started_second - windows.sample_interval_seconds) * 1000
+            <= metrics.last_sampled_ms
+            and metrics.first_sampled_ms
+            <= (windows.window_ended_second + windows.sample_interval_seconds) * 1000
+
+),
+
+edges as (
+
+    select
+        windows.window_number,
+        expected.metric,
+        (windows.window_started_second - windows.sample_interval_seconds) * 1000 as edge_ms
+    from windows
+    inner join expected
+        on windows.cluster_id = expected.cluster_id
+    union all
+    select
+        windows.window_number,
+        expected.metric,
+        (windows.window_ended_second + windows.sample_interval_seconds) * 1000 as edge_ms
+    from windows
+    inner join expected
+        on windows.cluster_id = expected.cluster_id
+
+),
+
+looked as (
+
+    select * from inside
+    union all
+    select
+        window_number,
+        metric,
+        edge_ms as first_sampled_ms,
+        edge_ms as last_sampled_ms
+    from edges
+
+),
+
+reached as (
+
+    select
+        *,
+        max(last_sampled_ms) over (
+            partition by window_number, metric
+            order by first_sampled_ms, last_sampled_ms
+            rows between unbounded preceding and 1 preceding
+        ) as previous_sampled_ms
+    from looked
+
+),
+
+-- A hole begins when the first of its missing samples was due.
+holes as (
+
+    select
+        windows.window_number,
+        windows.cluster_id,
+        reached.metric,
+        greatest(
+            {{ whole_quotient('reached.previous_sampled_ms', 1000) }}
+            + windows.sample_interval_seconds,
+            windows.window_started_second
+        ) as started_second,
+        least(
+            {{ whole_quotient('reached.first_sampled_ms', 1000) }}, windows.window_ended_second
+        ) as ended_second
+    from reached
+    inner join windows
+        on reached.window_number = windows.window_number
+    where
+        {{ is_hole(
+            'reached.first_sampled_ms - reached.previous_sampled_ms',
+            'windows.sample_interval_seconds'
+        ) }}
+
+)
+
+select *
+from holes
+where started_second < ended_second
