@@ -172,8 +172,8 @@ class Collector:
         found = self.client.cluster_id()
         if found != self.settings.cluster_id:
             raise WrongCluster(self.client.url, self.settings.cluster_id, found)
-        self._writer.position = recover(self._spool, self.settings.cluster_id, self.state)
         now = self.clock.now()
+        self._writer.position = recover(self._spool, self.settings.cluster_id, self.state, now)
         self.health.started_at = self.health.turned_at = now
         self._flushed_at = now
         if self.state.last_at is not None:

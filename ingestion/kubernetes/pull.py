@@ -15,7 +15,13 @@ from domain.clock import Clock
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval, format_instant, parse_instant, total_seconds
 from ingestion.kubernetes.lines import Line
-from ingestion.kubernetes.spool import Segment, SegmentDamaged, parse_lines, segments
+from ingestion.kubernetes.spool import (
+    Segment,
+    SegmentDamaged,
+    parse_lines,
+    segments,
+    segments_of_day,
+)
 from ingestion.landing import Landing
 from ingestion.manifest import (
     Answer,
@@ -44,17 +50,21 @@ def pull_hours(
     asked_at = clock.now().replace(microsecond=0)
     answers: list[Answer] = []
     hours: list[Hour] = []
-    everything = segments(spool, cluster_id)
-    for hour in whole_hours(window):
+    wanted = whole_hours(window)
+    there = {hour: segments(spool, cluster_id, hour) for hour in wanted}
+    # Whether the journal went on is seen on the day on which the window ends, and on this one.
+    days = {window.ended_at.date(): window.ended_at, asked_at.date(): asked_at}
+    seen = [s.hour for day in days.values() for s in segments_of_day(spool, cluster_id, day)]
+    last_hour = max((*seen, *(hour for hour in wanted if there[hour])), default=None)
+    for hour in wanted:
         lines: list[Line] = []
         damage = ""
-        for segment in everything:
-            if segment.hour == hour:
-                answer, said = _take(segment, spool, landing)
-                answers.append(answer)
-                lines += said
-                damage = damage or answer.reason
-        goes_on = any(segment.hour > hour for segment in everything)
+        for segment in there[hour]:
+            answer, said = _take(segment, spool, landing)
+            answers.append(answer)
+            lines += said
+            damage = damage or answer.reason
+        goes_on = last_hour is not None and last_hour > hour
         described = describe_hour(hour, lines, asked_at, goes_on)
         if damage:
             described = replace(described, outcome=Outcome.DEGRADED, reason=damage)

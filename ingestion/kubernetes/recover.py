@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from domain.interval import parse_instant
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.records import Stream, bury, recorded, version_of
-from ingestion.kubernetes.spool import Segment, SegmentDamaged, parse_lines, segments
+from ingestion.kubernetes.spool import Segment, SegmentDamaged, latest_segments, parse_lines
 from ingestion.kubernetes.state import JournalState
 from warehouse.store import Store
 
@@ -21,13 +21,9 @@ from warehouse.store import Store
 RECOVERY_WINDOW = timedelta(hours=48)
 
 
-def recover(store: Store, cluster_id: str, state: JournalState) -> int:
+def recover(store: Store, cluster_id: str, state: JournalState, now: datetime) -> int:
     """Fill `state` from the journal's last hours; the position at which the journal goes on."""
-    there = segments(store, cluster_id)
-    if not there:
-        return 0
-    since = there[-1].hour - RECOVERY_WINDOW
-    chosen = [s for s in there if s.hour >= since]
+    chosen = latest_segments(store, cluster_id, now, RECOVERY_WINDOW)
     position, whole = 0, True
     for segment in _needed(store, chosen, state):
         try:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from domain.errors import EvidenceChanged
 from domain.interval import format_instant, hour_of, parse_instant
@@ -64,6 +64,27 @@ def segments(store: Store, cluster_id: str, hour: datetime | None = None) -> lis
     """The segments of a cluster, or of one of its hours, in the order of their writing."""
     prefix = cluster_prefix(cluster_id)
     keys = store.list(prefix + _hour_text(hour) if hour is not None else prefix)
+    return [_segment(key) for key in keys]
+
+
+def latest_segments(store: Store, cluster_id: str, at: datetime, back: timedelta) -> list[Segment]:
+    """The segments of the last `back` before the last one, which usually is of today.
+
+    Asked day by day: a spool of a year has half a million names, and a bucket lists a thousand at
+    a time.
+    """
+    found: list[Segment] = []
+    day = at - back
+    while day.date() <= at.date():
+        found += segments_of_day(store, cluster_id, day)
+        day += timedelta(days=1)
+    found = found or segments(store, cluster_id)
+    return [s for s in found if s.hour >= found[-1].hour - back]
+
+
+def segments_of_day(store: Store, cluster_id: str, day: datetime) -> list[Segment]:
+    """The segments of the hours of one day (UTC)."""
+    keys = store.list(f"{cluster_prefix(cluster_id)}{day:%Y-%m-%d}")
     return [_segment(key) for key in keys]
 
 

@@ -14,6 +14,7 @@ from ingestion.kubernetes.recover import recover
 from ingestion.kubernetes.spool import (
     JournalWriter,
     SegmentDamaged,
+    latest_segments,
     parse_lines,
     segment_key,
     segments,
@@ -184,9 +185,23 @@ def test_a_key_can_be_read_back(tmp_path: Path) -> None:
     assert (segment.key, segment.hour, segment.sequence) == (key, NOON, 7)
 
 
+def test_the_last_segments_are_found_by_day_and_without_any_by_looking_everywhere(
+    tmp_path: Path,
+) -> None:
+    store = FolderStore(tmp_path)
+    back = timedelta(hours=48)
+    old = [NOON - timedelta(days=days) for days in (30, 3, 2, 1)]
+    for hour in old:
+        store.create(segment_key(CLUSTER, hour, 1), b"x")
+    found = latest_segments(store, CLUSTER, NOON + timedelta(hours=2), back)
+    assert [s.hour for s in found] == old[2:]
+    months_later = latest_segments(store, CLUSTER, NOON + timedelta(days=90), back)
+    assert [s.hour for s in months_later] == old[1:]
+
+
 def test_a_journal_that_has_never_been_written_is_recovered_as_nothing(tmp_path: Path) -> None:
     state = JournalState()
-    assert recover(FolderStore(tmp_path), CLUSTER, state) == 0
+    assert recover(FolderStore(tmp_path), CLUSTER, state, NOON) == 0
     assert state.last_at is None
 
 
