@@ -53,6 +53,12 @@ def billed_so_far(lines: Iterable[Line], period: BillingPeriod) -> dict[ChargeKe
     return dict(billed)
 
 
+def left_of(billed: Mapping[ChargeKey, Billed], charge: ChargeKey) -> int:
+    """What stands of a charge: with its corrections, less what was credited."""
+    credit = replace(charge, credited=True)
+    return sum(billed[key].nanos for key in (charge, credit) if key in billed)
+
+
 def corrections_of(
     period: BillingPeriod,
     billed: Mapping[ChargeKey, Billed],
@@ -66,11 +72,11 @@ def corrections_of(
     `originals` says which document each tenant has for the period.
     """
     charges = {c.key: c for c in recounted if c.key.belongs_to is BelongsTo.TENANT}
+    _require_credits_within(charges, currency)
     lines: list[Line] = []
     for key in sorted({*charges, *billed}):
         line = _correction(period, key, billed.get(key, Billed()), charges.get(key), reason)
         if line.device_seconds or line.cost_nanos:
-            _require_not_below_zero(line, currency)
             lines.append(replace(line, refers_to=originals.get(key.tenant, "")))
     return lines
 
@@ -116,13 +122,15 @@ def _correction(
     )
 
 
-def _require_not_below_zero(line: Line, currency: str) -> None:
-    """No credit is larger than its line with the corrections so far."""
-    if line.cost_nanos < 0:
-        require_creditable(
-            Money(-line.cost_nanos, currency),
-            Money(line.nanos_before, currency),
-            (),
-            (),
-            f"a correction for {line.key.tenant}, {line.key.gpu_class} {line.key.mig_profile}",
-        )
+def _require_credits_within(charges: Mapping[ChargeKey, Charge], currency: str) -> None:
+    """No credit is larger than its charge as it is counted now."""
+    for key, credit in charges.items():
+        if key.credited and currency:
+            charge = charges.get(key.charge)
+            require_creditable(
+                Money(-credit.cost_nanos, currency),
+                Money(charge.cost_nanos if charge else 0, currency),
+                (),
+                (),
+                f"a credit for {key.tenant}, {key.gpu_class} {key.mig_profile}",
+            )

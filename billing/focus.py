@@ -189,7 +189,8 @@ def _row(
 ) -> Row:
     started_at, ended_at = _charge_period(line, use["day"])
     quantity = pricing_quantity(use["device_seconds"], line["weight"])
-    consumed = _hours(use["device_seconds"], Fraction(1))
+    is_credit = _category(line) == "Credit"
+    consumed = "" if is_credit else _hours(use["device_seconds"], Fraction(1))
     list_cost = _product(parse_nanos(line["rate_per_hour"]), parse_nanos(quantity))
     return {
         **_shared(document),
@@ -204,7 +205,7 @@ def _row(
         "ChargePeriodStart": started_at,
         "ChargePeriodEnd": ended_at,
         "ConsumedQuantity": consumed,
-        "ConsumedUnit": CONSUMED_UNIT,
+        "ConsumedUnit": "" if is_credit else CONSUMED_UNIT,
         "ContractedCost": list_cost,
         "ContractedUnitPrice": line["rate_per_hour"],
         "ListCost": list_cost,

@@ -59,7 +59,8 @@ class Header:
 def invoice_document(header: Header, total: Total, usage: Usage) -> Document:
     """The whole document, ready to be sealed."""
     digits = minor_unit_digits(header.currency) if header.currency else 0
-    line_numbers = {line.key: line.number for line in total.lines if line.kind is LineKind.USAGE}
+    made_of_pods = (LineKind.USAGE, LineKind.CREDIT)
+    line_numbers = {line.key: line.number for line in total.lines if line.kind in made_of_pods}
     names = header.cluster_names
     return {
         "schema": SCHEMA,
@@ -105,6 +106,7 @@ def read_line(tenant: str, entry: Mapping[str, Any]) -> Line:
             weight_policy=entry["weight_policy"],
             started_at=parse_instant(entry["started_at"]),
             rate_id=entry["rate_id"],
+            credited=entry["credited"],
         ),
         ended_at=parse_instant(entry["ended_at"]),
         rate_nanos_per_hour=parse_nanos(entry["rate_per_hour"]),
@@ -179,6 +181,7 @@ def line_entry(line: Line, cluster_names: Mapping[str, str], digits: int) -> Doc
         "weight": f"{line.key.weight.numerator}/{line.key.weight.denominator}",
         "weight_policy": line.key.weight_policy,
         "rate_id": line.key.rate_id,
+        "credited": line.key.credited,
         "rate_per_hour": format_nanos(line.rate_nanos_per_hour),
         "started_at": format_instant(line.key.started_at),
         "ended_at": format_instant(line.ended_at),

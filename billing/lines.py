@@ -57,11 +57,11 @@ class Total:
 
 
 def usage_lines(charges: Iterable[Charge], period: BillingPeriod) -> list[Line]:
-    """One line per charge, by class, shape, cluster and time, whatever order they came in."""
+    """One line per charge or credit, by class, shape, cluster and time; never by arrival."""
     return [
         Line(
             number=number,
-            kind=LineKind.USAGE,
+            kind=LineKind.CREDIT if charge.key.credited else LineKind.USAGE,
             charge_period=period.name,
             key=charge.key,
             ended_at=charge.ended_at,

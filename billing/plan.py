@@ -13,13 +13,14 @@ from datetime import datetime, timedelta
 from billing.basis import Basis
 from billing.grounds import Grounds
 from billing.invoice import DocumentKind, Header, clusters_of, invoice_document
-from billing.lines import Line, rounded, usage_lines
+from billing.lines import Line, LineKind, rounded, usage_lines
 from billing.measured import measured_section
 from billing.numbering import INVOICE, STATEMENT, next_position, number_text
 from billing.sealing import Document
 from billing.statement import statement_document
 from billing.usage import NO_USAGE, Usage
 from domain.decisions import PartyRole, Policy, PolicyName, Rate
+from domain.interval import format_instant
 
 PRINTED_POLICIES = (
     PolicyName.BILLABLE_STATE,
@@ -93,12 +94,25 @@ def _draft(
     issued_at: datetime,
     stands_on: Mapping[str, str],
 ) -> Draft:
-    lines = usage_lines(usage.charges, basis.period)
+    lines = [_with_outage(line, basis) for line in usage_lines(usage.charges, basis.period)]
     lines += [replace(line, number=len(lines) + n) for n, line in enumerate(corrections, start=1)]
     total = rounded(lines, basis.currency)
     header = _header(basis, lines, tenant, number, issued_at, stands_on)
     document = invoice_document(header, total, usage)
     return Draft(number, tenant, total.billed_nanos, total.exact_nanos, document)
+
+
+def _with_outage(line: Line, basis: Basis) -> Line:
+    """A credit says for which outages it is."""
+    if line.kind is not LineKind.CREDIT:
+        return line
+    reasons = [
+        f"outage from {format_instant(row.started_at)}: {row.reason} ({row.decided_by})"
+        for row in basis.decisions.outages
+        if row.cluster_id in ("", line.key.cluster_id)
+        and row.validity.clipped_to(basis.period.interval)
+    ]
+    return replace(line, reason="; ".join(sorted(reasons)))
 
 
 def _header(

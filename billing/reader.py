@@ -45,19 +45,44 @@ _CHARGED_POD_HOURS = f"""
     where segment_started_at >= charge_started_at and segment_started_at < charge_ended_at
 """
 
+# A pod-hour in an outage is charged as any other, and taken back once more as a credit.
+_SIGNED_POD_HOURS = f"""
+    from (
+        select *, false as credited, 1 as sign {_CHARGED_POD_HOURS}
+        union all
+        select *, true as credited, -1 as sign {_CHARGED_POD_HOURS} and is_outage
+    ) as signed
+"""
+
+_CREDITS = f"""
+    select {_KEY}, charge_ended_at, rate_nanos_per_hour, charges.currency,
+        -sum(credits.device_seconds)::bigint, sum(credit_nanos)::decimal(38, 0)
+    from (
+        select * from marts.fct_outage_credits where billing_period = $period
+    ) as credits
+    inner join (
+        select * from marts.fct_charges where billing_period = $period
+    ) as charges using ({_SHARED_KEY})
+    where credit_started_at >= charge_started_at and credit_started_at < charge_ended_at
+    group by all order by all
+"""
+
 _WORKLOAD_DAYS = f"""
-    select {_KEY}, (hour_started_at at time zone 'UTC')::date, workload_kind, workload_name,
-        sum(billable_seconds * device_count)::bigint, sum(cost_nanos)::decimal(38, 0)
-    {_CHARGED_POD_HOURS}
+    select {_KEY}, credited, (hour_started_at at time zone 'UTC')::date,
+        workload_kind, workload_name,
+        sum(sign * billable_seconds * device_count)::bigint,
+        sum(sign * cost_nanos)::decimal(38, 0)
+    {_SIGNED_POD_HOURS}
     group by all order by all
 """
 
 _PODS = f"""
-    select {_KEY}, pod_uid, pod_name, node_name, resource, workload_kind, workload_name, method,
-        device_count, min(segment_started_at), max(segment_ended_at),
-        sum(billable_seconds * device_count)::bigint,
-        sum(uncertainty_seconds * device_count)::bigint, sum(cost_nanos)::decimal(38, 0)
-    {_CHARGED_POD_HOURS}
+    select {_KEY}, credited, pod_uid, pod_name, node_name, resource, workload_kind, workload_name,
+        method, device_count, min(segment_started_at), max(segment_ended_at),
+        sum(sign * billable_seconds * device_count)::bigint,
+        sum(greatest(sign, 0) * uncertainty_seconds * device_count)::bigint,
+        sum(sign * cost_nanos)::decimal(38, 0)
+    {_SIGNED_POD_HOURS}
     group by all order by all
 """
 
@@ -65,7 +90,10 @@ _PODS = f"""
 def read_usage(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> Usage:
     """Charges, workload-days and pods of a period. Use that costs nothing is read as well."""
     return Usage(
-        tuple(_charge(row) for row in _rows(connection, _CHARGES, period)),
+        (
+            *(_charge(row, credited=False) for row in _rows(connection, _CHARGES, period)),
+            *(_charge(row, credited=True) for row in _rows(connection, _CREDITS, period)),
+        ),
         tuple(_workload_day(row) for row in _rows(connection, _WORKLOAD_DAYS, period)),
         tuple(_pod(row) for row in _rows(connection, _PODS, period)),
     )
@@ -86,10 +114,10 @@ def read_evidence(landing: Store, period: BillingPeriod) -> dict[str, dict[str, 
     }
 
 
-def _charge(row: tuple[Any, ...]) -> Charge:
+def _charge(row: tuple[Any, ...], credited: bool) -> Charge:
     ended_at, rate, currency, seconds, cost = row[_KEY_LENGTH:]
     return Charge(
-        key=_key(row),
+        key=_key(row, credited),
         ended_at=_utc(ended_at),
         rate_nanos_per_hour=int(rate),
         currency=currency,
@@ -99,15 +127,15 @@ def _charge(row: tuple[Any, ...]) -> Charge:
 
 
 def _workload_day(row: tuple[Any, ...]) -> WorkloadDay:
-    day, kind, name, seconds, cost = row[_KEY_LENGTH:]
-    return WorkloadDay(_key(row), day, kind, name, int(seconds), int(cost))
+    credited, day, kind, name, seconds, cost = row[_KEY_LENGTH:]
+    return WorkloadDay(_key(row, credited), day, kind, name, int(seconds), int(cost))
 
 
 def _pod(row: tuple[Any, ...]) -> PodUse:
-    uid, name, node, resource, kind, workload, method, count, first, last, *sums = row[_KEY_LENGTH:]
-    seconds, uncertain, cost = sums
+    credited, uid, name, node, resource, *rest = row[_KEY_LENGTH:]
+    kind, workload, method, count, first, last, seconds, uncertain, cost = rest
     return PodUse(
-        key=_key(row),
+        key=_key(row, credited),
         pod_uid=uid,
         pod_name=name,
         node_name=node,
@@ -124,7 +152,7 @@ def _pod(row: tuple[Any, ...]) -> PodUse:
     )
 
 
-def _key(row: tuple[Any, ...]) -> ChargeKey:
+def _key(row: tuple[Any, ...], credited: bool) -> ChargeKey:
     tenant, belongs_to, gpu_class, profile, cluster, *weight, policy, rate, start = row[
         :_KEY_LENGTH
     ]
@@ -138,6 +166,7 @@ def _key(row: tuple[Any, ...]) -> ChargeKey:
         weight_policy=policy,
         started_at=_utc(start),
         rate_id=rate,
+        credited=credited,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fractions import Fraction
 from typing import TypeVar
@@ -30,11 +30,20 @@ class ChargeKey:
     weight_policy: str
     started_at: datetime  # of the rate's interval: one rate may hold, pause and hold again
     rate_id: str
+    credited: bool = False  # what an outage takes back from the charge of the same key
+
+    @property
+    def charge(self) -> ChargeKey:
+        """The charge itself, of a credit as well."""
+        return replace(self, credited=False)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Charge:
-    """One row of fct_charges: the only place that prices and rounds."""
+    """One row of fct_charges, the only place that prices and rounds; or what is taken back of it.
+
+    A credit has its seconds and its cost below zero.
+    """
 
     key: ChargeKey
     ended_at: datetime

@@ -274,11 +274,28 @@ def _check_prices(document: dict[str, Any]) -> int:
     for line in document["lines"]:
         if line["rate_id"] and not line["kind"] == "correction" and line["rate_id"] not in rates:
             raise Wrong(f"line {line['line']} names a rate that is not on the document")
+        if line["credited"]:
+            _check_credit(line, document["lines"])
+            continue
         rate = rates.get(line["rate_id"])
         if rate and nanos(rate["rate_per_hour"]) != nanos(line["rate_per_hour"]):
             raise Wrong(f"line {line['line']} has another rate than {line['rate_id']}")
         _check_price(line)
     return len(document["lines"])
+
+
+def _check_credit(credit: dict[str, Any], lines: list[dict[str, Any]]) -> None:
+    """A credit is what its pods cost (see their sum), and never more than its line has."""
+    if credit["kind"] != "credit":
+        return  # a correction or a void of one
+    same = ("cluster_id", "gpu_class", "mig_profile", "weight", "weight_policy", "rate_id")
+    key = [credit[name] for name in (*same, "started_at")]
+    for line in lines:
+        if line["kind"] == "usage" and [line[name] for name in (*same, "started_at")] == key:
+            if nanos(credit["cost"]) > 0 or nanos(line["cost"]) + nanos(credit["cost"]) < 0:
+                raise Wrong(f"line {credit['line']} gives back more than line {line['line']} has")
+            return
+    raise Wrong(f"line {credit['line']} credits no line")
 
 
 def _check_price(line: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from collections import defaultdict
 
 from billing.books import Books
 from billing.commits import commit_void
-from billing.corrections import billed_so_far
+from billing.corrections import billed_so_far, left_of
 from billing.events import NumberedDocument
 from billing.guard import require_writable
 from billing.invoice import read_lines
@@ -59,10 +59,10 @@ def require_voidable(books: Books, number: str) -> None:
         raise CannotBeVoided(number, "it is a void itself")
     asked: defaultdict[tuple[str, ChargeKey], int] = defaultdict(int)
     for line in read_lines(books.document(number)):
-        asked[line.charge_period, line.key] += line.cost_nanos
+        asked[line.charge_period, line.key.charge] += line.cost_nanos
     billed = list(books.lines())
     for (name, key), nanos in asked.items():
-        left = billed_so_far(billed, BillingPeriod(name))[key].nanos
+        left = left_of(billed_so_far(billed, BillingPeriod(name)), key)
         if nanos > max(left, 0):
             seen = f"{key.gpu_class} {key.mig_profile} of {name} would give back "
             seen += f"{format_nanos(nanos)}, and after corrections {format_nanos(left)} is left"

@@ -7,7 +7,8 @@ Not here: facts in a database (`marts_by_hand`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from fractions import Fraction
 
 from billing.basis import Basis
@@ -51,26 +52,39 @@ def usage_of(period: BillingPeriod, seconds: Seconds) -> Usage:
         )
         cost = round(Fraction(count * RATE_NANOS, 3600) * weight)
         charges.append(Charge(key, period.ended_at, RATE_NANOS, "EUR", count, cost))
-        days.append(WorkloadDay(key, first.date(), "Job", "train", count, cost))
-        pods.append(
-            PodUse(
-                key=key,
-                pod_uid=f"uid-{tenant}-{weight}",
-                pod_name="train",
-                node_name="node-1",
-                resource="nvidia.com/gpu",
-                workload_kind="Job",
-                workload_name="train",
-                method="confirmed",
-                device_count=1,
-                first_started_at=first,
-                last_ended_at=until,
-                device_seconds=count,
-                uncertain_device_seconds=0,
-                cost_nanos=cost,
+        if count % 3 == 0:
+            # An outage in which a third of it lay.
+            credited = replace(key, credited=True)
+            seconds_back, cost_back = -(count // 3), -(cost // 3)
+            charges.append(
+                Charge(credited, period.ended_at, RATE_NANOS, "EUR", seconds_back, cost_back)
             )
-        )
+            days.append(
+                WorkloadDay(credited, first.date(), "Job", "train", seconds_back, cost_back)
+            )
+            pods.append(_pod(credited, first, until, seconds_back, cost_back))
+        days.append(WorkloadDay(key, first.date(), "Job", "train", count, cost))
+        pods.append(_pod(key, first, until, count, cost))
     return Usage(tuple(charges), tuple(days), tuple(pods))
+
+
+def _pod(key: ChargeKey, first: datetime, until: datetime, seconds: int, cost: int) -> PodUse:
+    return PodUse(
+        key=key,
+        pod_uid=f"uid-{key.tenant}-{key.weight}",
+        pod_name="train",
+        node_name="node-1",
+        resource="nvidia.com/gpu",
+        workload_kind="Job",
+        workload_name="train",
+        method="confirmed",
+        device_count=1,
+        first_started_at=first,
+        last_ended_at=until,
+        device_seconds=seconds,
+        uncertain_device_seconds=0,
+        cost_nanos=cost,
+    )
 
 
 def basis_of(period: BillingPeriod, facts: str = "0" * 64) -> Basis:

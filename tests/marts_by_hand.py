@@ -44,6 +44,7 @@ GAPS = "cluster_id,source,started_at,ended_at,treatment,reason,decided_by,decide
 PARTIES = (
     "role,tenant,name,address,tax_id,email,valid_from,valid_until,reason,decided_by,decided_on\n"
 )
+OUTAGES = "cluster_id,started_at,ended_at,treatment,reason,decided_by,decided_on\n"
 SIGNED = "because,ada,2026-09-01"
 
 TABLES = {
@@ -63,7 +64,15 @@ TABLES = {
         compute_share_numerator BIGINT, compute_share_denominator BIGINT,
         memory_share_numerator BIGINT, memory_share_denominator BIGINT,
         weight_numerator BIGINT, weight_denominator BIGINT, weight_policy VARCHAR,
-        rate_id VARCHAR, uncertainty_seconds BIGINT, cost_nanos DECIMAL(38, 0)
+        rate_id VARCHAR, uncertainty_seconds BIGINT, cost_nanos DECIMAL(38, 0),
+        is_outage BOOLEAN
+    """,
+    "fct_outage_credits": """
+        billing_period VARCHAR, tenant VARCHAR, belongs_to VARCHAR, cluster_id VARCHAR,
+        gpu_class VARCHAR, mig_profile VARCHAR, weight_numerator BIGINT,
+        weight_denominator BIGINT, weight_policy VARCHAR, rate_id VARCHAR, currency VARCHAR,
+        credit_started_at TIMESTAMPTZ, credit_ended_at TIMESTAMPTZ, device_seconds BIGINT,
+        credit_nanos DECIMAL(38, 0)
     """,
     "fct_node_share_hours": """
         billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR, gpu_class VARCHAR,
@@ -83,6 +92,10 @@ TABLES = {
         billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR,
         hour_started_at TIMESTAMPTZ, gpu_capacity BIGINT, gpu_count_max BIGINT,
         how_known VARCHAR
+    """,
+    "fct_gpu_use": """
+        billing_period VARCHAR, cluster_id VARCHAR, pod_uid VARCHAR,
+        hour_started_at TIMESTAMPTZ, use_millionths_average BIGINT
     """,
     "fct_charges": """
         billing_period VARCHAR, tenant VARCHAR, belongs_to VARCHAR, cluster_id VARCHAR,
@@ -137,6 +150,7 @@ class World:
     )
     accepted_gaps: list[str] = field(default_factory=list)
     parties: list[str] = field(default_factory=list)
+    outages: list[str] = field(default_factory=list)
     dbt_tests_left_out: tuple[str, ...] = ()
     missing: dict[tuple[str, str, datetime], tuple[int, str, bool]] = field(default_factory=dict)
 
@@ -155,6 +169,7 @@ class World:
             "rates.csv": RATES + "\n".join(self.rates),
             "accepted_gaps.csv": GAPS + "\n".join(self.accepted_gaps),
             "parties.csv": PARTIES + "\n".join(self.parties),
+            "outages.csv": OUTAGES + "\n".join(self.outages),
         }
         return load_decisions(files)
 
@@ -194,9 +209,11 @@ class World:
             rows = {
                 "fct_coverage": list(self._coverage()),
                 "fct_pod_hours": list(self._pod_hours()),
+                "fct_outage_credits": list(self._credits()),
                 "fct_charges": list(self._charges()),
                 "fct_node_share_hours": list(self._node_share_hours()),
                 "fct_node_hours": list(self._node_hours()),
+                "fct_gpu_use": list(self._gpu_use()),
                 "fct_cluster_hours": list(self._cluster_hours()),
             }
             for table, columns in TABLES.items():
@@ -262,10 +279,41 @@ class World:
         for period, cluster, _, hour, _, count, _ in self._node_hours():
             yield period, cluster, hour, 1, 1, count, count
 
+    def _gpu_use(self) -> Iterator[tuple[Any, ...]]:
+        """Every hour of a pod, a quarter of it busy."""
+        hours = {
+            (pod.cluster_id, pod.uid, hour_of(segment.started_at))
+            for pod, segment, _, _ in self._segments()
+        }
+        for cluster, uid, hour in sorted(hours):
+            yield self.period.name, cluster, uid, hour, 250_000
+
+    def _in_outage(self, pod: Pod, segment: Interval) -> bool:
+        outages = self.decisions.outage_intervals(pod.cluster_id, self.period.interval)
+        return any(outage.overlaps(segment) for outage in outages)
+
+    def _credits(self) -> Iterator[tuple[Any, ...]]:
+        """What the pod-hours in outages cost, taken back, one row per charge."""
+        columns = list(_columns(TABLES["fct_pod_hours"]))
+        sums: defaultdict[tuple[Any, ...], list[Any]] = defaultdict(list)
+        for row in (dict(zip(columns, cells, strict=True)) for cells in self._pod_hours()):
+            if row["is_outage"] and row["billable_seconds"]:
+                key = tuple(row[name] for name in _CREDIT_KEY)
+                sums[key].append(row)
+        for key, rows in sorted(sums.items(), key=str):
+            yield (
+                self.period.name, *key, "EUR" if key[-1] else "",
+                min(row["segment_started_at"] for row in rows),
+                max(row["segment_ended_at"] for row in rows),
+                sum(row["billable_seconds"] * row["device_count"] for row in rows),
+                -sum(row["cost_nanos"] for row in rows),
+            )  # fmt: skip
+
     def _segments(self) -> Iterator[tuple[Pod, Interval, str, int]]:
         for pod in self.pods:
             inside = Interval(pod.started_at, pod.ended_at).clipped_to(self.period.interval)
-            edges = [e for rate in self.decisions.rates for e in rate.validity.edges()]
+            dated = (*self.decisions.rates, *self.decisions.outages)
+            edges = [edge for row in dated for edge in row.validity.edges()]
             for piece in inside.split_at_hours() if inside else []:
                 for segment in piece.split_at(edges):
                     rate = self.decisions.price_list.find(
@@ -320,8 +368,14 @@ class World:
                 pod.method, pod.method_reason, pod.treatment, segment.seconds, 0,
                 segment.seconds if billed else 0, *share, *share, *share,
                 "mig_weight max default-1", rate_id, pod.uncertainty_seconds,
-                round(so_far[key] * price) - before,
+                round(so_far[key] * price) - before, self._in_outage(pod, segment),
             )  # fmt: skip
+
+
+_CREDIT_KEY = (
+    "tenant", "belongs_to", "cluster_id", "gpu_class", "mig_profile", "weight_numerator",
+    "weight_denominator", "weight_policy", "rate_id",
+)  # fmt: skip
 
 
 def _columns(spelled: str) -> dict[str, str]:

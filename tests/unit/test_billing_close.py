@@ -20,6 +20,7 @@ from billing.close import (
 from billing.grounds import FactsChangedSinceJudged
 from billing.record import Record
 from billing.render import render_documents
+from billing.verifier import verify
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.findings import Judgement
@@ -28,6 +29,7 @@ from quality.run import judge
 from tests.marts_by_hand import Pod, World, at
 from warehouse.lease import LeaseHeld, lease
 
+BOB = "bob,2026-11-02"
 NOVEMBER_FOURTH = datetime(2026, 11, 4, 9, 30, 15, tzinfo=UTC)
 
 
@@ -260,3 +262,26 @@ def test_while_another_writer_holds_the_lease_nothing_is_closed(world: World) ->
     with lease(world.home.record_store(), "bob", clock), pytest.raises(LeaseHeld):
         close(world)
     assert close(world).closed
+
+
+def test_an_outage_is_credited_on_a_line_of_its_own(world: World) -> None:
+    world.outages = [f"c1,2026-10-09T10:30:00Z,2026-10-09T11:00:00Z,credit,power cut,{BOB}"]
+    world.write()
+    assert close(world).invoices[0].billed_nanos == 3_600_000_000
+    invoice = json.loads((world.path / "documents/2026-10/team-a/INV-000001.json").read_bytes())
+    # An hour and a half at 3.60, less half an hour of it.
+    assert [(line["kind"], line["billed_cost"]) for line in invoice["lines"]] == [
+        ("usage", "5.40"),
+        ("credit", "-1.80"),
+    ]
+    assert invoice["lines"][1]["reason"] == "outage from 2026-10-09T10:30:00Z: power cut (bob)"
+    report = verify((world.path / "documents/2026-10/team-a/INV-000001.zip").read_bytes())
+    assert report.problems == []
+
+
+def test_an_open_ended_outage_credits_to_the_end_of_the_month(world: World) -> None:
+    world.pods = [Pod("team-a", "train", at("30 00:00"), datetime(2026, 11, 1, 5, tzinfo=UTC))]
+    world.outages = [f",2026-10-31T00:00:00Z,,credit,flood,{BOB}"]
+    world.write()
+    # Two days at 3.60 an hour, less the last one.
+    assert close(world).total == Money.parse("86.40", "EUR")
