@@ -124,16 +124,16 @@ def _row(
     )
 
 
-def _hourly(raw: RawSeries, window: Interval) -> Iterable[tuple[int, float]]:
+def _hourly(raw: RawSeries, window: Interval) -> list[tuple[int, float]]:
+    """The values by the start of their hour; a value is evaluated at its hour's end."""
+    started_ms = int(window.started_at.timestamp()) * 1000
+    ended_ms = int(window.ended_at.timestamp()) * 1000
     try:
         pairs = _PAIRS.decode(raw.values)
-        for seconds, text in pairs:
-            hour_ms = round(seconds * 1000.0) - HOUR_MS
-            started_ms = int(window.started_at.timestamp()) * 1000
-            if started_ms <= hour_ms < started_ms + window.seconds * 1000:
-                yield hour_ms, float(text)
+        found = [(round(seconds * 1000.0) - HOUR_MS, float(text)) for seconds, text in pairs]
     except (msgspec.MsgspecError, ValueError) as cause:
         raise MalformedSeries(f"telemetry: {cause}") from None
+    return [pair for pair in found if started_ms <= pair[0] < ended_ms]
 
 
 def _series(raw_labels: bytes, metric: str, dropped: frozenset[str]) -> Series:

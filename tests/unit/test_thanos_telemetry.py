@@ -1,0 +1,116 @@
+"""Hourly telemetry: which replica speaks, what has no number, and the questions themselves.
+
+Put here: rows of device-hours by pencil.
+Not here: asking (`test_thanos_pull`).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from domain.interval import HOUR, Interval
+from ingestion.thanos.answer import RawSeries
+from ingestion.thanos.telemetry import (
+    FunctionAnswer,
+    ask_name,
+    device_hours,
+    function_answer,
+    range_form,
+    telemetry_query,
+)
+from ingestion.thanos.texts import MalformedSeries
+
+TEN = datetime(2026, 10, 1, 10, tzinfo=UTC)
+ELEVEN_SECONDS = 1_790_852_400  # 2026-10-01T11:00:00Z
+WINDOW = Interval(TEN, TEN + 2 * HOUR)
+AVG, MAX, COUNT = "avg_over_time", "max_over_time", "count_over_time"
+
+
+def series(labels: dict[str, str], *values: str, at: int = ELEVEN_SECONDS) -> RawSeries:
+    pairs = [[at + 3600 * n, value] for n, value in enumerate(values)]
+    encode = msgspec.json.encode
+    return RawSeries(metric=msgspec.Raw(encode(labels)), values=msgspec.Raw(encode(pairs)))
+
+
+def found(*answers: tuple[str, RawSeries]) -> list[tuple[int, float | None, float | None]]:
+    grouped = [FunctionAnswer("util", function, [one]) for function, one in answers]
+    rows = device_hours(grouped, ["replica"], WINDOW)
+    return [(row.sample_count, row.average_value, row.maximum_value) for row in rows]
+
+
+GPU = {"gpu": "0"}
+
+
+def test_a_value_evaluated_at_the_end_of_an_hour_is_of_that_hour() -> None:
+    rows = device_hours([FunctionAnswer("util", AVG, [series(GPU, "10", "20", "30")])], [], WINDOW)
+    hours = [(row.hour_ms // 1000 - ELEVEN_SECONDS, row.average_value) for row in rows]
+    assert hours == [(-3600, 10.0), (0, 20.0)]  # the third hour is not in the window
+
+
+def test_three_functions_become_one_row() -> None:
+    answers = ((AVG, series(GPU, "41.5")), (MAX, series(GPU, "97")), (COUNT, series(GPU, "118")))
+    assert found(*answers) == [(118, 41.5, 97.0)]
+
+
+def test_of_replicas_the_one_with_most_samples_speaks_and_the_maximum_is_of_all() -> None:
+    left, right = GPU | {"replica": "0"}, GPU | {"replica": "1"}
+    assert found(
+        (AVG, series(left, "10")),
+        (AVG, series(right, "20")),
+        (MAX, series(left, "99")),
+        (MAX, series(right, "50")),
+        (COUNT, series(left, "60")),
+        (COUNT, series(right, "120")),
+    ) == [(120, 20.0, 99.0)]
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
+def test_what_is_no_number_is_nothing_and_not_zero(value: str) -> None:
+    assert found((AVG, series(GPU, value)), (COUNT, series(GPU, "3"))) == [(3, None, None)]
+
+
+def test_a_value_that_is_no_text_of_a_number_is_refused() -> None:
+    with pytest.raises(MalformedSeries):
+        found((AVG, series(GPU, "many")))
+
+
+def test_a_union_gives_each_metric_its_name_back() -> None:
+    both = [
+        series(GPU | {"gpu_ledger_metric": "util"}, "1"),
+        series(GPU | {"gpu_ledger_metric": "power"}, "2"),
+    ]
+    rows = device_hours([function_answer("*:avg_over_time", both)], [], WINDOW)
+    assert sorted((row.series.metric, row.average_value) for row in rows) == [
+        ("power", 2.0),
+        ("util", 1.0),
+    ]
+    assert all(row.series.labels == GPU for row in rows)
+
+
+def test_a_series_has_one_name_whether_it_was_asked_alone_or_in_a_union() -> None:
+    alone = device_hours([function_answer("util:avg_over_time", [series(GPU, "1")])], [], WINDOW)
+    labelled = series(GPU | {"gpu_ledger_metric": "util"}, "1")
+    union = device_hours([function_answer("*:avg_over_time", [labelled])], [], WINDOW)
+    assert alone == union
+
+
+def test_the_questions_mean_whole_hours_on_every_server() -> None:
+    assert telemetry_query(AVG, {"a": "a{}"}) == "avg_over_time(a{}[1h] offset 1ms)"
+    assert telemetry_query(MAX, {"a": "a{}", "b": "b{}"}) == (
+        'label_replace(max_over_time(a{}[1h] offset 1ms),"gpu_ledger_metric","a","","")'
+        ' or label_replace(max_over_time(b{}[1h] offset 1ms),"gpu_ledger_metric","b","","")'
+    )
+    form = range_form("q", WINDOW)
+    assert (form["start"], form["end"], form["step"]) == (
+        str(ELEVEN_SECONDS),
+        str(ELEVEN_SECONDS + 3600),
+        "3600",
+    )
+
+
+def test_an_ask_is_named_by_its_metric_or_as_a_union() -> None:
+    assert ask_name(AVG, ["a"]) == "a:avg_over_time"
+    assert ask_name(AVG, ["a", "b"]) == "*:avg_over_time"
