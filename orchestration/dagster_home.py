@@ -14,18 +14,29 @@ from pathlib import Path
 
 from orchestration.assets.facts import POOL
 from orchestration.open_home import OpenHome
+from orchestration.resources import HOME_VARIABLE
 
 POSTGRES_VARIABLE = "GPU_LEDGER_POSTGRES_URL"
 
-_SHARED = """\
+RUN_SECONDS_LIMIT = 4 * 3600
+"""Longer than any run: one whose machine went down would otherwise hold its place for ever."""
+
+_SHARED = f"""\
 # Written by gpu-ledger; changes here are lost when it starts again.
 telemetry:
   enabled: false
 nux:
   enabled: false
 run_retries:
+  # A worker that died is started again. A step that failed is not: bad hours are asked again when
+  # the hour ledger says so, and a refused close stays refused.
   enabled: true
   max_retries: 2
+  retry_on_asset_or_op_failure: false
+run_monitoring:
+  enabled: true
+  start_timeout_seconds: 300
+  max_runtime_seconds: {RUN_SECONDS_LIMIT}
 concurrency:
   pools:
     # One writer holds the warehouse at a time.
@@ -33,8 +44,18 @@ concurrency:
     granularity: run
   runs:
     max_concurrent_runs: 4
-run_monitoring:
-  enabled: true
+    tag_concurrency_limits:
+      # A backfill of any size leaves room for the live hour.
+      - key: dagster/backfill
+        limit: 2
+retention:
+  schedule:
+    purge_after_days: 90
+  sensor:
+    purge_after_days:
+      skipped: 7
+      failure: 30
+      success: 90
 """
 
 _POSTGRES = """\
@@ -53,10 +74,13 @@ def prepare(opened: OpenHome) -> dict[str, str]:
     text = _SHARED + (_POSTGRES if url else "")
     (folder / "dagster.yaml").write_text(text, encoding="utf-8")
     environment = {
-        "DAGSTER_HOME": str(folder),
-        "GPU_LEDGER_HOME": str(opened.home.path),
+        "DAGSTER_HOME": str(folder.resolve()),
+        HOME_VARIABLE: str(opened.home.path.resolve()),
         # Events of a run of many hours are written 200 at a time: measured 19 s against 12 s.
         "DAGSTER_EVENT_BATCH_SIZE": "200",
+        # On a busy machine a run needs more than the 60 s that Dagster waits for it to begin.
+        "DAGSTER_GRPC_TIMEOUT_SECONDS": "300",
+        "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS": "300",
     }
     return environment | ({POSTGRES_VARIABLE: url} if url else {})
 
@@ -74,3 +98,21 @@ def make_pool() -> None:
 
     with DagsterInstance.get() as instance:
         instance.event_log_storage.set_concurrency_slots(POOL, 1)
+
+
+def end_lost_runs() -> int:
+    """End the runs that nothing executes any more; how many there were.
+
+    Only for a start on the one machine that runs everything: what was running when its processes
+    went down is running no more, and would keep its hours and the warehouse for itself.
+    """
+    from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+
+    alive = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
+    with DagsterInstance.get() as instance:
+        lost = instance.get_runs(RunsFilter(statuses=alive))
+        for run in lost:
+            instance.report_run_failed(
+                run, "Its process went down before Dagster was started anew."
+            )
+    return len(lost)

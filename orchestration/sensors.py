@@ -11,14 +11,15 @@ a run for it is on its way.
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
 import dagster as dg
 
 from domain.billing_period import BillingPeriod
-from domain.interval import HOUR, Interval, format_instant, parse_instant
+from domain.clock import SystemClock
+from domain.interval import HOUR, Interval, format_instant, parse_instant, require_aware
 from ingestion.hours import Debt
 from orchestration import ledger, mirror, standing
 from orchestration.assets.facts import EvidenceKeys
@@ -52,6 +53,9 @@ UNFINISHED = [
     dg.DagsterRunStatus.STARTED,
 ]
 RUNS_LIMIT = 5000
+
+BELIEVED = timedelta(hours=1)
+"""How long a run is believed to be alive that says nothing. A queued one is always believed."""
 
 
 def hours_owed_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys) -> Any:
@@ -140,7 +144,7 @@ def hours_on_their_way(
     """The hours that runs ask for which have not ended yet."""
     busy: dict[dg.AssetKey, set[datetime]] = {}
     everything = set(keys.values())
-    for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED), limit=RUNS_LIMIT):
+    for run in runs_on_their_way(instance):
         first = run.tags.get(RANGE_START) or run.tags.get("dagster/partition", "")
         last = run.tags.get(RANGE_END) or first
         for key in everything & set(run.asset_selection or ()):
@@ -148,6 +152,23 @@ def hours_on_their_way(
                 window = Interval(hour_of_name(first), hour_of_name(last) + HOUR)
                 busy.setdefault(key, set()).update(window.hours())
     return busy
+
+
+def runs_on_their_way(
+    instance: dg.DagsterInstance, job_name: str | None = None
+) -> list[dg.DagsterRun]:
+    """The runs that have not ended and may still be alive.
+
+    Dagster's own times are compared with the machine's, in whatever time the ledger lives.
+    """
+    filters = dg.RunsFilter(job_name=job_name, statuses=UNFINISHED)
+    silent_since = SystemClock().now() - BELIEVED
+    return [
+        record.dagster_run
+        for record in instance.get_run_records(filters, limit=RUNS_LIMIT)
+        if record.dagster_run.status is dg.DagsterRunStatus.QUEUED
+        or require_aware(record.update_timestamp.replace(tzinfo=UTC)) > silent_since
+    ]
 
 
 def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
@@ -220,13 +241,13 @@ def _without_runs(
     on_their_way = {
         run.tags.get("dagster/partition")
         for job in jobs
-        for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED))
+        for run in runs_on_their_way(instance, job)
     }
     return [period for period in periods if period.name not in on_their_way]
 
 
 def _hours_are_asked(instance: dg.DagsterInstance) -> bool:
-    runs = instance.get_runs(dg.RunsFilter(statuses=UNFINISHED), limit=RUNS_LIMIT)
+    runs = runs_on_their_way(instance)
     jobs = {pull_hours.name, reconcile_hours.name}
     return any(RANGE_START in run.tags or run.job_name in jobs for run in runs)
 

@@ -6,8 +6,10 @@ Not here: what is expected.
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,8 +27,10 @@ from fake_gpu.serve import Running, serve
 from orchestration.build import build_defs
 from orchestration.demo.clockwork import collecting, live_through
 from orchestration.demo.home import make_home
+from orchestration.model_graph import prepared_graph, project_sha256
 from orchestration.open_home import OpenHome
 from orchestration.resources import LedgerHome
+from warehouse.home import Home
 
 BEFORE = timedelta(minutes=10)
 
@@ -65,6 +69,21 @@ def lived_through(scenario: str, folder: Path) -> Iterator[World]:
         yield World(home.path, running)
 
 
+def prepare_models(home: Path) -> None:
+    """The graph of the models, parsed once on this machine for every state of the project."""
+    kept = Path(tempfile.gettempdir()) / f"gpu-ledger-models-{project_sha256()[:16]}"
+    folder = home / "build" / "dbt"
+    folder.mkdir(parents=True, exist_ok=True)
+    for graph in kept.glob("graph-*.json"):
+        shutil.copy(graph, folder)
+    prepared_graph(Home.open(home))
+    kept.mkdir(exist_ok=True)
+    for graph in folder.glob("graph-*.json"):
+        unfinished = kept / f"{os.getpid()}"
+        shutil.copy(graph, unfinished)
+        unfinished.replace(kept / graph.name)
+
+
 def opened_at(home: Path, now: datetime) -> OpenHome:
     return OpenHome.at(home, StoppedClock(now))
 
@@ -78,6 +97,7 @@ class Dagster:
     now: datetime
 
     def __post_init__(self) -> None:
+        prepare_models(self.home)
         self.defs = build_defs(self.resource)
         self.repository = self.defs.get_repository_def()
 
@@ -187,7 +207,3 @@ def dagster_at(home: Path, now: datetime, memory: Path) -> Iterator[Dagster]:
     memory.mkdir(parents=True, exist_ok=True)
     with dg.DagsterInstance.local_temp(str(memory)) as instance:
         yield Dagster(home, instance, now)
-
-
-def hours_between(first: datetime, count: int) -> Sequence[datetime]:
-    return [first + number * HOUR for number in range(count)]

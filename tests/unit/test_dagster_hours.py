@@ -1,0 +1,280 @@
+"""Hours in Dagster: asked against a served estate, green or red in their strips, and why.
+
+Put here: raw assets, the jobs that ask, what the strips show.
+Not here: facts, judgement and closing (`test_dagster_month`).
+
+The estate is `thin_line`: six hours of one cluster, of which each test takes a copy of a home that
+has a journal, and of which nothing was asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from domain.decisions import Source
+from domain.interval import Interval
+from ingestion.manifest import Outcome
+from orchestration import ledger, steps
+from orchestration.sensors import BELIEVED, hours_on_their_way
+from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at
+
+SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
+FIRST = datetime(2026, 10, 1, tzinfo=UTC)
+AFTER = datetime(2026, 10, 1, 9, tzinfo=UTC)
+NAMES = [f"2026-10-01T0{hour}" for hour in range(6)]
+START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with lived_through("thin_line", tmp_path_factory.mktemp("hours")) as world:
+        world.running.clock.advance_to(AFTER)
+        yield world
+
+
+@pytest.fixture
+def home(world: World, tmp_path: Path) -> Path:
+    return world.copied(tmp_path)
+
+
+@pytest.fixture
+def dagster(home: Path, tmp_path: Path) -> Iterator[Dagster]:
+    with dagster_at(home, AFTER, tmp_path / "memory") as dagster:
+        yield dagster
+
+
+def wrong_address(home: Path) -> str:
+    """The store answers 404, at once and for everything; what the settings were before."""
+    config = home / "config.toml"
+    before = config.read_text()
+    config.write_text(re.sub(r'(\[thanos\.fake\]\nurl = "[^"]*)"', r'\1/gone"', before))
+    assert config.read_text() != before
+    return before
+
+
+def lose_journal(home: Path, *hours: int) -> None:
+    """Nobody watched these hours."""
+    for hour in hours:
+        found = list((home / "journal").rglob(f"*2026-10-01T{hour:02d}*"))
+        assert found
+        for path in found:
+            path.unlink()
+
+
+def attempts(home: Path, source: Source) -> int:
+    return sum(one.source is source for one in opened_at(home, AFTER).landing.attempts())
+
+
+def test_a_range_of_hours_is_one_run_and_each_hour_becomes_green(dagster: Dagster) -> None:
+    ran = dagster.materialize(SAMPLES, JOURNAL, first=NAMES[0], last=NAMES[5])
+    assert ran.success
+    assert dagster.statuses(SAMPLES) == dict.fromkeys(NAMES, "MATERIALIZED")
+    assert dagster.statuses(JOURNAL) == dict.fromkeys(NAMES, "MATERIALIZED")
+    assert attempts(dagster.home, Source.THANOS) == 1  # one asking of six hours
+    event = dagster.instance.get_latest_materialization_event(dagster.key(SAMPLES))
+    assert event is not None
+    assert event.asset_materialization is not None
+    shown = event.asset_materialization.metadata
+    assert {"dagster/row_count", "series", "attempt"} <= set(shown)
+    assert int(shown["dagster/row_count"].value) > 0
+
+
+def test_exactly_the_hours_that_are_not_whole_are_red(dagster: Dagster) -> None:
+    lose_journal(dagster.home, 1, 3)
+    ran = dagster.materialize(SAMPLES, JOURNAL, first=NAMES[0], last=NAMES[5])
+    assert not ran.success
+    red = {name for name, status in dagster.statuses(JOURNAL).items() if status == "FAILED"}
+    assert red == {NAMES[1], NAMES[3]}
+    assert dagster.statuses(SAMPLES) == dict.fromkeys(NAMES, "MATERIALIZED")
+
+
+def test_a_red_hour_says_why_and_what_to_run_next(dagster: Dagster) -> None:
+    lose_journal(dagster.home, 3)
+    dagster.materialize(JOURNAL, partition=NAMES[3])
+    [observation] = dagster.observations(JOURNAL, NAMES[3])
+    said = {name: str(value.value) for name, value in observation.metadata.items()}
+    assert said["outcome"] == "empty"
+    assert said["expected"] == "3600 s watched without a break"
+    assert said["seen"] == "0 s watched"
+    assert said["first missing"] == "2026-10-01T03:00:00Z"
+    assert said["can heal"] == "no: nobody watched this time"
+    assert "gpu-ledger accept-gap" in said["what to run next"]
+    assert "--from 2026-10-01T03:00:00Z --to 2026-10-01T04:00:00Z" in said["what to run next"]
+
+
+def test_an_hour_that_could_not_be_asked_can_heal_and_names_its_command(dagster: Dagster) -> None:
+    before = wrong_address(dagster.home)
+    assert not dagster.materialize(SAMPLES, partition=NAMES[2]).success
+    assert dagster.statuses(SAMPLES)[NAMES[2]] == "FAILED"
+    [observation] = dagster.observations(SAMPLES, NAMES[2])
+    said = {name: str(value.value) for name, value in observation.metadata.items()}
+    assert said["outcome"] == "failed"
+    assert "404" in said["reason"]
+    assert said["expected"] == "120 samples of every series that lives through the hour"
+    assert said["seen"] == "0 samples of 0 series"
+    assert said["can heal"].startswith("yes, until 2027-10-01T02:00:00Z")
+    command = "gpu-ledger pull --hours 2026-10-01T02..2026-10-01T03 --cluster "
+    assert command in said["what to run next"]
+    link = "/assets/east/thanos_hours?view=partitions&partition=2026-10-01T02"
+    assert link in said["what to run next"]
+    (dagster.home / "config.toml").write_text(before)
+    assert dagster.materialize(SAMPLES, partition=NAMES[2]).success
+    assert dagster.statuses(SAMPLES)[NAMES[2]] == "MATERIALIZED"
+
+
+def test_a_second_look_that_fails_leaves_a_whole_hour_green(dagster: Dagster) -> None:
+    assert dagster.materialize(SAMPLES, partition=NAMES[0]).success
+    wrong_address(dagster.home)
+    assert dagster.materialize(SAMPLES, partition=NAMES[0]).success
+    assert dagster.statuses(SAMPLES)[NAMES[0]] == "MATERIALIZED"
+    assert len(dagster.observations(SAMPLES, NAMES[0])) == 1
+
+
+def test_runs_say_of_which_period_they_are_and_who_asked(dagster: Dagster) -> None:
+    dagster.materialize(JOURNAL, partition=NAMES[0])
+    [run] = dagster.instance.get_runs()
+    assert run.tags["period"] == "2026-10"
+    assert run.tags["requested_by"] == "a person"
+
+
+def test_pulling_by_name_asks_what_it_says_and_only_what_is_missing(dagster: Dagster) -> None:
+    hours = {"from_hour": NAMES[1], "until_hour": NAMES[3], "sources": ["kubernetes"]}
+    assert dagster.job("pull_hours", hours).success
+    green = [name for name, status in dagster.statuses(JOURNAL).items() if status == "MATERIALIZED"]
+    assert green == NAMES[1:3]
+    assert attempts(dagster.home, Source.THANOS) == 0
+    assert dagster.job("pull_hours", hours).success
+    assert attempts(dagster.home, Source.KUBERNETES) == 1
+    assert dagster.job("pull_hours", hours | {"again": True}).success
+    assert attempts(dagster.home, Source.KUBERNETES) == 2
+
+
+def test_an_error_of_ours_fails_the_run_in_its_own_words(dagster: Dagster) -> None:
+    ran = dagster.job("pull_hours", {"from_hour": NAMES[0], "until_hour": "tomorrow"})
+    assert not ran.success
+    [failure] = [event for event in ran.all_events if event.is_step_failure]
+    assert "'tomorrow:00:00Z' is not a time" in str(failure.step_failure_data.user_failure_data)
+
+
+def test_what_is_owed_is_asked_live_hour_first_all_witnesses_of_a_window_together(
+    dagster: Dagster,
+) -> None:
+    requests = dagster.look("hours_owed").run_requests
+    windows = [(r.tags[START], r.tags[END], r.tags["dagster/priority"]) for r in requests]
+    assert windows == [(NAMES[5], NAMES[5], "10"), (NAMES[0], NAMES[4], "1")]
+    assert all(
+        {key.path[-1] for key in r.asset_selection} == {"thanos_hours", "kubernetes_hours"}
+        for r in requests
+    )
+    assert all(r.run_key is None for r in requests)
+    for request in requests:
+        assert dagster.execute(request).success
+    assert set(dagster.statuses(SAMPLES).values()) == {"MATERIALIZED"}
+    assert dagster.look("hours_owed").run_requests == []
+
+
+def test_the_job_pays_the_same_debts_in_one_run(dagster: Dagster) -> None:
+    assert dagster.job("reconcile_hours").success
+    first = opened_at(dagster.home, AFTER).landing.attempts(source=Source.THANOS)[0]
+    assert first.window.started_at == FIRST + timedelta(hours=5)  # the live hour, before all
+    assert set(dagster.statuses(SAMPLES).values()) == {"MATERIALIZED"}
+    assert set(dagster.statuses(JOURNAL).values()) == {"MATERIALIZED"}
+
+
+def test_the_schedule_of_the_live_hour_asks_for_nothing_else(dagster: Dagster) -> None:
+    [request] = dagster.tick("hourly_pull").run_requests
+    assert request.tags["dagster/priority"] == "10"
+    config = request.run_config["ops"]["pay_debts"]["config"]
+    assert dagster.job("reconcile_hours", config).success
+    green = [name for name, status in dagster.statuses(SAMPLES).items() if status == "MATERIALIZED"]
+    assert green == [NAMES[5]]
+
+
+def test_hours_on_their_way_are_not_asked_for_twice(dagster: Dagster) -> None:
+    live, older = dagster.look("hours_owed").run_requests
+    job = dagster.defs.resolve_implicit_global_asset_job_def()
+    started = dagster.instance.create_run_for_job(
+        job,
+        tags=dict(older.tags),
+        asset_selection=set(older.asset_selection),
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    [again] = dagster.look("hours_owed").run_requests
+    assert again.tags[START] == live.tags[START]
+    dagster.instance.report_run_canceled(started)
+    assert len(dagster.look("hours_owed").run_requests) == 2
+
+
+def test_a_run_that_fell_silent_is_not_believed_for_ever(
+    dagster: Dagster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its machine went down; nobody will ever say that it failed."""
+    _, older = dagster.look("hours_owed").run_requests
+    job = dagster.defs.resolve_implicit_global_asset_job_def()
+    dagster.instance.create_run_for_job(
+        job,
+        tags=dict(older.tags),
+        asset_selection=set(older.asset_selection),
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    keys = {("", Source.THANOS): dagster.key(SAMPLES)}
+    assert len(hours_on_their_way(dagster.instance, keys)[dagster.key(SAMPLES)]) == 5
+    later = datetime.now(UTC) + BELIEVED + timedelta(minutes=1)
+    monkeypatch.setattr("domain.clock.SystemClock.now", lambda self: later)
+    assert hours_on_their_way(dagster.instance, keys) == {}
+
+
+def test_strips_show_what_the_command_line_asked(dagster: Dagster) -> None:
+    opened = opened_at(dagster.home, AFTER)
+    steps.pull(opened, Interval(FIRST, FIRST + timedelta(hours=2)))
+    lose_journal(dagster.home, 2)
+    steps.pull(opened, Interval(FIRST + timedelta(hours=2), FIRST + timedelta(hours=3)))
+    assert set(dagster.statuses(SAMPLES).values()) == {"MISSING"}
+    cursor = dagster.look("hours_owed").cursor
+    shown = dagster.statuses(SAMPLES)
+    assert [shown[name] for name in NAMES] == ["MATERIALIZED"] * 3 + ["MISSING"] * 3
+    assert len(dagster.observations(JOURNAL, NAMES[2])) == 1
+    assert dagster.look("hours_owed", cursor).asset_events == []  # told once
+
+
+def test_a_red_hour_that_the_command_line_healed_becomes_green(dagster: Dagster) -> None:
+    before = wrong_address(dagster.home)
+    dagster.materialize(SAMPLES, partition=NAMES[2])
+    (dagster.home / "config.toml").write_text(before)
+    opened = opened_at(dagster.home, AFTER)
+    steps.pull(opened, Interval(FIRST, FIRST + timedelta(hours=6)))
+    assert dagster.statuses(SAMPLES)[NAMES[2]] == "FAILED"
+    dagster.look("hours_owed")
+    assert dagster.statuses(SAMPLES)[NAMES[2]] == "MATERIALIZED"
+
+
+def test_the_checks_of_a_witness_follow_its_hours(dagster: Dagster) -> None:
+    dagster.look("hours_owed")
+    assert dagster.checks(SAMPLES) == {"hours_are_fresh": False, "hours_are_whole": False}
+    dagster.job("reconcile_hours", {"asked": "LIVE_HOUR"})
+    dagster.look("hours_owed")
+    assert dagster.checks(SAMPLES) == {"hours_are_fresh": True, "hours_are_whole": False}
+    dagster.job("reconcile_hours")
+    dagster.look("hours_owed")
+    assert dagster.checks(SAMPLES) == {"hours_are_fresh": True, "hours_are_whole": True}
+
+
+def test_late_samples_are_looked_for_twice_and_the_journal_is_not(dagster: Dagster) -> None:
+    dagster.job("reconcile_hours")
+    asked = attempts(dagster.home, Source.KUBERNETES)
+    for hours, looks in ((4, 2), (10, 2), (30, 3)):
+        dagster.now = AFTER + timedelta(hours=hours)
+        later = type(dagster)(dagster.home, dagster.instance, dagster.now)
+        later.job("reconcile_hours", {"asked": "SECOND_LOOKS"})
+        entries = ledger.ledger(opened_at(dagster.home, dagster.now), Interval(FIRST, AFTER))
+        samples = [entry for entry in entries if entry.source is Source.THANOS]
+        # The hours were first asked three hours or more after most of them: their +3 h look is due.
+        assert max(len(entry.told) for entry in samples) <= looks + 1
+        assert all(entry.best and entry.best.outcome is Outcome.OK for entry in samples)
+    assert attempts(dagster.home, Source.KUBERNETES) == asked
