@@ -194,7 +194,7 @@ class Room:
         """The pod is on the node now: claims are allocated, counts follow."""
         self._pods[number][life.uid] = life
         self.claims.allocate(life, self.nodes[number], at, self._wants(life))
-        self._shift(number, [lot for lot in life.taken if not lot.joined], -1, at)
+        self._shift(number, life.taken, -1, at)
 
     def release(self, life: Life, at: int) -> None:
         """All containers of a pod have ended: its devices are free again."""

@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from fake_gpu.estate.build import build_estate, iter_pods
+from fake_gpu.estate.build import build_estate, cluster_ids, iter_pods, stages
+from fake_gpu.estate.fault_specs import as_faults
 from fake_gpu.scenario.errors import DoesNotFit
 from fake_gpu.scenario.load import load_scenario
 from tests.estates import T0, check_invariants, cluster_of, estate, loaded, pod, pods
@@ -485,6 +486,33 @@ def test_exact_pods_are_never_stood_in_the_way_by_generated_ones() -> None:
     assert first.scheduled_at < T0
     # Card 0 is free before, and given to nobody who would still have it then.
     assert second.scheduled_at == T0 + 11 * 3600
+
+
+def test_an_exact_pod_may_begin_in_the_second_in_which_another_pod_ends() -> None:
+    cluster = cluster_of(
+        """\
+    nodes: [{name: n, product: Tesla-T4, cards: 1}]
+    workloads:
+      - {name: before, namespace: x, kind: Job, requests: 1, lifetime: 1h, scheduling: 0s,
+         starting: 0s}
+      - name: exact
+        namespace: x
+        kind: Pod
+        requests: 1
+        pods: [{created: +1h, started: +1h10s, ended: +2h}]
+"""
+    )
+    [before] = pods(cluster, "before")
+    assert before.finished_at == pod(cluster, "exact").scheduled_at == T0 + 3600
+
+
+@pytest.mark.parametrize("name", ["cards_cut_anew", "card_falls_ill", "node_not_heard_of", "demo"])
+def test_what_is_free_is_known_at_every_event(name: str) -> None:
+    read = load_scenario(name)
+    faults = as_faults(read.scenario, cluster_ids(read.scenario))
+    for stage in stages(read, faults, {}):
+        for _ in stage.play.run():
+            assert stage.play.room.counts_agree(stage.play.now)
 
 
 def test_two_exact_pods_on_one_card_at_one_time_are_refused() -> None:
