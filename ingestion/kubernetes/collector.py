@@ -11,6 +11,7 @@ the watch goes on from the last synced word, and what was in memory is told agai
 
 from __future__ import annotations
 
+import importlib.metadata
 import queue
 import threading
 from collections.abc import Mapping
@@ -77,7 +78,7 @@ class CollectorSettings:
 
     cluster_id: str
     collector: str = "collector"  # who writes: the name of its pod
-    code_version: str = "0.1.0"
+    code_version: str = field(default_factory=lambda: importlib.metadata.version("gpu-ledger"))
     flush_seconds: int = 30
     resources: tuple[str, ...] = RESOURCES
     pod_labels: tuple[str, ...] = POD_LABELS  # the allow-list: no other label of a pod is kept

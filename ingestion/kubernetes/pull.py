@@ -7,6 +7,7 @@ verdict (`quality`).
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -44,7 +45,7 @@ def pull_hours(
     spool: Store,
     landing: Landing,
     clock: Clock,
-    code_version: str = "0.1.0",
+    code_version: str = "",
 ) -> Attempt:
     """Land the journal's segments of a window of whole hours as one attempt."""
     asked_at = clock.now().replace(microsecond=0)
@@ -75,7 +76,7 @@ def pull_hours(
         asked_at=asked_at,
         answered_at=clock.now().replace(microsecond=0),
         window=window,
-        code_version=code_version,
+        code_version=code_version or importlib.metadata.version("gpu-ledger"),
         sampling=NO_SAMPLING,
         answers=tuple(answers),
         hours=tuple(hours),
