@@ -83,6 +83,22 @@ def test_questions_are_forms_sent_by_post() -> None:
     assert request.url.query == b""
 
 
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [
+        ("https://prometheus.test", "/api/v1/query"),
+        (
+            "https://observatorium.test/api/metrics/v1/default",
+            "/api/metrics/v1/default/api/v1/query",
+        ),
+    ],
+)
+def test_an_address_may_have_a_path(url: str, asked: str) -> None:
+    line = Line(lambda request: respond(), url=url)
+    line.post()
+    assert line.requests[0].url.path == asked
+
+
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
 def test_a_passing_refusal_is_tried_again_and_then_succeeds(status: int) -> None:
     answers = iter([respond(status=status), respond(status=status), respond(b"[]")])
