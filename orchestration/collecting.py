@@ -34,6 +34,7 @@ def collector_of(opened: OpenHome, cluster_id: str, *, lockstep: bool = False) -
     """The collector of a cluster; in lockstep where a driven clock waits for it."""
     from ingestion.kubernetes.client import ApiClient, ApiSettings
     from ingestion.kubernetes.collector import Collector, CollectorSettings
+    from ingestion.kubernetes.observe import POD_LABELS
 
     kubernetes = opened.settings.cluster(cluster_id).kubernetes
     if kubernetes is None:
@@ -50,7 +51,11 @@ def collector_of(opened: OpenHome, cluster_id: str, *, lockstep: bool = False) -
         ApiClient(settings),
         opened.spool(cluster_id),
         opened.clock,
-        CollectorSettings(cluster_id, lockstep=lockstep),
+        CollectorSettings(
+            cluster_id,
+            pod_labels=opened.settings.pod_labels or POD_LABELS,
+            lockstep=lockstep,
+        ),
     )
 
 

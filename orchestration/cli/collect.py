@@ -18,13 +18,15 @@ from orchestration.cli.output import home_option
 EPILOG = """\b
 Examples:
   gpu-ledger collect CLUSTER_ID --home my-ledger
+  gpu-ledger collect CLUSTER_ID --health-port 8080      with pages for probes and metrics
 """
 
 
 @click.command(epilog=EPILOG)
 @click.argument("cluster_id")
+@click.option("--health-port", type=int, help="Answer /healthz and /metrics on this port.")
 @home_option
-def collect(cluster_id: str, home_path: Path) -> None:
+def collect(cluster_id: str, health_port: int | None, home_path: Path) -> None:
     """Watch one cluster's Kubernetes API into a journal, until interrupted.
 
     What was heard is on disk before it counts; started again, it goes on where it stopped and
@@ -40,7 +42,12 @@ def collect(cluster_id: str, home_path: Path) -> None:
         click.echo(f"Stopping on signal {number}; what was heard is being written.", err=True)
         stop.set()
 
-    collector = collector_of(OpenHome.at(home_path), cluster_id)
+    opened = OpenHome.at(home_path)
+    collector = collector_of(opened, cluster_id)
+    if health_port is not None:
+        from ingestion.kubernetes.health import HealthServer
+
+        HealthServer(collector.health, opened.clock, "0.0.0.0", health_port)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stopped)
     click.echo(f"Collecting {cluster_id}; stop with Ctrl-C.", err=True)

@@ -3,8 +3,9 @@
 Put here: at which instants the clock stops, and waiting for the collectors there.
 Not here: the clock (`fake_gpu.clock`), or collecting (`ingestion.kubernetes`).
 
-The clock stops wherever anything changes and at every hour, so that a collector sees each change
-at the second at which it happened, as it would have in a real month.
+The clock stops at every hour, at every fault, and wherever something is known only from when it was
+told. What carries its own time (a container's start, its end) may be told a little later, as a busy
+watch does; so a month is lived through in seconds and says the same.
 """
 
 from __future__ import annotations
@@ -81,15 +82,19 @@ def live_through(
 
 
 def instants(running: Running, span: Interval) -> list[datetime]:
-    """Every second at which something changes, and every hour; the end of the span last."""
-    changed = {
-        epoch(change.at)
-        for history in running.histories.values()
-        for change in history.changes
-        if span.contains(epoch(change.at))
-    }
+    """The seconds at which the clock must stop so that no collector misses a moment."""
+    from fake_gpu.kubernetes.pace import stops
+
     now = running.clock.now()
-    return sorted(stop for stop in {*changed, *span.hours(), span.ended_at} if stop > now)
+    first = max(int(now.timestamp()), int(span.started_at.timestamp()))
+    last = int(span.ended_at.timestamp())
+    faults = running.estate.faults
+    wanted = {
+        second
+        for history in running.histories.values()
+        for second in stops(history, first, last, faults)
+    }
+    return sorted(epoch(second) for second in wanted | {first} if epoch(second) > now)
 
 
 def _wait(running: Running, collectors: Mapping[str, Collector], instant: datetime) -> None:
