@@ -151,6 +151,39 @@ _KINDS = (
         "accepted_gaps.csv.",
     ),
     Kind(
+        "GAP-007",
+        "metric_never_seen",
+        blocks=False,
+        remedy=Remedy.COVERED,
+        means="A metric that the ledger needs has no sample in the whole period, while others of "
+        "the cluster have: it is not on the cluster's allow-list, or has another name there.",
+        bill="Without it the samples cannot tell which pods ran; amounts rest on the lifecycle, or "
+        "on what the other metrics show.",
+        to_do="Add the metric to the allow-list of the cluster's monitoring (`gpu-ledger doctor` "
+        "prints it); this period stays as it is.",
+    ),
+    Kind(
+        "GAP-008",
+        "attribution_lost",
+        blocks=False,
+        remedy=Remedy.COVERED,
+        means="Telemetry of a busy device names no pod, although one was allocated: the exporter "
+        "was up and had lost its connection to the kubelet.",
+        bill="None: telemetry never decides an amount. The idle time of these hours is not known.",
+        to_do="Look at the exporter's log on that node; restarting it brings the names back.",
+    ),
+    Kind(
+        "USE-001",
+        "device_used_unallocated",
+        blocks=False,
+        remedy=Remedy.SIGN,
+        means="A device was busy while nobody held it: a pod reaches devices that it did not ask "
+        "for, a process runs on the node itself, or both witnesses missed an allocation.",
+        bill="This use is billed to nobody.",
+        to_do="Look on the node for privileged pods and for NVIDIA_VISIBLE_DEVICES; if a claim or "
+        "another resource name is behind it, the ledger has to know that resource.",
+    ),
+    Kind(
         "REC-001",
         "witnesses_disagree",
         blocks=True,

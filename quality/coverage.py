@@ -8,7 +8,7 @@ Not here: what a gap is called and what follows from it (`gap_findings`), the ve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -103,7 +103,10 @@ class Stakes:
 
 
 def gaps_of_hours(
-    expectations: Iterable[Expectation], rows: Sequence[HourCoverage], window: Interval
+    expectations: Iterable[Expectation],
+    rows: Sequence[HourCoverage],
+    window: Interval,
+    explained: Callable[[HourCoverage], str] = lambda row: row.reason or row.outcome,
 ) -> list[Gap]:
     """Whole hours that are incomplete or have no row at all: the calendar says what is expected."""
     by_key = {(row.cluster_id, row.source, row.hour_started_at): row for row in rows}
@@ -117,7 +120,7 @@ def gaps_of_hours(
                 if row is None:
                     gaps.append(Gap(*key[:2], piece, NEVER_ASKED, healable=source == SAMPLES))
                 elif row.missing_count or not row.seen_count:
-                    gaps.append(Gap(*key[:2], piece, row.reason or row.outcome, row.healable))
+                    gaps.append(Gap(*key[:2], piece, explained(row), row.healable))
     return gaps
 
 

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from domain.interval import Interval
+from domain.interval import HOUR, Interval
+from quality.causes import DeviceUse, MetricHour
 from quality.conservation import Comparison
 from quality.coverage import HourCoverage, HourUse
 from quality.pricing import PricedCharge
@@ -77,6 +78,21 @@ _CHARGES = """
         select * from marts.fct_charges where billing_period = $period
     ) as charges using (cluster_id)
     order by all
+"""
+
+_METRIC_HOURS = """
+    select cluster_id, hour_started_at, metric, expected_count, missing_count
+    from marts.fct_metric_coverage where billing_period = $period
+    order by all
+"""
+
+_DEVICE_USE = """
+    select cluster_id, node_name, is_used_unallocated, count(*),
+        min(hour_started_at), max(hour_started_at)
+    from marts.fct_gpu_use
+    where billing_period = $period and pod_name = ''
+        and coalesce(use_millionths_maximum, 0) > 0
+    group by all order by all
 """
 
 _USE = """
@@ -173,6 +189,26 @@ def row_counts(
         statement = f"select count(*) from marts.{table} where billing_period = $period"
         counts[table] = int(_rows(connection, statement, period=period)[0][0])
     return counts
+
+
+def read_metric_hours(
+    connection: duckdb.DuckDBPyConnection, period: str
+) -> dict[tuple[str, datetime], dict[str, MetricHour]]:
+    """Cluster and hour → metric → what was due and what is missing."""
+    found: dict[tuple[str, datetime], dict[str, MetricHour]] = {}
+    for cluster, hour, metric, expected, missing in _rows(connection, _METRIC_HOURS, period=period):
+        found.setdefault((cluster, _utc(hour)), {})[metric] = MetricHour(expected, missing)
+    return found
+
+
+def read_device_use(connection: duckdb.DuckDBPyConnection, period: str) -> list[DeviceUse]:
+    """Busy devices without a pod, by node."""
+    return [
+        DeviceUse(cluster, node, unallocated, count, _utc(first), _utc(last) + HOUR)
+        for cluster, node, unallocated, count, first, last in _rows(
+            connection, _DEVICE_USE, period=period
+        )
+    ]
 
 
 def read_comparisons(

@@ -81,7 +81,7 @@ def _seen(report: GapReport, currency: str) -> str:
             f"{_at_stake(report, currency)}"
         )
     other = "journal covers" if report.sources == (SAMPLES,) else "samples cover"
-    return f"{_hours(report.hours)}, {seconds} s of it missing ({reasons}); the {other} it"
+    return f"{_hours(report.hours)} ({reasons}); the {other} it"
 
 
 def _what_to_do(report: GapReport) -> str:

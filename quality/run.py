@@ -18,6 +18,7 @@ from domain.findings import Check, Finding, Judgement, Verdict, VerdictState
 from domain.interval import Interval
 from quality import facts
 from quality.catalogue import CATALOGUE
+from quality.causes import device_use_findings, explained, unseen_metric_findings
 from quality.conservation import IDENTITIES, check_of, sum_findings
 from quality.coverage import (
     JOURNAL,
@@ -137,7 +138,10 @@ def read_gap_reports(
     """Every gap of the period, whether or not it blocks."""
     expectations = expectations_of(decisions, period.interval)
     coverage = facts.read_coverage(connection, period.name)
-    gaps = gaps_of_hours(expectations, coverage, period.interval)
+    metrics = facts.read_metric_hours(connection, period.name)
+    gaps = gaps_of_hours(
+        expectations, coverage, period.interval, lambda row: explained(row, metrics)
+    )
     stakes = Stakes(facts.read_hour_use(connection, period.name))
     return gap_reports(expectations, gaps, signed_gaps_of(decisions), stakes)
 
@@ -153,6 +157,9 @@ def _findings(
     reports = read_gap_reports(connection, period, decisions)
     currency = decisions.currency(window.ended_at - timedelta(seconds=1)) or ""
     yield from gap_findings(reports, currency)
+    metrics = facts.read_metric_hours(connection, name)
+    yield from unseen_metric_findings(expectations, metrics)
+    yield from device_use_findings(facts.read_device_use(connection, name))
     both = frozenset(e.cluster_id for e in expectations if {SAMPLES, JOURNAL} <= e.sources)
     yield from stretch_findings(facts.read_stretches(connection, name), signed)
     uses = facts.read_tenant_use(connection, name, both)

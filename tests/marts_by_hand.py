@@ -19,6 +19,7 @@ from typing import Any
 from domain.billing_period import BillingPeriod
 from domain.decisions import Amendment, Decisions, TableName, load_decisions
 from domain.interval import Interval, hour_of
+from quality.causes import NEEDED_METRICS
 from quality.dbt_checks import write_dbt_tests
 from quality.required import ALWAYS, WITH_ROWS
 from warehouse.connection import connected
@@ -94,8 +95,13 @@ TABLES = {
         how_known VARCHAR
     """,
     "fct_gpu_use": """
-        billing_period VARCHAR, cluster_id VARCHAR, pod_uid VARCHAR,
-        hour_started_at TIMESTAMPTZ, use_millionths_average BIGINT
+        billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR, pod_name VARCHAR,
+        pod_uid VARCHAR, hour_started_at TIMESTAMPTZ, use_millionths_average BIGINT,
+        use_millionths_maximum BIGINT, is_used_unallocated BOOLEAN
+    """,
+    "fct_metric_coverage": """
+        billing_period VARCHAR, cluster_id VARCHAR, metric VARCHAR, hour_started_at TIMESTAMPTZ,
+        expected_count BIGINT, missing_count BIGINT
     """,
     "fct_charges": """
         billing_period VARCHAR, tenant VARCHAR, belongs_to VARCHAR, cluster_id VARCHAR,
@@ -110,6 +116,10 @@ TABLES = {
 def at(text: str) -> datetime:
     """`09 14:30` or `09 14:30:15` of October 2026, UTC."""
     return datetime.fromisoformat(f"2026-10-{text}+00:00")
+
+
+Loss = tuple[int, str, bool, str]
+"""What is left of an hour, the reason, whether it can heal, and the outcome of asking."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +162,11 @@ class World:
     parties: list[str] = field(default_factory=list)
     outages: list[str] = field(default_factory=list)
     dbt_tests_left_out: tuple[str, ...] = ()
-    missing: dict[tuple[str, str, datetime], tuple[int, str, bool]] = field(default_factory=dict)
+    metrics: tuple[str, ...] = NEEDED_METRICS
+    metrics_left: tuple[str, ...] = ()
+    missing: dict[tuple[str, str, datetime], tuple[int, str, bool, str]] = field(
+        default_factory=dict
+    )
 
     @property
     def home(self) -> Home:
@@ -197,10 +211,12 @@ class World:
         seen: int = 0,
         reason: str = "query failed",
         healable: bool = True,
+        outcome: str = "failed",
     ) -> None:
         """Take hours of one witness away, wholly unless `seen` says what is left."""
         for index in range(hours):
-            self.missing[cluster_id, source, at(first) + index * HOUR] = (seen, reason, healable)
+            key = (cluster_id, source, at(first) + index * HOUR)
+            self.missing[key] = (seen, reason, healable, outcome)
 
     def write(self) -> Home:
         home = self.home
@@ -214,6 +230,7 @@ class World:
                 "fct_node_share_hours": list(self._node_share_hours()),
                 "fct_node_hours": list(self._node_hours()),
                 "fct_gpu_use": list(self._gpu_use()),
+                "fct_metric_coverage": list(self._metric_coverage()),
                 "fct_cluster_hours": list(self._cluster_hours()),
             }
             for table, columns in TABLES.items():
@@ -242,10 +259,9 @@ class World:
         for cluster in sorted(self.clusters):
             for source, expected in (("thanos", 120), ("kubernetes", 3600)):
                 for hour in self.period.hours():
-                    seen, reason, healable = self.missing.get(
-                        (cluster, source, hour), (expected, "", True)
+                    seen, reason, healable, outcome = self.missing.get(
+                        (cluster, source, hour), (expected, "", True, "ok")
                     )
-                    outcome = "ok" if seen == expected else "failed"
                     yield (
                         self.period.name, cluster, source, hour, expected, seen, expected - seen,
                         0, outcome, reason, healable,
@@ -282,11 +298,20 @@ class World:
     def _gpu_use(self) -> Iterator[tuple[Any, ...]]:
         """Every hour of a pod, a quarter of it busy."""
         hours = {
-            (pod.cluster_id, pod.uid, hour_of(segment.started_at))
+            (pod.cluster_id, pod.name, pod.uid, hour_of(segment.started_at))
             for pod, segment, _, _ in self._segments()
         }
-        for cluster, uid, hour in sorted(hours):
-            yield self.period.name, cluster, uid, hour, 250_000
+        for cluster, name, uid, hour in sorted(hours):
+            yield self.period.name, cluster, "node-1", name, uid, hour, 250_000, 900_000, False
+
+    def _metric_coverage(self) -> Iterator[tuple[Any, ...]]:
+        """Every metric is missing where the samples are, unless `metrics_left` says it is there."""
+        for cluster in sorted(self.clusters):
+            for hour in self.period.hours():
+                seen = self.missing.get((cluster, "thanos", hour), (120, "", True, "ok"))[0]
+                for metric in self.metrics:
+                    missing = 0 if metric in self.metrics_left else 120 - seen
+                    yield self.period.name, cluster, metric, hour, 120, missing
 
     def _in_outage(self, pod: Pod, segment: Interval) -> bool:
         outages = self.decisions.outage_intervals(pod.cluster_id, self.period.interval)

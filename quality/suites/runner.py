@@ -63,12 +63,14 @@ def _great_expectations() -> tuple[Any, Any]:
     """The library and one context for the whole process, silent and without telemetry."""
     # It reports its use to its makers, which without a network costs seconds per suite.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    import great_expectations as gx
-    from great_expectations.data_context.types.base import ProgressBarsConfig
-
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    import great_expectations as gx
+    from great_expectations.data_context.types import base
+
+    # This module of it sets a level of its own.
+    logging.getLogger(base.__name__).setLevel(logging.WARNING)
     context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    context.variables.progress_bars = base.ProgressBarsConfig(globally=False)
     return gx, context
 
 

@@ -1,0 +1,138 @@
+"""Why evidence is missing: the classes of gap, told apart by what else was there.
+
+Put here: the classes, and the rule that tells them apart.
+Not here: which time is missing (`coverage`), or what to do about it (`gap_findings`).
+
+A query that failed says so itself. Where the answer was a plain success, the other metrics of the
+same hour say what happened: a target that is down takes its own metrics and leaves `up`; a push to
+the hub that was lost takes everything for a while; a store that is gone takes everything, and
+nobody warns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from domain.findings import Finding
+from quality.catalogue import CATALOGUE
+from quality.coverage import SAMPLES, Expectation, HourCoverage
+
+HEALTH_METRIC = "up"
+NEEDED_METRICS = (
+    HEALTH_METRIC,
+    "kube_pod_container_resource_requests",
+    "kube_pod_status_phase",
+    "kube_pod_info",
+)
+"""Without these the samples show no allocation at all, or cannot tell which pods run."""
+
+
+class Cause(StrEnum):
+    """The class of a gap."""
+
+    NEVER_ASKED = "never asked"
+    QUERY_FAILED = "query failed"
+    STORE_SILENT = "store gone in silence"
+    PUSH_LOST = "push to the hub lost"
+    TARGET_DOWN = "target down"
+    COLLECTOR_LOST = "collector lost"
+    JOURNAL_GAP = "journal gap"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricHour:
+    """One metric in one hour of one cluster."""
+
+    expected_count: int
+    missing_count: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.missing_count == 0
+
+    @property
+    def is_gone(self) -> bool:
+        return self.missing_count >= self.expected_count
+
+
+MetricHours = Mapping[tuple[str, datetime], Mapping[str, MetricHour]]
+
+
+def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> Cause:
+    """Why an incomplete hour of one witness is incomplete."""
+    if row.source != SAMPLES:
+        return Cause.COLLECTOR_LOST if not row.seen_count else Cause.JOURNAL_GAP
+    if row.outcome in _SAID_SO:
+        return _SAID_SO[row.outcome]
+    health = metrics.get(HEALTH_METRIC)
+    if health and health.is_whole and any(not one.is_whole for one in metrics.values()):
+        return Cause.TARGET_DOWN
+    if metrics and not all(one.is_gone for one in metrics.values()):
+        return Cause.PUSH_LOST
+    return Cause.STORE_SILENT
+
+
+_SAID_SO: Mapping[str, Cause] = {
+    "not_asked": Cause.NEVER_ASKED,
+    "failed": Cause.QUERY_FAILED,
+    "refused": Cause.QUERY_FAILED,
+    "truncated": Cause.QUERY_FAILED,
+}
+
+
+def explained(row: HourCoverage, metrics: MetricHours) -> str:
+    """The class, how much is missing, and the source's own words where it has any."""
+    cause = cause_of(row, metrics.get((row.cluster_id, row.hour_started_at), {}))
+    said = row.reason.strip()
+    words = f": {said}" if said and said != cause.value else ""
+    unit = "samples" if row.source == SAMPLES else "seconds"
+    return f"{cause.value}, {row.missing_count} of {row.expected_count} {unit} missing{words}"
+
+
+def unseen_metric_findings(
+    expectations: Sequence[Expectation], metrics: MetricHours
+) -> list[Finding]:
+    """Metrics that no hour of a cluster shows: not on its allow-list, or under another name."""
+    seen: dict[str, set[str]] = {}
+    for (cluster, _), found in metrics.items():
+        seen.setdefault(cluster, set()).update(found)
+    sampled = sorted({e.cluster_id for e in expectations if SAMPLES in e.sources})
+    return [
+        CATALOGUE["metric_never_seen"].finding(
+            where=f"cluster {cluster}, metric {metric}",
+            seen=f"no sample in the whole period, beside {len(seen[cluster])} other metrics",
+            cluster_id=cluster,
+        )
+        for cluster in sampled
+        for metric in NEEDED_METRICS
+        if cluster in seen and metric not in seen[cluster]
+    ]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DeviceUse:
+    """Busy devices of one node that no allocation explains, over the period."""
+
+    cluster_id: str
+    node_name: str
+    is_unallocated: bool  # nobody holds the device; otherwise only the exporter lost the pod
+    hour_count: int
+    first_hour_started_at: datetime
+    last_hour_ended_at: datetime
+
+
+def device_use_findings(uses: Sequence[DeviceUse]) -> list[Finding]:
+    """What telemetry contradicts; it never decides an amount."""
+    return [
+        CATALOGUE["device_used_unallocated" if use.is_unallocated else "attribution_lost"].finding(
+            where=f"cluster {use.cluster_id}, node {use.node_name}",
+            seen=f"busy devices without a pod in {use.hour_count} device-hours",
+            cluster_id=use.cluster_id,
+            started_at=use.first_hour_started_at,
+            ended_at=use.last_hour_ended_at,
+        )
+        for use in sorted(uses)
+    ]

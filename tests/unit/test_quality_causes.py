@@ -1,0 +1,110 @@
+"""Classes of gap, told apart by what else was there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from domain.clock import StoppedClock
+from domain.findings import Finding
+from quality.causes import NEEDED_METRICS, Cause, MetricHour, cause_of
+from quality.coverage import JOURNAL, SAMPLES, HourCoverage
+from quality.run import judge
+from tests.marts_by_hand import Pod, World, at
+from warehouse.connection import connected
+
+HOUR = at("09 10:00")
+WHOLE, PART, GONE = MetricHour(120, 0), MetricHour(120, 20), MetricHour(120, 120)
+
+
+def row(seen: int = 60, outcome: str = "ok", source: str = SAMPLES) -> HourCoverage:
+    return HourCoverage("c1", source, HOUR, 120, seen, 120 - seen, outcome)
+
+
+@pytest.mark.parametrize(
+    ("coverage", "metrics", "cause"),
+    [
+        (row(0, "not_asked"), {}, Cause.NEVER_ASKED),
+        (row(0, "failed"), {}, Cause.QUERY_FAILED),
+        (row(0, "refused"), {"up": WHOLE}, Cause.QUERY_FAILED),
+        (row(60, "truncated"), {"up": PART}, Cause.QUERY_FAILED),
+        (row(60), {"up": WHOLE, "kube_pod_info": PART}, Cause.TARGET_DOWN),
+        (row(0), {"up": WHOLE, "kube_pod_info": GONE}, Cause.TARGET_DOWN),
+        (row(60), {"up": PART, "kube_pod_info": PART}, Cause.PUSH_LOST),
+        (row(0), {"up": GONE, "kube_pod_info": GONE}, Cause.STORE_SILENT),
+        (row(0, "empty"), {}, Cause.STORE_SILENT),
+        (row(0, source=JOURNAL), {}, Cause.COLLECTOR_LOST),
+        (row(60, source=JOURNAL), {}, Cause.JOURNAL_GAP),
+    ],
+)
+def test_the_class_of_a_gap(
+    coverage: HourCoverage, metrics: dict[str, MetricHour], cause: Cause
+) -> None:
+    assert cause_of(coverage, metrics) is cause
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path / "home")
+    world.pods = [Pod("team-a", "train", at("09 10:00"), at("09 11:30"))]
+    return world
+
+
+def findings(world: World) -> list[Finding]:
+    clock = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
+    return list(judge(world.home, world.period, world.decisions, clock).findings)
+
+
+def test_one_missed_scrape_is_found_with_its_cause(world: World) -> None:
+    world.lose("thanos", "09 10:00", seen=119, reason="", outcome="ok")
+    world.metrics_left = ("up",)
+    world.write()
+    [finding] = findings(world)
+    assert finding.code == "GAP-002"
+    assert "1 hour (thanos: target down, 1 of 120 samples missing)" in finding.seen
+
+
+def test_the_source_is_quoted_where_it_said_something(world: World) -> None:
+    world.lose("thanos", "09 10:00", reason="status 503 with text/html, not JSON")
+    world.write()
+    [finding] = findings(world)
+    assert "query failed, 120 of 120 samples missing: status 503" in finding.seen
+
+
+@pytest.mark.parametrize("metric", NEEDED_METRICS)
+def test_a_metric_that_is_nowhere_is_named(world: World, metric: str) -> None:
+    world.metrics = tuple(name for name in NEEDED_METRICS if name != metric)
+    world.write()
+    [finding] = findings(world)
+    assert (finding.code, finding.blocks) == ("GAP-007", False)
+    assert finding.where == f"cluster c1, metric {metric}"
+
+
+def test_where_no_samples_are_expected_no_metric_is_missed(world: World) -> None:
+    world.clusters = {"c1": "lifecycle"}
+    world.metrics = ("up",)
+    world.write()
+    assert findings(world) == []
+
+
+@pytest.mark.parametrize(("unallocated", "code"), [(True, "USE-001"), (False, "GAP-008")])
+def test_busy_devices_without_a_pod_are_told_and_do_not_block(
+    world: World, unallocated: bool, code: str
+) -> None:
+    home = world.write()
+    with connected(home.warehouse_path) as connection:
+        connection.execute(
+            f"update marts.fct_gpu_use set pod_name = '', is_used_unallocated = {unallocated}"
+        )
+    found = [finding for finding in findings(world) if finding.code == code]
+    assert [finding.where for finding in found] == ["cluster c1, node node-1"]
+    assert not found[0].blocks
+
+
+def test_an_idle_device_without_a_pod_is_no_news(world: World) -> None:
+    home = world.write()
+    with connected(home.warehouse_path) as connection:
+        connection.execute("update marts.fct_gpu_use set pod_name = '', use_millionths_maximum = 0")
+    assert [f.code for f in findings(world) if f.code in ("USE-001", "GAP-008")] == []
