@@ -15,7 +15,8 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -209,6 +210,16 @@ class ThanosClient:
         if not unpacked.ended:
             return replace(reply, body=unpacked.body, failure="gzip ends early", cut_short=True)
         return replace(reply, body=unpacked.body)
+
+
+@contextmanager
+def connected_to(connection: Connection, client: ThanosClient | None) -> Iterator[ThanosClient]:
+    """The client that was given, left open for its owner; or one of our own, for this use."""
+    if client is not None:
+        yield client
+        return
+    with ThanosClient(connection) as own:
+        yield own
 
 
 class _Unpacked:

@@ -19,7 +19,7 @@ from domain.interval import HOUR, Interval, hour_of
 from ingestion.catalogue import ALLOCATION_ENTRIES, Entry, allocation_asks
 from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Asker, Part
-from ingestion.thanos.client import ThanosClient
+from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.decode import Runs
 
 CLOCK_OFFSET_LIMIT_SECONDS = 2
@@ -64,7 +64,7 @@ def probe(
     overlap = timedelta(seconds=cluster.sampling.sample_interval_seconds)
     ended_at = hour_of(now - overlap)
     window = Interval(ended_at - HOUR, ended_at)
-    with client or ThanosClient(cluster.thanos.connection) as connected:
+    with connected_to(cluster.thanos.connection, client) as connected:
         asker = Asker(cluster, connected)
         parts = list(asker.allocation(allocation_asks(), window))
         reached = _reached(cluster, parts)

@@ -30,8 +30,8 @@ from ingestion.landing import Landing
 from ingestion.manifest import Answer, Attempt, AttemptDraft, Hour, Outcome, whole_hours
 from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Asker, Part, PullMemory
-from ingestion.thanos.client import ThanosClient
-from ingestion.thanos.decode import Runs
+from ingestion.thanos.client import ThanosClient, connected_to
+from ingestion.thanos.decode import Runs, collector_paused
 from ingestion.thanos.facts import look_facts
 from ingestion.thanos.outcomes import counts_before, rows_of_hours
 from ingestion.thanos.runs import write_runs
@@ -93,17 +93,33 @@ def pull_hours(
     """Ask for a window, land what comes, append the attempt, write its runs."""
     hours = _askable_hours(cluster, window, clock)
     asked_at = clock.now()
-    with client or ThanosClient(cluster.thanos.connection) as connected:
+    with connected_to(cluster.thanos.connection, client) as connected:
         connected.refill_budget()
         asker = Asker(cluster, connected, memory)
         found = _ask(asker, window, asked_at)
     named = {answer.sha256 for answer in found.answers}
     landing.land(body for body in asker.bodies if body.landed.sha256 in named)
-    draft = AttemptDraft(
+    with collector_paused():
+        draft = _draft(cluster, window, hours, found, landing, asked_at, clock.now())
+        attempt = landing.append_attempt(draft)
+        write_runs(home_runs, attempt, found.runs, found.telemetry, cluster.pod_labels)
+    return attempt
+
+
+def _draft(
+    cluster: ClusterSource,
+    window: Interval,
+    hours: Sequence[datetime],
+    found: _Found,
+    landing: Landing,
+    asked_at: datetime,
+    answered_at: datetime,
+) -> AttemptDraft:
+    return AttemptDraft(
         cluster_id=cluster.cluster_id,
         source=Source.THANOS,
         asked_at=asked_at.replace(microsecond=0),
-        answered_at=clock.now().replace(microsecond=0),
+        answered_at=answered_at.replace(microsecond=0),
         window=window,
         code_version=importlib.metadata.version("gpu-ledger"),
         sampling=cluster.sampling,
@@ -115,9 +131,6 @@ def pull_hours(
             "pod_labels": cluster.pod_labels,
         },
     )
-    attempt = landing.append_attempt(draft)
-    write_runs(home_runs, attempt, found.runs, found.telemetry, cluster.pod_labels)
-    return attempt
 
 
 def _askable_hours(cluster: ClusterSource, window: Interval, clock: Clock) -> list[datetime]:

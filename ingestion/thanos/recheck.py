@@ -22,7 +22,7 @@ from ingestion.hours import HourEntry
 from ingestion.manifest import Hour, Outcome, whole_hours
 from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Asker
-from ingestion.thanos.client import ThanosClient
+from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.outcomes import RAW_SAMPLES
 from ingestion.thanos.telemetry import range_form, telemetry_query
 
@@ -60,7 +60,7 @@ def recheck(
     client: ThanosClient | None = None,
 ) -> Recheck:
     """Compare the server's counts for a window of whole hours with the best landed answers."""
-    with client or ThanosClient(cluster.thanos.connection) as connected:
+    with connected_to(cluster.thanos.connection, client) as connected:
         return _compared(Asker(cluster, connected), window, entries)
 
 

@@ -90,13 +90,16 @@ def device_hours(
 ) -> list[DeviceHour]:
     """Rows for the hours of the window. Of replicas the one with most samples speaks."""
     dropped = frozenset(replica_labels)
+    known: dict[tuple[str, bytes], Series] = {}  # the three functions have the same label sets
     found: dict[tuple[str, int], dict[bytes, dict[str, float]]] = {}
     series_by_id: dict[str, Series] = {}
     for answer in answers:
         for raw in answer.series:
             replica = bytes(raw.metric)
-            series = _series(replica, answer.metric, dropped)
-            series_by_id[series.series_id] = series
+            series = known.get((answer.metric, replica))
+            if series is None:
+                series = known[answer.metric, replica] = _series(replica, answer.metric, dropped)
+                series_by_id[series.series_id] = series
             for hour_ms, value in _hourly(raw, window):
                 by_replica = found.setdefault((series.series_id, hour_ms), {})
                 by_replica.setdefault(replica, {})[answer.function] = value

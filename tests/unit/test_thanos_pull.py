@@ -265,3 +265,13 @@ def test_a_limit_halves_the_window_and_loses_no_hour(tmp_path: Path) -> None:
     attempt = pull(tmp_path, Server(answering), window)
     assert [hour.outcome for hour in attempt.hours] == [Outcome.OK] * 4
     assert asked == [str(START + 3600 * n + 600) for n in (1, 2, 3, 4)]
+
+
+def test_a_client_that_was_given_stays_open_for_the_next_pull(tmp_path: Path) -> None:
+    client = Server(healthy).client()
+    landing = Landing(FolderStore(tmp_path / "landing"))
+    clock = StoppedClock(TEN + timedelta(days=2))
+    for _ in range(2):
+        window = Interval(TEN, TEN + HOUR)
+        attempt = pull_hours(CLUSTER, window, landing, tmp_path / "runs", clock, client)
+        assert attempt.outcome is Outcome.OK
