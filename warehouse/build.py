@@ -22,6 +22,7 @@ from warehouse.home import Home
 from warehouse.raw import create_raw_evidence
 from warehouse.raw_decisions import create_raw_decisions
 from warehouse.switch import switch_in
+from warehouse.switched import Switched, note
 
 Progress = Callable[[int, int, str], None]
 
@@ -95,6 +96,7 @@ def build_period(
     report(4, STEP_COUNT, "switching in")
     if destination is None:
         switch_in(home.warehouse_path, build_path, period)
+        note(home, period.name, Switched(facts_sha256, row_counts))
     tests = {test.name: test for test in tests_of(results, row_counts)}
     report(STEP_COUNT, STEP_COUNT, "done")
     return BuildResult(period, build_path, facts_sha256, row_counts, tests)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 DBT_THREADS = 1
 """Models share the threads and the memory of one database; two at once only compete for both."""
 
+LONGEST_MESSAGE = 300
+"""Characters of dbt's own words in an error; what is longer stands in the log."""
+
 QUESTIONS = "int_card_questions"
 """The model whose rows are answered in Python (`warehouse.cards`) before the rest is built."""
 
@@ -42,10 +45,16 @@ class ModelFailed(CheckFailed):
         listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         super().__init__(
             where=f"dbt model {listed}",
-            seen=f"{len(names)} of the models failed: {message.strip()}",
+            seen=f"{len(names)} of the models failed: {_one_line(message)}",
             why="half of the models built would mix two truths; nothing was switched in",
             remedy="see build/dbt/logs/dbt.log in the home, and report it with that file",
         )
+
+
+def _one_line(message: str) -> str:
+    """dbt draws arrows below columns; a message has one line, and the log has the drawing."""
+    text = " ".join(message.split())
+    return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + "…"
 
 
 @dataclass(frozen=True, slots=True)

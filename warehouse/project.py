@@ -41,3 +41,15 @@ def dbt_project_dir() -> Path:
 def seed_text(name: str) -> str:
     """The text of a shipped table of product facts, such as `gpu_products`."""
     return (dbt_project_dir() / "seeds" / f"{name}.csv").read_text(encoding="utf-8")
+
+
+def mart_descriptions() -> dict[str, tuple[str, dict[str, str]]]:
+    """What the marts and their columns say about themselves, by name."""
+    import yaml
+
+    found: dict[str, tuple[str, dict[str, str]]] = {}
+    for path in sorted((dbt_project_dir() / "models" / "marts").glob("*.yml")):
+        for model in yaml.safe_load(path.read_text(encoding="utf-8")).get("models", []):
+            columns = {column["name"]: column["description"] for column in model["columns"]}
+            found[model["name"]] = (model["description"], columns)
+    return found

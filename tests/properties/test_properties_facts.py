@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from domain.money import apportion
 from tests.decisions_by_hand import decided, table
 from tests.evidence_by_hand import GPU, HOUR, PERIOD, Cluster, Node, Pod, clusters_table, write
 from warehouse.build import BuildResult, build_period
@@ -205,9 +206,20 @@ def test_charges_are_exact_and_shared_out_whole(estates: Estates) -> None:
     }
     found = query(home, "select tenant, cluster_id, cost_nanos from marts.fct_charges")
     assert {(t, c): int(nanos) for t, c, nanos in found} == expected
-    shared = query(
+
+
+def test_a_charge_is_shared_out_as_python_would(estates: Estates) -> None:
+    _, home, _ = estates
+    parts: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    found: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for tenant, cluster, key, seconds, nanos in query(
         home,
-        "select max(abs(cost_nanos - device_count * billable_seconds * "
-        f"{RATE_NANOS}::hugeint / 3600.0)) from marts.fct_pod_hours",
-    )
-    assert shared[0][0] <= 1
+        "select tenant, cluster_id, concat_ws('/', pod_uid, resource, "
+        "lpad(epoch_us(segment_started_at)::varchar, 20, '0'), "
+        "lpad(epoch_us(segment_ended_at)::varchar, 20, '0'), state, method_reason), "
+        "billable_seconds * device_count, cost_nanos from marts.fct_pod_hours",
+    ):
+        parts[tenant, cluster][key] = seconds
+        found[tenant, cluster][key] = int(nanos)
+    totals = {key: sum(nanos.values()) for key, nanos in found.items()}
+    assert found == {key: apportion(totals[key], weights) for key, weights in parts.items()}

@@ -1,0 +1,126 @@
+"""Every message of the warehouse, each from what provokes it, compared with its golden file.
+
+Put here: WARE-001 to WARE-007.
+Not here: stores, homes and leases (`test_messages_core`).
+
+After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed as
+the person would who has to refresh a period.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from domain.errors import LedgerError
+from tests.decisions_by_hand import decided
+from tests.evidence_by_hand import PERIOD, Cluster, Pod, clusters_table, write
+from warehouse import dbt_run, project
+from warehouse.build import build_period
+from warehouse.connection import connect
+from warehouse.home import Home
+from warehouse.project import dbt_project_dir
+from warehouse.switched import Switched, note, require_intact
+
+GOLDEN = Path(__file__).parent / "golden"
+
+HOLDER = "import sys, duckdb; c = duckdb.connect(sys.argv[1]); print(1, flush=True); input()"
+
+
+def locked(folder: Path) -> None:
+    path = folder / "warehouse.duckdb"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        connect(path, wait_seconds=0.2)
+    finally:
+        holder.communicate("\n")
+
+
+def damaged(folder: Path) -> None:
+    path = folder / "warehouse.duckdb"
+    path.write_bytes(b"\0" * 8192)
+    connect(path)
+
+
+def without_project(folder: Path) -> None:
+    module = folder / "warehouse" / "project.py"
+    original = project.__file__
+    project.__file__ = str(module)
+    try:
+        dbt_project_dir()
+    finally:
+        project.__file__ = original
+
+
+def without_runs(folder: Path) -> None:
+    home, cluster = Home.create(folder / "home"), Cluster(pods=[Pod("p", 100, 5000)])
+    write(home, cluster)
+    for path in home.runs.rglob("*.parquet"):
+        path.unlink()
+    build_period(home, PERIOD, decided(clusters_table(cluster)), closed_periods=frozenset())
+
+
+def failed_model(folder: Path) -> None:
+    home = Home.create(folder / "home")
+    home.build.mkdir()
+    built = dbt_run.DbtProject(home.build / "dbt", home.build / "facts.duckdb")
+    built.parse()
+    built.run_models(lambda: None)  # nothing was made ready in the raw schema
+
+
+def closed(folder: Path) -> None:
+    home = Home.create(folder / "home")
+    build_period(home, PERIOD, decided(), closed_periods=frozenset({PERIOD.name}))
+
+
+def lost(folder: Path) -> None:
+    home = Home.create(folder / "home")
+    home.build.mkdir()
+    note(home, "2026-10", Switched("ab" * 32, {"fct_charges": 4, "dim_hours": 744}))
+    require_intact(home, "2026-10")
+
+
+PROVOKED: dict[str, Callable[[Path], None]] = {
+    "WARE-001": locked,
+    "WARE-002": damaged,
+    "WARE-003": without_project,
+    "WARE-004": without_runs,
+    "WARE-005": failed_model,
+    "WARE-006": closed,
+    "WARE-007": lost,
+}
+
+
+@pytest.mark.parametrize("code", PROVOKED)
+def test_the_message_is_the_golden_one(code: str, tmp_path: Path) -> None:
+    with pytest.raises(LedgerError) as caught:
+        PROVOKED[code](tmp_path)
+    assert caught.value.code == code
+    message = caught.value.message().replace(str(tmp_path), "HOME") + "\n"
+    message = _without_what_varies(message)
+    golden = GOLDEN / f"{code}.txt"
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        golden.write_text(message, encoding="utf-8")
+    assert message == golden.read_text(encoding="utf-8")
+
+
+def _without_what_varies(message: str) -> str:
+    """Process numbers, interpreters and hashes of evidence differ from run to run."""
+    import re
+
+    message = re.sub(
+        r"Conflicting lock is held in \S+ \(PID \d+\)[^)]*", "Conflicting lock", message
+    )
+    return re.sub(r"attempt [0-9a-f]{12}", "attempt 0123456789ab", message)

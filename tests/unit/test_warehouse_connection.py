@@ -1,0 +1,117 @@
+"""One place opens DuckDB: in UTC, within bounds, patient with a lock, closed to files if asked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warehouse.connection import (
+    MEMORY_LIMIT,
+    THREAD_LIMIT,
+    WarehouseInUse,
+    WarehouseUnreadable,
+    connect,
+    connected,
+    transaction,
+)
+
+
+def test_every_connection_is_in_utc_and_bounded(tmp_path: Path) -> None:
+    assert MEMORY_LIMIT == "1GB"
+    with connected(tmp_path / "a.duckdb") as connection:
+        row = connection.execute(
+            "select current_setting('TimeZone'), current_setting('memory_limit'), "
+            "current_setting('threads')"
+        ).fetchone()
+    assert row is not None
+    assert row[0] == "UTC"
+    assert row[1] == "953.6 MiB"
+    assert row[2] <= THREAD_LIMIT
+
+
+def test_an_hour_is_an_hour_whatever_the_machine_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    with connected(tmp_path / "a.duckdb") as connection:
+        row = connection.execute(
+            "select date_trunc('hour', timestamptz '2026-10-01 05:40:00+00')::varchar"
+        ).fetchone()
+    assert row == ("2026-10-01 05:00:00+00",)
+
+
+HOLDER = """
+import sys, duckdb
+connection = duckdb.connect(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_lock_is_waited_for_and_then_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.duckdb"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    with pytest.raises(WarehouseInUse):
+        connect(path, wait_seconds=0.3)
+    holder.communicate()
+    connect(path, wait_seconds=10).close()
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.duckdb"
+    path.write_bytes(b"not a database" * 1000)
+    with pytest.raises(WarehouseUnreadable):
+        connect(path)
+
+
+OUTSIDE = [
+    "select * from read_csv('{file}')",
+    "select * from read_parquet('{file}')",
+    "select * from '{file}'",
+    "copy (select 1) to '{file}.out'",
+    "attach '{file}.db' as other",
+    "install httpfs",
+    "set enable_external_access = true",
+    "reset lock_configuration",
+    "export database '{file}.dir'",
+    "select * from glob('/etc/*')",
+]
+
+
+@pytest.mark.parametrize("sql", OUTSIDE)
+def test_sql_from_outside_reaches_no_file(tmp_path: Path, sql: str) -> None:
+    import duckdb
+
+    secret = tmp_path / "secret.csv"
+    secret.write_text("token\n1\n")
+    connect(tmp_path / "a.duckdb").close()
+    connection = connect(tmp_path / "a.duckdb", read_only=True, outside_sql=True)
+    with pytest.raises(duckdb.Error):
+        connection.execute(sql.format(file=secret)).fetchall()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.duckdb", "secret.csv"]
+    connection.close()
+
+
+def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    with connected(tmp_path / "a.duckdb") as connection:
+        connection.execute("create table t (n bigint)")
+        with pytest.raises(RuntimeError):
+            _stopped_in_the_middle(connection)
+        assert connection.execute("select count(*) from t").fetchone() == (0,)
+
+
+def _stopped_in_the_middle(connection: Any) -> None:
+    with transaction(connection):
+        connection.execute("insert into t values (1)")
+        raise RuntimeError("stopped in the middle")

@@ -1,0 +1,123 @@
+"""Readers have a copy of their own: described, versioned, and the same integers in Parquet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.decisions_by_hand import decided, table
+from tests.evidence_by_hand import PERIOD, Cluster, Pod, clusters_table, write
+from warehouse.build import BuildResult, build_period
+from warehouse.connection import connected
+from warehouse.home import Home
+from warehouse.publish import VERSIONS_KEPT, About, publish
+from warehouse.switched import WarehouseLost, require_intact, switched_periods
+
+ABOUT = About(
+    published_at=datetime(2026, 11, 1, 3, tzinfo=UTC),
+    data_complete_to=datetime(2026, 10, 1, 2, tzinfo=UTC),
+    code_version="0.1.0",
+    decisions_sha256="ab" * 32,
+    open_finding_count=3,
+)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, BuildResult]:
+    home = Home.create(tmp_path_factory.mktemp("home"))
+    cluster = Cluster(pods=[Pod("p", 100, 5000)])
+    write(home, cluster)
+    # 9,007,199,254,740,993 nanos an hour: one more than a float of 64 bits can hold exactly.
+    rate = table("rates", ",A100-40GB,whole,EUR,9007199.254740993,2026-01-01,,|,")
+    decisions = decided(clusters_table(cluster), rate)
+    return home, build_period(home, PERIOD, decisions, closed_periods=frozenset())
+
+
+def test_every_table_and_column_says_what_it_is(built: tuple[Home, BuildResult]) -> None:
+    home, _ = built
+    published = publish(home, ABOUT)
+    with connected(published.path, read_only=True) as connection:
+        undescribed = connection.execute(
+            "select table_name, column_name from duckdb_columns() "
+            "where not internal and coalesce(comment, '') = '' "
+            "union all select table_name, '' from duckdb_tables() where coalesce(comment, '') = ''"
+        ).fetchall()
+        grain = connection.execute(
+            "select comment from duckdb_tables() where table_name = 'fct_charges'"
+        ).fetchone()
+        schemas = connection.execute(
+            "select distinct schema_name from duckdb_tables() order by 1"
+        ).fetchall()
+    assert undescribed == []
+    assert grain is not None
+    assert grain[0].startswith("One row per tenant, cluster, class")
+    assert schemas == [("main",)]
+
+
+def test_about_says_how_far_the_data_goes(built: tuple[Home, BuildResult]) -> None:
+    home, _ = built
+    published = publish(home, replace(ABOUT, code_version="it's 0.2"))
+    with connected(published.latest_path, read_only=True) as connection:
+        row = connection.execute(
+            "select data_complete_to, code_version, open_finding_count from about"
+        ).fetchone()
+    assert row == (ABOUT.data_complete_to, "it's 0.2", 3)
+
+
+def test_a_reader_of_an_older_duckdb_can_open_it(built: tuple[Home, BuildResult]) -> None:
+    home, _ = built
+    header = publish(home, ABOUT).path.read_bytes()[:20]
+    # Bytes 8 to 12 are the magic word, what follows is the storage's number: 64 is that of 1.0.
+    assert header[8:12] == b"DUCK"
+    assert int.from_bytes(header[12:20], "little") == 64
+
+
+def test_versions_stay_for_those_who_read_them(built: tuple[Home, BuildResult]) -> None:
+    home, _ = built
+    first = publish(home, ABOUT)
+    with connected(first.path, read_only=True) as reader:
+        others = [publish(home, ABOUT) for _ in range(VERSIONS_KEPT + 1)]
+        assert reader.execute("select count(*) from fct_charges").fetchone() == (1,)
+    kept = sorted(home.published.glob("gpu-ledger-*.duckdb"))
+    assert kept == [other.path for other in others[-VERSIONS_KEPT:]]
+    assert others[-1].latest_path.samefile(others[-1].path)
+    assert not list(home.published.rglob("*.unfinished"))
+
+
+def test_parquet_has_the_same_integers_for_another_client(built: tuple[Home, BuildResult]) -> None:
+    home, _ = built
+    published = publish(home, ABOUT)
+    rows = pq.read_table(published.parquet_folder / "fct_charges" / "2026-10.parquet").to_pylist()
+    assert [row["rate_nanos_per_hour"] for row in rows] == [Decimal(9_007_199_254_740_993)]
+    # 4900 seconds of it: 9007199254740993 × 4900 / 3600 = 12259798985619684.916…
+    assert [row["cost_nanos"] for row in rows] == [Decimal(12_259_798_985_619_685)]
+    for path in published.parquet_folder.rglob("*.parquet"):
+        kinds = {str(field.type) for field in pq.read_schema(path)}
+        assert not kinds & {"double", "float"}, path
+
+
+def test_what_was_switched_in_is_written_down_outside(
+    built: tuple[Home, BuildResult], tmp_path: Path
+) -> None:
+    home, result = built
+    assert switched_periods(home)["2026-10"].facts_sha256 == result.facts_sha256
+    require_intact(home, "2026-10", deep=True)
+    with connected(home.warehouse_path) as connection:
+        kept = connection.execute("select * from marts.dim_rates").fetchall()
+        connection.execute("update marts.dim_rates set currency = 'USD'")
+    require_intact(home, "2026-10")
+    with pytest.raises(WarehouseLost):
+        require_intact(home, "2026-10", deep=True)
+    with connected(home.warehouse_path) as connection:
+        connection.execute("delete from marts.dim_rates")
+    with pytest.raises(WarehouseLost):
+        require_intact(home, "2026-10")
+    with connected(home.warehouse_path) as connection:
+        places = ", ".join("?" * len(kept[0]))
+        connection.executemany(f"insert into marts.dim_rates values ({places})", kept)
+    require_intact(home, "2026-10", deep=True)

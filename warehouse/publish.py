@@ -1,0 +1,187 @@
+"""The published copy: a file of marts that anybody may read while the pipeline writes.
+
+Put here: writing it aside, naming it, its comments, its `about`, and Parquet beside it.
+Not here: what is in the marts (`dbt/`), or who may see which tenant (a portal's business).
+
+    published/gpu-ledger-000007.duckdb     one version; open it as long as you like
+    published/gpu-ledger.duckdb            the newest version, under a name that stays
+    published/parquet/<mart>/<period>.parquet
+
+A reader of DuckDB keeps seeing the file that it opened, and a process that opens the same path
+twice sees the old one twice: hence a name per version, and an atomic rename for the other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warehouse.connection import connected
+from warehouse.content import columns_of, mart_names
+from warehouse.home import Home
+from warehouse.project import mart_descriptions
+
+if TYPE_CHECKING:
+    import duckdb
+
+STORAGE_VERSION = "v1.0.0"
+"""Readable by every DuckDB since 1.0; analysts' tools are years behind the pipeline."""
+
+VERSIONS_KEPT = 3
+"""A reader that opened the version before the last one still finds it under its name."""
+
+NAME = "gpu-ledger"
+_VERSION = re.compile(rf"{NAME}-(\d{{6}})\.duckdb", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a published file says about itself."""
+
+    published_at: datetime
+    data_complete_to: datetime
+    code_version: str
+    decisions_sha256: str
+    open_finding_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Where the copy is."""
+
+    path: Path
+    latest_path: Path
+    parquet_folder: Path
+    table_count: int
+
+
+def publish(home: Home, about: About, periods: Iterable[str] | None = None) -> Published:
+    """Write the next version of the copy; Parquet of `periods`, or of all that there are."""
+    home.published.mkdir(parents=True, exist_ok=True)
+    path = home.published / f"{NAME}-{_next_version(home.published):06}.duckdb"
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    with connected(":memory:") as connection:
+        connection.execute(f"attach '{_quoted(home.warehouse_path)}' as warehouse (read_only)")
+        connection.execute("use warehouse")
+        marts = mart_names(connection)
+        _copy(connection, unfinished, marts, about)
+        _write_parquet(connection, home.published / "parquet", marts, periods)
+    unfinished.replace(path)
+    latest = home.published / f"{NAME}.duckdb"
+    _point(latest, path)
+    _forget_old(home.published)
+    return Published(path, latest, home.published / "parquet", len(marts))
+
+
+def _copy(
+    connection: duckdb.DuckDBPyConnection, path: Path, marts: Iterable[str], about: About
+) -> None:
+    connection.execute(
+        f"attach '{_quoted(path)}' as published (storage_version '{STORAGE_VERSION}')"
+    )
+    descriptions = mart_descriptions()
+    for mart in marts:
+        connection.execute(f"create table published.{mart} as select * from marts.{mart}")
+        _comment(connection, mart, descriptions.get(mart, ("", {})))
+    _about(connection, about)
+    connection.execute("detach published")
+
+
+def _comment(
+    connection: duckdb.DuckDBPyConnection, mart: str, described: tuple[str, Mapping[str, str]]
+) -> None:
+    description, columns = described
+    connection.execute(f"comment on table published.{mart} is '{_text(description)}'")
+    for column in columns_of(connection, "marts", mart):
+        text = _text(columns.get(column, ""))
+        connection.execute(f"comment on column published.{mart}.{column} is '{text}'")
+
+
+_ABOUT = {
+    "published_at": "When this file was written, UTC.",
+    "data_complete_to": "Until when the facts are counted, UTC.",
+    "code_version": "Version of the ledger that counted them.",
+    "decisions_sha256": "Hash of the decisions (prices among them) that they were counted with.",
+    "open_finding_count": "Findings that are open; `gpu-ledger judge` names them.",
+}
+
+
+def _about(connection: duckdb.DuckDBPyConnection, about: About) -> None:
+    values = []
+    for one in fields(about):
+        value = getattr(about, one.name)
+        if isinstance(value, datetime):
+            values.append(f"timestamptz '{value.isoformat()}' as {one.name}")
+        elif isinstance(value, int):
+            values.append(f"{value}::bigint as {one.name}")
+        else:
+            values.append(f"'{_text(value)}' as {one.name}")
+    connection.execute(f"create view published.about as select {', '.join(values)}")
+    connection.execute(
+        "comment on view published.about is 'What this file is, and how far it goes.'"
+    )
+    for name, text in _ABOUT.items():
+        connection.execute(f"comment on column published.about.{name} is '{_text(text)}'")
+
+
+def _write_parquet(
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path,
+    marts: Iterable[str],
+    periods: Iterable[str] | None,
+) -> None:
+    wanted = sorted(_periods(connection) if periods is None else set(periods))
+    for mart in marts:
+        (folder / mart).mkdir(parents=True, exist_ok=True)
+        for period in wanted:
+            path = folder / mart / f"{period}.parquet"
+            unfinished = path.with_name(f".{path.name}.unfinished")
+            connection.execute(
+                f"copy (select * from marts.{mart} where billing_period = '{_text(period)}') "
+                f"to '{_quoted(unfinished)}' (format parquet, compression zstd)"
+            )
+            unfinished.replace(path)
+
+
+def _periods(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    if "dim_hours" not in mart_names(connection):
+        return set()
+    rows = connection.execute("select distinct billing_period from marts.dim_hours").fetchall()
+    return {row[0] for row in rows}
+
+
+def _point(latest: Path, path: Path) -> None:
+    """Give the newest version its second name, in one step."""
+    unfinished = latest.with_name(f".{latest.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    os.link(path, unfinished)
+    unfinished.replace(latest)
+
+
+def _versions(folder: Path) -> dict[int, Path]:
+    found = ((_VERSION.fullmatch(path.name), path) for path in folder.iterdir())
+    return {int(match[1]): path for match, path in found if match}
+
+
+def _next_version(folder: Path) -> int:
+    return max(_versions(folder), default=0) + 1
+
+
+def _forget_old(folder: Path) -> None:
+    versions = _versions(folder)
+    for version in sorted(versions)[:-VERSIONS_KEPT]:
+        versions[version].unlink(missing_ok=True)
+
+
+def _text(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def _quoted(path: Path) -> str:
+    return _text(str(path))
