@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from fake_gpu.estate.model import Card, Device, Hold, Node, PodLife
+from fake_gpu.estate.model import Card, Device, Hold, Node, PodLife, Utilisation
 
 # Later than anything: the end of what has no end, in seconds.
 NO_END = 1 << 52
@@ -137,8 +137,13 @@ class NodeUse:
                 self._holds.setdefault(hold.device_id, []).append((pod, hold))
         self._energy: dict[str, tuple[list[int], list[int]]] = {}
 
-    def steps(self, entity: Entity, from_at: int, until_at: int) -> list[Step]:
-        """The entity's steps in a window, adjoining, without a hole."""
+    def steps(
+        self, entity: Entity, from_at: int, until_at: int, *, loads: bool = True
+    ) -> list[Step]:
+        """The entity's steps in a window, adjoining, without a hole.
+
+        Without `loads` they say only who has it, and are few.
+        """
         low, high = max(from_at, entity.exists_from), min(until_at, entity.exists_until)
         if low >= high:
             return []
@@ -148,14 +153,13 @@ class NodeUse:
             for pod, hold in self._holds.get(device.device_id, ())
             if hold.held_from < high and (hold.held_until is None or hold.held_until > low)
         ]
-        edges = {low, high}
+        changes = _Changes(low, high)
         for each in held:
-            edges.update(_edges(each, low, high))
-        aboard = [s for s in self.stowaways if s.card_index == entity.card.index]
-        for stowaway in aboard:
-            edges.update(at for at in (stowaway.from_at, stowaway.until_at) if low < at < high)
-        steps = [_step(entity, held, start, end) for start, end in pairwise(sorted(edges))]
-        return [_with(entity, step, aboard) for step in steps] if aboard else steps
+            changes.add_hold(each, loads=loads)
+        for stowaway in self.stowaways if loads else ():
+            if stowaway.card_index == entity.card.index:
+                changes.add_stowaway(entity, stowaway)
+        return list(changes.steps(entity))
 
     def milliwatts(self, card: Card, from_at: int, until_at: int) -> list[tuple[int, int, int]]:
         """The card's power as (from, until, milliwatts), adjoining over the whole window."""
@@ -196,7 +200,7 @@ def _milliwatts(card: Card, load_pct: Fraction | int) -> int:
     return card.idle_watts * 1000 + int(above)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Held:
     """A hold with all that its steps need, worked out once."""
 
@@ -206,6 +210,9 @@ class _Held:
     runs: tuple[tuple[int, int], ...]  # of the container that has the device
     weight: Fraction | int
     memory_mib: int
+
+    def order(self) -> tuple[int, str, str]:
+        return self.known_from, self.holder.pod.uid, self.holder.device.device_id
 
 
 def _held(entity: Entity, pod: PodLife, hold: Hold, device: Device) -> _Held:
@@ -225,58 +232,97 @@ def _held(entity: Entity, pod: PodLife, hold: Hold, device: Device) -> _Held:
     )
 
 
-def _edges(held: _Held, low: int, high: int) -> Iterator[int]:
-    """Where this hold changes something within `(low, high)`."""
-    pod = held.holder.pod
-    marks = [held.known_from, held.until]
-    origin = pod.started_at
-    for from_at, until_at in held.runs:
-        marks += [from_at, until_at]
-        start, end = max(from_at, low), min(until_at, held.until, high)
-        if origin is None or start >= end:
-            continue
-        before = -1
-        for piece_from, _, pct in pod.utilisation.pieces(start - origin, end - origin):
-            # A period ends where the next begins with the same: nothing changes there.
-            if pct != before:
-                marks.append(origin + piece_from)
-            before = pct
-    return (mark for mark in marks if low < mark < high)
+class _Changes:
+    """What begins and ends in a window, and the steps that it makes."""
 
+    def __init__(self, low: int, high: int) -> None:
+        self.low = low
+        self.high = high
+        self._loads: dict[int, Fraction | int] = {}  # changes of per cent, by time
+        self._memory: dict[int, int] = {}
+        self._comings: dict[int, list[_Held]] = {}
+        self._goings: dict[int, list[_Held]] = {}
 
-def _step(entity: Entity, held: Sequence[_Held], start: int, end: int) -> Step:
-    holders: list[tuple[int, str, Holder]] = []
-    pct: Fraction | int = 0
-    used = 0
-    for each in held:
-        if not each.known_from <= start < each.until:
-            continue
-        pod = each.holder.pod
-        holders.append((each.known_from, pod.uid, each.holder))
+    def add_hold(self, held: _Held, *, loads: bool) -> None:
+        start, end = max(held.known_from, self.low), min(held.until, self.high)
+        if start >= end:
+            return
+        self._comings.setdefault(start, []).append(held)
+        self._goings.setdefault(end, []).append(held)
+        pod = held.holder.pod
         origin = pod.started_at
-        if origin is not None and any(first <= start < last for first, last in each.runs):
-            pct += each.weight * pod.utilisation.pct_at(start - origin)
-            used += each.memory_mib
-    usable = entity.memory_mib - entity.reserved_mib
-    if len(holders) > 1:
-        holders.sort(key=lambda entry: entry[:2])
-    return Step(
-        start,
-        end,
-        min(pct, 100),
-        min(max(used, IDLE_USED_MIB), usable),
-        tuple(holder for _, _, holder in holders),
-    )
+        if origin is None or not loads:
+            return
+        for from_at, until_at in held.runs:
+            low, high = max(start, from_at), min(end, until_at)
+            if low < high:
+                self._add_memory(low, high, held.memory_mib)
+                for begins, ends, pct in phases(pod.utilisation, low - origin, high - origin):
+                    self._add_load(origin + begins, origin + ends, held.weight * pct)
+
+    def add_stowaway(self, entity: Entity, stowaway: Stowaway) -> None:
+        low, high = max(self.low, stowaway.from_at), min(self.high, stowaway.until_at)
+        if low < high:
+            usable = entity.memory_mib - entity.reserved_mib
+            self._add_load(low, high, stowaway.pct)
+            self._add_memory(low, high, usable * stowaway.pct // 100)
+
+    def _add_load(self, low: int, high: int, pct: Fraction | int) -> None:
+        self._loads[low] = self._loads.get(low, 0) + pct
+        self._loads[high] = self._loads.get(high, 0) - pct
+
+    def _add_memory(self, low: int, high: int, mebibytes: int) -> None:
+        self._memory[low] = self._memory.get(low, 0) + mebibytes
+        self._memory[high] = self._memory.get(high, 0) - mebibytes
+
+    def steps(self, entity: Entity) -> Iterator[Step]:
+        usable = entity.memory_mib - entity.reserved_mib
+        times = {self.low, self.high, *self._loads, *self._memory, *self._comings, *self._goings}
+        pct: Fraction | int = 0
+        used = 0
+        holders: tuple[Holder, ...] = ()
+        present: list[_Held] = []
+        for start, end in pairwise(sorted(times)):
+            pct += self._loads.get(start, 0)
+            used += self._memory.get(start, 0)
+            if start in self._comings or start in self._goings:
+                gone = self._goings.get(start, [])
+                present = [held for held in present if held not in gone]
+                present = sorted([*present, *self._comings.get(start, [])], key=_Held.order)
+                holders = tuple(held.holder for held in present)
+            shown = min(max(used, IDLE_USED_MIB), usable)
+            yield Step(start, end, min(pct, 100), shown, holders)
 
 
-def _with(entity: Entity, step: Step, aboard: Sequence[Stowaway]) -> Step:
-    """The step with the load of those that nobody let in."""
-    extra = sum(s.pct for s in aboard if s.from_at <= step.from_at < s.until_at)
-    if not extra:
-        return step
-    usable = entity.memory_mib - entity.reserved_mib
-    used = min(usable, step.used_mib + usable * extra // 100)
-    return replace(step, pct=min(step.pct + extra, 100), used_mib=used)
+def phases(use: Utilisation, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """(from, until, per cent) of a utilisation within a window; adjoining equal ones are one."""
+    from_at, pct = start, -1
+    for at, until, current in _pieces(use, start, end):
+        if current != pct:
+            if at > from_at:
+                yield from_at, at, pct
+            from_at, pct = at, current
+        if until >= end:
+            yield from_at, end, pct
+
+
+def _pieces(use: Utilisation, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The steps one after another, through all laps."""
+    period = use.period_seconds
+    last = end if use.repeat is None else min(end, use.repeat * period)
+    lap_starts = range(start // period * period, last, period)
+    if len({pct for _, pct in use.steps}) == 1 and start < last:
+        yield start, last, use.steps[0][1]
+        lap_starts = range(0)
+    for lap in lap_starts:
+        at = lap
+        for seconds, pct in use.steps:
+            until = at + seconds
+            if until > start and at < last:
+                yield max(at, start), min(until, last), pct
+            at = until
+    if last < end:
+        yield max(start, last), end, use.after_pct
 
 
 def _weight(entity: Entity, device: Device) -> Fraction | int:

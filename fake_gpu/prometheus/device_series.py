@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fake_gpu.estate.model import Incident
+from fake_gpu.estate.model import Card, Incident
 from fake_gpu.exporters import amd, dcgm
 from fake_gpu.exporters.devices import Entity, NodeUse, Step
 from fake_gpu.exporters.exposition import Pairs
@@ -39,9 +39,22 @@ class Stretch:
     from_at: int
     until_at: int
     milliwatts: int
-    card_pct: float
     incident: Incident | None
     state: int  # equal for stretches of one entity whose values are all equal
+
+    @property
+    def card_pct(self) -> float:
+        card = self.entity.card
+        above = max(1, card.peak_watts - card.idle_watts)
+        return min(100.0, (self.milliwatts / 1000 - card.idle_watts) * 100 / above)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """What goes wrong with a card, and when that begins and ends."""
+
+    incidents: list[Incident]
+    marks: list[int]
 
 
 class NodeStretches:
@@ -69,6 +82,7 @@ class NodeStretches:
         }
         for entity in self.use.entities:
             levels = power[entity.card.card_id]
+            trouble = self._trouble(entity.card)
             position = 0
             for step in self.use.steps(entity, from_at, until_at):
                 while levels[position][1] <= step.from_at:
@@ -77,25 +91,54 @@ class NodeStretches:
                     if low >= step.until_at:
                         break
                     start, end = max(low, step.from_at), min(high, step.until_at)
-                    yield from self._by_incident(entity, step, start, end, milliwatts)
+                    if trouble.marks:
+                        yield from self._cut(entity, step, start, end, milliwatts, trouble)
+                    else:
+                        yield self._stretch(entity, step, start, end, milliwatts, None)
 
-    def _by_incident(
-        self, entity: Entity, step: Step, start: int, end: int, milliwatts: int
-    ) -> Iterator[Stretch]:
-        """Cut where something goes wrong with the card, or is repaired."""
-        card = entity.card
+    def _trouble(self, card: Card) -> _Trouble:
         own = [i for i in self.use.node.incidents if i.card_id == card.card_id]
         marks = {i.from_at for i in own} | {i.until_at for i in own if i.until_at is not None}
-        marks.update(self.resets)
-        edges = [start, *sorted(mark for mark in marks if start < mark < end), end]
-        above = max(1, card.peak_watts - card.idle_watts)
-        card_pct = min(100.0, (milliwatts / 1000 - card.idle_watts) * 100 / above)
+        return _Trouble(own, sorted(marks | set(self.resets)))
+
+    def _cut(
+        self,
+        entity: Entity,
+        step: Step,
+        start: int,
+        end: int,
+        milliwatts: int,
+        trouble: _Trouble,
+    ) -> Iterator[Stretch]:
+        """Cut where something goes wrong with the card, or is repaired."""
+        edges = [start, *(mark for mark in trouble.marks if start < mark < end), end]
         for low, high in pairwise(edges):
-            incident = dcgm.incident_at(own, card.card_id, low)
+            incident = dcgm.incident_at(trouble.incidents, entity.card.card_id, low)
             if incident is None or incident.mode != "lost":
-                known = (step.pct, step.used_mib, milliwatts, incident)
-                state = self._states.setdefault(known, len(self._states))
-                yield Stretch(entity, step, low, high, milliwatts, card_pct, incident, state)
+                yield self._stretch(entity, step, low, high, milliwatts, incident)
+
+    def _stretch(
+        self,
+        entity: Entity,
+        step: Step,
+        low: int,
+        high: int,
+        milliwatts: int,
+        incident: Incident | None,
+    ) -> Stretch:
+        known = (step.pct, step.used_mib, milliwatts, incident)
+        state = self._states.setdefault(known, len(self._states))
+        return Stretch(entity, step, low, high, milliwatts, incident, state)
+
+    def held(self, start_ms: int, end_ms: int) -> Iterator[tuple[Entity, Step, int, int]]:
+        """Who has each entity, while it says anything, in the days of a range."""
+        from_at = start_ms // DAY_MS * DAY_MS // 1000
+        until_at = (end_ms // DAY_MS + 1) * DAY_MS // 1000
+        for entity in self.use.entities:
+            lost = [i for i in self._trouble(entity.card).incidents if i.mode == "lost"]
+            for step in self.use.steps(entity, from_at, until_at, loads=False):
+                for low, high in _without(step.from_at, step.until_at, lost):
+                    yield entity, step, low * 1000, high * 1000
 
     def energy(self, stretch: Stretch, divisor: int) -> Ramp:
         """The card's energy during the stretch, in microjoules by `divisor`."""
@@ -106,6 +149,20 @@ class NodeStretches:
         from_ms = stretch.from_at * 1000
         until_ms = stretch.until_at * 1000
         return Ramp(from_ms, until_ms, from_ms, base, stretch.milliwatts, divisor)
+
+
+def _without(low: int, high: int, lost: Sequence[Incident]) -> list[tuple[int, int]]:
+    """The parts of a time in which a card is not lost."""
+    parts = [(low, high)]
+    for incident in lost:
+        end = high if incident.until_at is None else incident.until_at
+        parts = [
+            (max(start, from_at), min(stop, until_at))
+            for start, stop in parts
+            for from_at, until_at in ((low, incident.from_at), (end, high))
+            if max(start, from_at) < min(stop, until_at)
+        ]
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +178,20 @@ def _grouped(
     stretches: Iterable[Stretch], labels: Callable[[Stretch], Iterable[Pairs]]
 ) -> list[Exposed]:
     found: dict[tuple[int, Pairs], Exposed] = {}
+    # Steps of one set of holders share it, so its groups are looked up once.
+    same: tuple[int, int] = (0, 0)
+    groups: list[Exposed] = []
     for stretch in stretches:
-        for exposed in labels(stretch):
-            key = (id(stretch.entity), exposed)
-            group = found.get(key)
-            if group is None:
-                group = found[key] = Exposed(stretch.entity, exposed, [])
+        current = (id(stretch.entity), id(stretch.step.holders))
+        if current != same:
+            same = current
+            groups = []
+            for exposed in labels(stretch):
+                key = (id(stretch.entity), exposed)
+                if key not in found:
+                    found[key] = Exposed(stretch.entity, exposed, [])
+                groups.append(found[key])
+        for group in groups:
             group.stretches.append(stretch)
     return list(found.values())
 
@@ -151,19 +216,6 @@ def _valued(group: Exposed, value: Callable[[Stretch], float]) -> tuple[AnySegme
     return tuple(segments)
 
 
-def _line_counts(groups: Iterable[Exposed], fields: Callable[[Exposed], int]) -> LineCounts:
-    """How many lines each set of labels has, over the whole of its adjoining stretches."""
-    for group in groups:
-        lines = fields(group)
-        start, end = group.stretches[0].from_at, group.stretches[0].from_at
-        for stretch in group.stretches:
-            if stretch.from_at != end:
-                yield start * 1000, end * 1000, lines
-                start = stretch.from_at
-            end = stretch.until_at
-        yield start * 1000, end * 1000, lines
-
-
 class DcgmSeries:
     """dcgm-exporter on one node."""
 
@@ -173,11 +225,20 @@ class DcgmSeries:
         self.style = style
         self.fields = dcgm.by_name(dcgm.fields_of(style))
         self._groups: tuple[tuple[int, int], list[Exposed]] = ((0, 0), [])
+        # The days that were asked for last: a month is read hour by hour, function by function.
+        self._lives: dict[str, tuple[tuple[int, int], list[Life]]] = {}
 
     def names(self) -> Iterable[str]:
         return self.fields
 
     def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
+        days = (start_ms // DAY_MS, end_ms // DAY_MS)
+        known = self._lives.get(name)
+        if known is None or known[0] != days:
+            known = self._lives[name] = (days, self._of(name, days))
+        return known[1]
+
+    def _of(self, name: str, days: tuple[int, int]) -> list[Life]:
         field = self.fields[name]
         return [
             Life(
@@ -186,18 +247,16 @@ class DcgmSeries:
                 within(self._segments(field, group), self.target.reachable),
                 group.labels,
             )
-            for group in self._exposed(start_ms // DAY_MS, end_ms // DAY_MS)
+            for group in self._exposed(*days)
             if field.of_instances or group.entity.gpu_instance_id is None
         ]
 
     def line_counts(self, start_ms: int, end_ms: int) -> LineCounts:
         of_instances = sum(field.of_instances for field in self.fields.values())
-
-        def fields(group: Exposed) -> int:
-            whole = group.entity.gpu_instance_id is None
-            return len(self.fields) if whole else of_instances
-
-        return _line_counts(self._exposed(start_ms // DAY_MS, end_ms // DAY_MS), fields)
+        for entity, step, from_ms, until_ms in self.stretches.held(start_ms, end_ms):
+            fields = len(self.fields) if entity.gpu_instance_id is None else of_instances
+            sets = sum(1 for _ in dcgm.attributions(entity, step, self.style))
+            yield from_ms, until_ms, fields * sets
 
     def _exposed(self, first_day: int, last_day: int) -> list[Exposed]:
         if self._groups[0] != (first_day, last_day):
@@ -231,17 +290,25 @@ class AmdSeries:
         self.stretches = stretches
         self.metrics = {metric.head.name: metric for metric in amd.METRICS}
         self._groups: tuple[tuple[int, int], list[Exposed]] = ((0, 0), [])
+        # The days that were asked for last: a month is read hour by hour, function by function.
+        self._lives: dict[str, tuple[tuple[int, int], list[Life]]] = {}
 
     def names(self) -> Iterable[str]:
         return [*self.metrics, amd.NODES]
 
     def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
-        first_day, last_day = start_ms // DAY_MS, end_ms // DAY_MS
+        days = (start_ms // DAY_MS, end_ms // DAY_MS)
+        known = self._lives.get(name)
+        if known is None or known[0] != days:
+            known = self._lives[name] = (days, self._of(name, days))
+        return known[1]
+
+    def _of(self, name: str, days: tuple[int, int]) -> list[Life]:
         if name == amd.NODES:
-            return [self._nodes(first_day, last_day)]
+            return [self._nodes(*days)]
         metric = self.metrics[name]
         lives = []
-        for group in self._exposed(first_day, last_day):
+        for group in self._exposed(*days):
             exposed = (*group.labels, *metric.extra)
             segments = within(self._segments(metric, group), self.target.reachable)
             labels = self.target.labelled(name, exposed)
@@ -251,7 +318,8 @@ class AmdSeries:
     def line_counts(self, start_ms: int, end_ms: int) -> LineCounts:
         first_day, last_day = start_ms // DAY_MS, end_ms // DAY_MS
         yield first_day * DAY_MS, (last_day + 1) * DAY_MS, 1  # the number of cards
-        yield from _line_counts(self._exposed(first_day, last_day), lambda _: len(self.metrics))
+        for _, _, from_ms, until_ms in self.stretches.held(start_ms, end_ms):
+            yield from_ms, until_ms, len(self.metrics)
 
     def _nodes(self, first_day: int, last_day: int) -> Life:
         node = self.stretches.use.node

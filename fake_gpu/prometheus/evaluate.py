@@ -9,6 +9,7 @@ compared bit by bit: Prometheus 2 takes the mean incrementally, Prometheus 3 fro
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,7 @@ from math import isinf, isnan
 
 from fake_gpu.prometheus.language import METRIC_NAME, Call, Expression, Function, Selector
 from fake_gpu.prometheus.refusals import Refused, bad_parameter
-from fake_gpu.prometheus.series import LabelSet, Piece, RawSeries, SeriesSource
+from fake_gpu.prometheus.series import AnyPiece, LabelSet, Piece, RawSeries, SeriesSource
 
 SAME_LABELSET = "vector cannot contain metrics with the same labelset"
 
@@ -96,9 +97,10 @@ def _call(
     answers = []
     for series in source.select(selector.matchers, first, steps_ms[-1] - offset):
         times, values = [], []
+        stretch = _Stretch(series)
         for step in steps_ms:
             end = step - offset
-            runs = _runs(series, dialect.oldest(end, length), end)
+            runs = stretch.runs(dialect.oldest(end, length), end)
             if runs:
                 times.append(step)
                 values.append(_aggregate(call.function, runs, dialect.left_open))
@@ -117,17 +119,28 @@ def _refuse_equal_labels(answers: Sequence[Points]) -> None:
 Run = tuple[float, int]  # a value, and how many times in a row
 
 
-def _runs(series: RawSeries, from_ms: int, until_ms: int) -> tuple[Run, ...]:
-    runs: list[Run] = []
-    for piece in series.pieces:
-        cut = piece.clipped(from_ms, until_ms)
-        if cut is None:
-            continue
-        if isinstance(cut, Piece):
-            runs.append((cut.value, len(cut)))
-        else:
-            runs.extend((value, 1) for value in cut.numbers)
-    return tuple(runs)
+class _Stretch:
+    """The pieces of a series, of which ranges are taken one after another."""
+
+    def __init__(self, series: RawSeries) -> None:
+        self.pieces = series.pieces
+        self.firsts = [piece.block.times[piece.low] for piece in series.pieces]
+        self.lasts = [piece.block.times[piece.high - 1] for piece in series.pieces]
+
+    def runs(self, from_ms: int, until_ms: int) -> tuple[Run, ...]:
+        """The samples of a closed range, with equal neighbours counted together."""
+        runs: list[Run] = []
+        low = bisect_left(self.lasts, from_ms)
+        high = bisect_right(self.firsts, until_ms)
+        for position in range(low, high):
+            piece: AnyPiece | None = self.pieces[position]
+            if self.firsts[position] < from_ms or self.lasts[position] > until_ms:
+                piece = self.pieces[position].clipped(from_ms, until_ms)
+            if isinstance(piece, Piece):
+                runs.append((piece.value, piece.high - piece.low))
+            elif piece is not None:
+                runs.extend((value, 1) for value in piece.numbers)
+        return tuple(runs)
 
 
 def _aggregate(function: Function, runs: tuple[Run, ...], direct_mean: bool) -> float:

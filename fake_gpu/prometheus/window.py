@@ -6,8 +6,10 @@ Not here: which series there are (`cluster_series`), or when scrapes are (`scrap
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from fake_gpu.prometheus.scrapes import HOUR_MS, Grid
 from fake_gpu.prometheus.segments import NO_END, AnySegment, Segment
@@ -15,6 +17,8 @@ from fake_gpu.prometheus.series import AnyPiece, TimeBlock, VaryingPiece
 
 # How far a staleness marker may lie behind the end of a series: the longest interval of a scrape.
 LONGEST_INTERVAL_MS = 600_000
+
+_UNTIL = attrgetter("until_ms")
 
 # A block, the positions of the window in it, and the real times at these two ends.
 Cut = tuple[TimeBlock, int, int, int, int]
@@ -45,7 +49,8 @@ class Window:
         first = max(0, (segments[0].from_ms - self.slack_ms) // HOUR_MS - base)
         last = (segments[-1].until_ms + self.slack_ms) // HOUR_MS - base + 1
         found: list[AnyPiece] = []
-        position = 0
+        earliest_ms = self.start_ms - self.slack_ms
+        position = bisect_right(segments, earliest_ms, key=_UNTIL) if len(segments) > 1 else 0
         for cut in cuts[first:last] if last < len(cuts) or first else cuts:
             if cut is not None:
                 position = _within(segments, position, cut, found)
@@ -69,9 +74,10 @@ class Window:
 
     def _markers(self, segments: Sequence[AnySegment], grid: Grid) -> Iterator[int]:
         earliest = self.start_ms - LONGEST_INTERVAL_MS
-        for position, segment in enumerate(segments):
-            if not earliest <= segment.until_ms <= self.end_ms:
-                continue
+        for position in range(bisect_left(segments, earliest, key=_UNTIL), len(segments)):
+            segment = segments[position]
+            if segment.until_ms > self.end_ms:
+                break
             back = segments[position + 1].from_ms if position + 1 < len(segments) else NO_END
             if back == segment.until_ms:
                 continue
