@@ -137,7 +137,8 @@ class Running:
         estate = build_estate(loaded)
         fresh = build_views(estate, self.clock, self.ledger)
         assert self._views is not None, "views are there from the start"
-        require_same_past(self._views.histories, fresh.histories, self.clock.now_seconds())
+        now = self.clock.now_seconds()
+        require_same_past(self.estate, estate, self._views.histories, fresh.histories, now)
         for api in self._views.kubernetes.values():
             api.hub.close()
         self._show(fresh)

@@ -75,13 +75,11 @@ def a_fault_that_never_fired() -> None:
 
 
 def another_past() -> None:
-    def histories(text: str) -> dict[str, ObjectHistory]:
-        played = build_estate(read_scenario(text, "thin_line", None))
-        return {c.cluster_id: ObjectHistory(c) for c in played.clusters}
-
     text = library_text("thin_line")
     later = text.replace("started: 2026-10-01T01:10:20Z", "started: 2026-10-01T01:10:25Z")
-    require_same_past(histories(text), histories(later), T0 + 7200)
+    old, new = (build_estate(read_scenario(t, "thin_line", None)) for t in (text, later))
+    told, telling = ({c.cluster_id: ObjectHistory(c) for c in e.clusters} for e in (old, new))
+    require_same_past(old, new, told, telling, T0 + 7200)
 
 
 def a_row_that_cannot_be() -> None:

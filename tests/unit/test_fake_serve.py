@@ -145,6 +145,34 @@ def test_a_changed_scenario_is_taken_over_whole_and_only_for_the_future() -> Non
         assert any(item["metadata"]["name"].startswith("later") for item in answer["items"])
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "seen"),
+    [
+        ("scrape_interval: 30s", "scrape_interval: 60s", "monitored otherwise"),
+        ("utilisation: 10-30", "utilisation: 90", "serve-pdqqcdmgh-8ftd5 was"),
+        ("story: |", "faults: [{fault: html_login, from: +1h}]\nstory: |", "html_login"),
+    ],
+)
+def test_what_only_samples_show_may_not_change_either(old: str, new: str, seen: str) -> None:
+    text = library_text("thin_line")
+    assert old in text
+    thin = build_estate(load_scenario("thin_line"))
+    with serve(thin, driven(start_of(thin))) as running:
+        advance(running, at("02:00:00"))
+        with pytest.raises(PastWouldChange, match=seen):
+            running.take_over(read_scenario(text.replace(old, new), "x", None))
+
+
+def test_a_fault_that_is_still_to_come_may_be_added() -> None:
+    text = library_text("thin_line")
+    later = text.replace("story: |", "faults: [{fault: html_login, from: +3h}]\nstory: |")
+    thin = build_estate(load_scenario("thin_line"))
+    with serve(thin, driven(start_of(thin))) as running:
+        advance(running, at("02:00:00"))
+        running.take_over(read_scenario(later, "x", None))
+        assert [fault.kind for fault in running.estate.faults] == ["html_login"]
+
+
 def test_a_cluster_that_comes_or_goes_is_another_past() -> None:
     thin = build_estate(load_scenario("thin_line"))
     with (
