@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -22,9 +20,9 @@ from fake_gpu.clock import VirtualClock, epoch
 from fake_gpu.kubernetes.objects import Change, ObjectHistory
 from tests.servers import replay
 from tests.servers.control_plane import ControlPlane
+from tests.servers.process import wait_for
 from tests.small_estates import MIDNIGHT
 
-PATIENCE_SECONDS = 60.0
 Document = dict[str, Any]
 
 
@@ -80,13 +78,6 @@ class Both:
         real, fake = self.ask(path, **params)
         assert fake == real
         return real
-
-
-def wait_for(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not done():
-        assert time.monotonic() < deadline, "the real server did not get there"
-        time.sleep(0.05)
 
 
 # --- levelling -----------------------------------------------------------------------------------

@@ -154,11 +154,13 @@ class ControlPlane:
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
         self.etcd("kv/deleterange", {"key": _base64(prefix), "range_end": _base64(end)})
 
-    def compact(self) -> int:
-        """Forget every state but the present one; the revision that is still there."""
-        revision = int(self.etcd("kv/range", {"key": _base64("/registry")})["header"]["revision"])
-        self.etcd("kv/compaction", {"revision": revision, "physical": True})
-        return revision
+    def revision(self) -> int:
+        """The number of the latest write."""
+        return int(self.etcd("kv/range", {"key": _base64("/registry")})["header"]["revision"])
+
+    def compact(self) -> None:
+        """Forget every state but the present one."""
+        self.etcd("kv/compaction", {"revision": self.revision(), "physical": True})
 
 
 def _base64(text: str) -> str:
@@ -214,6 +216,26 @@ def _answers(url: str, **options: Any) -> bool:
         return False
 
 
+KWOK_STAGES = Path(__file__).parent / "kwok_stages.yaml"
+
+
+@contextmanager
+def kwok(plane: ControlPlane, folder: Path) -> Iterator[None]:
+    """Kubelets for nodes that only exist as objects: bound pods run, Jobs' pods end, pods go."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    command = [
+        required("kwok"),
+        f"--kubeconfig={plane.kubeconfig()}",
+        "--manage-all-nodes=true",
+        f"--config={KWOK_STAGES}",
+        f"--server-address=127.0.0.1:{port}",
+    ]
+    url = f"http://127.0.0.1:{port}/healthz"
+    with running(command, lambda: _answers(url), folder / "kwok.log"):
+        yield
+
+
 @contextmanager
 def kube_state_metrics(plane: ControlPlane, folder: Path) -> Iterator[str]:
     """A kube-state-metrics that shows every label, as on OpenShift; the URL of its page."""
@@ -237,7 +259,7 @@ def kube_state_metrics(plane: ControlPlane, folder: Path) -> Iterator[str]:
         yield f"{url}/metrics"
 
 
-SCHEDULES_NOBODY = """
+SCHEDULER_CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {{leaderElect: false}}
@@ -248,11 +270,11 @@ profiles: [{{schedulerName: {name}}}]
 
 @contextmanager
 def scheduler(plane: ControlPlane, folder: Path, name: str = "for-nobody") -> Iterator[str]:
-    """A kube-scheduler for the pods that name it (none does); the URL of its resource metrics."""
+    """A kube-scheduler for the pods that name it; the URL of its resource metrics."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     config = folder / "scheduler.yaml"
-    config.write_text(SCHEDULES_NOBODY.format(kubeconfig=plane.kubeconfig(), name=name))
+    config.write_text(SCHEDULER_CONFIG.format(kubeconfig=plane.kubeconfig(), name=name))
     command = [
         required("kube-scheduler"),
         f"--config={config}",

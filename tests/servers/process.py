@@ -21,6 +21,7 @@ from tests.servers import build
 
 START_SECONDS = 120.0  # the slowest of them, a cold kube-apiserver, took 20 s on two busy cores
 STOP_SECONDS = 10.0
+PATIENCE_SECONDS = 90.0  # whatever a real server does by itself, on a machine under load
 
 
 def free_port() -> int:
@@ -100,6 +101,14 @@ def _wait_for(process: subprocess.Popen[bytes], answers: Callable[[], bool], log
         time.sleep(0.05)
     tail = log.read_text(errors="replace")[-3000:]
     raise AssertionError(f"{process.args!r} did not answer (exit {process.poll()}):\n{tail}")
+
+
+def wait_for(done: Callable[[], bool], what: str = "it", every_seconds: float = 0.05) -> None:
+    """Until a server got there; fails when it never does."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not done():
+        assert time.monotonic() < deadline, f"{what} did not happen in {PATIENCE_SECONDS:.0f} s"
+        time.sleep(every_seconds)
 
 
 def listens(port: int) -> bool:

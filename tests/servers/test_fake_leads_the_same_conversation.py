@@ -28,11 +28,11 @@ from tests.servers.both_api_servers import (
     names_of,
     of_side,
     versions_of,
-    wait_for,
     watch_both,
     without_version,
 )
 from tests.servers.control_plane import control_plane, token_of
+from tests.servers.process import wait_for
 from tests.small_estates import HOUR, MIDNIGHT, node, pod, quiet_cluster
 
 pytestmark = pytest.mark.servers

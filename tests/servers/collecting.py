@@ -1,0 +1,150 @@
+"""A collector as a process of its own, so that it can really be killed.
+
+Put here: starting it with a clock that a test may push on, and what its journal has by now.
+Not here: the collector (`ingestion.kubernetes`), or what its journal should say.
+
+Its clock is the machine's plus the seconds that stand in a file: an hour's end can come at once.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from ingestion.kubernetes.client import ApiClient, ApiSettings
+from ingestion.kubernetes.collector import Collector, CollectorSettings
+from ingestion.kubernetes.lines import Line
+from ingestion.kubernetes.spool import parse_lines, segments
+from ingestion.kubernetes.watcher import Retry
+from tests.servers.process import PATIENCE_SECONDS, wait_for
+from warehouse.store import Store, open_store
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class PushedClock:
+    """The machine's clock, ahead by what a file says."""
+
+    file: Path
+
+    def now(self) -> datetime:
+        ahead = int(self.file.read_text()) if self.file.exists() else 0
+        return datetime.now(UTC) + timedelta(seconds=ahead)
+
+    def wait_until(self, instant: datetime) -> None:
+        while self.now() < instant:
+            time.sleep(0.2)
+
+    def push(self, seconds: int) -> None:
+        ahead = int(self.file.read_text()) if self.file.exists() else 0
+        aside = self.file.with_suffix(".new")
+        aside.write_text(str(ahead + seconds))
+        aside.rename(self.file)
+
+
+@dataclass
+class CollectorProcess:
+    """What one collector needs, and the process while there is one."""
+
+    folder: Path
+    url: str
+    token_file: Path
+    ca_file: Path
+    cluster_id: str
+    spool_location: str
+    clock: PushedClock
+    flush_seconds: int = 1
+    environment: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def spool(self) -> Store:
+        return open_store(self.spool_location)
+
+    def start(self) -> None:
+        settings = {
+            "url": self.url,
+            "token_file": str(self.token_file),
+            "ca_file": str(self.ca_file),
+            "cluster_id": self.cluster_id,
+            "spool": self.spool_location,
+            "clock": str(self.clock.file),
+            "flush_seconds": self.flush_seconds,
+        }
+        command = [sys.executable, "-m", "tests.servers.collecting", json.dumps(settings)]
+        with (self.folder / "collector.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
+
+    def kill(self) -> None:
+        """Nothing is written any more, whatever it was doing."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """As Kubernetes does: it writes what it heard."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait(PATIENCE_SECONDS)
+        self.process = None
+
+    def lines(self) -> list[Line]:
+        found = []
+        for segment in segments(self.spool, self.cluster_id):
+            found += list(parse_lines(segment.key, self.spool.read(segment.key)))
+        return found
+
+    def wait_for(self, line: str, **parts: Any) -> None:
+        """Until the journal has such a line."""
+        wanted = {"line": line} | parts
+        self._wait_for(lambda x: all(x.get(k) == v for k, v in wanted.items()), str(wanted))
+
+    def wait_for_pod(self, name: str) -> None:
+        self._wait_for(lambda x: _is_pod(x, name), f"pod {name}")
+
+    def _wait_for(self, is_it: Callable[[Line], bool], what: str) -> None:
+        def has_it() -> bool:
+            assert self.process is not None, "nobody collects"
+            assert self.process.poll() is None, f"the collector ended:\n{self.log()}"
+            return any(map(is_it, self.lines()))
+
+        wait_for(has_it, f"{what} in the journal", every_seconds=0.2)
+
+    def log(self) -> str:
+        return (self.folder / "collector.log").read_text(errors="replace")[-2000:]
+
+
+def _is_pod(line: Line, name: str) -> bool:
+    is_pod = line["line"] == "object" and line["resource"] == "pods"
+    return is_pod and bool(line["object"]["metadata"]["name"] == name)
+
+
+def main(text: str) -> None:
+    settings = json.loads(text)
+    api = ApiSettings(
+        settings["url"], Path(settings["token_file"]), ca_file=Path(settings["ca_file"])
+    )
+    wanted = CollectorSettings(
+        cluster_id=settings["cluster_id"],
+        flush_seconds=settings["flush_seconds"],
+        retry=Retry(first_seconds=0.1, last_seconds=0.5),
+    )
+    clock = PushedClock(Path(settings["clock"]))
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    Collector(ApiClient(api), open_store(settings["spool"]), clock, wanted).run(stop)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,444 @@
+"""The collector follows a real cluster while it is killed, cut off, and told that history is gone.
+
+A real scheduler places pods, kwok runs them, and people and kubelets restart, evict and delete
+them. Beside it, a naive observer hears every revision from etcd itself. In the end the journal
+says what the observer saw, except for what lies in the gaps that the journal itself names.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from domain.interval import Interval, format_instant, hour_of
+from ingestion.kubernetes.lifecycle import decode_rows
+from ingestion.kubernetes.manifests import CollectorPlace, collector_manifests
+from ingestion.kubernetes.pull import pull_hours
+from ingestion.landing import Landing
+from ingestion.manifest import Attempt, Outcome
+from tests.servers.collecting import CollectorProcess, PushedClock
+from tests.servers.control_plane import ControlPlane, control_plane, kwok, scheduler
+from tests.servers.cuttable import Relay, relayed
+from tests.servers.etcd_history import Observer, PodHistory, observing
+from tests.servers.players import GPU, Players, container
+from tests.servers.process import wait_for
+from warehouse.store import FolderStore
+
+pytestmark = pytest.mark.servers
+
+NAMESPACES = ("team-a", "team-b", "openshift-nvidia")
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+SEED = 20261118
+Row = dict[str, Any]
+
+# --- the world -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dark:
+    """While nobody could tell the collector anything, and nobody can any more."""
+
+    began_at: datetime
+    ended_at: datetime
+
+    def covers(self, at: datetime) -> bool:
+        return self.began_at <= at < self.ended_at
+
+
+@dataclass
+class Cluster:
+    """A running cluster, the collector, and who looks on."""
+
+    plane: ControlPlane
+    players: Players
+    observer: Observer
+    relay: Relay
+    clock: PushedClock
+    collector: CollectorProcess
+    draw: random.Random = field(default_factory=lambda: random.Random(SEED))
+    dark: list[Dark] = field(default_factory=list)
+    marks: int = 0
+
+    def mark(self) -> None:
+        """A pod that asks for more than there is; wait until the journal has it."""
+        self.marks += 1
+        name = f"mark-{self.marks}"
+        self.players.pod("team-a", name, 9_999)
+        self.collector.wait_for_pod(name)
+        written = self.players.read("team-a", name)["metadata"]["resourceVersion"]
+        self.observer.wait_until(int(written))
+
+    def forget(self) -> None:
+        """The API server begins anew, over a store that has no history."""
+        self.plane.stop_api()
+        self.plane.compact()
+        self.plane.start_api()
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with control_plane(tmp_path_factory.mktemp("plane")) as plane, plane.client() as admin:
+        may_read(admin)
+        players = Players(admin)
+        for number in range(4):
+            players.node(f"gpu-{number}", 64)
+        for name in NAMESPACES:
+            players.namespace(name)
+        yield plane
+
+
+def manifests() -> list[dict[str, Any]]:
+    place = CollectorPlace("0a7c1d52-3c4e-4b8a-9d5f-6f1e2a3b4c5d")
+    return [d for d in yaml.safe_load_all(collector_manifests(place)) if d]
+
+
+def may_read(admin: httpx.Client) -> None:
+    """The user `collector` may what the manifests allow, and no more."""
+    [role] = [d for d in manifests() if d["kind"] == "ClusterRole"]
+    [binding] = [d for d in manifests() if d["kind"] == "ClusterRoleBinding"]
+    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "collector"}
+    made = admin.post(f"{RBAC}/clusterroles", json=role)
+    bound = admin.post(f"{RBAC}/clusterrolebindings", json=binding | {"subjects": [user]})
+    assert (made.status_code, bound.status_code) == (201, 201), made.text + bound.text
+
+
+@pytest.fixture
+def cluster(plane: ControlPlane, tmp_path: Path) -> Iterator[Cluster]:
+    clock = PushedClock(tmp_path / "ahead")
+    with ExitStack() as stack:
+        admin = stack.enter_context(plane.client())
+        observer = stack.enter_context(observing(plane, clock))
+        relay = stack.enter_context(relayed(plane.api_port))
+        players = Players(admin)
+        system = admin.get("/api/v1/namespaces/kube-system").json()
+        collector = CollectorProcess(
+            tmp_path,
+            f"https://127.0.0.1:{relay.port}",
+            plane.token_file("collector"),
+            plane.ca_file,
+            system["metadata"]["uid"],
+            str(tmp_path / "spool"),
+            clock,
+        )
+        stack.enter_context(scheduler(plane, tmp_path, "default-scheduler"))
+        stack.enter_context(kwok(plane, tmp_path))
+        stack.callback(lambda: plane.remove("/registry/pods/"))
+        stack.callback(collector.kill)
+        yield Cluster(plane, players, observer, relay, clock, collector)
+
+
+# --- what happens --------------------------------------------------------------------------------
+
+
+def wave(cluster: Cluster, name: str, count: int) -> None:
+    """Pods of every kind: services, Jobs, with init containers and sidecars, and without GPUs."""
+    players = cluster.players
+    for number in range(count):
+        namespace = NAMESPACES[number % len(NAMESPACES)]
+        pod = f"{name}-{number}"
+        match number % 5:
+            case 0:
+                owner = players.job(namespace, f"job-{pod}")
+                players.pod(namespace, pod, 1, owner=owner)
+            case 1:
+                before = (container("prep", 2), container("proxy", 1, stays=True))
+                players.pod(namespace, pod, 1, before=before)
+            case 2:
+                players.pod(namespace, pod, 0)
+            case _:
+                players.pod(namespace, pod, 1 + number % 2)
+
+
+def deeds(cluster: Cluster, count: int) -> None:
+    """This happens to pods that run: to some of them, drawn by lot."""
+    running = sorted(
+        (meta["namespace"], meta["name"])
+        for pod in cluster.players.pods()
+        if pod["status"]["phase"] == "Running"
+        and not (meta := pod["metadata"]).keys() & {"ownerReferences", "deletionTimestamp"}
+    )
+    cluster.draw.shuffle(running)
+    players = cluster.players
+    for number, (namespace, name) in enumerate(running[:count]):
+        match number % 5:
+            case 0:
+                players.restart(namespace, name)
+            case 1:
+                players.evict(namespace, name)
+            case 2:
+                players.delete(namespace, name)
+            case 3:
+                players.delete(namespace, name, grace=0)
+                players.pod(namespace, name, 3)  # another pod of the same name
+            case _:
+                players.fail(namespace, name)
+    brief = f"brief-{cluster.draw.randrange(10**6)}"
+    players.pod("team-b", brief, 1)
+    players.delete("team-b", brief, grace=0)
+
+
+def the_whole_story(cluster: Cluster) -> None:
+    collector, clock = cluster.collector, cluster.clock
+    collector.start()
+    collector.wait_for("listed", resource="pods", why="start")
+    wave(cluster, "first", 120)
+    cluster.mark()
+    deeds(cluster, 25)
+    cluster.mark()
+    # Killed while much happens, and much happens while it is away; nothing is forgotten meanwhile.
+    wave(cluster, "second", 60)
+    collector.kill()
+    deeds(cluster, 20)
+    collector.start()
+    deeds(cluster, 10)
+    cluster.mark()
+    # Cut off, and connected again.
+    cluster.relay.cut()
+    deeds(cluster, 15)
+    cluster.relay.mend()
+    cluster.mark()
+    # Cut off, and what happened meanwhile is forgotten.
+    began_at = clock.now()
+    cluster.relay.cut()
+    wave(cluster, "third", 30)
+    deeds(cluster, 15)
+    cluster.forget()
+    cluster.relay.mend()
+    cluster.mark()
+    cluster.dark.append(Dark(began_at, clock.now()))
+    deeds(cluster, 10)
+    # Killed, and what happened meanwhile is forgotten.
+    began_at = clock.now()
+    collector.kill()
+    deeds(cluster, 15)
+    cluster.forget()
+    collector.start()
+    cluster.mark()
+    cluster.dark.append(Dark(began_at, clock.now()))
+    wave(cluster, "fourth", 20)
+    deeds(cluster, 10)
+    cluster.mark()
+
+
+def calm(cluster: Cluster) -> None:
+    """Nobody is starting, ending or going any more; so nothing falls on a pushed clock's edge."""
+
+    def moves(pod: dict[str, Any]) -> bool:
+        starting = pod["status"]["phase"] == "Pending" and "nodeName" in pod["spec"]
+        ending = pod["status"]["phase"] == "Running" and "ownerReferences" in pod["metadata"]
+        return starting or ending or "deletionTimestamp" in pod["metadata"]
+
+    wait_for(lambda: not any(map(moves, cluster.players.pods())), every_seconds=0.5)
+    cluster.mark()
+
+
+def end_of_hour(cluster: Cluster) -> None:
+    """Time goes on into the next hour; the journal closes the last one and lists everything."""
+    calm(cluster)
+    now = cluster.clock.now()
+    left = hour_of(now) + timedelta(hours=1) - now
+    cluster.clock.push(int(left.total_seconds()) + 5)
+    cluster.mark()
+    # Some watches have nothing to say; the collector waits for them for two minutes.
+    cluster.clock.push(150)
+    cluster.mark()
+    cluster.collector.wait_for("hour_closed", hour=format_instant(hour_of(now)))
+    cluster.collector.wait_for("listed", resource="pods", why="hourly", complete=True)
+
+
+# --- what it comes to ----------------------------------------------------------------------------
+
+
+def landed(
+    cluster: Cluster, began_at: datetime, folder: Path
+) -> tuple[Attempt, dict[str, list[Row]]]:
+    landing = Landing(FolderStore(folder / "landing"))
+    window = Interval(hour_of(began_at), hour_of(cluster.clock.now()))
+    collector = cluster.collector
+    attempt = pull_hours(collector.cluster_id, window, collector.spool, landing, cluster.clock)
+    return attempt, decode_rows(attempt, landing)
+
+
+def matters(pod: PodHistory) -> bool:
+    containers = [*pod.last["spec"]["containers"], *pod.last["spec"].get("initContainers", [])]
+    return any(c["resources"].get("requests") for c in containers)
+
+
+def effective(pod: PodHistory) -> int:
+    """What the scheduler reserves: prep runs first, the sidecar stays beside main."""
+    asked = {
+        c["name"]: int(c["resources"].get("requests", {}).get(GPU, 0))
+        for c in [*pod.last["spec"]["containers"], *pod.last["spec"].get("initContainers", [])]
+    }
+    return max(asked.get("prep", 0), asked["main"] + asked.get("proxy", 0))
+
+
+def life(pod: PodHistory) -> str:
+    first, last = pod.revisions[0], pod.revisions[-1]
+    gone = "gone" if pod.deleted else "there"
+    return f"{pod.name}: {first.told_at:%H:%M:%S} … {last.told_at:%H:%M:%S}, {gone}"
+
+
+def moment(value: datetime | None) -> str:
+    return "" if value is None else format_instant(value)
+
+
+def told(rows: list[Row]) -> dict[str, Row]:
+    """The last observation of each pod, and whether any said that it is gone."""
+    known: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda r: r["journal_position"]):
+        before = known.get(row["pod_uid"], {"deleted": False})
+        known[row["pod_uid"]] = row | {"deleted": row["deleted"] or before["deleted"]}
+    return known
+
+
+def gaps_of(rows: dict[str, list[Row]]) -> list[Dark]:
+    """The gaps that the journal names; whole seconds, so that the last one belongs to them."""
+    second = timedelta(seconds=1)
+    gaps = [Dark(r["gap_started_at"], r["gap_ended_at"] + second) for r in rows["journal_gaps"]]
+    return sorted(gaps, key=lambda gap: gap.began_at)
+
+
+def in_a_gap(gaps: list[Dark], pod: PodHistory) -> bool:
+    return any(gap.covers(revision.told_at) for gap in gaps for revision in pod.revisions)
+
+
+def came_and_went_in_one(gaps: list[Dark], pod: PodHistory) -> bool:
+    first, last = pod.revisions[0].told_at, pod.revisions[-1].told_at
+    return pod.deleted and any(gap.covers(first) and gap.covers(last) for gap in gaps)
+
+
+def test_the_journal_is_what_an_observer_with_the_full_history_saw(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    began_at = cluster.clock.now()
+    the_whole_story(cluster)
+    end_of_hour(cluster)
+    cluster.collector.stop()
+    attempt, rows = landed(cluster, began_at, tmp_path)
+
+    gaps = gaps_of(rows)
+    check_gaps(cluster, gaps)
+    known = told(rows["pod_observations"])
+    told_then = cluster.observer.until(attempt.window.ended_at)
+    seen = {uid: pod for uid, pod in told_then.items() if matters(pod)}
+    assert len(seen) > 200
+    unseen = {uid for uid, pod in seen.items() if came_and_went_in_one(gaps, pod)}
+    assert unseen, "somebody must have come and gone in a gap"
+    assert known.keys() <= seen.keys()
+    missing = seen.keys() - known.keys() - unseen
+    assert [life(seen[uid]) for uid in missing] == [], gaps
+    requests = {(r["pod_uid"], r["resource"]): r["device_count"] for r in rows["pod_requests"]}
+    for uid, row in known.items():
+        pod = seen[uid]
+        assert (row["pod_name"], row["node_name"]) == (pod.name, pod.node)
+        assert requests[uid, GPU] == effective(pod)
+        check_times(gaps, pod, row)
+    check_contradictions(rows["contradictions"])
+    assert {hour.outcome for hour in attempt.hours} == {Outcome.DEGRADED}  # it began inside
+
+
+def check_times(gaps: list[Dark], pod: PodHistory, row: Row) -> None:
+    times = tuple(moment(row[name]) for name in ("bound_at", "started_at", "ended_at"))
+    truth = (pod.bound_at, pod.started_at, pod.ended_at)
+    what = f"{pod.name}: {times} is not {truth}"
+    assert row["deleted"] == pod.deleted, what
+    if not in_a_gap(gaps, pod):
+        assert times == truth, what
+        assert (row["phase"], row["restart_count"]) == (pod.phase, pod.restarts), what
+        return
+    # What was written and overwritten in the dark is lost; what is known is still true.
+    assert times[0] in ("", truth[0]), what
+    assert times[1] == "" or times[1] >= truth[1], what
+    assert times[2] in ("", truth[2]), what
+    if not pod.deleted:
+        assert times[0] == truth[0], what
+        assert times[2] == truth[2], what
+
+
+def check_gaps(cluster: Cluster, gaps: list[Dark]) -> None:
+    """One gap for each darkness: from the last word that was written until somebody looked again.
+
+    What was heard and not yet written when a collector was killed is lost with it: a flush or two.
+    """
+    assert len(gaps) == len(cluster.dark)
+    for gap, dark in zip(gaps, cluster.dark, strict=True):
+        assert gap.began_at <= dark.began_at
+        assert dark.began_at - gap.began_at < timedelta(seconds=10)
+        assert dark.began_at < gap.ended_at <= dark.ended_at + timedelta(seconds=1)
+
+
+def check_contradictions(rows: list[Row]) -> None:
+    """An evicted pod has no end; kwok rewrites starts, and ends too when it lost its server."""
+    found = {row["what"] for row in rows}
+    assert found >= {"start_moved", "end_without_time"}
+    assert found <= {"start_moved", "end_without_time", "end_moved"}
+
+
+# --- whole hours ---------------------------------------------------------------------------------
+
+
+def test_an_hour_that_was_watched_from_end_to_end_is_ok(cluster: Cluster, tmp_path: Path) -> None:
+    """Nothing but a few pods: most watches have nothing to say for a whole hour."""
+    cluster.collector.start()
+    cluster.mark()
+    began_at = cluster.clock.now()
+    end_of_hour(cluster)
+    end_of_hour(cluster)
+    cluster.collector.stop()
+    attempt, rows = landed(cluster, began_at, tmp_path)
+    assert [hour.outcome for hour in attempt.hours] == [Outcome.DEGRADED, Outcome.OK]
+    assert rows["journal_gaps"] == []
+
+
+# --- what init writes ----------------------------------------------------------------------------
+
+PLURALS = {
+    "Namespace": "/api/v1/namespaces",
+    "ServiceAccount": "/api/v1/namespaces/{ns}/serviceaccounts",
+    "ConfigMap": "/api/v1/namespaces/{ns}/configmaps",
+    "PersistentVolumeClaim": "/api/v1/namespaces/{ns}/persistentvolumeclaims",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{ns}/networkpolicies",
+    "Deployment": "/apis/apps/v1/namespaces/{ns}/deployments",
+    "ClusterRole": f"{RBAC}/clusterroles",
+    "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
+}
+
+
+def test_a_real_server_takes_the_manifests_under_the_restricted_standard(
+    plane: ControlPlane,
+) -> None:
+    with plane.client() as admin:
+        for document in manifests():
+            meta = document["metadata"]
+            # The namespace must be there for what is in it; all else is only tried.
+            tried = {} if document["kind"] == "Namespace" else {"dryRun": "All"}
+            path = PLURALS[document["kind"]].format(ns=meta.get("namespace", ""))
+            if document["kind"] in ("ClusterRole", "ClusterRoleBinding"):
+                document = document | {"metadata": meta | {"name": meta["name"] + "-tried"}}
+            answer = admin.post(path, params=tried | {"fieldValidation": "Strict"}, json=document)
+            assert answer.status_code == 201, f"{document['kind']}: {answer.text}"
+            assert "warning" not in answer.headers, answer.headers
+        [deployment] = [d for d in manifests() if d["kind"] == "Deployment"]
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "tried"},
+            "spec": deployment["spec"]["template"]["spec"],
+        }
+        namespace = deployment["metadata"]["namespace"]
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        params = {"dryRun": "All", "fieldValidation": "Strict"}
+        assert admin.post(path, params=params, json=pod).status_code == 201
+        # The standard is really enforced there: the same pod as root is refused.
+        pod["spec"] = pod["spec"] | {"securityContext": {"runAsNonRoot": False}}
+        assert admin.post(path, params=params, json=pod).status_code == 403
