@@ -4,20 +4,11 @@
     test gives both the same random input.
 -#}
 {% macro price_nanos(device_seconds, weight_numerator, weight_denominator, rate_nanos_per_hour) -%}
-    {%- set numerator = priced_numerator(device_seconds, weight_numerator, rate_nanos_per_hour) -%}
-    {%- set denominator = priced_denominator(weight_denominator) -%}
+    {%- set numerator -%}
+        ({{ exact(device_seconds) }} * {{ exact(weight_numerator) }} * {{ exact(rate_nanos_per_hour) }})
+    {%- endset -%}
+    {%- set denominator -%} ({{ exact(weight_denominator) }} * 3600) {%- endset -%}
     cast({{ divide_rounding_half_even(numerator, denominator) }} as decimal(38, 0))
-{%- endmacro %}
-
-
-{#- What is divided by `priced_denominator` to give nanos; kept apart for the apportionment. -#}
-{% macro priced_numerator(device_seconds, weight_numerator, rate_nanos_per_hour) -%}
-    ({{ exact(device_seconds) }} * {{ exact(weight_numerator) }} * {{ exact(rate_nanos_per_hour) }})
-{%- endmacro %}
-
-
-{% macro priced_denominator(weight_denominator) -%}
-    ({{ exact(weight_denominator) }} * 3600)
 {%- endmacro %}
 
 

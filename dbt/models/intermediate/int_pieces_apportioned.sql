@@ -15,22 +15,18 @@ charges as (
 
 ),
 
--- Every piece of a charge has the charge's weight and price, so its exact share of the cost is
--- its own device-seconds times both.
+-- A charge is shared out in proportion to device-seconds: all its pieces have one weight and price.
 shares as (
 
     select
         pieces.*,
         charges.cost_nanos as charge_nanos,
         {{ whole_quotient(
-            priced_numerator(
-                'pieces.device_seconds', 'charges.weight_numerator', 'charges.rate_nanos_per_hour'
-            ),
-            priced_denominator('charges.weight_denominator')
+            exact('charges.cost_nanos') ~ ' * ' ~ exact('pieces.device_seconds'),
+            exact('greatest(charges.device_seconds, 1)')
         ) }} as whole_nanos,
-        {{ priced_numerator(
-            'pieces.device_seconds', 'charges.weight_numerator', 'charges.rate_nanos_per_hour'
-        ) }} % {{ priced_denominator('charges.weight_denominator') }} as remainder
+        ({{ exact('charges.cost_nanos') }} * {{ exact('pieces.device_seconds') }})
+        % {{ exact('greatest(charges.device_seconds, 1)') }} as remainder
     from pieces
     inner join charges
         on pieces.charge_number = charges.charge_number
@@ -68,7 +64,7 @@ ranked as (
 
 ),
 
--- Largest remainder: the pieces add up to the charge, each within one nano of its exact share.
+-- Largest remainder, as `domain.money.apportion` has it: the pieces add up to the charge.
 apportioned as (
 
     select
