@@ -9,20 +9,24 @@ documents by number and hash alone. The month's bundle, for auditors, holds ever
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.resources import files as package_files
 
 from billing.events import Event, Ledger, NumberedDocument
 from billing.record import Record, event_key, sealed_key
-from billing.rendering import rendered_files
 from billing.sealing import to_bytes
 from billing.verifier import write_bundle
 
+Rendered = Mapping[str, Mapping[str, bytes]]
+"""Number → the files of a document, so that none is rendered twice."""
 
-def document_bundle(record: Record, ledger: Ledger, issued: NumberedDocument) -> bytes:
+
+def document_bundle(
+    record: Record, ledger: Ledger, issued: NumberedDocument, rendered: Rendered
+) -> bytes:
     """One document, what it voids, and the chain up to the event that issued it."""
     files = _chain(ledger, issued.event_sequence)
-    files |= _document_files(record, issued)
+    files |= _document_files(record, issued, rendered)
     voided = {number: voids for voids, number in ledger.voided_by().items()}.get(issued.number)
     for other in ledger.documents():
         if other.number == voided:
@@ -30,24 +34,25 @@ def document_bundle(record: Record, ledger: Ledger, issued: NumberedDocument) ->
     return write_bundle(files)
 
 
-def period_bundle(record: Record, ledger: Ledger, close: Event) -> bytes:
+def period_bundle(record: Record, ledger: Ledger, close: Event, rendered: Rendered) -> bytes:
     """All documents in a closed period's books, what they stand on, and the chain to its close."""
     files = _chain(ledger, close.sequence)
     for event in ledger.events[: close.sequence]:
         if event.period != close.period:
             continue
         for issued in event.documents():
-            files |= _document_files(record, issued)
+            files |= _document_files(record, issued, rendered)
         files |= _sealed(record, event.sealed_sha256s())
     return write_bundle(files)
 
 
-def _document_files(record: Record, issued: NumberedDocument) -> dict[str, bytes]:
-    body = record.sealed_bytes(issued.sha256)
-    rendered = rendered_files(issued.number, issued.sha256, body)
+def _document_files(
+    record: Record, issued: NumberedDocument, rendered: Rendered
+) -> dict[str, bytes]:
+    files = rendered[issued.number]
     return {
-        sealed_key(issued.sha256): body,
-        **{f"documents/{name}": content for name, content in rendered},
+        sealed_key(issued.sha256): record.sealed_bytes(issued.sha256),
+        **{f"documents/{name}": content for name, content in files.items()},
     }
 
 

@@ -22,7 +22,7 @@ from billing.guard import require_writable
 from billing.mirror import read_estimates, write_estimates
 from billing.plan import Plan
 from billing.record import Record
-from billing.render import render_documents
+from billing.render import Progress, render_documents
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.decisions import Decisions
@@ -106,12 +106,15 @@ def close_period(
     *,
     dry_run: bool = True,
     holder: str = "gpu-ledger close",
+    progress: Progress | None = None,
 ) -> CloseResult:
     """Close a period, or show what closing it would do. Closing a closed one changes nothing."""
     record = Record(home.record_store())
     ledger = record.ledger()
     if period.name in ledger.closes():
-        return _as_recorded(home, record, ledger, period, decisions, dry_run)
+        if not dry_run:
+            render_documents(home, period, progress)
+        return _as_recorded(record, ledger, period, decisions)
     if not dry_run:
         _require_grace_over(period, decisions, clock)
     books = Books(record, ledger)
@@ -124,7 +127,8 @@ def close_period(
         raise PeriodNotBillable(judgement, str(plan.basis["currency"]))
     require_writable(home, record, ledger)
     commit_close(books, period, plan, clock, holder)
-    return _as_recorded(home, record, record.ledger(), period, decisions, dry_run=False)
+    render_documents(home, period, progress)
+    return _as_recorded(record, record.ledger(), period, decisions)
 
 
 def _judge_and_plan(
@@ -179,15 +183,8 @@ def _billed(result: CloseResult) -> dict[str, int]:
 
 
 def _as_recorded(
-    home: Home,
-    record: Record,
-    ledger: Ledger,
-    period: BillingPeriod,
-    decisions: Decisions,
-    dry_run: bool,
+    record: Record, ledger: Ledger, period: BillingPeriod, decisions: Decisions
 ) -> CloseResult:
-    if not dry_run:
-        render_documents(home, period)
     event = ledger.closes()[period.name]
     currency = str(record.sealed(str(event.body["basis_sha256"]))["currency"])
     summaries = _summaries(record, event)

@@ -7,10 +7,10 @@ Not here: what is in them (`rendering`, `bundle`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from billing.bundle import document_bundle, period_bundle
+from billing.bundle import Rendered, document_bundle, period_bundle
 from billing.ccsp import hours_csv, nodes_csv
 from billing.events import Event, Ledger
 from billing.focus import billing_period_csv, cost_and_usage_csv, invoice_detail_csv
@@ -22,23 +22,39 @@ from billing.statement import capacity_csv, own_use_csv
 from domain.billing_period import BillingPeriod
 from warehouse.home import Home
 
+Progress = Callable[[int, int, str], None]
 
-def render_documents(home: Home, period: BillingPeriod) -> list[Path]:
+
+def render_documents(
+    home: Home, period: BillingPeriod, progress: Progress | None = None
+) -> list[Path]:
     """Write every file of a period's documents; the paths, in order."""
     record = Record(home.record_store())
+    ledger = record.ledger()
     folder = home.documents / period.name
-    files = _files(record, record.ledger(), period)
-    return sorted(_write(folder / name, content) for name, content in files)
+    issued = [document for document in ledger.documents() if document.period == period.name]
+    rendered: dict[str, dict[str, bytes]] = {}
+    written = []
+    for done, document in enumerate(issued):
+        if progress:
+            progress(done, len(issued), document.number)
+        body = record.sealed_bytes(document.sha256)
+        files = dict(rendered_files(document.number, document.sha256, body))
+        rendered[document.number] = files
+        tenant = str(record.sealed(document.sha256)["tenant"])
+        bundle = document_bundle(record, ledger, document, rendered)
+        for name, content in {**files, f"{document.number}.zip": bundle}.items():
+            written.append(_write(folder / tenant / name, content))
+    for name, content in _period_files(record, ledger, period, rendered):
+        written.append(_write(folder / name, content))
+    if progress:
+        progress(len(issued), len(issued), "")
+    return sorted(written)
 
 
-def _files(record: Record, ledger: Ledger, period: BillingPeriod) -> Iterator[tuple[str, bytes]]:
-    for issued in ledger.documents():
-        if issued.period == period.name:
-            body = record.sealed_bytes(issued.sha256)
-            tenant = str(record.sealed(issued.sha256)["tenant"])
-            for name, content in rendered_files(issued.number, issued.sha256, body):
-                yield f"{tenant}/{name}", content
-            yield f"{tenant}/{issued.number}.zip", document_bundle(record, ledger, issued)
+def _period_files(
+    record: Record, ledger: Ledger, period: BillingPeriod, rendered: Rendered
+) -> Iterator[tuple[str, bytes]]:
     close = ledger.closes().get(period.name)
     if close:
         # What a witness is handed: the end of the chain right after this period was closed.
@@ -46,7 +62,7 @@ def _files(record: Record, ledger: Ledger, period: BillingPeriod) -> Iterator[tu
         yield "head.json", to_bytes(head)
         yield from _focus_files(record, ledger, close)
         yield from _provider_files(record, close)
-        yield f"{period.name}.zip", period_bundle(record, ledger, close)
+        yield f"{period.name}.zip", period_bundle(record, ledger, close, rendered)
 
 
 def _focus_files(record: Record, ledger: Ledger, close: Event) -> Iterator[tuple[str, bytes]]:
