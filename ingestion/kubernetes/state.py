@@ -66,6 +66,7 @@ class JournalState:
         self._projections = dict(PROJECTIONS) | {"pods": partial(pod, kept_labels=pod_labels)}
         self.kinship = Kinship()
         self.last_at: datetime | None = None
+        self._told_at: dict[tuple[str, bool], datetime] = {}  # by resource, and watch or list
         self.replayed_count = 0
         self.unchanged_count = 0
         self.second_look: set[str] = set()  # resources to be listed once more, to be sure
@@ -74,7 +75,7 @@ class JournalState:
     def apply(self, observation: Observation) -> list[Line]:
         """The lines that this observation adds to the journal."""
         lines: list[Line] = []
-        at = self._forward(observation.at, lines)
+        at = self._forward(observation, lines)
         match observation:
             case ListedPage():
                 self._page(observation, at, lines)
@@ -115,17 +116,30 @@ class JournalState:
 
     # --- observations -------------------------------------------------------------------------
 
-    def _forward(self, at: datetime, lines: list[Line]) -> datetime:
+    def _forward(self, observation: Observation, lines: list[Line]) -> datetime:
         """Time does not go back in a journal; when the clock does, that is a line of its own."""
-        at = at.replace(microsecond=0)
-        if self.last_at is not None and at < self.last_at:
-            if self.last_at - at > CLOCK_BACK_TOLERANCE:
-                before, after = format_instant(self.last_at), format_instant(at)
-                note = Contradiction("clock_went_back", before, after)
-                lines.append(contradiction_line(self.last_at, "clock", "", note))
-            return self.last_at
-        self.last_at = at
-        return at
+        at = observation.at.replace(microsecond=0)
+        before = self._clock_before(observation, at)
+        if before is not None and before - at > CLOCK_BACK_TOLERANCE:
+            note = Contradiction("clock_went_back", format_instant(before), format_instant(at))
+            lines.append(contradiction_line(max(before, self.last_at or at), "clock", "", note))
+        self.last_at = max(at, self.last_at or at)
+        return self.last_at
+
+    def _clock_before(self, observation: Observation, at: datetime) -> datetime | None:
+        """What the clock was when whoever tells this told something before.
+
+        A watch and the lists each tell in order, and overtake one another: an event waits while a
+        long list is taken. That is no clock going back, nor is a broken watch that says when it
+        had begun.
+        """
+        if isinstance(observation, Broken):
+            return None
+        teller = (observation.resource, isinstance(observation, Event | Bookmark))
+        first_word = None if self._told_at else self.last_at  # after a restart: of the journal
+        before = self._told_at.get(teller, first_word)
+        self._told_at[teller] = at
+        return before
 
     def _event(self, event: Event, at: datetime, lines: list[Line]) -> None:
         stream = self.streams[event.resource]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from domain.interval import parse_instant
 from ingestion.kubernetes.state import JournalState
 from tests.kubernetes_by_hand import (
     broken,
@@ -272,6 +273,31 @@ def test_a_clock_that_goes_back_moves_nothing_back() -> None:
     lines = tell(state, mark(101, 300), told("DELETED", pod("a", 102), 200))
     assert [line["what"] for line in of_kind(lines, "contradiction")] == ["clock_went_back"]
     assert of_kind(lines, "object")[0]["at"] == text(300)
+
+
+def test_a_word_that_waited_while_a_list_was_taken_is_no_clock_going_back() -> None:
+    state = started("a")
+    hourly = listed(pod("a", 10), version=100, seconds=300, why="hourly")
+    lines = tell(
+        state, hourly, told("MODIFIED", pod("a", 101, phase="Failed"), 200), mark(102, 210)
+    )
+    assert of_kind(lines, "contradiction") == []
+    # No later than a list that was taken in between: where its place in the journal is.
+    assert {line["at"] for line in of_kind(lines, "object")} == {text(300)}
+
+
+def test_a_watch_that_broke_after_a_while_is_no_clock_going_back() -> None:
+    state = started("a")
+    lines = tell(state, mark(101, 300), broken(100), mark(102, 310))
+    assert of_kind(lines, "contradiction") == []
+
+
+def test_a_clock_that_is_behind_the_journal_at_a_start_is_told_once() -> None:
+    state = JournalState()
+    state.last_at = parse_instant(text(300))
+    first = listed(pod("a", 10), version=100, seconds=200)
+    lines = tell(state, first, mark(101, 210), mark(102, 220))
+    assert [line["what"] for line in of_kind(lines, "contradiction")] == ["clock_went_back"]
 
 
 # --- stretches -----------------------------------------------------------------------------------
