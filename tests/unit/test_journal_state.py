@@ -278,9 +278,7 @@ def test_a_clock_that_goes_back_moves_nothing_back() -> None:
 def test_a_word_that_waited_while_a_list_was_taken_is_no_clock_going_back() -> None:
     state = started("a")
     hourly = listed(pod("a", 10), version=100, seconds=300, why="hourly")
-    lines = tell(
-        state, hourly, told("MODIFIED", pod("a", 101, phase="Failed"), 200), mark(102, 210)
-    )
+    lines = tell(state, hourly, told("MODIFIED", pod("a", 101, bound=4), 200), mark(102, 210))
     assert of_kind(lines, "contradiction") == []
     # No later than a list that was taken in between: where its place in the journal is.
     assert {line["at"] for line in of_kind(lines, "object")} == {text(300)}
