@@ -10,7 +10,7 @@ seconds. Lists are in an order that follows from their content alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
@@ -51,9 +51,7 @@ class Header:
     cluster_names: Mapping[str, str]
     measured: Sequence[Document]
     stands_on: Mapping[str, str]
-    voids: str = ""
-    reason: str = ""
-    extra: Mapping[str, object] = field(default_factory=dict)
+    decisions: Mapping[str, list[dict[str, str]]]
 
 
 def invoice_document(header: Header, total: Total, usage: Usage) -> Document:
@@ -83,10 +81,10 @@ def invoice_document(header: Header, total: Total, usage: Usage) -> Document:
         "measured": list(header.measured),
         "policies": [policy_entry(policy) for policy in header.policies],
         "rates": [rate_entry(rate) for rate in header.rates],
+        "decisions": dict(header.decisions),
         "stands_on": dict(header.stands_on),
-        "voids": header.voids,
-        "reason": header.reason,
-        **header.extra,
+        "voids": "",
+        "reason": "",
     }
 
 

@@ -19,7 +19,8 @@ from billing.numbering import INVOICE, STATEMENT, next_position, number_text
 from billing.sealing import Document
 from billing.statement import statement_document
 from billing.usage import NO_USAGE, Usage
-from domain.decisions import PartyRole, Policy, PolicyName, Rate
+from domain.decisions import PartyRole, Policy, PolicyName, Rate, Row, TableName
+from domain.decisions.tables import TABLE_BY_NAME
 from domain.interval import format_instant
 
 PRINTED_POLICIES = (
@@ -147,7 +148,25 @@ def _header(
             period.interval,
         ),
         stands_on=stands_on,
+        decisions=_copied(basis, tenant, clusters_of(lines)),
     )
+
+
+def _copied(basis: Basis, tenant: str, clusters: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    """The rows that were decided about this tenant and its clusters, as they stand in the files."""
+    decisions = basis.decisions
+    rows: Mapping[TableName, list[Row]] = {
+        TableName.CLUSTERS: [row for row in decisions.clusters if row.cluster_id in clusters],
+        TableName.TENANTS: [row for row in decisions.tenants if row.namespace == tenant],
+        TableName.OUTAGES: [row for row in decisions.outages if row.cluster_id in ("", *clusters)],
+    }
+    return {name.value: [_cells(name, row) for row in found] for name, found in rows.items()}
+
+
+def _cells(name: TableName, row: Row) -> dict[str, str]:
+    table = TABLE_BY_NAME[name]
+    columns = [column.name for column in table.columns]
+    return dict(zip(columns, table.cells_of(row), strict=True))
 
 
 def printed_policies(basis: Basis) -> list[Policy]:

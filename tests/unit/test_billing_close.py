@@ -285,3 +285,17 @@ def test_an_open_ended_outage_credits_to_the_end_of_the_month(world: World) -> N
     world.write()
     # Two days at 3.60 an hour, less the last one.
     assert close(world).total == Money.parse("86.40", "EUR")
+
+
+def test_what_was_decided_is_copied_onto_the_invoice(world: World) -> None:
+    world.outages = [f"c1,2026-10-09T10:30:00Z,2026-10-09T11:00:00Z,credit,power cut,{BOB}"]
+    world.clusters["c2"] = "samples"
+    world.write()
+    close(world)
+    invoice = json.loads((world.path / "documents/2026-10/team-a/INV-000001.json").read_bytes())
+    assert [row["cluster_id"] for row in invoice["decisions"]["clusters"]] == ["c1"]
+    assert [row["reason"] for row in invoice["decisions"]["outages"]] == ["power cut"]
+    [rate] = invoice["rates"]
+    assert (rate["rate_per_hour"], rate["decided_by"]) == ("3.6", "ada")
+    policies = {policy["policy"]: policy["version"] for policy in invoice["policies"]}
+    assert policies["billable_state"] == "default-1"
