@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -35,7 +36,12 @@ def test_a_driven_clock_goes_where_it_is_told_and_never_back() -> None:
 def test_listeners_are_called_before_waiters_wake_and_before_advancing_returns() -> None:
     clock = driven(START)
     told: list[str] = []
-    clock.add_listener(lambda when: told.append(f"listener {when:%H:%M}"))
+
+    def listener(when: datetime) -> None:
+        time.sleep(0.1)  # a waiter that was woken too early would speak first
+        told.append(f"listener {when:%H:%M}")
+
+    clock.add_listener(listener)
     waiter = threading.Thread(
         target=lambda: (clock.wait_until(START + HOUR), told.append("waiter"))
     )
