@@ -255,7 +255,10 @@ stretches as (
         started_second,
         ended_second,
         cast(0 as bigint) as uncertainty_before_seconds,
-        greatest(least(ended_by_second, coalesce(unseen_from_second, ended_by_second)), ended_second)
+        greatest(
+            least(ended_by_second, coalesce(unseen_from_second, ended_by_second)),
+            ended_second
+        )
         - ended_second as uncertainty_after_seconds
     from open_end
     union all

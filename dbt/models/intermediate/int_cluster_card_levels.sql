@@ -36,11 +36,12 @@ levels as (
         {{ whole_quotient('event_second', 3600) }} * 3600 as hour_second,
         event_second as started_second,
         cast(
-            sum(running_change) over (
-                partition by cluster_id
-                order by event_second
-                rows between unbounded preceding and current row
-            )
+            sum(running_change)
+                over (
+                    partition by cluster_id
+                    order by event_second
+                    rows between unbounded preceding and current row
+                )
             as bigint
         ) as running_cards
     from instants

@@ -1,3 +1,5 @@
+-- noqa: disable=LT02,LT05
+-- (jinja repeats parts of this model; its own indentation follows the loops)
 {#- Where a reading goes, what it is multiplied by to be a whole number, and whose metric it is. -#}
 {% set readings = [
     ('use', 1000000, ['DCGM_FI_PROF_GR_ENGINE_ACTIVE']),

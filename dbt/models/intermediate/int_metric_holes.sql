@@ -45,7 +45,9 @@ numbered as (
         sum(
             case
                 when
-                    {{ is_hole('first_sampled_ms - previous_sampled_ms', 'sample_interval_seconds') }}
+                    {{ is_hole(
+                        'first_sampled_ms - previous_sampled_ms', 'sample_interval_seconds'
+                    ) }}
                     then 1
                 else 0
             end

@@ -1,3 +1,5 @@
+-- noqa: disable=LT02,LT05
+-- (jinja repeats parts of this model; its own indentation follows the loops)
 {% set quantities = [
     'running_cards', 'capacity_cards', 'allocatable_cards', 'labelled_cards',
     'running_code', 'offered_code', 'allocatable_code',
