@@ -13,7 +13,7 @@ from fake_gpu.prometheus.deduplicate import deduplicated
 from fake_gpu.prometheus.evaluate import Dialect, evaluate_steps
 from fake_gpu.prometheus.language import Call, Selector, parse_query
 from fake_gpu.prometheus.matchers import Matcher, all_match
-from fake_gpu.prometheus.series import Piece, RawSeries, TimeBlock
+from fake_gpu.prometheus.series import LabelSet, Piece, RawSeries, TimeBlock
 
 SAMPLES = st.dictionaries(
     st.integers(0, 2_000_000), st.integers(-1000, 1000).map(float), max_size=40
@@ -155,6 +155,18 @@ def test_a_written_query_is_read_back(
 
 def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.text("ab_", min_size=1, max_size=3), st.text("ab-", max_size=3)),
+        max_size=12,
+    )
+)
+def test_the_quick_order_of_series_is_the_order_of_their_labels(sets: list[dict[str, str]]) -> None:
+    made = [LabelSet(labels.items()) for labels in sets]
+    quick = [each.key for each in sorted(made, key=lambda each: each.order)]
+    assert quick == sorted(each.key for each in made)
 
 
 @settings(max_examples=60)

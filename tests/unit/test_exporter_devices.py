@@ -124,6 +124,25 @@ def test_a_card_with_instances_is_busy_by_their_shares() -> None:
     ]
 
 
+def test_a_compute_instance_makes_its_gpu_instance_busy_by_its_part() -> None:
+    one = _sliced(node("node-a"))
+    large = one.devices[1]
+    parts = [
+        replace(large, device_id=f"MIG-{n}c", profile=f"{n}c.3g.20gb", compute_share=Fraction(n, 7))
+        for n in (1, 2)
+    ]
+    one = replace(one, devices=tuple(parts))
+    life = _on(one, parts[0], created=0, scheduled=0, started=10, ended=1010)
+    use = NodeUse(one, [life])
+    (entity,) = use.entities
+    assert entity.profile == "3g.20gb"
+    assert max(step.pct for step in use.steps(entity, MIDNIGHT, MIDNIGHT + HOUR)) == Fraction(
+        100, 3
+    )
+    # 350 W above idle, by one of the card's seven compute slots.
+    assert max(w for _, _, w in use.milliwatts(one.cards[0], MIDNIGHT, MIDNIGHT + HOUR)) == 100_000
+
+
 def test_replicas_share_a_card_up_to_its_whole() -> None:
     one = node("node-a")
     shared = replace(

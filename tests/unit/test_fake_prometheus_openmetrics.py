@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from fake_gpu.clock import epoch
+from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.openmetrics import EVERYTHING, write_openmetrics
+from fake_gpu.prometheus.series import RawSeries
 from tests.served_samples import thanos
 from tests.small_estates import HOUR, MIDNIGHT, quiet_estate
 
@@ -46,3 +49,23 @@ def test_a_line_has_labels_in_order_a_value_and_milliseconds(tmp_path: Path) -> 
     value, at = rows[0].split()[-2:]
     assert value == "1.790811e+09"  # half an hour before midnight
     assert MIDNIGHT <= float(at) < MIDNIGHT + 60
+
+
+class OnTheHour:
+    """A series with a sample at every half hour, on the dot."""
+
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+        first = MIDNIGHT * 1000
+        samples = {first + n * 1_800_000: float(n) for n in range(10)}
+        return [RawSeries.of({"__name__": "m"}, samples).clipped(start_ms, end_ms)]
+
+
+def test_a_sample_on_the_hour_is_written_once(tmp_path: Path) -> None:
+    (file,) = write_openmetrics(OnTheHour(), epoch(MIDNIGHT), epoch(MIDNIGHT + 2 * HOUR), tmp_path)
+    assert file.read_text().splitlines() == [
+        f"m 0 {MIDNIGHT}",
+        f"m 1 {MIDNIGHT + 1800}",
+        f"m 2 {MIDNIGHT + 3600}",
+        f"m 3 {MIDNIGHT + 5400}",
+        "# EOF",
+    ]

@@ -21,7 +21,8 @@ from fake_gpu.prometheus.matchers import BadPattern, Matcher, all_match
         (Matcher("a", "=~", ".+"), "", False),
         (Matcher("a", "!~", "x.*"), "y", True),
         (Matcher("a", "!~", "x.*"), "x", False),
-        (Matcher("a", "=~", "a$"), "a\n", False),  # $ is the very end
+        (Matcher("a", "=~", "a$"), "a\n", False),
+        (Matcher("a", "=~", "a$\n"), "a\n", False),  # $ is the very end, and nothing is behind it
         (Matcher("a", "=~", "[]a]b"), "]b", True),
         (Matcher("a", "=~", "[[]"), "[", True),
         (Matcher("a", "=~", r"\d+"), "٣", False),  # digits are ASCII
