@@ -59,6 +59,7 @@ class VirtualClock:
         self._monotonic = monotonic
         self._origin = require_instant(start, "the start of the clock")
         self._began = monotonic()
+        self._told = self._origin  # the latest instant that every listener has heard of
         self._changed = threading.Condition()
         self._advancing = threading.Lock()
         self._listeners: list[Listener] = []
@@ -89,6 +90,7 @@ class VirtualClock:
             for listener in list(self._listeners):
                 listener(target)
             with self._changed:
+                self._told = target
                 self._changed.notify_all()
         return target
 
@@ -98,11 +100,16 @@ class VirtualClock:
     def wait_until(self, instant: datetime) -> None:
         """Return when it is `instant` or later, or when the clock is closed."""
         with self._changed:
-            while not self._closed and (left := (instant - self.now()).total_seconds()) > 0:
+            while not self._closed and (left := self._seconds_until(instant)) > 0:
                 if self.mode == "running":
                     self._changed.wait(min(left / self.speed, LONGEST_NAP_SECONDS))
                 else:
                     self._changed.wait()
+
+    def _seconds_until(self, instant: datetime) -> float:
+        """Of a driven clock, an instant has come when every listener has heard of it."""
+        reached = self.now() if self.mode == "running" else self._told
+        return (instant - reached).total_seconds()
 
     def close(self) -> None:
         """Wake every waiter for good."""
