@@ -30,6 +30,7 @@ from orchestration.demo.home import make_home
 from orchestration.model_graph import prepared_graph, project_sha256
 from orchestration.open_home import OpenHome
 from orchestration.resources import LedgerHome
+from orchestration.tags import RANGE_END, RANGE_START
 from warehouse.home import Home
 
 BEFORE = timedelta(minutes=10)
@@ -127,10 +128,7 @@ class Dagster:
                 asset_selection=[self.key(text) for text in assets],
                 tags={"dagster/partition": partition}
                 if partition
-                else {
-                    "dagster/asset_partition_range_start": first,
-                    "dagster/asset_partition_range_end": last,
-                },
+                else {RANGE_START: first, RANGE_END: last},
             )
         )
 

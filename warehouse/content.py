@@ -22,6 +22,11 @@ BATCH_ROWS = 100_000
 """Rows that are held in memory at a time; a row of the widest table has about 500 bytes."""
 
 
+PROVENANCE = frozenset({"attempt_id"})
+"""Columns that say from which asking a fact came. The same evidence, asked in other windows, is the
+same fact: what stands on an invoice must not tell them apart."""
+
+
 def columns_of(connection: duckdb.DuckDBPyConnection, schema: str, table: str) -> dict[str, str]:
     """Column names and types, in the table's order."""
     rows = connection.execute(
@@ -36,8 +41,12 @@ def columns_of(connection: duckdb.DuckDBPyConnection, schema: str, table: str) -
 def table_sha256(
     connection: duckdb.DuckDBPyConnection, schema: str, table: str, where: str = "true"
 ) -> str:
-    """The hash of a table's sorted canonical rows, together with its columns and their types."""
-    columns = columns_of(connection, schema, table)
+    """The hash of a table's sorted canonical rows, together with its columns and their types.
+
+    Columns that only say from which asking a row came are left out.
+    """
+    every = columns_of(connection, schema, table)
+    columns = {name: kind for name, kind in every.items() if name not in PROVENANCE}
     canonical = " || ".join(_canonical(name, kind) for name, kind in columns.items())
     # Hashing each row first keeps what is sorted small, however wide the table is.
     query = (

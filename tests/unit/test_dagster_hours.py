@@ -22,13 +22,13 @@ from domain.interval import Interval
 from ingestion.manifest import Outcome
 from orchestration import ledger, steps
 from orchestration.sensors import BELIEVED, hours_on_their_way
+from orchestration.tags import RANGE_END, RANGE_START
 from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at
 
 SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
 AFTER = datetime(2026, 10, 1, 9, tzinfo=UTC)
 NAMES = [f"2026-10-01T0{hour}" for hour in range(6)]
-START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,9 @@ def test_what_is_owed_is_asked_live_hour_first_all_witnesses_of_a_window_togethe
     dagster: Dagster,
 ) -> None:
     requests = dagster.look("hours_owed").run_requests
-    windows = [(r.tags[START], r.tags[END], r.tags["dagster/priority"]) for r in requests]
+    windows = [
+        (r.tags[RANGE_START], r.tags[RANGE_END], r.tags["dagster/priority"]) for r in requests
+    ]
     assert windows == [(NAMES[5], NAMES[5], "10"), (NAMES[0], NAMES[4], "1")]
     assert all(
         {key.path[-1] for key in r.asset_selection} == {"thanos_hours", "kubernetes_hours"}
@@ -206,7 +208,7 @@ def test_hours_on_their_way_are_not_asked_for_twice(dagster: Dagster) -> None:
         status=dg.DagsterRunStatus.STARTED,
     )
     [again] = dagster.look("hours_owed").run_requests
-    assert again.tags[START] == live.tags[START]
+    assert again.tags[RANGE_START] == live.tags[RANGE_START]
     dagster.instance.report_run_canceled(started)
     assert len(dagster.look("hours_owed").run_requests) == 2
 

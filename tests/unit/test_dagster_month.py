@@ -1,0 +1,313 @@
+"""A month in Dagster: rebuilt, judged, drafted and closed, with the results of the command line.
+
+Put here: jobs, sensors and schedules of a period.
+Not here: hours (`test_dagster_hours`).
+
+Two homes of `thin_line` are counted once: a whole one, and one whose fourth hour nobody measured.
+Each test takes a copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from domain.billing_period import BillingPeriod
+from domain.interval import HOUR, Interval
+from orchestration import resources, standing, steps
+from orchestration.sensors import WAIT_FOR_HOURS
+from orchestration.tags import RANGE_END, RANGE_START
+from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at
+from warehouse.connection import WarehouseInUse
+
+PERIOD = BillingPeriod("2026-10")
+FIRST = datetime(2026, 10, 1, tzinfo=UTC)
+LEFT_OUT = FIRST + 3 * HOUR
+NOW = datetime(2026, 11, 4, tzinfo=UTC)
+SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
+BILLED = {"speech": 4_740_000_000, "vision": 17_380_000_000}  # test_thin_line says why
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with lived_through("thin_line", tmp_path_factory.mktemp("month")) as world:
+        world.running.clock.advance_to(NOW)
+        yield world
+
+
+@pytest.fixture(scope="module")
+def by_command(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Done by the steps that the command line calls."""
+    home = world.copied(tmp_path_factory.mktemp("by_command"))
+    opened = opened_at(home, NOW)
+    steps.pull(opened, PERIOD.interval)
+    steps.refresh(opened, PERIOD)
+    return home
+
+
+@pytest.fixture(scope="module")
+def counted(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Done by Dagster's jobs."""
+    folder = tmp_path_factory.mktemp("counted")
+    home = world.copied(folder)
+    with dagster_at(home, NOW, folder / "memory") as dagster:
+        assert dagster.job("reconcile_hours").success
+        assert dagster.job("draft_period", partition=PERIOD.name).success
+        assert set(dagster.checks("facts/fct_charges").values()) == {True}
+        drafts = dagster.instance.get_latest_materialization_event(
+            dagster.key("billing/invoice_drafts")
+        )
+        assert drafts is not None
+        assert drafts.asset_materialization is not None
+        shown = drafts.asset_materialization.metadata
+        assert "gpu-ledger close 2026-10 --issue" in str(shown["what to run next"].value)
+        assert shown["what stands against it"].value == "Nothing."
+        assert shown["total"].value == "22.12 USD"
+    return home
+
+
+@pytest.fixture(scope="module")
+def unclean(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An hour was never asked, of either witness."""
+    home = world.copied(tmp_path_factory.mktemp("unclean"))
+    opened = opened_at(home, NOW)
+    steps.pull(opened, Interval(FIRST, LEFT_OUT))
+    steps.pull(opened, Interval(LEFT_OUT + HOUR, FIRST + 6 * HOUR))
+    steps.refresh(opened, PERIOD)
+    return home
+
+
+@pytest.fixture
+def dagster(counted: Path, tmp_path: Path) -> Iterator[Dagster]:
+    shutil.copytree(counted, tmp_path / "home")
+    with dagster_at(tmp_path / "home", NOW, tmp_path / "memory") as dagster:
+        yield dagster
+
+
+@pytest.fixture
+def dagster_of_unclean(unclean: Path, tmp_path: Path) -> Iterator[Dagster]:
+    shutil.copytree(unclean, tmp_path / "home")
+    with dagster_at(tmp_path / "home", NOW, tmp_path / "memory") as dagster:
+        yield dagster
+
+
+def documents(home: Path) -> dict[str, str]:
+    files = (path for path in (home / "documents").rglob("*") if path.is_file())
+    return {str(p.relative_to(home)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+def step_failure(ran: Any) -> str:
+    [failure] = [event for event in ran.all_events if event.is_step_failure]
+    return str(failure.step_failure_data.user_failure_data)
+
+
+def test_the_facts_are_those_of_the_command_line(counted: Path, by_command: Path) -> None:
+    notes = [standing.built(opened_at(home, NOW).home, PERIOD) for home in (counted, by_command)]
+    assert notes[0] is not None
+    assert notes[1] is not None
+    assert notes[0].facts_sha256 == notes[1].facts_sha256
+
+
+def test_closing_from_the_pages_issues_the_documents_of_the_command_line(
+    dagster: Dagster, by_command: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(by_command, tmp_path / "by_command")
+    result = steps.close(opened_at(tmp_path / "by_command", NOW), PERIOD, dry_run=False)
+    assert {d.tenant: d.billed_nanos for d in result.invoices} == BILLED
+    assert dagster.job("close_period", {"period": "2026-10", "issue": True}).success
+    assert documents(dagster.home)
+    # The evidence was asked in other windows, so the sealed hashes differ; the amounts do not.
+    record = opened_at(dagster.home, NOW).record
+    assert {
+        str(record.sealed(d.sha256)["tenant"]): record.sealed(d.sha256)["total_billed_cost"]
+        for d in record.invoices(PERIOD.name)
+    } == {"speech": "4.74", "vision": "17.38"}
+    assert dagster.statuses("billing/invoices")["2026-10"] == "MATERIALIZED"
+    assert dagster.statuses("billing/reports")["2026-10"] == "MATERIALIZED"
+
+
+def test_a_close_is_dry_unless_told_otherwise(dagster: Dagster) -> None:
+    assert dagster.job("close_period", {"period": "2026-10"}).success
+    assert opened_at(dagster.home, NOW).record.events() == []
+    assert dagster.statuses("billing/invoices")["2026-10"] == "MISSING"
+    [said] = dagster.observations("billing/invoice_drafts", "2026-10")
+    assert "| vision | 17.38 |" in str(said.metadata["invoices"].value)
+
+
+def test_a_closed_period_is_left_alone(dagster: Dagster) -> None:
+    assert dagster.job("close_period", {"period": "2026-10", "issue": True}).success
+    before = documents(dagster.home)
+    refused = dagster.job("refresh_period", partition="2026-10")
+    assert "WARE-006" in step_failure(refused)
+    assert dagster.job("close_period", {"period": "2026-10", "issue": True}).success
+    assert documents(dagster.home) == before
+    for sensor in ("hours_owed", "facts_behind", "findings"):
+        assert dagster.look(sensor).run_requests == []
+    for schedule in ("nightly_judgement", "month_drafts", "month_close"):
+        assert dagster.tick(schedule).run_requests == []
+
+
+def test_an_unclean_month_is_drafted_and_judged_and_names_what_stands_against_it(
+    dagster_of_unclean: Dagster,
+) -> None:
+    dagster = dagster_of_unclean
+    [request] = dagster.tick("month_drafts").run_requests
+    assert request.tags["period"] == "2026-10"
+    judged = dagster.job("judge_period", partition="2026-10")
+    assert "period_may_be_billed,hour_not_measured" in str(judged.all_events)  # red, and by name
+    assert dagster.statuses("billing/judgement")["2026-10"] == "MATERIALIZED"
+    assert dagster.materialize("billing/invoice_drafts", partition="2026-10").success
+    checks = dagster.checks("billing/judgement")
+    assert not checks["period_may_be_billed"]
+    assert not checks["hour_not_measured"]
+    assert checks["device_unknown"]
+    drafts = dagster.instance.get_latest_materialization_event(
+        dagster.key("billing/invoice_drafts")
+    )
+    assert drafts is not None
+    assert drafts.asset_materialization is not None
+    against = str(drafts.asset_materialization.metadata["what stands against it"].value)
+    assert "GAP-001" in against
+    assert "2026-10-01T03:00:00Z" in against
+    for looked in (dagster.tick("month_close"), dagster.look("findings")):
+        assert looked.run_requests == []
+        assert "GAP-001" in looked.skip_message
+        assert "2026-10-01T03:00:00Z" in looked.skip_message
+    refused = dagster.job("close_period", {"period": "2026-10", "issue": True})
+    assert "CLOSE-001 period 2026-10" in step_failure(refused)
+
+
+def test_judgement_marks_the_hours_in_their_strips(dagster_of_unclean: Dagster) -> None:
+    dagster_of_unclean.job("judge_period", partition="2026-10")
+    for asset in (SAMPLES, JOURNAL):
+        [mark] = dagster_of_unclean.observations(asset, "2026-10-01T03")
+        assert mark.metadata["verdict"].value in ("missing", "degraded")
+        assert int(str(mark.metadata["missing"].value)) > 0
+    assert mark.metadata["expected"].value == 3600  # seconds of the journal
+
+
+def test_a_late_hour_refreshes_the_facts_and_the_judgement_by_itself(
+    dagster_of_unclean: Dagster,
+) -> None:
+    dagster = dagster_of_unclean
+    dagster.job("judge_period", partition="2026-10")
+    assert dagster.look("facts_behind").run_requests == []
+    for request in dagster.look("hours_owed").run_requests:
+        assert dagster.execute(request).success
+    assert dagster.look("findings").run_requests == []  # these facts are already old
+    [refresh] = dagster.look("facts_behind").run_requests
+    assert (refresh.partition_key, refresh.tags["requested_by"]) == ("2026-10", "facts_behind")
+    assert dagster.job("refresh_period", partition="2026-10").success
+    assert dagster.look("facts_behind").run_requests == []
+    [judge] = dagster.look("findings").run_requests
+    assert judge.partition_key == "2026-10"
+    assert dagster.job("judge_period", partition="2026-10").success
+    assert dagster.checks("billing/judgement")["hour_not_measured"]
+    said = dagster.look("findings")
+    assert said.run_requests == []
+    assert "gpu-ledger close 2026-10 --issue" in said.skip_message
+
+
+def test_another_decision_makes_the_facts_old(dagster: Dagster) -> None:
+    assert dagster.look("facts_behind").run_requests == []
+    rates = dagster.home / "decisions" / "rates.csv"
+    rates.write_text(rates.read_text().replace("1.80", "1.90"))
+    assert len(dagster.look("facts_behind").run_requests) == 1
+
+
+def test_a_lost_warehouse_makes_the_facts_old(dagster: Dagster) -> None:
+    (dagster.home / "warehouse.duckdb").unlink()
+    assert len(dagster.look("facts_behind").run_requests) == 1
+
+
+def test_facts_wait_for_hours_on_their_way_but_not_for_ever(dagster: Dagster) -> None:
+    (dagster.home / "warehouse.duckdb").unlink()
+    job = dagster.defs.resolve_implicit_global_asset_job_def()
+    dagster.instance.create_run_for_job(
+        job,
+        tags=dict.fromkeys((RANGE_START, RANGE_END), "2026-10-01T00"),
+        asset_selection={dagster.key(SAMPLES)},
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    first = dagster.look("facts_behind")
+    assert first.run_requests == []
+    assert "on their way" in first.skip_message
+    dagster.now += WAIT_FOR_HOURS
+    assert len(dagster.look("facts_behind", first.cursor).run_requests) == 1
+
+
+def test_a_month_is_closed_by_schedule_only_where_the_setting_says_so(dagster: Dagster) -> None:
+    dagster.job("judge_period", partition="2026-10")
+    off = dagster.tick("month_close")
+    assert off.run_requests == []
+    assert "close_on_schedule is off" in off.skip_message
+    config = dagster.home / "config.toml"
+    config.write_text(f"{config.read_text()}\n[schedule]\nclose_on_schedule = true\n")
+    [request] = dagster.tick("month_close").run_requests
+    assert request.tags == request.tags | {"period": "2026-10", "requested_by": "month_close"}
+    closing = request.run_config["ops"]["close_one_period"]["config"]
+    assert closing == {"period": "2026-10", "issue": True}
+    dagster.now = PERIOD.ended_at + timedelta(days=1)  # the grace time is two days
+    early = dagster.tick("month_close")
+    assert early.run_requests == []
+    assert "its grace time ends at 2026-11-03T00:00:00Z" in early.skip_message
+
+
+def test_a_month_that_changed_since_it_was_judged_is_not_closed(dagster: Dagster) -> None:
+    dagster.job("judge_period", partition="2026-10")
+    config = dagster.home / "config.toml"
+    config.write_text(f"{config.read_text()}\n[schedule]\nclose_on_schedule = true\n")
+    rates = dagster.home / "decisions" / "rates.csv"
+    rates.write_text(rates.read_text().replace("1.80", "1.90"))
+    said = dagster.tick("month_close")
+    assert said.run_requests == []
+    assert "has changed since" in said.skip_message
+
+
+def test_the_night_judges_every_open_period(dagster: Dagster) -> None:
+    [request] = dagster.tick("nightly_judgement").run_requests
+    assert request.partition_key == "2026-10"
+
+
+def test_a_second_refresh_leaves_no_more_files_than_the_first(dagster: Dagster) -> None:
+    def files() -> set[str]:
+        folder = dagster.home / "build"
+        return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+    before = files()
+    assert dagster.job("refresh_period", partition="2026-10").success
+    assert files() == before
+
+
+def test_a_locked_warehouse_is_tried_again(
+    dagster: Dagster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, tries = steps.judge, []
+
+    def busy_once(*arguments: Any) -> Any:
+        tries.append(arguments)
+        if len(tries) == 1:
+            raise WarehouseInUse(dagster.home / "warehouse.duckdb", 30.0, "conflicting lock")
+        return judge(*arguments)
+
+    monkeypatch.setattr(steps, "judge", busy_once)
+    monkeypatch.setattr(resources, "WAREHOUSE_WAIT_SECONDS", 0.0)
+    assert dagster.job("judge_period", partition="2026-10").success
+    assert len(tries) == 2
+
+
+def test_notes_about_a_period_are_only_notes(dagster: Dagster) -> None:
+    """Without them it is built and judged again; a broken one is not believed silently."""
+    for note in (dagster.home / "build").glob("*.json"):
+        assert json.loads(note.read_text())
+        note.unlink()
+    assert len(dagster.look("facts_behind").run_requests) == 1
+    assert dagster.look("findings").run_requests == []
