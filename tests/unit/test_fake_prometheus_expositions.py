@@ -40,9 +40,10 @@ def _troubled() -> Estate:
         replace(start, from_at=MIDNIGHT + 3000),
     )
     nodes = (replace(first, incidents=incidents), replace(second, states=states))
-    # Beside the others, one pod that never got an address.
+    # Two pods that differ in nothing but that one never got an address.
     train, short, waits = cluster.pods
-    pods = (train, replace(short, pod_ip=""), waits)
+    twin = replace(short, name="twin", uid="twin", pod_ip="", holds=())
+    pods = (train, short, twin, waits)
     return estate_of(replace(cluster, nodes=nodes, pods=pods))
 
 
