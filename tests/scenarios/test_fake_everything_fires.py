@@ -55,6 +55,7 @@ def test_every_fault_fires_and_is_counted(estate: Estate) -> None:
             running.advance_to(when)
             ask(running, client, when)
         running.ledger.require_fired(estate.faults)
+        assert all(running.ledger.count(fault.fault_id) for fault in estate.faults)
 
 
 def ask(running: Running, client: httpx.Client, when: datetime) -> None:
