@@ -257,7 +257,8 @@ class _Changes:
             low, high = max(start, from_at), min(end, until_at)
             if low < high:
                 self._add_memory(low, high, held.memory_mib)
-                for begins, ends, pct in phases(pod.utilisation, low - origin, high - origin):
+                use = held.holder.hold.utilisation or pod.utilisation
+                for begins, ends, pct in phases(use, low - origin, high - origin):
                     self._add_load(origin + begins, origin + ends, held.weight * pct)
 
     def add_stowaway(self, entity: Entity, stowaway: Stowaway) -> None:

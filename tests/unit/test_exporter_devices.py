@@ -175,6 +175,20 @@ def test_a_restart_leaves_the_card_idle_and_held() -> None:
     assert between == [(100, 400, 100, 1), (400, 420, 0, 1), (420, 900, 100, 1)]
 
 
+def test_a_hold_may_say_how_it_uses_its_own_device() -> None:
+    """Two cards of one pod: one as the pod does, one with a load and a memory of its own."""
+    one = node("node-a")
+    life = pod("two", created=0, scheduled=0, started=10, ended=1000, on=one, cards=(0, 1))
+    own = replace(life.holds[1], utilisation=Utilisation(((60, 10),)), memory_used_mib=5000)
+    use = NodeUse(one, [replace(life, holds=(life.holds[0], own))])
+    first, second = (
+        next(step for step in use.steps(entity, MIDNIGHT + 100, MIDNIGHT + 900) if step.pct)
+        for entity in use.entities
+    )
+    assert (first.pct, first.used_mib) == (100, 40960 - 512)
+    assert (second.pct, second.used_mib) == (10, 5000)
+
+
 def test_a_card_that_nobody_holds_can_be_busy() -> None:
     one = node("node-a")
     use = NodeUse(one, [], [Stowaway(0, MIDNIGHT + 60, MIDNIGHT + 120, 60)])
