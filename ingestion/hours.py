@@ -39,6 +39,10 @@ SUSPICIONS = (MASS_ENDINGS, EARLY_ENDINGS, INCOMPLETE_PODS)
 """Facts of an hour that look like a store which died in silence: believed when seen twice."""
 
 
+JOURNAL_ENDS_BEFORE = "journal_ends_before"
+"""The fact in an hour that says: the journal has nothing of it, and nothing of a later one."""
+
+
 class Why(StrEnum):
     """Why an hour is owed another asking."""
 
@@ -96,9 +100,19 @@ class HourEntry:
     def healable(self, now: datetime, raw_retention_days: int = DEFAULT_RAW_RETENTION_DAYS) -> bool:
         """Whether asking again can bring anything."""
         if self.source is Source.KUBERNETES:
-            # The journal is ours. What it says will not change; only a failed reading can.
-            return all(told.outcome not in (Outcome.OK, Outcome.EMPTY) for told in self.told)
+            return not any(_journal_is_final(told) for told in self.told)
         return now - self.hour_started_at < timedelta(days=raw_retention_days)
+
+
+def _journal_is_final(told: Told) -> bool:
+    """The journal is ours: what it says of an hour that its collector has closed will not change.
+
+    An hour after its end may still come, from a collector that could not write for a while.
+    """
+    facts = told.hour.facts
+    if told.outcome is Outcome.EMPTY:
+        return not facts.get(JOURNAL_ENDS_BEFORE)
+    return told.outcome is Outcome.OK or bool(facts.get("closed"))
 
 
 @dataclass(frozen=True, slots=True)

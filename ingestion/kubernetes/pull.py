@@ -15,6 +15,7 @@ from datetime import datetime
 from domain.clock import Clock
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval, format_instant, parse_instant, total_seconds
+from ingestion.hours import JOURNAL_ENDS_BEFORE
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.spool import (
     Segment,
@@ -120,6 +121,7 @@ def describe_hour(hour: datetime, lines: list[Line], asked_at: datetime, goes_on
         "watched_seconds": watched,
         "list_complete": int(listed),
         "closed": int(closed),
+        **({JOURNAL_ENDS_BEFORE: 1} if not lines and not goes_on else {}),
     }
     outcome, reason = _outcome(hour, lines, watched, asked_at, goes_on)
     return Hour(hour=hour, outcome=outcome, reason=reason, facts=facts)

@@ -137,6 +137,17 @@ def test_a_journal_hour_that_nobody_watched_is_missing_for_ever() -> None:
     unwatched = attempt(ELEVEN + HOUR, Outcome.EMPTY, source=KUBERNETES)
     assert not entry(unwatched, source=KUBERNETES).healable(now)
     assert debts([entry(unwatched, source=KUBERNETES)], now) == []
+    # The journal has not come so far: its collector may only be unable to write for a while.
+    not_yet = attempt(
+        ELEVEN + HOUR, Outcome.EMPTY, source=KUBERNETES, facts={"journal_ends_before": 1}
+    )
+    assert entry(not_yet, source=KUBERNETES).healable(now)
+    # Watched in part, and closed: nobody can watch the rest of it any more.
+    in_part = attempt(ELEVEN + HOUR, Outcome.DEGRADED, source=KUBERNETES, facts={"closed": 1})
+    assert not entry(in_part, source=KUBERNETES).healable(now)
+    assert debts([entry(in_part, source=KUBERNETES)], now) == []
+    still_open = attempt(ELEVEN + HOUR, Outcome.DEGRADED, source=KUBERNETES, facts={"closed": 0})
+    assert entry(still_open, source=KUBERNETES).healable(now)
 
 
 def test_a_journal_hour_is_asked_until_it_was_read_and_then_never_again() -> None:
