@@ -64,5 +64,6 @@ def test_every_command_has_a_summary_and_examples() -> None:
         assert summary.endswith("."), name
         leaves = command.commands.values() if isinstance(command, click.Group) else [command]
         for leaf in leaves:
-            text = leaf.get_help(click.Context(leaf, info_name=leaf.name))
+            own = click.Context(leaf, info_name=leaf.name, help_option_names=["-h", "--help"])
+            text = leaf.get_help(own)
             assert "Example" in text, f"{name} {leaf.name} shows no example"
