@@ -19,6 +19,7 @@ from ingestion.catalogue import sentinels
 from ingestion.hours import MASS_ENDINGS
 from ingestion.landing import Landing
 from ingestion.manifest import Hour, Outcome, worst
+from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Part
 from ingestion.thanos.facts import hourly_facts, mass_absence
 
@@ -28,6 +29,13 @@ RAW_SAMPLES = "raw_samples:"
 Counts = Mapping[str, tuple[int, int]]
 """Series and samples by metric."""
 
+NAMED_LIMIT = 3
+"""Metrics that a reason names; a store that is gone takes all of them."""
+
+EARLIER_LIMIT = 5_000
+"""How many attempts are looked through for earlier answers about one hour: a month of hourly ones,
+each asked again several times. Looking ends where the hour was not over yet."""
+
 
 def rows_of_hours(
     hours: Sequence[datetime],
@@ -35,14 +43,20 @@ def rows_of_hours(
     sample_interval_seconds: int,
     before: Counts,
     failing_stores: str = "",
+    earlier: Mapping[datetime, Counts] | None = None,
 ) -> Iterator[Hour]:
-    """A row for each hour; `before` is what was counted in the hour before the first."""
+    """A row for each hour; `before` is what was counted in the hour before the first.
+
+    `earlier` is what ok attempts have counted in these very hours.
+    """
     runs = [part.runs for part in parts if part.runs is not None]
     facts = hourly_facts(runs, hours, sample_interval_seconds)
     for hour in hours:
         covering = [part for part in parts if part.window.contains(hour)]
         by_metric = _counts(covering, int(hour.timestamp()) * 1000)
         outcome, reason = _outcome(covering, by_metric, failing_stores)
+        if outcome is Outcome.OK and (less := _less((earlier or {}).get(hour, {}), by_metric)):
+            outcome, reason = Outcome.DEGRADED, less
         hour_facts = facts[hour]
         if outcome is Outcome.OK and (absent := mass_absence(before, by_metric)):
             hour_facts[MASS_ENDINGS] = max(absent, hour_facts.get(MASS_ENDINGS, 0))
@@ -79,6 +93,46 @@ def counts_before(landing: Landing, cluster_id: str, hour: datetime) -> Counts:
             if row.hour == hour - HOUR and row.outcome is Outcome.OK:
                 return row.by_metric
     return {}
+
+
+def counts_earlier(
+    landing: Landing, cluster: ClusterSource, hours: Sequence[datetime]
+) -> dict[datetime, Counts]:
+    """The most that ok attempts of the same settings have counted in these hours, by metric."""
+    found: dict[datetime, dict[str, tuple[int, int]]] = {hour: {} for hour in hours}
+    attempts = landing.latest_attempts(cluster.cluster_id, Source.THANOS, EARLIER_LIMIT)
+    for attempt in attempts:
+        if attempt.draft.asked_at < hours[0] + HOUR:
+            break
+        labels = attempt.draft.settings.get("replica_labels")
+        if labels != cluster.thanos.replica_labels or attempt.draft.sampling != cluster.sampling:
+            continue  # series were counted otherwise
+        for row in attempt.hours:
+            if row.hour in found and row.outcome is Outcome.OK:
+                _keep_the_most(found[row.hour], row.by_metric)
+    return dict(found)
+
+
+def _keep_the_most(found: dict[str, tuple[int, int]], counts: Counts) -> None:
+    for metric, (series, samples) in counts.items():
+        known = found.get(metric, (0, 0))
+        found[metric] = (max(series, known[0]), max(samples, known[1]))
+
+
+def _less(earlier: Counts, now: Counts) -> str:
+    """What this answer lacks of an earlier one. The past only grows: what is gone was lost.
+
+    A store that died in silence takes series away without a word. If this answer counted as whole,
+    it would replace a better one.
+    """
+    lost = [
+        f"{metric} {now[metric][0]} series of {now[metric][1]} samples for "
+        f"{earlier[metric][0]} of {earlier[metric][1]}"
+        for metric in sorted(earlier.keys() & now.keys())
+        if now[metric][0] < earlier[metric][0] or now[metric][1] < earlier[metric][1]
+    ]
+    shown = ", ".join(lost[:NAMED_LIMIT]) + (" and others" if lost[NAMED_LIMIT:] else "")
+    return f"less than an earlier ok answer: {shown}" if lost else ""
 
 
 def _outcome(

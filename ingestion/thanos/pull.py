@@ -33,7 +33,7 @@ from ingestion.thanos.asking import Asker, Part, PullMemory
 from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.decode import Runs, collector_paused
 from ingestion.thanos.facts import look_facts
-from ingestion.thanos.outcomes import counts_before, rows_of_hours
+from ingestion.thanos.outcomes import counts_before, counts_earlier, rows_of_hours
 from ingestion.thanos.runs import write_runs
 from ingestion.thanos.telemetry import (
     UNION_LIMIT,
@@ -238,5 +238,6 @@ def _hours(
         seen = f"by the source's own clock the window is not over for {found.early_seconds} s"
         return tuple(Hour(hour, Outcome.REFUSED, seen) for hour in hours)
     before = counts_before(landing, cluster.cluster_id, hours[0])
+    earlier = counts_earlier(landing, cluster, hours)
     interval = cluster.sampling.sample_interval_seconds
-    return tuple(rows_of_hours(hours, found.parts, interval, before, found.failing_stores))
+    return tuple(rows_of_hours(hours, found.parts, interval, before, found.failing_stores, earlier))
