@@ -80,10 +80,18 @@ def test_active_worker_nodes_are_the_true_ones(told: Told, estate: Estate) -> No
 
 
 def test_every_second_was_confirmed_or_is_too_short_to_be_sampled(told: Told) -> None:
-    statement = (
-        "select distinct pod_name, method from marts.fct_pod_hours where method <> 'confirmed'"
-    )
+    statement = """
+        select distinct pod_name, method, method_reason from marts.fct_pod_hours
+        where method <> 'confirmed' and state = 'running'
+    """
     assert truth.ask(told.opened.home, statement) == [("blink", "lifecycle_only", "too_short")]
+
+
+def test_nothing_is_found_but_the_pod_too_short_to_be_sampled(told: Told) -> None:
+    judgement = steps.judge(told.opened, PERIOD)
+    assert [(finding.code, "blink" in finding.where) for finding in judgement.findings] == [
+        ("REC-003", True)
+    ]
 
 
 def test_invoices_are_what_a_pencil_says(told: Told) -> None:

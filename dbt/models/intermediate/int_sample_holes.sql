@@ -48,8 +48,9 @@ expected as (
 
 ),
 
--- The look reaches one interval beyond the hours on both sides; a side without a neighbouring
--- sample takes that edge.
+-- The look reaches one interval beyond the hours on both sides. Where nothing was landed there, an
+-- edge half an interval outside stands for the neighbour: then a first sample counts as late as
+-- soon as another one was due inside the hours, and not before, wherever in a minute scrapes fall.
 inside as (
 
     select
@@ -73,7 +74,7 @@ edges as (
     select
         windows.window_number,
         expected.metric,
-        (windows.window_started_second - windows.sample_interval_seconds) * 1000 as edge_ms
+        windows.window_started_second * 1000 - windows.sample_interval_seconds * 500 as edge_ms
     from windows
     inner join expected
         on windows.cluster_id = expected.cluster_id
@@ -81,7 +82,7 @@ edges as (
     select
         windows.window_number,
         expected.metric,
-        (windows.window_ended_second + windows.sample_interval_seconds) * 1000 as edge_ms
+        windows.window_ended_second * 1000 + windows.sample_interval_seconds * 500 as edge_ms
     from windows
     inner join expected
         on windows.cluster_id = expected.cluster_id
