@@ -18,7 +18,7 @@ from billing.sealing import to_bytes
 from billing.verifier import write_bundle
 
 Rendered = Mapping[str, Mapping[str, bytes]]
-"""Number → the files of a document, so that none is rendered twice."""
+"""Hash → the files of a document, so that none is rendered twice."""
 
 
 def document_bundle(
@@ -49,7 +49,7 @@ def period_bundle(record: Record, ledger: Ledger, close: Event, rendered: Render
 def _document_files(
     record: Record, issued: NumberedDocument, rendered: Rendered
 ) -> dict[str, bytes]:
-    files = rendered[issued.number]
+    files = rendered[issued.sha256]
     return {
         sealed_key(issued.sha256): record.sealed_bytes(issued.sha256),
         **{f"documents/{name}": content for name, content in files.items()},

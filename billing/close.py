@@ -22,7 +22,7 @@ from billing.guard import require_writable
 from billing.mirror import read_estimates, write_estimates
 from billing.plan import Plan
 from billing.record import Record
-from billing.render import Progress, render_documents
+from billing.render import Progress, render_ahead, render_documents
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.decisions import Decisions
@@ -126,8 +126,9 @@ def close_period(
     if not judgement.billable:
         raise PeriodNotBillable(judgement, str(plan.basis["currency"]))
     require_writable(home, record, ledger)
+    ahead = render_ahead([(draft.number, draft.document) for draft in plan.drafts], progress)
     commit_close(books, period, plan, clock, holder)
-    render_documents(home, period, progress)
+    render_documents(home, period, ahead=ahead)
     return _as_recorded(record, record.ledger(), period, decisions)
 
 

@@ -7,8 +7,9 @@ Not here: what is in them (`rendering`, `bundle`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from billing.bundle import Rendered, document_bundle, period_bundle
 from billing.ccsp import hours_csv, nodes_csv
@@ -17,7 +18,7 @@ from billing.focus import billing_period_csv, cost_and_usage_csv, invoice_detail
 from billing.record import Record
 from billing.render_checks import checks_page
 from billing.rendering import rendered_files
-from billing.sealing import from_bytes, to_bytes
+from billing.sealing import from_bytes, sha256, to_bytes
 from billing.statement import capacity_csv, own_use_csv
 from domain.billing_period import BillingPeriod
 from warehouse.home import Home
@@ -25,22 +26,41 @@ from warehouse.home import Home
 Progress = Callable[[int, int, str], None]
 
 
+def render_ahead(
+    documents: Sequence[tuple[str, Mapping[str, Any]]], progress: Progress | None = None
+) -> dict[str, dict[str, bytes]]:
+    """Hash → files of documents that are not issued yet: what cannot be rendered is not issued."""
+    rendered = {}
+    for done, (number, document) in enumerate(documents):
+        if progress:
+            progress(done, len(documents), number)
+        body = to_bytes(document)
+        digest = sha256(body)
+        rendered[digest] = dict(rendered_files(number, digest, body))
+    return rendered
+
+
 def render_documents(
-    home: Home, period: BillingPeriod, progress: Progress | None = None
+    home: Home,
+    period: BillingPeriod,
+    progress: Progress | None = None,
+    ahead: Rendered | None = None,
 ) -> list[Path]:
     """Write every file of a period's documents; the paths, in order."""
     record = Record(home.record_store())
     ledger = record.ledger()
     folder = home.documents / period.name
     issued = [document for document in ledger.documents() if document.period == period.name]
-    rendered: dict[str, dict[str, bytes]] = {}
+    rendered: dict[str, Mapping[str, bytes]] = {}
     written = []
     for done, document in enumerate(issued):
         if progress:
             progress(done, len(issued), document.number)
         body = record.sealed_bytes(document.sha256)
-        files = dict(rendered_files(document.number, document.sha256, body))
-        rendered[document.number] = files
+        files = (ahead or {}).get(document.sha256) or dict(
+            rendered_files(document.number, document.sha256, body)
+        )
+        rendered[document.sha256] = files
         tenant = str(record.sealed(document.sha256)["tenant"])
         bundle = document_bundle(record, ledger, document, rendered)
         for name, content in {**files, f"{document.number}.zip": bundle}.items():

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
+from billing.glyphs import displayable_everywhere
 from billing.quantities import (
     DaySum,
     aligned,
@@ -50,7 +51,7 @@ def invoice_pdf(document: Mapping[str, Any], digest: str) -> bytes:
 
     template = files("billing").joinpath("templates", "document.typ").read_bytes()
     inputs = {
-        "view": json.dumps(view(document, digest), sort_keys=True),
+        "view": json.dumps(displayable_everywhere(view(document, digest)), sort_keys=True),
         "sealed": to_bytes(document).decode("ascii"),
     }
     return typst.compile(

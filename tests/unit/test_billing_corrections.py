@@ -263,3 +263,15 @@ def test_recounted_facts_that_are_not_billable_correct_nothing(ledger: Ledger) -
     with pytest.raises(PeriodNotBillable, match="REC-001"):
         ledger.recount([pod("a", "x", 3), disputed], day(11, 20))
     assert ledger.billed() == 7_200_000_000
+
+
+def test_a_correction_never_stands_on_a_document_of_an_earlier_month(ledger: Ledger) -> None:
+    """October is closed first, corrected, and only then September."""
+    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
+    ledger.recount([pod("a", "x", 3)], day(11, 20))
+    in_september = datetime(2026, 9, 5, tzinfo=UTC)
+    early = Pod("a", "early", in_september, in_september.replace(hour=1))
+    september = ledger.facts(BillingPeriod("2026-09"), [early])
+    assert ledger.close(september, day(11, 21)) == {"a": 3_600_000_000}
+    billed = ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
+    assert billed == {"a": 7_200_000_000}

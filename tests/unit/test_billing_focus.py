@@ -66,6 +66,13 @@ def test_rows_add_up_to_the_invoice_without_a_tolerance(home: Path) -> None:
     assert by_line == {"1", "2"}
 
 
+def test_a_row_gets_its_part_of_the_payable_amount_by_its_seconds(home: Path) -> None:
+    found = rows(home, "team-a/INV-000001-focus.csv")
+    ratios = {Decimal(row["BilledCost"]) / Decimal(row["ConsumedQuantity"]) for row in found[1:]}
+    assert len(found[1:]) == 18
+    assert max(ratios) - min(ratios) < Decimal("0.000001")
+
+
 def test_each_row_lies_in_one_day_and_one_period(home: Path) -> None:
     for row in rows(home, "team-a/INV-000001-focus.csv"):
         assert list(row) == list(COST_AND_USAGE)
