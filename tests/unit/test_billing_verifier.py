@@ -202,6 +202,68 @@ def test_a_consistent_forgery_needs_every_number_to_fit(home: Path) -> None:
     assert forged(home, other_number) != []
 
 
+EVENT = "events/000000000{}.json"
+
+
+def rewritten(home: Path, change: Callable[[dict[str, bytes]], None]) -> list[str]:
+    """The problems of a month's bundle whose listing was made to fit a change."""
+    files = files_of(bundle(home, "2026-11/2026-11.zip"))
+    assert EVENT.format(4) in files
+    change(files)
+    return verify(write_bundle(files)).problems
+
+
+def test_an_event_cannot_be_edited_moved_or_taken_out(home: Path) -> None:
+    def edit(files: dict[str, bytes]) -> None:
+        event = json.loads(files[EVENT.format(2)])
+        event["recorded_by"] = "mallory"
+        files[EVENT.format(2)] = canonical(event)
+
+    def swap(files: dict[str, bytes]) -> None:
+        second, third = EVENT.format(2), EVENT.format(3)
+        files[second], files[third] = files[third], files[second]
+
+    def take_out(files: dict[str, bytes]) -> None:
+        files[EVENT.format(2)] = files.pop(EVENT.format(3))
+
+    def overtake(files: dict[str, bytes]) -> None:
+        event = json.loads(files[EVENT.format(4)])
+        event["fence"] = 0
+        files[EVENT.format(4)] = canonical(event)
+
+    def leave_out_the_last(files: dict[str, bytes]) -> None:
+        del files[EVENT.format(4)]
+
+    assert any("event 3 does not follow" in problem for problem in rewritten(home, edit))
+    assert any("stands at place" in problem for problem in rewritten(home, swap))
+    assert any("stands at place" in problem for problem in rewritten(home, take_out))
+    assert any("had been overtaken" in problem for problem in rewritten(home, overtake))
+    assert any("was witnessed" in problem for problem in rewritten(home, leave_out_the_last))
+
+
+def test_a_void_that_does_not_negate_is_found(home: Path) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        for name, body in list(files.items()):
+            if name.startswith("sealed/") and b'"document":"void"' in body:
+                document = json.loads(body)
+                document["lines"][0]["billed_cost"] = "-1.00"
+                document["total_billed_cost"] = "-1.00"
+                del files[name]
+                digest = verifier._sha256(canonical(document))
+                files[f"sealed/{digest}.json"] = canonical(document)
+                for event, text in files.items():
+                    if event.startswith("events/"):
+                        old = name.removeprefix("sealed/").removesuffix(".json")
+                        files[event] = text.replace(old.encode(), digest.encode())
+                del files["head.json"]
+                return
+
+    files = files_of(bundle(home, "2026-11/team-b/INV-000003.zip"))
+    change(files)
+    problems = verify(write_bundle(files)).problems
+    assert any("negated in billed_cost" in problem for problem in problems)
+
+
 def test_a_rewritten_chain_is_found_by_the_witnessed_head(home: Path) -> None:
     body = bundle(home, "2026-10/team-a/INV-000001.zip")
     head = json.loads((home / "documents/2026-10/head.json").read_bytes())
