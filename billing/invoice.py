@@ -26,6 +26,8 @@ from domain.money import format_nanos, minor_unit_digits, parse_nanos
 from domain.tenant import BelongsTo
 
 SCHEMA = "gpu-ledger/invoice/1"
+DRAFT = "DRAFT-"
+"""What the number of a document begins with that was not issued."""
 
 
 class DocumentKind(StrEnum):

@@ -64,9 +64,9 @@ def render_documents(
         tenant = str(record.sealed(document.sha256)["tenant"])
         bundle = document_bundle(record, ledger, document, rendered)
         for name, content in {**files, f"{document.number}.zip": bundle}.items():
-            written.append(_write(folder / tenant / name, content))
+            written.append(write_file(folder / tenant / name, content))
     for name, content in _period_files(record, ledger, period, rendered):
-        written.append(_write(folder / name, content))
+        written.append(write_file(folder / name, content))
     if progress:
         progress(len(issued), len(issued), "")
     return sorted(written)
@@ -108,7 +108,7 @@ def _provider_files(record: Record, close: Event) -> Iterator[tuple[str, bytes]]
     yield "provider/ccsp-nodes.csv", nodes_csv(statement)
 
 
-def _write(path: Path, content: bytes) -> Path:
+def write_file(path: Path, content: bytes) -> Path:
     """Whole or not at all; a reader never meets half a document."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")

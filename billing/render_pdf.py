@@ -84,7 +84,7 @@ def view(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
         "tenant": document["tenant"],
         "currency": currency,
         "total": grouped(document["total_billed_cost"]) if currency else "",
-        "total_label": "Total to pay" if document["document"] == "invoice" else "Total",
+        "total_label": _total_label(document),
         "notice": _notice(document),
         "footer": f"{TITLES[document['document']]} {document['number']}",
         "attachment": f"{document['number']}.json",
@@ -104,7 +104,15 @@ def view(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     }
 
 
+def _total_label(document: Mapping[str, Any]) -> str:
+    if document["amounts"] == "estimated":
+        return "Estimated total"
+    return "Total to pay" if document["document"] == "invoice" else "Total"
+
+
 def _notice(document: Mapping[str, Any]) -> str:
+    if document["amounts"] == "estimated":
+        return "Draft. These amounts are estimated; nothing has been issued."
     if document["voids"]:
         return f"Voids {document['voids']} in full. Reason: {document['reason']}"
     return ""

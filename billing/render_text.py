@@ -37,6 +37,8 @@ def _head(document: Mapping[str, Any]) -> Iterator[str]:
     )
     customer = document["customer"]["name"]
     yield f"Bill to: {customer or document['tenant']} (tenant {document['tenant']})"
+    if document["amounts"] == "estimated":
+        yield "Draft. These amounts are estimated; nothing has been issued."
     if document["voids"]:
         yield f"Voids {document['voids']}: {document['reason']}"
     yield ""
