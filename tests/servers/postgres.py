@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers.process import free_port, listens, required, running
+from tests.servers.process import free_port, required, running
 
 PLACES = "/usr/lib/postgresql/*/bin"
 
@@ -70,5 +70,16 @@ def started(postgres: Postgres) -> Iterator[Postgres]:
     ]
     log = postgres.folder / "server.log"
     log.touch()
-    with running(command, lambda: listens(postgres.port), log, user=_account()):
+    with running(command, lambda: _answers(postgres), log, user=_account()):
         yield postgres
+
+
+def _answers(postgres: Postgres) -> bool:
+    """Whether it takes a session: it listens while it is still starting up."""
+    import psycopg2
+
+    try:
+        psycopg2.connect(postgres.url, connect_timeout=5).close()
+    except psycopg2.OperationalError:
+        return False
+    return True

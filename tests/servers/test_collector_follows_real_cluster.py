@@ -31,6 +31,7 @@ from tests.servers.cuttable import Relay, relayed
 from tests.servers.etcd_history import Observer, PodHistory, observing
 from tests.servers.players import GPU, Players, container
 from tests.servers.process import wait_for
+from tests.servers.s3 import s3_server
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers
@@ -387,8 +388,28 @@ def check_contradictions(rows: list[Row]) -> None:
 # --- whole hours ---------------------------------------------------------------------------------
 
 
-def test_an_hour_that_was_watched_from_end_to_end_is_ok(cluster: Cluster, tmp_path: Path) -> None:
-    """Nothing but a few pods: most watches have nothing to say for a whole hour."""
+@pytest.fixture(params=["folder", "bucket"])
+def spool(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Where the journal goes: a volume, or a bucket of a real S3 server."""
+    if request.param == "folder":
+        yield str(tmp_path / "spool")
+        return
+    with s3_server(tmp_path / "s3") as bucket:
+        for name, text in bucket.environment.items():
+            monkeypatch.setenv(name, text)
+        yield bucket.url("spool")
+
+
+def test_an_hour_that_was_watched_from_end_to_end_is_ok(
+    cluster: Cluster, spool: str, tmp_path: Path
+) -> None:
+    """Nothing but a few pods, and a kill: most watches have nothing to say for a whole hour."""
+    cluster.collector.spool_location = spool
+    cluster.collector.start()
+    cluster.mark()
+    cluster.collector.kill()
     cluster.collector.start()
     cluster.mark()
     began_at = cluster.clock.now()
