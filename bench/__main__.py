@@ -1,0 +1,207 @@
+"""Every speed goal in one table: `make bench`, or `python -m bench P2 P4` for some.
+
+Put here: which bench measures which goal, the table, and the page it becomes.
+Not here: measuring (the `bench_*` beside this), or what a row is (`measurement`).
+
+Each bench runs in a process of its own, so that none inherits another's memory. The page
+docs/explanation/performance.md is written when all were asked, and only then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.measurement import CannotMeasure, Measurement
+
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
+GOALS = {
+    "P1": "An hour of a large estate fetched, decoded and stored, against `curl -o /dev/null`",
+    "P2": "The body of an allocation answer to runs, against parsing the same JSON",
+    "P3": "A month of 10,000 GPUs counted from intervals, against one scan of its samples",
+    "P4": "Ten times finer samples, against coarse ones",
+    "P5": "One more hour on the last day of the month, against one in its middle",
+    "P6": "A tenant's period to date on the published file, against that scan",
+    "P7": "The month's facts, against PromQL on a real Prometheus with the same data",
+    "P8": "Bytes of a month's runs and dimensions, against the Prometheus that holds its samples",
+    "P9": "A month's backfill through Dagster, against the same pulls without it",
+    "fake estate": "Playing a large estate through, against its own floor",
+}
+BENCHES = {
+    "bench_pull": ("P1",),
+    "bench_decode": ("P2",),
+    "bench_facts": ("P3", "P4", "P5"),
+    "bench_published": ("P6",),
+    "bench_promql": ("P7",),
+    "bench_storage": ("P8",),
+    "bench_backfill": ("P9",),
+    "bench_fake_estate": ("fake estate",),
+}
+# A bench that takes longer tells more of the machine's patience than of the goal.
+BENCH_SECONDS_LIMIT = 1200
+DISTRIBUTIONS = ("duckdb", "polars", "pyarrow", "dbt-core", "dagster", "msgspec")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one goal."""
+
+    goal: str
+    rows: tuple[Measurement, ...]
+    missing: str  # why it could not be measured; empty when it was
+
+    @property
+    def verdict(self) -> str:
+        if not self.rows:
+            return "not measured"
+        return "reached" if all(row.reached for row in self.rows) else "not reached"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="bench", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("goals", nargs="*", metavar="GOAL", help=", ".join(GOALS))
+    parser.add_argument("--one", metavar="MODULE", help=argparse.SUPPRESS)
+    asked = parser.parse_args(arguments)
+    if asked.one:
+        return _one(asked.one)
+    unknown = set(asked.goals) - set(GOALS)
+    if unknown:
+        parser.error(f"no such goal: {', '.join(sorted(unknown))}; there are {', '.join(GOALS)}")
+    wanted = asked.goals or list(GOALS)
+    outcomes = []
+    for outcome in measure(wanted):
+        outcomes.append(outcome)
+        print("\n".join(_lines(outcome)), flush=True)
+    if set(wanted) == set(GOALS):
+        PAGE.write_text(page(sorted(outcomes, key=_order)), encoding="utf-8")
+        print(f"\nwritten: {PAGE}")
+    return 0 if all(outcome.verdict == "reached" for outcome in outcomes) else 1
+
+
+def measure(goals: Iterable[str]) -> Iterator[Outcome]:
+    """Each goal's outcome, as soon as its bench is done."""
+    wanted = set(goals)
+    for name, measured in BENCHES.items():
+        asked = [goal for goal in measured if goal in wanted]
+        if not asked:
+            continue
+        print(f"… {name}", file=sys.stderr, flush=True)
+        rows, missing = _run(name)
+        for goal in asked:
+            own = tuple(row for row in rows if row.goal == goal)
+            yield Outcome(goal, own, "" if own else missing or f"{name} has no row for it")
+
+
+def _run(name: str) -> tuple[list[Measurement], str]:
+    if importlib.util.find_spec(f"bench.{name}") is None:
+        return [], f"there is no bench/{name}.py yet"
+    command = [sys.executable, "-m", "bench", "--one", name]
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=BENCH_SECONDS_LIMIT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return [], f"it took longer than {BENCH_SECONDS_LIMIT} s"
+    if ran.returncode:
+        said = (ran.stderr.strip().splitlines() or ["nothing"])[-1]
+        return [], f"it ended with {ran.returncode}: {said}"
+    answer = json.loads(ran.stdout.splitlines()[-1])
+    return [Measurement(**row) for row in answer["rows"]], answer["missing"]
+
+
+def _one(name: str) -> int:
+    """In a process of its own: the last line of stdout is the answer."""
+    try:
+        rows = importlib.import_module(f"bench.{name}").measure()
+    except CannotMeasure as missing:
+        print(json.dumps({"rows": [], "missing": str(missing)}))
+        return 0
+    print(json.dumps({"rows": [row.as_dict() for row in rows], "missing": ""}))
+    return 0
+
+
+def _order(outcome: Outcome) -> int:
+    return list(GOALS).index(outcome.goal)
+
+
+def _lines(outcome: Outcome) -> list[str]:
+    if not outcome.rows:
+        return [f"{outcome.goal} not measured: {outcome.missing}"]
+    return [row.line() for row in outcome.rows]
+
+
+def page(outcomes: Sequence[Outcome]) -> str:
+    """The page of all goals: what was claimed, what was measured, and where."""
+    reached = sum(outcome.verdict == "reached" for outcome in outcomes)
+    parts = [
+        "# Performance: every speed claim, as a ratio of one run\n",
+        "Written by `make bench`. Both sides of a ratio were measured in one run on one machine, so"
+        " that it says\nsomething about another machine as well; seconds alone would not. What is"
+        " not reached stands here as not reached.\n",
+        f"{reached} of {len(outcomes)} goals are reached.\n",
+        "| goal | what | measured | limit | |",
+        "|---|---|---|---|---|",
+    ]
+    for outcome in outcomes:
+        parts += _table_rows(outcome)
+    parts += ["", "## How each was measured\n"]
+    for outcome in outcomes:
+        parts += [f"**{outcome.goal}** {GOALS[outcome.goal]}.\n"]
+        parts += [f"- {row.what}: {row.how}" for row in outcome.rows]
+        parts += [f"- Not measured: {outcome.missing}."] if outcome.missing else []
+        parts.append("")
+    parts += ["## The machine\n", *(f"- {name}: {text}" for name, text in machine().items()), ""]
+    return "\n".join(parts)
+
+
+def _table_rows(outcome: Outcome) -> list[str]:
+    if not outcome.rows:
+        return [f"| {outcome.goal} | {GOALS[outcome.goal]} | – | – | **not measured** |"]
+    return [
+        f"| {row.goal} | {row.what} | {row.value:.3g} {row.unit} | {row.sense} {row.limit:g} |"
+        f" {'reached' if row.reached else '**not reached**'} |"
+        for row in outcome.rows
+    ]
+
+
+def machine() -> dict[str, str]:
+    """What the figures were measured on."""
+    found = {
+        "measured on": time.strftime("%Y-%m-%d", time.gmtime()),
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') >> 30} GiB",
+        "system": f"{platform.system()} {platform.machine()}",
+        "Python": platform.python_version(),
+        "libraries": ", ".join(
+            f"{name} {importlib.metadata.version(name)}" for name in DISTRIBUTIONS
+        ),
+    }
+    if shutil.which("prometheus"):
+        said = subprocess.run(["prometheus", "--version"], capture_output=True, text=True)
+        found["Prometheus"] = (said.stdout + said.stderr).split("version ")[-1].split()[0]
+    return found
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The table of speed goals says what was reached, and what was not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import __main__ as table
+from bench.measurement import Measurement
+
+REACHED = Measurement("P1", "ours against curl", 1.1, 1.25, "at most", "2.2 s against 2.0 s")
+MISSED = Measurement("P1", "with gzip", 1.3, 1.1, "at most", "2.6 s against 2.0 s")
+FASTER = Measurement("P2", "against orjson", 19.9, 20.0, "at least", "1 s against 19.9 s")
+
+
+def test_a_limit_is_reached_when_it_is_met_exactly() -> None:
+    exact = Measurement("P4", "finer", 1.2, 1.2, "at most", "")
+    assert exact.reached
+    assert not FASTER.reached
+    assert "MISSED" in FASTER.line()
+
+
+def test_one_missed_row_misses_the_goal_and_the_page_says_so() -> None:
+    outcomes = [
+        table.Outcome("P1", (REACHED, MISSED), ""),
+        table.Outcome("P7", (), "no prometheus is installed"),
+        table.Outcome("P4", (Measurement("P4", "finer", 1.0, 1.2, "at most", "half"),), ""),
+    ]
+    assert [outcome.verdict for outcome in outcomes] == ["not reached", "not measured", "reached"]
+    page = table.page(outcomes)
+    assert "1 of 3 goals are reached." in page
+    assert "| P1 | with gzip | 1.3 x | at most 1.1 | **not reached** |" in page
+    assert "- Not measured: no prometheus is installed." in page
+    assert "2.6 s against 2.0 s" in page
+
+
+def test_every_goal_belongs_to_one_bench() -> None:
+    measured = [goal for goals in table.BENCHES.values() for goal in goals]
+    assert sorted(measured) == sorted(table.GOALS)
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("from bench.measurement import CannotMeasure\ndef measure():\n"
+         "    raise CannotMeasure('no server here')\n", "no server here"),
+        ("def measure():\n    raise ValueError('broken')\n", "ended with 1: ValueError: broken"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_measured_is_told_with_its_reason(
+    text: str, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bench"
+    folder.mkdir()
+    (folder / "bench_odd.py").write_text(text)
+    monkeypatch.setattr("bench.__path__", [*sys.modules["bench"].__path__, str(folder)])
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # the bench's own process finds it too
+    monkeypatch.setattr(table, "BENCHES", {"bench_odd": ("P1",)})
+    [outcome] = table.measure(["P1"])
+    assert missing in outcome.missing
+    assert outcome.verdict == "not measured"
+
+
+def test_an_unknown_goal_is_refused_and_the_page_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(table, "PAGE", tmp_path / "page.md")
+    with pytest.raises(SystemExit):
+        table.main(["P10"])
+    monkeypatch.setattr(table, "BENCHES", {})
+    table.main(["P1"])
+    assert not (tmp_path / "page.md").exists()
+
+
+def test_rows_survive_the_way_between_processes() -> None:
+    assert Measurement(**json.loads(json.dumps(MISSED.as_dict()))) == MISSED
