@@ -13,7 +13,7 @@ UV     := uv==0.13.8
 # once more, alone; what fails again has failed.
 AGAIN  := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
-.PHONY: help setup demo test check test-servers servers constraints bench simulate wheel format clean
+.PHONY: help setup demo ui test check test-servers servers constraints bench simulate wheel format clean
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,6 +31,9 @@ setup: $(READY) ## Install everything into .venv.
 
 demo: $(READY) ## From a fake estate to sealed invoices, in ./demo-home.
 	@$(BIN)/gpu-ledger demo --home demo-home
+
+ui: $(READY) ## Dagster's pages on a month with four hours missing, to find and to heal.
+	@$(BIN)/gpu-ledger up --demo --home demo-home
 
 test: $(READY) ## Every test that needs no server beyond what PyPI brings.
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not servers" tests || $(AGAIN) -m "not servers" tests

@@ -22,7 +22,7 @@ from orchestration import ledger
 from orchestration.assets.hour_events import gap_table
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name
-from orchestration.resources import LedgerHome, failing_in_words
+from orchestration.resources import GivenHome, failing_in_words
 from quality.catalogue import CATALOGUE
 from quality.required import ALWAYS
 
@@ -154,7 +154,7 @@ def _evidence_check(
     cluster_id: str, source: Source, key: dg.AssetKey, name: str, description: str
 ) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=key, name=name, description=description)
-    def check(ledger_home: LedgerHome) -> dg.AssetCheckResult:
+    def check(ledger_home: GivenHome) -> dg.AssetCheckResult:
         with failing_in_words():
             opened = ledger_home.open()
             window = ledger.open_window(opened)

@@ -32,7 +32,7 @@ from orchestration.assets.facts import POOL
 from orchestration.assets.hour_events import evidence_keys
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_of_name
-from orchestration.resources import LedgerHome, failing_in_words
+from orchestration.resources import GivenHome, failing_in_words
 from orchestration.tags import tag_run
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class PullHours(dg.Config):
 
 @dg.op(description="Ask for hours by name, and land what is said.")
 def pull_these_hours(
-    context: dg.OpExecutionContext, config: PullHours, ledger_home: LedgerHome
+    context: dg.OpExecutionContext, config: PullHours, ledger_home: GivenHome
 ) -> None:
     with failing_in_words():
         opened = ledger_home.open()
@@ -102,7 +102,7 @@ class ReconcileHours(dg.Config):
 
 @dg.op(description="Ask for what the hour ledger owes: the live hour first, then the oldest.")
 def pay_debts(
-    context: dg.OpExecutionContext, config: ReconcileHours, ledger_home: LedgerHome
+    context: dg.OpExecutionContext, config: ReconcileHours, ledger_home: GivenHome
 ) -> None:
     with failing_in_words():
         opened = ledger_home.open()
@@ -149,7 +149,7 @@ class ClosePeriod(dg.Config):
 
 @dg.op(pool=POOL, description="Judge a period again and close it; a dry run unless told to issue.")
 def close_one_period(
-    context: dg.OpExecutionContext, config: ClosePeriod, ledger_home: LedgerHome
+    context: dg.OpExecutionContext, config: ClosePeriod, ledger_home: GivenHome
 ) -> None:
     with failing_in_words():
         period = BillingPeriod(config.period)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -38,8 +39,12 @@ class NoHomeNamed(WrongUse):
         )
 
 
-class LedgerHome(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """The home of the ledger, and the time that holds in it."""
+@dataclass(frozen=True, slots=True)
+class LedgerHome:
+    """The home of the ledger, and the time that holds in it.
+
+    A plain value: as a configurable resource, every launch would offer another home to be typed in.
+    """
 
     path: str
     now: str = ""  # empty: the machine's; else a fixed time, or where a fake estate tells its own
@@ -53,6 +58,10 @@ class LedgerHome(dg.ConfigurableResource):  # type: ignore[type-arg]
         if self.now.startswith("http"):
             return EstateClock(self.now)
         return StoppedClock(parse_instant(self.now))
+
+
+GivenHome = dg.ResourceParam[LedgerHome]
+"""What assets, ops, sensors and schedules call the home that they are given."""
 
 
 def home_from_environment() -> LedgerHome:

@@ -14,7 +14,7 @@ from domain.billing_period import BillingPeriod
 from orchestration import ledger, standing
 from orchestration.jobs import Asked, close_period, reconcile_hours
 from orchestration.proposals import CLEAN, in_words, over, stands_against
-from orchestration.resources import LedgerHome
+from orchestration.resources import GivenHome
 from orchestration.sensors import LIVE_PRIORITY, OLD_PRIORITY
 from orchestration.tags import PERIOD, PRIORITY, REQUESTED_BY
 
@@ -70,7 +70,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         description="Judges every open period again, whether or not anything has changed.",
     )
     def nightly_judgement(
-        context: dg.ScheduleEvaluationContext, ledger_home: LedgerHome
+        context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         opened = ledger_home.open()
         periods = [p for p in ledger.open_periods(opened) if standing.built(opened.home, p)]
@@ -88,7 +88,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         description="After the grace time, drafts all invoices of a month and judges them.",
     )
     def month_drafts(
-        context: dg.ScheduleEvaluationContext, ledger_home: LedgerHome
+        context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         opened = ledger_home.open()
         periods = over(opened)
@@ -106,7 +106,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         description="Closes a clean month, where the setting close_on_schedule says so.",
     )
     def month_close(
-        context: dg.ScheduleEvaluationContext, ledger_home: LedgerHome
+        context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         opened = ledger_home.open()
         # The oldest alone: the next month rests on its record.

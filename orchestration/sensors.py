@@ -27,7 +27,7 @@ from orchestration.checks import evidence_states
 from orchestration.jobs import pull_hours, reconcile_hours
 from orchestration.partitions import hour_name, hour_of_name
 from orchestration.proposals import in_words
-from orchestration.resources import LedgerHome
+from orchestration.resources import GivenHome
 from orchestration.tags import PERIOD, PRIORITY, RANGE_END, RANGE_START, REQUESTED_BY
 
 LOOK_SECONDS = 600
@@ -74,7 +74,7 @@ def hours_owed_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKey
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Asks for every hour that is owed, the live one first, then the oldest.",
     )
-    def hours_owed(context: dg.SensorEvaluationContext, ledger_home: LedgerHome) -> dg.SensorResult:
+    def hours_owed(context: dg.SensorEvaluationContext, ledger_home: GivenHome) -> dg.SensorResult:
         # In this order: an hour that lands between the two looks is seen by the second.
         busy = hours_on_their_way(context.instance, keys)
         opened = ledger_home.open()
@@ -182,7 +182,7 @@ def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
         description="Rebuilds a period's facts when hours, decisions or models have changed.",
     )
     def facts_behind(
-        context: dg.SensorEvaluationContext, ledger_home: LedgerHome
+        context: dg.SensorEvaluationContext, ledger_home: GivenHome
     ) -> dg.SensorResult:
         opened = ledger_home.open()
         behind = [p for p in ledger.open_periods(opened) if standing.needs_build(opened, p)]
@@ -209,7 +209,7 @@ def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Judges facts that nobody has judged as they are; says what stands against.",
     )
-    def findings(context: dg.SensorEvaluationContext, ledger_home: LedgerHome) -> dg.SensorResult:
+    def findings(context: dg.SensorEvaluationContext, ledger_home: GivenHome) -> dg.SensorResult:
         opened = ledger_home.open()
         periods = ledger.open_periods(opened)
         todo = [

@@ -20,8 +20,9 @@ from domain.money import format_nanos
 from orchestration import steps
 from orchestration.assets.facts import OWNERS, POOL, EvidenceKeys, model_key
 from orchestration.checks import findings_table, judgement_results, judgement_specs
+from orchestration.links import launch_link
 from orchestration.partitions import hour_name, period_of
-from orchestration.resources import LedgerHome, failing_in_words
+from orchestration.resources import GivenHome, failing_in_words
 from orchestration.tags import tag_run
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def judgement_asset(
         pool=POOL,
     )
     def judgement(
-        context: dg.AssetExecutionContext, ledger_home: LedgerHome
+        context: dg.AssetExecutionContext, ledger_home: GivenHome
     ) -> Iterator[dg.MaterializeResult[None]]:
         period = period_of(context)
         tag_run(context, period)
@@ -109,7 +110,7 @@ def drafts_asset(partitions: dg.PartitionsDefinition[str]) -> dg.AssetsDefinitio
         pool=POOL,
     )
     def invoice_drafts(
-        context: dg.AssetExecutionContext, ledger_home: LedgerHome
+        context: dg.AssetExecutionContext, ledger_home: GivenHome
     ) -> dg.MaterializeResult[None]:
         period = period_of(context)
         tag_run(context, period)
@@ -171,6 +172,6 @@ def _proposal(period: BillingPeriod, result: "CloseResult") -> str:
         return f"Heal or sign what stands against it:\n```\ngpu-ledger gaps {period}\n```"
     return (
         f"From {format_instant(result.closes_from)} on, launch "
-        "[close_period](/jobs/close_period/playground) with `issue: true`, or:\n"
+        f"[close_period]({launch_link('close_period')}) with `issue: true`, or:\n"
         f"```\ngpu-ledger close {period} --issue\n```"
     )

@@ -17,10 +17,10 @@ import dagster as dg
 from domain.decisions import Cluster, Source
 from ingestion.manifest import Attempt
 from orchestration import steps
-from orchestration.assets.hour_events import attempt_events, evidence_keys
+from orchestration.assets.hour_events import HourEvent, attempt_events, evidence_keys
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name, hours_since, window_of
-from orchestration.resources import LedgerHome, failing_in_words
+from orchestration.resources import GivenHome, failing_in_words
 from orchestration.tags import tag_run
 
 GROUP = "ingest"
@@ -63,7 +63,7 @@ def _evidence_asset(
         kinds={"prometheus" if source is Source.THANOS else "kubernetes"},
         output_required=False,
     )
-    def evidence(context: dg.AssetExecutionContext, ledger_home: LedgerHome) -> Iterator[None]:
+    def evidence(context: dg.AssetExecutionContext, ledger_home: GivenHome) -> Iterator[None]:
         window = window_of(context)
         tag_run(context, window.started_at)
         with failing_in_words():
@@ -87,20 +87,30 @@ def report(
     bad: list[str] = []
     for attempt in attempts:
         key = keys[attempt.cluster_id, attempt.source]
-        whole: dict[datetime, bool] = {}
+        said: dict[datetime, HourEvent] = {}
         for hour, event in attempt_events(opened, key, attempt):
             context.log_event(event)
-            whole[hour] = isinstance(event, dg.AssetMaterialization)
-        bad += [f"{key.to_user_string()} {hour_name(hour)}" for hour, ok in whole.items() if not ok]
+            said[hour] = event
+        bad += [
+            f"{key.to_user_string()} {hour_name(hour)}: {event.description}"
+            for hour, event in said.items()
+            if isinstance(event, dg.AssetObservation)
+        ]
     return bad
 
 
 def fail_where_not_whole(bad: Sequence[str]) -> None:
     """Fail the run, so that hours without a materialization are red."""
     if bad:
-        more = f" and {len(bad) - HOURS_NAMED} more" if len(bad) > HOURS_NAMED else ""
+        more = [f"and {len(bad) - HOURS_NAMED} more"] if len(bad) > HOURS_NAMED else []
         raise dg.Failure(
-            description=f"{len(bad)} hours are not whole: {', '.join(bad[:HOURS_NAMED])}{more}. "
-            "The observation in each of them says why, and what to run next.",
+            description="\n".join(
+                [
+                    f"{len(bad)} hours are not whole. The observation in each of them says what "
+                    "was expected, and what to run next.",
+                    *bad[:HOURS_NAMED],
+                    *more,
+                ]
+            ),
             allow_retries=False,
         )

@@ -14,7 +14,7 @@ from domain.decisions import Source
 from orchestration import steps
 from orchestration.model_graph import Model, ModelGraph, ModelTest
 from orchestration.partitions import period_of
-from orchestration.resources import LedgerHome, failing_in_words
+from orchestration.resources import GivenHome, failing_in_words
 from orchestration.tags import tag_run
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def facts_assets(
         pool=POOL,
     )
     def models_of_a_period(
-        context: dg.AssetExecutionContext, ledger_home: LedgerHome
+        context: dg.AssetExecutionContext, ledger_home: GivenHome
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
         period = period_of(context)
         tag_run(context, period)

@@ -1,13 +1,12 @@
 """What an hour's partition shows: what landed, or what is missing, why, and what to run next.
 
-Put here: one event for one hour of one witness, and the links to partitions.
+Put here: one event for one hour of one witness, and tables of hours.
 Not here: asking (`assets.evidence`), or which hours are owed (`orchestration.ledger`).
 """
 
 # No `from __future__ import annotations` here: beside assets, types are read by Dagster.
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from urllib.parse import quote
 
 import dagster as dg
 
@@ -16,6 +15,7 @@ from domain.interval import HOUR, Interval, format_instant
 from ingestion.hours import HourEntry, Told
 from ingestion.manifest import Attempt, Hour, Outcome
 from orchestration import ledger
+from orchestration.links import partition_link
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name, hours_in_words
 
@@ -84,12 +84,6 @@ def hour_event(opened: OpenHome, key: dg.AssetKey, entry: HourEntry, told: Told)
         description=f"{told.outcome.value}: {told.hour.reason}"[:200],
         metadata=_not_whole(opened, key, entry, told),
     )
-
-
-def partition_link(key: dg.AssetKey, hour: datetime) -> str:
-    """The page of one hour, below the address of Dagster's web pages."""
-    path = "/".join(quote(part) for part in key.path)
-    return f"/assets/{path}?view=partitions&partition={quote(hour_name(hour))}"
 
 
 def gap_table(

@@ -1,59 +1,113 @@
-"""`gpu-ledger up`: Dagster's webserver and daemon on a home.
+"""`gpu-ledger up`: Dagster's web pages and daemon on a home.
 
-Put here: starting and stopping the two processes.
-Not here: their configuration (`orchestration.dagster_home`).
+Put here: the command, and what it prints.
+Not here: the processes (`orchestration.pages`), or their configuration (`dagster_home`).
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
-from orchestration.cli.output import home_option
+from orchestration.cli.output import home_option, progress
+
+if TYPE_CHECKING:
+    from orchestration.demo.unfinished import Unfinished
+    from orchestration.open_home import OpenHome
 
 EPILOG = """\b
 Examples:
-  gpu-ledger up --home demo-home
+  gpu-ledger up --demo                     a month with four hours missing, to find and to heal
+  gpu-ledger up --home my-ledger
   GPU_LEDGER_POSTGRES_URL=postgresql://… gpu-ledger up --home my-ledger --port 3333
 """
 
-MODULE = "orchestration.definitions"
+DEMO_HOME = Path("demo-home")
 
 
 @click.command(epilog=EPILOG)
 @click.option("--port", default=3000, show_default=True, help="Where the web pages are.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Who may see them.")
+@click.option("--demo", is_flag=True, help="Make a demo's home, and serve its estate.")
+@click.option("--scenario", default="", help="The demo's scenario: its name, or a file.")
 @home_option
-def up(port: int, host: str, home_path: Path) -> int:
-    """Start Dagster's webserver and daemon on a home, until interrupted."""
-    from orchestration.dagster_home import make_pool, prepare
-    from orchestration.model_graph import prepared_graph
-    from orchestration.open_home import OpenHome
+def up(port: int, host: str, demo: bool, scenario: str, home_path: Path) -> int:
+    """Start Dagster's web pages and daemon on a home, until interrupted.
 
-    opened = OpenHome.at(home_path)
-    environment = {**os.environ, **prepare(opened)}
+    Whoever reaches the pages can close a month: they are shown to this machine alone, unless a
+    --host is given.
+    """
+    from orchestration.open_home import OpenHome
+    from orchestration.pages import require_free
+    from orchestration.resources import CLOCK_VARIABLE, home_from_environment
+
+    require_free(host, port)
+    with _interrupted_quietly():
+        if not demo:
+            os.environ["GPU_LEDGER_HOME"] = str(OpenHome.at(home_path).home.path)
+            _show(home_from_environment().open(), host, port)
+            return 0
+        from orchestration.demo.unfinished import DEMO, unfinished
+
+        place = DEMO_HOME if home_path == Path() else home_path
+        with unfinished(scenario or DEMO, place, progress) as made:
+            os.environ |= {"GPU_LEDGER_HOME": str(made.home), CLOCK_VARIABLE: made.clock_url}
+            _tell(made)
+            _show(home_from_environment().open(), host, port)
+    return 0
+
+
+def _show(opened: OpenHome, host: str, port: int) -> None:
+    from orchestration.dagster_home import end_lost_runs, make_pool, postgres_url, prepare
+    from orchestration.model_graph import prepared_graph
+    from orchestration.pages import links, pages
+
+    environment = prepare(opened)
+    click.echo("Reading the models (once for every version of them) …", err=True)
     prepared_graph(opened.home)
     os.environ.update(environment)
     make_pool()
-    programs = Path(sys.executable).parent
-    webserver = [programs / "dagster-webserver", "-m", MODULE, "-h", host, "-p", str(port)]
-    daemon = [programs / "dagster-daemon", "run", "-m", MODULE]
-    folder = opened.home.dagster
-    processes = [
-        subprocess.Popen([str(part) for part in command], env=environment, cwd=folder)
-        for command in (webserver, daemon)
-    ]
-    click.echo(f"Dagster is at http://{host}:{port}; stop with Ctrl-C.", err=True)
+    if not postgres_url(opened) and (lost := end_lost_runs()):
+        click.echo(f"{lost} runs went down with the last start; they are ended.", err=True)
+    click.echo("Starting Dagster …", err=True)
+    with pages(opened, host, port, environment) as shown:
+        shown.wait_until_shown()
+        click.echo(f"\nDagster is at {shown.url}; stop it with Ctrl-C.\n")
+        found = links(opened, shown.url)
+        width = max(len(what) for what, _ in found)
+        for what, where in found:
+            click.echo(f"  {what:<{width}}  {where}")
+        shown.wait()
+
+
+def _tell(made: Unfinished) -> None:
+    count = len(list(made.missing.hours()))
+    click.echo(
+        f"\n{made.period} is over, and {count} hours of one cluster could not be asked. Find them, "
+        "ask them again, see the checks go green, and close the month.",
+        err=True,
+    )
+
+
+@contextmanager
+def _interrupted_quietly() -> Iterator[None]:
+    """Ctrl-C and a plain kill end it the same way: both processes are stopped first."""
+
+    def stopped(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stopped)
     try:
-        return max(process.wait() for process in processes)
+        yield
     except KeyboardInterrupt:
-        return 0
+        click.echo("Stopped.", err=True)
     finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait()
+        signal.signal(signal.SIGTERM, before)

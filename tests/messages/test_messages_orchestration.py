@@ -1,6 +1,7 @@
 """Every message of the command line and of Dagster, each from an input that provokes it.
 
-Put here: HOME-010, HOME-011, KUBE-010, DEMO-001, DEMO-002, DEMO-003.
+Put here: HOME-010, HOME-011, KUBE-010, DEMO-001, DEMO-002, DEMO-003, UP-001,
+UP-002.
 Not here: messages of the stages.
 
 After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed.
@@ -73,6 +74,26 @@ def estate_gone(folder: Path, patch: pytest.MonkeyPatch) -> None:
     EstateClock("http://127.0.0.1:9400/-/clock").now()
 
 
+def pages_did_not_start(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    import subprocess
+    import sys
+
+    from orchestration.pages import Pages
+
+    ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    ended.wait()
+    Pages("http://127.0.0.1:3000", folder, {"webserver": ended}).wait_until_shown()
+
+
+def port_taken(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    import socket
+
+    from orchestration.pages import require_free
+
+    patch.setattr(socket.socket, "connect_ex", lambda *_: 0)
+    require_free("127.0.0.1", 3000)
+
+
 CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "HOME-010": no_home_named,
     "HOME-011": nothing_measured,
@@ -80,6 +101,8 @@ CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "DEMO-001": not_a_demo_home,
     "DEMO-002": collector_stuck,
     "DEMO-003": estate_gone,
+    "UP-001": pages_did_not_start,
+    "UP-002": port_taken,
 }
 
 

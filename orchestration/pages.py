@@ -1,0 +1,187 @@
+"""Dagster's web pages: their two processes, and the links that matter.
+
+Put here: starting and stopping webserver and daemon, and where in the pages things are.
+Not here: their configuration (`orchestration.dagster_home`), or printing (`orchestration.cli.up`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from domain.errors import CouldNotLook, WrongUse
+from orchestration.links import LOCATION
+from orchestration.open_home import OpenHome
+
+WORKSPACE = f"""\
+# Written by gpu-ledger; changes here are lost when it starts again.
+load_from:
+  - python_module:
+      module_name: orchestration.definitions
+      location_name: {LOCATION}
+"""
+
+START_SECONDS = 300.0
+"""Twelve on an idle machine; a machine that cannot do it in five minutes is in trouble."""
+
+STOP_SECONDS = 30.0
+LINKS_LIMIT = 24
+
+
+class PagesDidNotStart(CouldNotLook):
+    """Webserver or daemon ended, or did not answer."""
+
+    code = "UP-001"
+
+    def __init__(self, what: str, seen: str, log: Path) -> None:
+        super().__init__(
+            where=what,
+            seen=seen,
+            why="without it nothing is scheduled or shown; the ledger itself is untouched",
+            remedy=f"read {log}, then start again; another --port if that one is taken",
+        )
+
+
+class PortTaken(WrongUse):
+    """Something else answers where the pages are to be."""
+
+    code = "UP-002"
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(
+            where=f"{host}:{port}",
+            seen="something answers there already",
+            why="its pages would be taken for the ones of this home",
+            remedy=f"stop what runs there, or give another one: gpu-ledger up --port {port + 1}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Two processes that belong to each other, and where they write what they do."""
+
+    url: str
+    folder: Path
+    processes: Mapping[str, subprocess.Popen[bytes]]
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def ended(self) -> str | None:
+        """The name of the first process that is gone."""
+        gone = (name for name, process in self.processes.items() if process.poll() is not None)
+        return next(gone, None)
+
+    def wait_until_shown(self) -> None:
+        """Return when the webserver answers; raise when it never will."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            self.require_alive()
+            try:
+                with urllib.request.urlopen(f"{self.url}/server_info", timeout=5):
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.5)
+        raise PagesDidNotStart(self.url, f"no answer for {START_SECONDS:.0f} s", self.folder)
+
+    def wait(self) -> None:
+        """Stay until one of them ends."""
+        while self.ended() is None:
+            time.sleep(0.5)
+        self.require_alive()
+
+    def require_alive(self) -> None:
+        if (name := self.ended()) is not None:
+            code = self.processes[name].returncode
+            raise PagesDidNotStart(name, f"it ended with code {code}", self.log(name))
+
+
+@contextmanager
+def pages(
+    opened: OpenHome, host: str, port: int, environment: Mapping[str, str]
+) -> Iterator[Pages]:
+    """Webserver and daemon on a home, until the block is left."""
+    require_free(host, port)
+    folder = opened.home.dagster
+    workspace = folder / "workspace.yaml"
+    workspace.write_text(WORKSPACE, encoding="utf-8")
+    programs = Path(sys.executable).parent
+    commands = {
+        "webserver": ["dagster-webserver", "-h", host, "-p", str(port)],
+        "daemon": ["dagster-daemon", "run"],
+    }
+    processes: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for name, (program, *arguments) in commands.items():
+            with (folder / f"{name}.log").open("ab") as log:
+                processes[name] = subprocess.Popen(
+                    [str(programs / program), *arguments, "-w", str(workspace)],
+                    env={**os.environ, **environment},
+                    cwd=folder,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+        yield Pages(f"http://{host}:{port}", folder, processes)
+    finally:
+        stop(processes)
+
+
+def require_free(host: str, port: int) -> None:
+    """Refuse a port that answers already: its pages would be taken for ours."""
+    with socket.socket() as caller:
+        caller.settimeout(1.0)
+        if caller.connect_ex((host, port)) == 0:
+            raise PortTaken(host, port)
+
+
+def stop(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
+    """Ask all of them to end, then wait; end those that do not."""
+    for process in processes.values():
+        process.terminate()
+    for process in processes.values():
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def links(opened: OpenHome, url: str) -> list[tuple[str, str]]:
+    """What an operator looks for, and where it is; every gap with its partition."""
+    from ingestion.hours import ready
+    from orchestration import ledger
+    from orchestration.assets.documents import DRAFTS, JUDGEMENT
+    from orchestration.assets.hour_events import evidence_keys
+    from orchestration.checks import is_whole
+    from orchestration.links import asset_link, launch_link, partition_link, strip_link
+
+    keys = evidence_keys(opened.decisions.clusters)
+    found = [
+        ("the whole graph", f"{url}/asset-groups"),
+        *(
+            (f"hours: {key.to_user_string()}", f"{url}{strip_link(key)}")
+            for key in sorted(keys.values())
+        ),
+        ("may the month be billed", f"{url}{asset_link(JUDGEMENT)}"),
+        ("drafts of its invoices", f"{url}{asset_link(DRAFTS)}"),
+        ("close it (dry by default)", f"{url}{launch_link('close_period')}"),
+    ]
+    window = ledger.open_window(opened)
+    entries = ledger.ledger(opened, window) if window else []
+    gaps = [e for e in entries if ready(e, opened.clock.now()) and not is_whole(e)]
+    for entry in gaps[:LINKS_LIMIT]:
+        key = keys[entry.cluster_id, entry.source]
+        what = f"missing: {key.to_user_string()} {entry.hour_started_at:%Y-%m-%dT%H}"
+        found.append((what, f"{url}{partition_link(key, entry.hour_started_at)}"))
+    if len(gaps) > LINKS_LIMIT:
+        found.append((f"and {len(gaps) - LINKS_LIMIT} more missing hours", f"{url}/assets"))
+    return found
