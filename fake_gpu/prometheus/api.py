@@ -46,7 +46,7 @@ class ApiOptions:
     @property
     def version(self) -> str:
         if self.flavour == "thanos":
-            return "0.41.0"
+            return "0.41.0" if self.left_open else "0.37.2"
         return "3.15.0" if self.left_open else "2.42.0"
 
 
@@ -181,16 +181,22 @@ class Api:
         return self.success(answer.label_sets(found[key] for key in sorted(found)), view)
 
     def labels(self, asked: Parameters, _: str = "") -> Reply:
-        view, _dialect = self.view(asked)
+        view = self._of_all_replicas(asked)
         names = {name for labels in self._label_sets(view, asked) for name in labels}
         return self.success(encode(sorted(names)), view)
 
     def label_values(self, asked: Parameters, name: str) -> Reply:
         if not _LABEL_NAME.fullmatch(name):
             raise Refused("bad_data", f'invalid label name: "{name}"')
-        view, _dialect = self.view(asked)
+        view = self._of_all_replicas(asked)
         values = {labels[name] for labels in self._label_sets(view, asked) if name in labels}
         return self.success(encode(sorted(values)), view)
+
+    def _of_all_replicas(self, asked: Parameters) -> QuerierView:
+        """Names and values of labels are never deduplicated."""
+        view, _dialect = self.view(asked)
+        view.deduplicate = False
+        return view
 
     def _label_sets(self, view: QuerierView, asked: Parameters) -> list[dict[str, str]]:
         selectors = asked.selectors() or [(Matcher("__name__", "!=", ""),)]

@@ -31,7 +31,7 @@ class QuerierView:
     warnings: list[str] = field(default_factory=list)
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
-        found = self.source.select(self._asked(matchers), start_ms, end_ms)
+        found = self.source.select(matchers, start_ms, end_ms)
         found = self.faults.found(found, self.at, self.function, self.warnings)
         if self.in_part is not None:
             found = partly(self.in_part, found)
@@ -40,9 +40,3 @@ class QuerierView:
         if self.deduplicate:
             found = deduplicated(found, self.replica_labels)
         return self.faults.answered(found, self.at)
-
-    def _asked(self, matchers: Sequence[Matcher]) -> Sequence[Matcher]:
-        """A deduplicating querier knows no replica label: matchers on one are dropped."""
-        if not self.deduplicate:
-            return matchers
-        return [matcher for matcher in matchers if matcher.name not in self.replica_labels]

@@ -92,7 +92,8 @@ class ControlPlane:
             "--feature-gates=DRAExtendedResource=true",
             *options,
         ]
-        self._api.enter_context(running(command, self._ready, self.folder / "apiserver.log"))
+        log = self.folder / "apiserver.log"
+        self._api.enter_context(running(command, self._ready, log, gently=False))
 
     def stop_api(self) -> None:
         self._api.close()
@@ -182,7 +183,8 @@ def control_plane(folder: Path) -> Iterator[ControlPlane]:
     rows = [f"{token_of(user)},{user},{user}-uid,{group}" for user, group in TOKENS.items()]
     (folder / "tokens.csv").write_text("\n".join(rows) + "\n")
     plane = ControlPlane(folder, free_port(), free_port())
-    with running(_etcd_command(plane), lambda: _healthy(plane), folder / "etcd.log"):
+    log = folder / "etcd.log"
+    with running(_etcd_command(plane), lambda: _healthy(plane), log, gently=False):
         try:
             plane.start_api()
             yield plane
@@ -232,7 +234,7 @@ def kwok(plane: ControlPlane, folder: Path) -> Iterator[None]:
         f"--server-address=127.0.0.1:{port}",
     ]
     url = f"http://127.0.0.1:{port}/healthz"
-    with running(command, lambda: _answers(url), folder / "kwok.log"):
+    with running(command, lambda: _answers(url), folder / "kwok.log", gently=False):
         yield
 
 
@@ -255,7 +257,7 @@ def kube_state_metrics(plane: ControlPlane, folder: Path) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "kube-state-metrics.log"
-    with running(command, lambda: _answers(f"{url}/healthz"), log):
+    with running(command, lambda: _answers(f"{url}/healthz"), log, gently=False):
         yield f"{url}/metrics"
 
 
@@ -288,5 +290,5 @@ def scheduler(plane: ControlPlane, folder: Path, name: str = "for-nobody") -> It
     url = f"https://127.0.0.1:{port}"
     log = folder / "scheduler.log"
     # Its certificate is made at its start and trusted by nobody: loopback only, no secret travels.
-    with running(command, lambda: _answers(f"{url}/healthz", verify=False), log):
+    with running(command, lambda: _answers(f"{url}/healthz", verify=False), log, gently=False):
         yield f"{url}/metrics/resources"

@@ -7,29 +7,21 @@ a word. Nothing here asks the pull to find out what is missing; it must not coun
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from domain.clock import StoppedClock, SystemClock
+from domain.clock import SystemClock
 from domain.decisions.rows import Source
-from domain.identity import sha256
 from domain.interval import HOUR, Interval
 from fake_gpu.clock import VirtualClock
-from fake_gpu.estate.model import Cluster, Estate, Fault, ScrapeJob
-from fake_gpu.exporters.exposition import labels_text
-from fake_gpu.kubernetes.objects import ObjectHistory
-from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.series import RawSeries
-from fake_gpu.prometheus.source import EstateSeries
+from fake_gpu.estate.model import Estate
 from fake_gpu.serve import serve
-from ingestion.catalogue import ALLOCATION_ENTRIES
 from ingestion.hours import (
     INCOMPLETE_PODS,
     MASS_ENDINGS,
@@ -43,167 +35,42 @@ from ingestion.manifest import Attempt, Outcome, Sampling
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
 from ingestion.thanos.pull import pull_hours
 from tests.servers import thanos
-from tests.servers.cuttable import Relay, relayed
 from tests.servers.process import wait_for
-from tests.servers.prometheus import make_blocks, programs, prometheus
-from tests.servers.thanos import Component
-from tests.small_estates import MIDNIGHT, estate_of, monitoring, node, pod, quiet_cluster
+from tests.servers.stored_estates import (
+    FORGETS_AFTER,
+    INTERVAL_SECONDS,
+    PODS,
+    REPLICA,
+    START,
+    Store,
+    by_replica,
+    by_series,
+    by_tenant,
+    halves,
+    is_whole,
+    replicated_estate,
+    series_of,
+    whole_estate,
+)
+from tests.small_estates import MIDNIGHT
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers
 
-START = datetime.fromtimestamp(MIDNIGHT, UTC)
 FIRST = Interval(START, START + HOUR)
 SECOND = Interval(START + HOUR, START + 2 * HOUR)
-INTERVAL_SECONDS = 60
-PODS = 60
-REPLICA = "prometheus_replica"
 # A store that hangs is waited for; the pull gives up before the server does.
 TIMEOUT_SECONDS = 60
-# A querier lists a store that is gone for five minutes; here for no longer than it takes.
-FORGETS_AFTER = "5s"
-
-# --- the estate ----------------------------------------------------------------------------------
-
-
-def crowded(replicas: int) -> Cluster:
-    """Sixty pods of two tenants, all there from before the first hour until after the last."""
-    jobs = (ScrapeJob("kube-state-metrics", INTERVAL_SECONDS, honor_labels=True),)
-    watched = monitoring(replicas=replicas, staleness=False, jobs=jobs)
-    nodes = (node("node-a", cards=PODS // 2), node("node-b", cards=PODS // 2))
-    pods = tuple(
-        pod(f"p-{n:02}", created=-1800 + n, scheduled=-1700, started=-1600, on=nodes[n % 2],
-            cards=(n // 2,), namespace=("team-a", "team-b")[n % 2])
-        for n in range(PODS)
-    )  # fmt: skip
-    return replace(quiet_cluster(watched), nodes=nodes, pods=pods, workloads=(), quotas=())
-
-
-def lost_scrapes() -> tuple[Fault, ...]:
-    """Each replica lost another scrape of kube-state-metrics."""
-    return tuple(
-        Fault(f"lost-{replica}", "replica_scrape_lost", "", MIDNIGHT + at, MIDNIGHT + at + 60, 1,
-              {"replica": replica})
-        for replica, at in ((0, 600), (1, 1500))
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def estate() -> Estate:
-    """Scraped by one Prometheus, every time."""
-    return estate_of(crowded(replicas=1))
+    return whole_estate()
 
 
 @pytest.fixture(scope="module")
 def replicated() -> Estate:
-    return replace(estate_of(crowded(replicas=2)), faults=lost_scrapes())
-
-
-NAMES = "|".join(entry.metric for entry in ALLOCATION_ENTRIES)
-
-
-def series_of(estate: Estate) -> list[RawSeries]:
-    """All samples of the catalogue in three hours, of both replicas."""
-    clock = StoppedClock(START + 4 * HOUR)
-    histories = {c.cluster_id: ObjectHistory(c, estate.faults) for c in estate.clusters}
-    source = EstateSeries(estate, histories, clock)
-    start_ms = (MIDNIGHT - 3600) * 1000
-    return source.select((Matcher("__name__", "=~", NAMES),), start_ms, (MIDNIGHT + 10800) * 1000)
-
-
-# --- real stores ---------------------------------------------------------------------------------
-
-Share = Callable[[RawSeries], bool]
-
-
-def by_series(which: int) -> Share:
-    """Half of all series, whatever they are about: as receivers share them."""
-    return lambda series: int(sha256(dict(series.key))[:8], 16) % 2 == which
-
-
-def by_tenant(which: int) -> Share:
-    """All pods of one tenant; what is of no tenant is in both."""
-    other = ("team-b", "team-a")[which]
-    return lambda series: series.labels.get("namespace") != other
-
-
-def by_replica(which: int) -> Share:
-    return lambda series: series.labels[REPLICA].endswith(str(which))
-
-
-@dataclass
-class Store:
-    """A Prometheus with a part of the history, its sidecar, and the network before it."""
-
-    sidecar: Component
-    relay: Relay
-
-    @property
-    def endpoint(self) -> str:
-        return f"127.0.0.1:{self.relay.port}"
-
-
-@contextmanager
-def store(series: Sequence[RawSeries], number: int, folder: Path) -> Iterator[Store]:
-    """These series as blocks of a real Prometheus, behind a real sidecar."""
-    folder.mkdir(parents=True)
-    file = folder / "history.om"
-    file.write_text("".join(map(_lines, series)) + "# EOF\n")
-    which = programs(3)
-    make_blocks(which, [file], folder / "data")
-    labels = {name: series[0].labels[name] for name in ("cluster", "clusterID")}
-    labels |= {REPLICA: f"prometheus-{number}"}
-    config = "global:\n  external_labels:\n" + "".join(
-        f"    {name}: {text}\n" for name, text in labels.items()
-    )
-    with (
-        prometheus(which, folder, config) as client,
-        thanos.sidecar(str(client.base_url), folder / "data", folder) as made,
-        relayed(made.grpc_port) as relay,
-    ):
-        yield Store(made, relay)
-
-
-def _lines(series: RawSeries) -> str:
-    """Without the labels that the sidecar adds."""
-    shown = [
-        (n, v) for n, v in series.key if n not in ("cluster", "clusterID", REPLICA, "__name__")
-    ]
-    prefix = f"{series.labels['__name__']}{labels_text(shown)}"
-    pairs = zip(series.timestamps_ms, series.values, strict=True)
-    return "".join(f"{prefix} {value} {at / 1000:.3f}\n" for at, value in pairs)
-
-
-@dataclass
-class Halves:
-    """Two stores, each with its share, and the querier over both."""
-
-    stores: tuple[Store, ...]
-    url: str
-
-
-@contextmanager
-def halves(estate: Estate, share: Callable[[int], Share], folder: Path) -> Iterator[Halves]:
-    every = series_of(estate)
-    with ExitStack() as stack:
-        made = tuple(
-            stack.enter_context(store([s for s in every if share(n)(s)], n, folder / f"store-{n}"))
-            for n in (0, 1)
-        )
-        url = stack.enter_context(
-            thanos.querier(
-                [each.endpoint for each in made],
-                folder,
-                replica_label=REPLICA,
-                forgets_after=FORGETS_AFTER,
-            )
-        )
-        wait_for(lambda: is_whole(url, 2), "two stores")
-        yield Halves(made, url)
-
-
-def is_whole(url: str, count: int) -> bool:
-    return list(thanos.stores(url).values()) == [None] * count
+    return replicated_estate()
 
 
 # --- asking --------------------------------------------------------------------------------------

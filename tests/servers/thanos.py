@@ -71,13 +71,8 @@ def component(
         *options,
     ]
     log = folder / f"{kind}-{grpc_port}.log"
-    with running(command, lambda: _ready(http_port), log) as process:
-        made = Component(kind, grpc_port, http_port, process)
-        try:
-            yield made
-        finally:
-            if process.poll() is None:
-                made.go_on()  # what hangs cannot end
+    with running(command, lambda: _ready(http_port), log, gently=False) as process:
+        yield Component(kind, grpc_port, http_port, process)
 
 
 @contextmanager
