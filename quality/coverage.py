@@ -44,6 +44,10 @@ class HourCoverage:
     healable: bool = True
 
 
+Stretches = Mapping[tuple[str, str], Sequence[Interval]]
+"""Cluster and witness → the stretches that are missing, to the second."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Gap:
     """Time in which one witness is missing, and why."""
@@ -107,8 +111,13 @@ def gaps_of_hours(
     rows: Sequence[HourCoverage],
     window: Interval,
     explained: Callable[[HourCoverage], str] = lambda row: row.reason or row.outcome,
+    stretches: Stretches | None = None,
 ) -> list[Gap]:
-    """Whole hours that are incomplete or have no row at all: the calendar says what is expected."""
+    """What is missing of each hour that the calendar expects.
+
+    An hour that is partly there lacks its stretches; one that nobody can tell more about lacks all.
+    """
+    known = stretches or {}
     by_key = {(row.cluster_id, row.source, row.hour_started_at): row for row in rows}
     gaps = []
     for expectation in expectations:
@@ -120,7 +129,9 @@ def gaps_of_hours(
                 if row is None:
                     gaps.append(Gap(*key[:2], piece, NEVER_ASKED, healable=source == SAMPLES))
                 elif row.missing_count or not row.seen_count:
-                    gaps.append(Gap(*key[:2], piece, explained(row), row.healable))
+                    missing = intersection([piece], known.get(key[:2], ())) or [piece]
+                    for part in missing if row.seen_count else [piece]:
+                        gaps.append(Gap(*key[:2], part, explained(row), row.healable))
     return gaps
 
 

@@ -80,6 +80,12 @@ _CHARGES = """
     order by all
 """
 
+_STRETCHES = """
+    select cluster_id, source, gap_started_at, gap_ended_at
+    from marts.fct_gaps where billing_period = $period
+    order by all
+"""
+
 _METRIC_HOURS = """
     select cluster_id, hour_started_at, metric, expected_count, missing_count
     from marts.fct_metric_coverage where billing_period = $period
@@ -189,6 +195,16 @@ def row_counts(
         statement = f"select count(*) from marts.{table} where billing_period = $period"
         counts[table] = int(_rows(connection, statement, period=period)[0][0])
     return counts
+
+
+def read_missing_stretches(
+    connection: duckdb.DuckDBPyConnection, period: str
+) -> dict[tuple[str, str], list[Interval]]:
+    """Cluster and witness → what is missing, to the second."""
+    found: dict[tuple[str, str], list[Interval]] = {}
+    for cluster, source, first, last in _rows(connection, _STRETCHES, period=period):
+        found.setdefault((cluster, source), []).append(Interval(_utc(first), _utc(last)))
+    return found
 
 
 def read_metric_hours(

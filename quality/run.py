@@ -140,7 +140,11 @@ def read_gap_reports(
     coverage = facts.read_coverage(connection, period.name)
     metrics = facts.read_metric_hours(connection, period.name)
     gaps = gaps_of_hours(
-        expectations, coverage, period.interval, lambda row: explained(row, metrics)
+        expectations,
+        coverage,
+        period.interval,
+        lambda row: explained(row, metrics),
+        facts.read_missing_stretches(connection, period.name),
     )
     stakes = Stakes(facts.read_hour_use(connection, period.name))
     return gap_reports(expectations, gaps, signed_gaps_of(decisions), stakes)

@@ -99,6 +99,10 @@ TABLES = {
         pod_uid VARCHAR, hour_started_at TIMESTAMPTZ, use_millionths_average BIGINT,
         use_millionths_maximum BIGINT, is_used_unallocated BOOLEAN
     """,
+    "fct_gaps": """
+        billing_period VARCHAR, cluster_id VARCHAR, source VARCHAR, gap_started_at TIMESTAMPTZ,
+        gap_ended_at TIMESTAMPTZ
+    """,
     "fct_metric_coverage": """
         billing_period VARCHAR, cluster_id VARCHAR, metric VARCHAR, hour_started_at TIMESTAMPTZ,
         expected_count BIGINT, missing_count BIGINT
@@ -164,9 +168,8 @@ class World:
     dbt_tests_left_out: tuple[str, ...] = ()
     metrics: tuple[str, ...] = NEEDED_METRICS
     metrics_left: tuple[str, ...] = ()
-    missing: dict[tuple[str, str, datetime], tuple[int, str, bool, str]] = field(
-        default_factory=dict
-    )
+    missing: dict[tuple[str, str, datetime], Loss] = field(default_factory=dict)
+    stretches: list[tuple[str, str, Interval]] = field(default_factory=list)
 
     @property
     def home(self) -> Home:
@@ -218,6 +221,15 @@ class World:
             key = (cluster_id, source, at(first) + index * HOUR)
             self.missing[key] = (seen, reason, healable, outcome)
 
+    def lose_stretch(self, source: str, first: str, last: str, cluster_id: str = "c1") -> None:
+        """Take some minutes of one witness away, inside one hour."""
+        stretch = Interval(at(first), at(last))
+        hour = hour_of(stretch.started_at)
+        expected = 120 if source == "thanos" else 3600
+        lost = expected * stretch.seconds // 3600
+        self.missing[cluster_id, source, hour] = (expected - lost, "", True, "ok")
+        self.stretches.append((cluster_id, source, stretch))
+
     def write(self) -> Home:
         home = self.home
         with connected(home.warehouse_path) as connection:
@@ -231,6 +243,7 @@ class World:
                 "fct_node_hours": list(self._node_hours()),
                 "fct_gpu_use": list(self._gpu_use()),
                 "fct_metric_coverage": list(self._metric_coverage()),
+                "fct_gaps": list(self._gaps()),
                 "fct_cluster_hours": list(self._cluster_hours()),
             }
             for table, columns in TABLES.items():
@@ -303,6 +316,11 @@ class World:
         }
         for cluster, name, uid, hour in sorted(hours):
             yield self.period.name, cluster, "node-1", name, uid, hour, 250_000, 900_000, False
+
+    def _gaps(self) -> Iterator[tuple[Any, ...]]:
+        """The stretches that `lose_stretch` took away; of other losses only the hour is known."""
+        for cluster, source, stretch in self.stretches:
+            yield self.period.name, cluster, source, stretch.started_at, stretch.ended_at
 
     def _metric_coverage(self) -> Iterator[tuple[Any, ...]]:
         """Every metric is missing where the samples are, unless `metrics_left` says it is there."""

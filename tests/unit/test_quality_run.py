@@ -296,3 +296,21 @@ def test_every_finding_of_the_catalogue_has_its_own_code_and_says_what_follows()
         assert kind.means.endswith(".")
         assert kind.bill.endswith(".")
         assert kind.to_do.endswith(".")
+
+
+def test_two_gaps_in_one_hour_that_do_not_meet_do_not_block(world: World) -> None:
+    world.lose_stretch("thanos", "20 10:05", "20 10:10")
+    world.lose_stretch("kubernetes", "20 10:40", "20 10:50")
+    judgement = judged(world)
+    assert [f.code for f in judgement.findings] == ["GAP-002", "GAP-003"]
+    assert [f.affected_seconds for f in judgement.findings] == [300, 600]
+    assert judgement.billable
+
+
+def test_two_gaps_that_meet_block_for_as_long_as_they_do(world: World) -> None:
+    world.lose_stretch("thanos", "20 10:05", "20 10:45")
+    world.lose_stretch("kubernetes", "20 10:40", "20 10:50")
+    judgement = judged(world)
+    [finding] = [f for f in judgement.findings if f.blocks]
+    assert (finding.code, finding.affected_seconds) == ("GAP-001", 300)
+    assert "2026-10-20T10:40:00Z to 2026-10-20T10:45:00Z" in finding.where

@@ -1,0 +1,87 @@
+with
+
+metric_holes as (
+
+    select * from {{ ref('int_metric_holes') }}
+
+),
+
+unwatched as (
+
+    select *
+    from {{ ref('int_watch_stretches') }}
+    where not is_watched
+
+),
+
+windows as (
+
+    select * from {{ ref('int_cluster_windows') }}
+
+),
+
+parameters as (
+
+    select * from {{ ref('stg_parameters') }}
+
+),
+
+-- The holes that coverage counts: of what an amount rests on.
+sample_gaps as (
+
+    select
+        metric_holes.cluster_id,
+        'thanos' as source,
+        metric_holes.started_second,
+        metric_holes.ended_second
+    from metric_holes
+    where
+        metric_holes.metric in (
+            '',
+            'kube_pod_container_resource_requests',
+            'kube_pod_status_phase',
+            'kube_node_status_capacity',
+            'kube_node_labels'
+        )
+
+),
+
+journal_gaps as (
+
+    select
+        unwatched.cluster_id,
+        'kubernetes' as source,
+        greatest(unwatched.started_second, windows.window_started_second) as started_second,
+        least(unwatched.ended_second, windows.window_ended_second) as ended_second
+    from unwatched
+    inner join windows
+        on
+            unwatched.cluster_id = windows.cluster_id
+            and windows.expects_journal
+            and unwatched.started_second < windows.window_ended_second
+            and windows.window_started_second < unwatched.ended_second
+
+),
+
+every_gap as (
+
+    select * from sample_gaps
+    union
+    select * from journal_gaps
+
+),
+
+gaps as (
+
+    select
+        parameters.billing_period,
+        every_gap.cluster_id,
+        every_gap.source,
+        {{ instant('every_gap.started_second') }} as gap_started_at,
+        {{ instant('every_gap.ended_second') }} as gap_ended_at
+    from every_gap
+    cross join parameters
+
+)
+
+select * from gaps
