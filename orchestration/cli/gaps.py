@@ -6,8 +6,6 @@ Not here: finding gaps (`quality`), or what a signature does to an amount (`dbt/
 
 from __future__ import annotations
 
-import csv
-import io
 from datetime import datetime
 from pathlib import Path
 
@@ -93,8 +91,8 @@ def accept_gap(
 
     Refused, and the table left as it was, when the row cannot be meant.
     """
-    from domain.decisions import load_decisions, template_files
-    from orchestration.open_home import OpenHome, decision_files
+    from orchestration.open_home import OpenHome
+    from orchestration.signing import TABLE, sign_gaps
 
     opened = OpenHome.at(home_path)
     row = {
@@ -106,29 +104,14 @@ def accept_gap(
         "pod_uid": pod_uid,
         "reason": reason,
         "decided_by": decided_by,
-        "decided_on": opened.clock.now().date().isoformat(),
     }
-    path = opened.home.decisions / "accepted_gaps.csv"
-    before = path.read_text(encoding="utf-8") if path.exists() else template_files()[path.name]
-    after = _with_row(before, row)
-    signed = load_decisions({**decision_files(opened.home), path.name: after.encode()})
-    if set(signed.accepted_gaps) == set(opened.decisions.accepted_gaps):
+    path = opened.home.decisions / TABLE
+    if sign_gaps(opened, [row]):
+        click.echo(f"Signed in {path}. It counts from the next `gpu-ledger refresh`.")
+    else:
         click.echo(f"This was signed before; {path} stays as it is.")
-        return
-    unfinished = path.with_suffix(".new")
-    unfinished.write_text(after, encoding="utf-8")
-    unfinished.replace(path)
-    click.echo(f"Signed in {path}. It counts from the next `gpu-ledger refresh`.")
 
 
 def _instant(text: str, where: str) -> str:
     instant: datetime = parse_instant(text, where)
     return format_instant(instant)
-
-
-def _with_row(table: str, row: dict[str, str]) -> str:
-    header = next(line for line in table.splitlines() if line and not line.startswith("#"))
-    buffer = io.StringIO()
-    names = next(csv.reader([header]))
-    csv.writer(buffer, lineterminator="\n").writerow([row.get(name, "") for name in names])
-    return table + ("" if table.endswith("\n") else "\n") + buffer.getvalue()
