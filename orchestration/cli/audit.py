@@ -1,4 +1,4 @@
-"""`gpu-ledger explain`, `verify`, `backup`, `restore`: checking what was issued, and keeping it.
+"""`gpu-ledger explain`, `compare`, `verify`, `backup`, `restore`: checking, and keeping.
 
 Put here: the commands of auditors and of whoever keeps the copies.
 Not here: walking (`billing.explain`), verifying (`billing.verifier`), copying (`billing.backup`).
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from domain.billing_period import BillingPeriod
 from orchestration.cli.output import emit, emit_document, home_option, output_option
+from orchestration.cli.periods import PERIOD
 
 if TYPE_CHECKING:
     from billing.explain import Stop
@@ -64,6 +66,42 @@ def explain(
 def _as_dict(stop: Stop) -> dict[str, object]:
     rows = [dict(zip(stop.columns, row, strict=True)) for row in stop.rows]
     return {"title": stop.title, "rows": rows, "note": stop.note}
+
+
+COMPARE_EPILOG = """\b
+Examples:
+  gpu-ledger compare 2026-10
+  gpu-ledger compare 2026-10 -o csv > other-tools.csv
+"""
+
+
+@click.command(epilog=COMPARE_EPILOG)
+@click.argument("period", type=PERIOD)
+@home_option
+@output_option
+def compare(period: BillingPeriod, home_path: Path, output: str) -> int:
+    """Put the facts of PERIOD under the rules of other tools, tenant by tenant.
+
+    Shows what each would have billed, and the difference to what the ledger bills.
+    """
+    from billing.compare import RULES
+    from billing.compare_reader import compare_period
+    from domain.money import format_nanos
+    from warehouse.home import Home
+
+    titles = {rule.name: rule.title for rule in RULES}
+    rows = [
+        {
+            "tenant": found.tenant,
+            "rule": titles[found.rule],
+            "ledger": format_nanos(found.ledger_nanos),
+            "would_bill": format_nanos(found.rule_nanos),
+            "difference": format_nanos(found.nanos),
+        }
+        for found in compare_period(Home.open(home_path), period)
+    ]
+    emit(rows, output, ["tenant", "rule", "ledger", "would_bill", "difference"])
+    return 0
 
 
 VERIFY_EPILOG = """\b
@@ -118,21 +156,55 @@ def backup(folder: Path, home_path: Path) -> None:
     )
 
 
-@click.command(
-    epilog="""\b
+RESTORE_EPILOG = """\b
 Examples:
   gpu-ledger restore /mnt/backup/2026-11-18 --home restored-ledger
+  gpu-ledger restore --head head-as-witnessed.json --home restored-ledger
+  gpu-ledger restore --by "Ada Example" --and "Bob Example" --home restored-ledger
 """
-)
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
-@home_option
-def restore(folder: Path, home_path: Path) -> None:
-    """Make a home from a verified backup in FOLDER.
 
-    The restored record stays read-only until it is shown the latest witnessed head.
+
+@click.command(epilog=RESTORE_EPILOG)
+@click.argument(
+    "folder", type=click.Path(path_type=Path, file_okay=False, exists=True), required=False
+)
+@click.option(
+    "--head",
+    "head_path",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="The latest head.json as a witness keeps it.",
+)
+@click.option("--by", "first", default="", help="Who signs that nothing was issued since.")
+@click.option("--and", "second", default="", help="Who signs it as well: another person.")
+@home_option
+def restore(
+    folder: Path | None, head_path: Path | None, first: str, second: str, home_path: Path
+) -> None:
+    """Make a home from a verified backup in FOLDER, or let a restored one be written again.
+
+    A restored record stays read-only until it is shown the latest witnessed head, or until two
+    people sign that nothing was issued since the backup.
     """
     from billing.backup import restore as restore_home
+    from billing.events import Head
+    from billing.guard import admit_restored
+    from billing.record import Record
     from domain.clock import SystemClock
+    from warehouse.home import Home
 
-    home = restore_home(folder, home_path, SystemClock())
-    click.echo(f"Restored into {home.path}; next: gpu-ledger rebuild --home {home.path}")
+    vouched = bool(head_path or first or second)
+    if folder is None and not vouched:
+        raise click.UsageError("give the FOLDER of a backup, or --head, or --by and --and")
+    clock = SystemClock()
+    home = restore_home(folder, home_path, clock) if folder else Home.open(home_path)
+    if folder:
+        click.echo(f"Restored into {home.path}; next: gpu-ledger rebuild --home {home.path}")
+    if vouched:
+        found = json.loads(head_path.read_bytes()) if head_path else None
+        admit_restored(
+            Record(home.record_store()),
+            clock,
+            witnessed=Head(found["sequence"], found["sha256"]) if found else None,
+            names=(first, second),
+        )
+        click.echo("The record may be written again.")

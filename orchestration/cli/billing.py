@@ -1,4 +1,4 @@
-"""`gpu-ledger close` and `invoice`: documents that never change.
+"""`gpu-ledger close`, `void` and `invoice`: documents that never change.
 
 Put here: the commands about documents.
 Not here: closing and rendering (`billing`).
@@ -16,7 +16,7 @@ from orchestration.cli.output import emit, emit_document, home_option, output_op
 from orchestration.cli.periods import PERIOD
 
 if TYPE_CHECKING:
-    from billing.close import CloseResult
+    from billing.close import CloseResult, DocumentSummary
 
 CLOSE_EPILOG = """\b
 Examples:
@@ -35,6 +35,7 @@ def close(period: BillingPeriod, dry_run: bool, home_path: Path, output: str) ->
 
     The facts are judged again in the same step. Exit 1 while anything stands against it.
     """
+    from domain.money import format_nanos
     from orchestration.open_home import OpenHome
     from orchestration.steps import close as close_period
 
@@ -45,6 +46,7 @@ def close(period: BillingPeriod, dry_run: bool, home_path: Path, output: str) ->
             "invoice": document.number,
             "tenant": document.tenant,
             "billed": _amount(document.billed_nanos, result),
+            "since_last_look": _difference(document, result),
             "currency": result.total.currency if result.total else "",
             "sha256": document.sha256,
         }
@@ -61,7 +63,12 @@ def close(period: BillingPeriod, dry_run: bool, home_path: Path, output: str) ->
             }
         )
     else:
-        emit(rows, output, ["invoice", "tenant", "billed", "currency", "sha256"])
+        last = "sha256" if result.closed else "since_last_look"
+        emit(rows, output, ["invoice", "tenant", "billed", "currency", last])
+    if result.total:
+        click.echo(
+            f"Together {format_nanos(result.total.nanos)} {result.total.currency}.", err=True
+        )
     for finding in result.refused_by:
         click.echo(f"stands against it: {finding.code} {finding.where}: {finding.seen}", err=True)
     for name in result.missing_checks:
@@ -79,6 +86,38 @@ def _amount(nanos: int, result: CloseResult) -> str:
     from domain.money import format_nanos
 
     return format_nanos(nanos) if result.total else ""
+
+
+def _difference(document: DocumentSummary, result: CloseResult) -> str:
+    """Against the estimate of the dry run before this one; nothing where there was none."""
+    from domain.money import format_nanos
+
+    if document.estimated_nanos is None or not result.total:
+        return ""
+    return format_nanos(document.billed_nanos - document.estimated_nanos)
+
+
+VOID_EPILOG = """\b
+Examples:
+  gpu-ledger void INV-000007 --reason "billed to the wrong party"
+"""
+
+
+@click.command(epilog=VOID_EPILOG)
+@click.argument("number")
+@click.option("--reason", required=True, help="Why; printed on the void.")
+@home_option
+def void(number: str, reason: str, home_path: Path) -> None:
+    """Void the document NUMBER by one of its own that negates it, in the open period.
+
+    This cannot be undone. What should have been billed instead is found by `gpu-ledger recount`.
+    """
+    from billing.voiding import void_document
+    from orchestration.open_home import OpenHome, holder
+
+    opened = OpenHome.at(home_path)
+    issued = void_document(opened.home, number, reason, opened.clock, holder=holder())
+    click.echo(f"{issued.number} voids {number}.")
 
 
 INVOICE_EPILOG = """\b

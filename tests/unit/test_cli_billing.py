@@ -1,0 +1,94 @@
+"""The commands about documents, as a person types them: compared, voided, restored, looked at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from billing.backup import back_up
+from billing.guard import RestoredRecord
+from billing.record import Record
+from orchestration.cli.audit import compare, restore
+from orchestration.cli.billing import close, void
+from tests.marts_by_hand import Pod, World, at
+from tests.unit.test_billing_close import close as closed
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    pods = [Pod("team-a", "serve", at("09 10:00"), at("09 11:30"))]
+    return World(tmp_path / "home", pods=pods)
+
+
+def run(command: object, *arguments: str, home: Path) -> Result:
+    return CliRunner().invoke(command, [*arguments, "--home", str(home)])  # type: ignore[arg-type]
+
+
+def test_compare_shows_each_rule_with_its_difference(world: World) -> None:
+    world.write()
+    ran = run(compare, "2026-10", "-o", "json", home=world.path)
+    rows = json.loads(ran.stdout)
+    assert len(rows) == 4
+    # 1.5 h at 3.60; steps of a quarter of an hour are rounded up to two whole hours.
+    assert rows[0] == {
+        "tenant": "team-a",
+        "rule": "Steps, rounded up to whole hours",
+        "ledger": "5.4",
+        "would_bill": "7.2",
+        "difference": "1.8",
+    }
+
+
+def test_a_void_says_its_number_and_a_second_one_is_refused(world: World) -> None:
+    world.write()
+    closed(world)
+    ran = run(void, "INV-000001", "--reason", "another party", home=world.path)
+    assert ran.output == "INV-000002 voids INV-000001.\n"
+    again = run(void, "INV-000001", "--reason", "once more", home=world.path)
+    assert type(again.exception).__name__ == "CannotBeVoided"
+
+
+def test_a_look_shows_what_changed_since_the_last_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = []
+    look = lambda *_, dry_run: closed(world, dry_run=dry_run)  # noqa: E731
+    monkeypatch.setattr("orchestration.steps.close", look)
+    for more in ([], [Pod("team-a", "more", at("09 12:00"), at("09 13:00"))]):
+        world.pods += more
+        world.write()
+        ran = run(close, "2026-10", "-o", "json", home=world.path)
+        shown.append(json.loads(ran.stdout)["invoices"][0])
+    assert [row["billed"] for row in shown] == ["5.4", "9"]
+    assert [row["since_last_look"] for row in shown] == ["", "3.6"]
+
+
+def test_a_restored_home_is_admitted_by_its_witnessed_head_or_two_names(
+    world: World, tmp_path: Path
+) -> None:
+    world.write()
+    closed(world)
+    back_up(world.home, tmp_path / "copy")
+    head = world.home.documents / "2026-10" / "head.json"
+    for number, (vouch, done) in enumerate(
+        [
+            ([], False),
+            (["--by", "Ada", "--and", "Ada"], False),
+            (["--by", "Ada", "--and", "Bob"], True),
+            (["--head", str(head)], True),
+        ]
+    ):
+        home = tmp_path / f"restored-{number}"
+        made = run(restore, str(tmp_path / "copy"), home=home)
+        assert made.exit_code == 0, made.output
+        ran = run(restore, *vouch, home=home)
+        assert (ran.exit_code == 0) is done
+        if vouch and not done:
+            assert isinstance(ran.exception, RestoredRecord)
+        voided = run(void, "INV-000001", "--reason", "why", home=home)
+        assert (voided.exit_code == 0) is done
+        kinds = [event.kind.value for event in Record(world.home.record_store()).events()]
+        assert kinds == ["period_closed"]
