@@ -197,10 +197,12 @@ class FolderStore:
         return self.folder / validate_key(key)
 
     def _keys_below(self, folder: Path) -> Iterator[str]:
+        # Text, not paths: a month's journal has thousands of names, and is listed for every day.
+        root = len(os.path.join(self.folder, ""))
         for parent, folders, names in os.walk(folder):
             folders[:] = [name for name in folders if not name.startswith(".")]
-            below = Path(parent).relative_to(self.folder)
-            yield from ((below / name).as_posix() for name in names if not name.startswith("."))
+            below = os.path.join(parent, "")[root:]
+            yield from (below + name for name in names if not name.startswith("."))
 
     @contextlib.contextmanager
     def _locked(self, key: str) -> Iterator[None]:

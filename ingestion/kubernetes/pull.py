@@ -21,7 +21,6 @@ from ingestion.kubernetes.spool import (
     Segment,
     SegmentDamaged,
     parse_lines,
-    segments,
     segments_of_day,
 )
 from ingestion.landing import Landing
@@ -53,11 +52,11 @@ def pull_hours(
     answers: list[Answer] = []
     hours: list[Hour] = []
     wanted = whole_hours(window)
-    there = {hour: segments(spool, cluster_id, hour) for hour in wanted}
     # Whether the journal went on is seen on the day on which the window ends, and on this one.
-    days = {window.ended_at.date(): window.ended_at, asked_at.date(): asked_at}
-    seen = [s.hour for day in days.values() for s in segments_of_day(spool, cluster_id, day)]
-    last_hour = max((*seen, *(hour for hour in wanted if there[hour])), default=None)
+    days = {at.date(): at for at in (*wanted, window.ended_at, asked_at)}
+    seen = [s for day in days.values() for s in segments_of_day(spool, cluster_id, day)]
+    there = {hour: [s for s in seen if s.hour == hour] for hour in wanted}
+    last_hour = max((s.hour for s in seen), default=None)
     for hour in wanted:
         lines: list[Line] = []
         damage = ""
