@@ -65,6 +65,19 @@ def finish(home_runs: Path) -> None:
         _switch(folder, date.fromisoformat(index.name.partition(".")[0]))
 
 
+def dissolve_broken_days(home_runs: Path, tables: Mapping[Source, Sequence[str]]) -> None:
+    """A day of which a file was deleted counts as never compacted; its attempts are made again."""
+    for source, names in tables.items():
+        for index in sorted(home_runs.glob(f"{source.value}/*/*.attempts.json")):
+            folder = DerivedFolder(index.parent)
+            day = date.fromisoformat(index.name.partition(".")[0])
+            daily = [folder.daily(day, table) for table in names]
+            if not all(path.is_file() for path in daily):
+                index.unlink()  # first: without it, the day's files are only left over
+                for path in daily:
+                    path.unlink(missing_ok=True)
+
+
 def _loose_days(
     landing: Landing, home_runs: Path, now: datetime, tables: Mapping[Source, Sequence[str]]
 ) -> dict[tuple[Source, str, date], list[Attempt]]:
@@ -87,7 +100,7 @@ def _is_loose(folder: DerivedFolder, attempts: Iterable[Attempt], tables: Sequen
     """Whether there is something to do, and everything that it needs."""
     names = [attempt.attempt_id for attempt in attempts]
     loose = any(folder.loose(name, table).is_file() for name in names for table in tables)
-    return loose and all(folder.has(name, tables) for name in names)
+    return loose and folder.whole(tables).issuperset(names)
 
 
 def _compact_day(

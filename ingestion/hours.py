@@ -11,7 +11,7 @@ journal that nobody watched is missing for ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -148,11 +148,7 @@ def debts(
     raw_retention_days: int = DEFAULT_RAW_RETENTION_DAYS,
     edges: Iterable[tuple[str, datetime]] = (),
 ) -> list[Debt]:
-    """What is to be asked now: the live hour of each witness first, then the oldest.
-
-    `edges`: (cluster, instant) at which a decision changes how a cluster is sampled; no window
-    reaches over one, because an attempt has one sampling interval.
-    """
+    """What is to be asked now: the live hour of each witness first, then the oldest."""
     owed = [
         (entry, why)
         for entry in entries
@@ -161,10 +157,9 @@ def debts(
     live_hour = max((e.hour_started_at for e in entries if ready(e, now)), default=None)
     live = [pair for pair in owed if pair[0].hour_started_at == live_hour]
     older = [pair for pair in owed if pair[0].hour_started_at != live_hour]
-    cuts = frozenset(edges)
     return [
         *(_debt([entry], why, True) for entry, why in live),
-        *sorted(_joined(older, cuts), key=lambda d: (d.window, d.cluster_id, d.source)),
+        *sorted(_joined(older, edges), key=lambda d: (d.window, d.cluster_id, d.source)),
     ]
 
 
@@ -210,32 +205,40 @@ def _rested(entry: HourEntry, now: datetime) -> bool:
     return now - latest >= wait
 
 
-def _joined(
-    owed: Sequence[tuple[HourEntry, Why]], cuts: frozenset[tuple[str, datetime]]
-) -> list[Debt]:
-    """Neighbouring hours with one reason become windows of up to a day."""
-    found: list[Debt] = []
+def neighbours(
+    entries: Iterable[HourEntry], edges: Iterable[tuple[str, datetime]] = ()
+) -> Iterator[list[HourEntry]]:
+    """Hours of one witness that follow each other, as they are asked together: a day at most.
+
+    `edges`: (cluster, instant) at which a decision changes how a cluster is sampled; no group
+    reaches over one, because an attempt has one sampling interval.
+    """
+    cuts = frozenset(edges)
     group: list[HourEntry] = []
-    group_why: Why | None = None
-    for entry, why in sorted(
-        owed, key=lambda p: (p[0].cluster_id, p[0].source, p[0].hour_started_at)
-    ):
+    for entry in sorted(entries, key=lambda e: (e.cluster_id, e.source, e.hour_started_at)):
         follows = (
             group
-            and why is group_why
             and (entry.cluster_id, entry.source) == (group[-1].cluster_id, group[-1].source)
             and entry.hour_started_at == group[-1].ended_at
             and len(group) < WINDOW_HOURS_LIMIT
             and (entry.cluster_id, entry.hour_started_at) not in cuts
         )
-        if not follows and group and group_why:
-            found.append(_debt(group, group_why))
+        if group and not follows:
+            yield group
             group = []
         group.append(entry)
-        group_why = why
-    if group and group_why:
-        found.append(_debt(group, group_why))
-    return found
+    if group:
+        yield group
+
+
+def _joined(
+    owed: Sequence[tuple[HourEntry, Why]], edges: Iterable[tuple[str, datetime]]
+) -> Iterator[Debt]:
+    """Neighbouring hours with one reason become windows."""
+    cuts = list(edges)
+    for reason in Why:
+        entries = [entry for entry, why in owed if why is reason]
+        yield from (_debt(group, reason) for group in neighbours(entries, cuts))
 
 
 def _debt(group: Sequence[HourEntry], why: Why, is_live: bool = False) -> Debt:

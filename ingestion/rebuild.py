@@ -7,20 +7,20 @@ Not here: how one attempt is decoded (`ingestion.thanos.replay`, `ingestion.kube
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from domain.decisions.rows import Source
-from ingestion.compaction import compact, finish
+from ingestion.compaction import compact, dissolve_broken_days, finish
 from ingestion.derived import sweep
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt
+from warehouse.derived import DerivedFolder, alone_with
 
 Progress = Callable[[int, int, str], None]
 Replay = Callable[[Landing, Path, Attempt], None]
-HasRuns = Callable[[Path, Attempt], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,6 @@ class Rebuilder:
     """How one witness's attempts become derived files."""
 
     replay: Replay
-    has_runs: HasRuns
     tables: tuple[str, ...]
 
 
@@ -36,11 +35,11 @@ def rebuilders() -> Mapping[Source, Rebuilder]:
     from ingestion.kubernetes import replay as journal
     from ingestion.kubernetes.tables import TABLES
     from ingestion.thanos.replay import replay
-    from ingestion.thanos.runs import KINDS, has_runs
+    from ingestion.thanos.runs import KINDS
 
     return {
-        Source.THANOS: Rebuilder(replay, has_runs, KINDS),
-        Source.KUBERNETES: Rebuilder(journal.replay, journal.has_tables, tuple(TABLES)),
+        Source.THANOS: Rebuilder(replay, KINDS),
+        Source.KUBERNETES: Rebuilder(journal.replay, tuple(TABLES)),
     }
 
 
@@ -54,15 +53,48 @@ def rebuild(
 
     With `missing_only` files that are there stay: what a crash between manifest and files needs.
     """
-    by_source = rebuilders()
-    sweep(home_runs)
-    finish(home_runs)
-    attempts = [attempt for attempt in landing.attempts() if attempt.source in by_source]
+    with alone_with(home_runs):
+        sweep(home_runs)
     if missing_only:
-        attempts = [a for a in attempts if not by_source[a.source].has_runs(home_runs, a)]
-    else:
+        return heal(landing, home_runs, progress)
+    by_source = rebuilders()
+    attempts = [attempt for attempt in landing.attempts() if attempt.source in by_source]
+    with alone_with(home_runs):
         for source in by_source:
             shutil.rmtree(home_runs / source.value, ignore_errors=True)
+        return _decode(landing, home_runs, attempts, progress)
+
+
+def heal(landing: Landing, home_runs: Path, progress: Progress | None = None) -> int:
+    """Make the derived files that are not there; others may be pulling meanwhile.
+
+    A build begins with it: what was deleted, or what a crash left out, needs nobody to notice.
+    """
+    with alone_with(home_runs):
+        finish(home_runs)
+        dissolve_broken_days(home_runs, _tables())
+        return _decode(landing, home_runs, _without_files(landing, home_runs), progress)
+
+
+def _without_files(landing: Landing, home_runs: Path) -> list[Attempt]:
+    """The attempts of which a derived file is missing."""
+    missing = []
+    for source, rebuilder in rebuilders().items():
+        folders: dict[str, set[str]] = {}
+        for attempt in landing.attempts(source=source):
+            cluster_id = attempt.cluster_id
+            if cluster_id not in folders:
+                folder = DerivedFolder.of(home_runs, source.value, cluster_id)
+                folders[cluster_id] = folder.whole(rebuilder.tables)
+            if attempt.attempt_id not in folders[cluster_id]:
+                missing.append(attempt)
+    return missing
+
+
+def _decode(
+    landing: Landing, home_runs: Path, attempts: Sequence[Attempt], progress: Progress | None
+) -> int:
+    by_source = rebuilders()
     for done, attempt in enumerate(attempts):
         if progress:
             progress(done, len(attempts), f"{attempt.cluster_id} {attempt.source.value}")
@@ -72,9 +104,13 @@ def rebuild(
     return len(attempts)
 
 
+def _tables() -> dict[Source, tuple[str, ...]]:
+    return {source: rebuilder.tables for source, rebuilder in rebuilders().items()}
+
+
 def compact_settled(
     landing: Landing, home_runs: Path, now: datetime, progress: Progress | None = None
 ) -> int:
     """One file per table for every day that will not change; the number of days written."""
-    tables = {source: rebuilder.tables for source, rebuilder in rebuilders().items()}
-    return compact(landing, home_runs, now, tables, progress)
+    with alone_with(home_runs):
+        return compact(landing, home_runs, now, _tables(), progress)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
-from domain.interval import Interval
-from ingestion.hours import Debt, HourEntry, debts, hour_ledger
+from domain.interval import HOUR, Interval
+from ingestion.hours import Debt, HourEntry, debts, hour_ledger, neighbours
+from ingestion.manifest import Outcome
 from ingestion.settings import DEFAULT_RAW_RETENTION_DAYS
 from orchestration.open_home import OpenHome
 
@@ -99,6 +100,55 @@ def owed_of(opened: OpenHome, entries: Sequence[HourEntry]) -> list[Debt]:
         debt for days, rows in by_retention.items() for debt in debts(rows, now, days, edges=edges)
     ]
     return sorted(found, key=lambda d: (not d.is_live, d.window, d.cluster_id, d.source))
+
+
+def askable(
+    opened: OpenHome,
+    hours: Interval,
+    clusters: Sequence[str] = (),
+    sources: Sequence[Source] = (),
+    again: bool = False,
+) -> list[tuple[str, Source, Interval]]:
+    """The windows to ask of a stretch of hours, whoever names it: a person, a run, a story.
+
+    Hours that are over, whose answer is not whole yet, and which asking can still heal; with
+    `again` every one of them that is over. Unlike `owed`, nothing is waited for.
+    """
+    now = opened.clock.now()
+    expected = [
+        (cluster_id, source, hour)
+        for cluster_id, source, hour in opened.decisions.expected_hours(hours)
+        if (not clusters or cluster_id in clusters)
+        and (not sources or source in sources)
+        and _is_over(opened, cluster_id, source, hour, now)
+    ]
+    entries = [
+        entry
+        for entry in hour_ledger(expected, opened.landing.attempts())
+        if again or _lacks(opened, entry, now)
+    ]
+    return [
+        (
+            group[0].cluster_id,
+            group[0].source,
+            Interval(group[0].hour_started_at, group[-1].ended_at),
+        )
+        for group in neighbours(entries, sampling_edges(opened))
+    ]
+
+
+def _is_over(
+    opened: OpenHome, cluster_id: str, source: Source, hour: datetime, now: datetime
+) -> bool:
+    """Whether an hour, and the sample after it, have passed."""
+    decided = opened.decisions.cluster_at(cluster_id, hour)
+    overlap = decided.sample_interval_seconds if decided and source is Source.THANOS else 0
+    return hour + HOUR + timedelta(seconds=overlap) <= now
+
+
+def _lacks(opened: OpenHome, entry: HourEntry, now: datetime) -> bool:
+    whole = any(told.outcome is Outcome.OK for told in entry.told)
+    return not whole and entry.healable(now, retention_days(opened, entry.cluster_id))
 
 
 def retention_days(opened: OpenHome, cluster_id: str) -> int:

@@ -6,15 +6,14 @@ Not here: any rule of a stage, options and printing (`orchestration.cli`), sched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR, Interval
-from ingestion.manifest import WINDOW_HOURS_LIMIT
 from orchestration import ledger, standing
 from orchestration.open_home import OpenHome, holder
 
@@ -37,7 +36,7 @@ def pull(
     progress: Progress | None = None,
 ) -> list[Attempt]:
     """Ask for every expected hour in `hours`; by default only for those not yet complete."""
-    todo = list(_windows(opened, hours, clusters, sources, only_debts))
+    todo = ledger.askable(opened, hours, clusters, sources, again=not only_debts)
     attempts = []
     for number, (cluster_id, source, window) in enumerate(todo):
         if progress:
@@ -68,13 +67,62 @@ def ask(opened: OpenHome, cluster_id: str, source: Source, window: Interval) -> 
     return attempt
 
 
+@dataclass(frozen=True, slots=True)
+class Rechecked:
+    """What counting again came to: what was asked again for it, and what was not answered."""
+
+    differing_count: int  # hours of which a server now has another number of samples
+    attempts: tuple[Attempt, ...]
+    unanswered: Mapping[str, str]  # "<cluster> <metric>": why
+
+
+def recheck(
+    opened: OpenHome,
+    hours: Interval,
+    *,
+    clusters: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Rechecked:
+    """Let the servers count their samples again, and ask for the hours that differ."""
+    from ingestion.hours import hour_ledger
+    from ingestion.thanos.recheck import recheck as count_again
+
+    todo = ledger.askable(opened, hours, clusters, [Source.THANOS], again=True)
+    landed = opened.landing.attempts(source=Source.THANOS)
+    attempts: list[Attempt] = []
+    unanswered: dict[str, str] = {}
+    differing_count = 0
+    for number, (cluster_id, source, window) in enumerate(todo):
+        if progress:
+            progress(number, len(todo), f"{cluster_id} {window.started_at:%d %b}")
+        how = opened.thanos_source(cluster_id, window.started_at)
+        if how is None or _is_away(unanswered, cluster_id):
+            continue
+        expected = [(cluster_id, source, hour) for hour in window.hours()]
+        found = count_again(how, window, hour_ledger(expected, landed))
+        unanswered |= {f"{cluster_id} {metric}": why for metric, why in found.unanswered.items()}
+        differing_count += len(found.hours)
+        for again in _neighbours(found.hours):
+            attempt = ask(opened, cluster_id, source, again)
+            attempts += [attempt] if attempt else []
+    if progress:
+        progress(len(todo), len(todo), "")
+    return Rechecked(differing_count, tuple(attempts), unanswered)
+
+
 def refresh(
     opened: OpenHome, period: BillingPeriod, progress: Progress | None = None
 ) -> BuildResult:
-    """Rebuild a period's facts, whole, and write down what its tests said."""
+    """Rebuild a period's facts, whole, and write down what its tests said.
+
+    Derived files that are missing are made again from the landing first; those of days that will
+    not change any more are put together afterwards.
+    """
+    from ingestion.rebuild import compact_settled, heal
     from quality.dbt_checks import record_dbt_tests
     from warehouse.build import build_period
 
+    heal(opened.landing, opened.home.runs, progress)
     # Before the build: what lands meanwhile makes the facts old, whether or not it was read.
     evidence = standing.evidence_sha256(opened, period)
     build = build_period(
@@ -86,6 +134,7 @@ def refresh(
     )
     record_dbt_tests(opened.home, build)
     standing.note_built(opened.home, period, evidence, build.facts_sha256)
+    compact_settled(opened.landing, opened.home.runs, opened.clock.now())
     return build
 
 
@@ -113,48 +162,17 @@ def close(opened: OpenHome, period: BillingPeriod, *, dry_run: bool) -> CloseRes
     )
 
 
-def _windows(
-    opened: OpenHome,
-    hours: Interval,
-    clusters: Sequence[str],
-    sources: Sequence[Source],
-    only_debts: bool,
-) -> Iterator[tuple[str, Source, Interval]]:
-    """Neighbouring hours of one cluster, source and sampling, at most a day at once."""
-    done = _complete_hours(opened) if only_debts else frozenset()
-    wanted = sorted(
-        (cluster_id, source, hour)
-        for cluster_id, source, hour in opened.decisions.expected_hours(hours)
-        if (not clusters or cluster_id in clusters)
-        and (not sources or source in sources)
-        and (cluster_id, source.value, hour) not in done
-        and hour + HOUR <= opened.clock.now()
-    )
-    for (cluster_id, source), group in groupby(wanted, key=lambda entry: entry[:2]):
-        edges = frozenset(
-            at for edge_of, at in ledger.sampling_edges(opened) if edge_of == cluster_id
-        )
-        for window in _runs_of_hours([hour for _, _, hour in group], edges):
-            yield cluster_id, source, window
+def _is_away(unanswered: Mapping[str, str], cluster_id: str) -> bool:
+    """Whether a cluster's server answered nothing before; its other days would wait in vain."""
+    return any(name.startswith(f"{cluster_id} ") for name in unanswered)
 
 
-def _runs_of_hours(hours: Sequence[datetime], edges: frozenset[datetime]) -> Iterator[Interval]:
-    """Neighbouring hours joined, at most a day at once, and never over a change of sampling."""
-    run: list[datetime] = []
+def _neighbours(hours: Sequence[datetime]) -> list[Interval]:
+    """Hours in order, joined where they follow each other; never more than were counted at once."""
+    joined: list[Interval] = []
     for hour in hours:
-        if run and (hour != run[-1] + HOUR or len(run) == WINDOW_HOURS_LIMIT or hour in edges):
-            yield Interval(run[0], run[-1] + HOUR)
-            run = []
-        run.append(hour)
-    if run:
-        yield Interval(run[0], run[-1] + HOUR)
-
-
-def _complete_hours(opened: OpenHome) -> frozenset[tuple[str, str, datetime]]:
-    """Hours for which an attempt brought everything that it asked for."""
-    return frozenset(
-        (attempt.cluster_id, attempt.source.value, hour.hour)
-        for attempt in opened.landing.attempts()
-        for hour in attempt.hours
-        if hour.outcome.value == "ok"
-    )
+        if joined and joined[-1].ended_at == hour:
+            joined[-1] = Interval(joined[-1].started_at, hour + HOUR)
+        else:
+            joined.append(Interval(hour, hour + HOUR))
+    return joined

@@ -18,6 +18,7 @@ from warehouse.classify import catalogue_of, create_device_kinds
 from warehouse.connection import connected
 from warehouse.content import mart_names, period_sha256
 from warehouse.dbt_run import DbtProject, DbtTest, tests_of
+from warehouse.derived import alone_with
 from warehouse.home import Home
 from warehouse.raw import create_raw_evidence
 from warehouse.raw_decisions import create_raw_decisions
@@ -74,7 +75,18 @@ def build_period(
     """
     if destination is None and period.name in closed_periods:
         raise PeriodIsClosed(period)
-    report = progress or _silent
+    with alone_with(home.runs):
+        return _build(home, period, decisions, closed_periods, destination, progress or _silent)
+
+
+def _build(
+    home: Home,
+    period: BillingPeriod,
+    decisions: Decisions,
+    closed_periods: frozenset[str],
+    destination: Path | None,
+    report: Progress,
+) -> BuildResult:
     working = home.build / WORKING_NAME
     _discard(working)
     home.build.mkdir(parents=True, exist_ok=True)

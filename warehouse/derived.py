@@ -1,6 +1,6 @@
 """Where derived files lie: one per attempt and table, or compacted to one per day and table.
 
-Put here: the names of derived files, and finding those of given attempts.
+Put here: the names of derived files, finding those of given attempts, and being alone with them.
 Not here: what is in them (`ingestion`), or when days are compacted (`ingestion.compaction`).
 
     runs/<source>/<cluster_id>/<attempt_id>.<table>.parquet     as an attempt made it
@@ -12,11 +12,57 @@ A day's file may hold more attempts than were asked for; rows say which attempt 
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+
+from domain.errors import CouldNotLook
+from warehouse.store import make_folder
+
+WAIT_SECONDS = 30.0
+"""Compacting a day takes less than a second; who holds the files for longer is building facts."""
+
+_POLL_SECONDS = 0.1
+
+
+class DerivedFilesInUse(CouldNotLook):
+    """Somebody else counts from the derived files, or puts them together."""
+
+    code = "WARE-008"
+
+    def __init__(self, path: Path, waited_seconds: float) -> None:
+        super().__init__(
+            where=str(path),
+            seen=f"another process has held these files for more than {waited_seconds:g} s",
+            why="files that are put together while others count from them would be missed",
+            remedy="let the other command end, and run this one again; nothing was changed",
+        )
+
+
+@contextmanager
+def alone_with(home_runs: Path, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
+    """Nobody else counts from derived files, compacts or removes them; who only adds some may.
+
+    The lock is the operating system's: it ends with its process, however that ends.
+    """
+    make_folder(home_runs.parent)
+    deadline = time.monotonic() + wait_seconds
+    # Beside the folder, which may be thrown away at any time.
+    with home_runs.with_name(f".{home_runs.name}_in_use").open("wb") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise DerivedFilesInUse(home_runs, wait_seconds) from None
+                time.sleep(_POLL_SECONDS)
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +93,19 @@ class DerivedFolder:
             found |= dict.fromkeys(json.loads(path.read_text(encoding="utf-8")), day)
         return found
 
-    def has(self, attempt_id: str, tables: Iterable[str]) -> bool:
-        """Whether all tables of an attempt are there."""
-        if all(self.loose(attempt_id, table).is_file() for table in tables):
-            return True
-        day = self.compacted().get(attempt_id)
-        return day is not None and all(self.daily(day, table).is_file() for table in tables)
+    def whole(self, tables: Iterable[str]) -> set[str]:
+        """The attempts of which every table is there; the folder is read once."""
+        wanted = list(tables)
+        names = {path.name for path in self.path.glob("*.parquet")}
+        loose: dict[str, set[str]] = {}
+        for name in names:
+            attempt_id, _, rest = name.partition(".")
+            loose.setdefault(attempt_id, set()).add(rest.removesuffix(".parquet"))
+        found = {attempt_id for attempt_id, there in loose.items() if there.issuperset(wanted)}
+        for attempt_id, day in self.compacted().items():
+            if all(self.daily(day, table).name in names for table in wanted):
+                found.add(attempt_id)
+        return found
 
     def files(self, attempt_ids: Iterable[str], table: str) -> list[Path]:
         """The files that hold the given attempts' rows of a table, each once, in order."""

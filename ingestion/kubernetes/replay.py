@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ingestion.derived import write_parquet
 from ingestion.kubernetes.lifecycle import decode
-from ingestion.kubernetes.tables import TABLES
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt
 from warehouse.derived import DerivedFolder
@@ -21,10 +20,6 @@ def replay(landing: Landing, home_runs: Path, attempt: Attempt) -> None:
     folder = _folder(home_runs, attempt)
     for table, content in decode(attempt, landing).items():
         write_parquet(folder.loose(attempt.attempt_id, table), content)
-
-
-def has_tables(home_runs: Path, attempt: Attempt) -> bool:
-    return _folder(home_runs, attempt).has(attempt.attempt_id, TABLES)
 
 
 def _folder(home_runs: Path, attempt: Attempt) -> DerivedFolder:

@@ -28,11 +28,6 @@ POD_LABELS_METRIC = "kube_pod_labels"
 KINDS = ("runs", "series", "telemetry")
 
 
-def has_runs(home_runs: Path, attempt: Attempt) -> bool:
-    """Whether an attempt's files are all there."""
-    return _folder(home_runs, attempt).has(attempt.attempt_id, KINDS)
-
-
 def write_runs(
     home_runs: Path,
     attempt: Attempt,

@@ -7,19 +7,26 @@ Not here: asking (`ingestion`), the collector (`orchestration.cli.collect`).
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval
-from orchestration.cli.output import emit, home_option, output_option, progress
+from orchestration.cli.output import Progress, emit, home_option, output_option, progress
 from orchestration.cli.periods import HOURS, PERIOD
+
+if TYPE_CHECKING:
+    from ingestion.manifest import Attempt
+    from orchestration.open_home import OpenHome
 
 PULL_EPILOG = """\b
 Examples:
+  gpu-ledger pull                                          what the hour ledger owes now
   gpu-ledger pull --period 2026-10                         what is still missing of a month
   gpu-ledger pull --hours 2026-10-03T00..2026-10-03T06     six hours
   gpu-ledger pull --period 2026-10 --cluster CLUSTER_ID --again
+  gpu-ledger pull --period 2026-10 --recheck               what arrived late, before a close
 """
 
 
@@ -35,6 +42,11 @@ Examples:
     help="Only this witness.",
 )
 @click.option("--again", is_flag=True, help="Ask also for hours that were answered completely.")
+@click.option(
+    "--recheck",
+    is_flag=True,
+    help="Let the sample stores count again, and ask only for the hours that differ.",
+)
 @home_option
 @output_option
 def pull(
@@ -43,28 +55,84 @@ def pull(
     clusters: tuple[str, ...],
     sources: tuple[str, ...],
     again: bool,
+    recheck: bool,
     home_path: Path,
     output: str,
 ) -> int:
     """Ask the witnesses for hours, and land exactly what they say.
 
-    Every asking is kept as an attempt, whether it worked or not. Exit 3 when one did not.
+    Without hours or a period: what the hour ledger owes now, the newest hour first. Every asking is
+    kept as an attempt, whether it worked or not. Exit 3 when one did not.
     """
-    from domain.decisions import Source
     from orchestration.open_home import OpenHome
+
+    if window is not None and period is not None:
+        raise click.UsageError("give --hours or --period, not both")
+    stretch = window or (period.interval if period else None)
+    opened = OpenHome.at(home_path)
+    if recheck:
+        if stretch is None or again or "kubernetes" in sources:
+            raise click.UsageError(
+                "--recheck counts the samples of --hours or a --period; it goes neither with "
+                "--again nor with the journal, which does not change"
+            )
+        return _counted_again(opened, stretch, clusters, output)
+    with progress("Asking") as report:
+        if stretch is None:
+            attempts = _what_is_owed(opened, clusters, sources, report)
+        else:
+            attempts = _named_hours(opened, stretch, clusters, sources, again, report)
+    return _show(attempts, output)
+
+
+def _named_hours(
+    opened: OpenHome,
+    hours: Interval,
+    clusters: tuple[str, ...],
+    sources: tuple[str, ...],
+    again: bool,
+    report: Progress,
+) -> list[Attempt]:
+    from domain.decisions import Source
     from orchestration.steps import pull as pull_hours
 
-    if (window is None) == (period is None):
-        raise click.UsageError("give either --hours or --period")
-    with progress("Asking") as report:
-        attempts = pull_hours(
-            OpenHome.at(home_path),
-            window or period.interval,  # type: ignore[union-attr]
-            clusters=clusters,
-            sources=[Source(source) for source in sources],
-            only_debts=not again,
-            progress=report,
-        )
+    wanted = [Source(source) for source in sources]
+    return pull_hours(
+        opened, hours, clusters=clusters, sources=wanted, only_debts=not again, progress=report
+    )
+
+
+def _what_is_owed(
+    opened: OpenHome, clusters: tuple[str, ...], sources: tuple[str, ...], report: Progress
+) -> list[Attempt]:
+    from orchestration.ledger import owed
+    from orchestration.reconcile import pay
+
+    todo = [
+        debt
+        for debt in owed(opened)
+        if (not clusters or debt.cluster_id in clusters)
+        and (not sources or debt.source.value in sources)
+    ]
+    return pay(opened, todo, report)
+
+
+def _counted_again(
+    opened: OpenHome, hours: Interval, clusters: tuple[str, ...], output: str
+) -> int:
+    from orchestration.steps import recheck as count_again
+
+    with progress("Counting again") as report:
+        found = count_again(opened, hours, clusters=clusters, progress=report)
+    for name, why in sorted(found.unanswered.items()):
+        click.echo(f"Not counted: {name}: {why}", err=True)
+    differ = "hour differs" if found.differing_count == 1 else "hours differ"
+    click.echo(f"{found.differing_count} {differ} from what was landed.", err=True)
+    exit_code = _show(list(found.attempts), output)
+    return 3 if found.unanswered else exit_code
+
+
+def _show(attempts: list[Attempt], output: str) -> int:
     rows = [
         {
             "cluster_id": attempt.cluster_id,

@@ -1,6 +1,6 @@
 """Every message of the warehouse, each from what provokes it, compared with its golden file.
 
-Put here: WARE-001 to WARE-007.
+Put here: WARE-001 to WARE-008.
 Not here: stores, homes and leases (`test_messages_core`).
 
 After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed as
@@ -23,6 +23,7 @@ from tests.evidence_by_hand import PERIOD, Cluster, Pod, clusters_table, write
 from warehouse import dbt_run, project
 from warehouse.build import build_period
 from warehouse.connection import connect
+from warehouse.derived import alone_with
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
 from warehouse.switched import Switched, note, require_intact
@@ -92,6 +93,11 @@ def lost(folder: Path) -> None:
     require_intact(home, "2026-10")
 
 
+def in_use(folder: Path) -> None:
+    with alone_with(folder / "runs"), alone_with(folder / "runs", wait_seconds=0.0):
+        pass
+
+
 PROVOKED: dict[str, Callable[[Path], None]] = {
     "WARE-001": locked,
     "WARE-002": damaged,
@@ -100,6 +106,7 @@ PROVOKED: dict[str, Callable[[Path], None]] = {
     "WARE-005": failed_model,
     "WARE-006": closed,
     "WARE-007": lost,
+    "WARE-008": in_use,
 }
 
 

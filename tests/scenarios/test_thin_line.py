@@ -129,9 +129,6 @@ def test_without_the_warehouse_the_same_invoices_come_again(told: Told, tmp_path
     for derived in ("runs", "build", "documents", "warehouse.duckdb"):
         path = again.home.path / derived
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    from ingestion.rebuild import rebuild
-
-    rebuild(again.landing, again.home.runs)
     steps.refresh(again, PERIOD)
     steps.close(again, PERIOD, dry_run=False)
     assert documents(again.home.documents) == documents(told.opened.home.documents)

@@ -127,6 +127,16 @@ def test_compacted_attempts_count_as_there(tmp_path: Path) -> None:
     assert {attempt.attempt_id for attempt in landing.attempts()} <= folder.present()
 
 
+def test_a_day_of_which_a_file_was_deleted_is_made_again_from_the_landing(tmp_path: Path) -> None:
+    landing, runs = home_of(tmp_path, 2)
+    before = {table: rows(landing, runs, table) for table in KINDS}
+    for table in KINDS:
+        compact(landing, runs, SETTLED, TABLES)
+        (runs / f"thanos/c1/2026-10-01.{table}.parquet").unlink()
+        assert rebuild(landing, runs, missing_only=True) == 2, table
+        assert {table: rows(landing, runs, table) for table in KINDS} == before
+
+
 def test_a_day_with_a_missing_file_is_not_compacted_before_it_is_rebuilt(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2)
     next((runs / "thanos/c1").glob("*.series.parquet")).unlink()

@@ -1,0 +1,126 @@
+"""The steps around evidence: which hours are asked, counting again, and files that heal.
+
+Put here: what the command line and Dagster get from these steps on a served estate.
+Not here: one asking (`test_thanos_pull`), one counting (`test_thanos_recheck`), Dagster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from domain.clock import StoppedClock
+from domain.decisions import Source
+from domain.interval import HOUR, Interval
+from fake_gpu.clock import VirtualClock
+from fake_gpu.scenario.load import read_scenario
+from fake_gpu.serve import Running, serve
+from ingestion.manifest import Outcome
+from orchestration import ledger, steps
+from orchestration.demo.home import make_home
+from orchestration.open_home import OpenHome
+from warehouse.derived import DerivedFilesInUse, alone_with
+
+MIDNIGHT = datetime(2026, 10, 5, tzinfo=UTC)
+DAY = Interval(MIDNIGHT, MIDNIGHT + 4 * HOUR)
+ESTATE = """
+name: stepped
+story: Four hours of one cluster; some samples of its second hour arrive an hour late.
+seed: 11
+from: 2026-10-05T00:00:00Z
+until: 2026-10-05T04:00:00Z
+clusters:
+  - name: near
+    monitoring: {scrape_interval: 30s}
+    nodes: [{name: a100, product: NVIDIA-A100-SXM4-80GB, cards: 8}]
+    workloads: [{name: serve, namespace: chat, replicas: 3, requests: 1}]
+faults:
+  - {fault: late_arrival, cluster: near, from: +1h10m, until: +1h40m, delay: 1h, share: 0.5}
+"""
+
+
+@contextmanager
+def estate(folder: Path, now: datetime) -> Iterator[tuple[OpenHome, Running]]:
+    with serve(read_scenario(ESTATE, "stepped.yaml", None), VirtualClock(now)) as running:
+        home = make_home(
+            folder / "home", running.estate, running.thanos_url, running.kubernetes_urls
+        )
+        yield OpenHome(home, running.clock), running
+
+
+def at(hours: float) -> datetime:
+    return MIDNIGHT + timedelta(hours=hours)
+
+
+def test_only_hours_that_are_over_with_their_last_sample_are_asked(tmp_path: Path) -> None:
+    with estate(tmp_path, at(2.0)) as (opened, _):
+        cluster_id = opened.decisions.clusters[0].cluster_id
+        samples = [Source.THANOS]
+        # The sample after the second hour is due half a minute past two.
+        early = replace(opened, clock=StoppedClock(at(2) + timedelta(seconds=29)))
+        assert ledger.askable(early, DAY, sources=samples) == [
+            (cluster_id, Source.THANOS, Interval(at(0), at(1)))
+        ]
+        due = replace(opened, clock=StoppedClock(at(2) + timedelta(seconds=30)))
+        assert ledger.askable(due, DAY, sources=samples) == [
+            (cluster_id, Source.THANOS, Interval(at(0), at(2)))
+        ]
+        assert ledger.askable(due, DAY, clusters=["another"]) == []
+
+
+def test_what_cannot_heal_is_not_asked_unless_somebody_insists(tmp_path: Path) -> None:
+    with estate(tmp_path, at(5)) as (opened, _):
+        old = replace(opened, clock=StoppedClock(at(0) + timedelta(days=366)))
+        samples = [Source.THANOS]
+        assert ledger.askable(old, DAY, sources=samples) == []
+        assert len(ledger.askable(old, DAY, sources=samples, again=True)) == 1
+
+
+def test_whole_answers_are_not_asked_twice(tmp_path: Path) -> None:
+    with estate(tmp_path, at(5)) as (opened, _):
+        samples = [Source.THANOS]
+        [attempt] = steps.pull(opened, DAY, sources=samples)
+        assert attempt.outcome is Outcome.OK
+        assert steps.pull(opened, DAY, sources=samples) == []
+        assert len(steps.pull(opened, DAY, sources=samples, only_debts=False)) == 1
+
+
+def test_counting_again_asks_for_the_differing_hours_only(tmp_path: Path) -> None:
+    with estate(tmp_path, at(2.1)) as (opened, running):
+        [first] = steps.pull(opened, DAY, sources=[Source.THANOS])
+        assert [hour.hour for hour in first.hours] == [at(0), at(1)]
+        running.advance_to(at(3))
+        found = steps.recheck(opened, DAY)
+        assert found.unanswered == {}
+        assert found.differing_count == 1
+        [again] = found.attempts
+        assert [hour.hour for hour in again.hours] == [at(1)]
+        assert again.hours[0].sample_count > first.hours[1].sample_count
+        # Both versions stay, and now they count the same.
+        assert len(opened.landing.attempts()) == 2
+        assert steps.recheck(opened, DAY).attempts == ()
+
+
+def test_a_server_that_cannot_be_asked_says_nothing_and_is_named(tmp_path: Path) -> None:
+    with estate(tmp_path, at(5)) as (opened, running):
+        steps.pull(opened, Interval(at(0), at(1)), sources=[Source.THANOS])
+        config = opened.home.config_path
+        [another] = running.kubernetes_urls.values()
+        text = config.read_text(encoding="utf-8").replace(running.thanos_url, another)
+        config.write_text(text, encoding="utf-8")
+        found = steps.recheck(OpenHome(opened.home, opened.clock), DAY)
+        assert found.attempts == ()
+        assert {name.split()[1] for name in found.unanswered} >= {"up"}
+
+
+def test_who_counts_is_alone_with_the_files_and_a_crash_leaves_no_lock(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    with alone_with(runs), pytest.raises(DerivedFilesInUse), alone_with(runs, wait_seconds=0.0):
+        raise AssertionError("two were alone")
+    with alone_with(runs, wait_seconds=0.0):
+        pass
