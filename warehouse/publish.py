@@ -1,7 +1,8 @@
 """The published copy: a file of marts that anybody may read while the pipeline writes.
 
-Put here: writing it aside, naming it, its comments, its `about`, and Parquet beside it.
-Not here: what is in the marts (`dbt/`), or who may see which tenant (a portal's business).
+Put here: writing it aside, naming it, its comments, its views, and Parquet beside it.
+Not here: what is in the marts (`dbt/`), what the file says of itself (`warehouse.about`), or who
+may see which tenant (a portal's business).
 
     published/gpu-ledger-000007.duckdb     one version; open it as long as you like
     published/gpu-ledger.duckdb            the newest version, under a name that stays
@@ -15,12 +16,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warehouse.about import About
 from warehouse.connection import connected
 from warehouse.content import columns_of, mart_names
 from warehouse.home import Home
@@ -37,17 +39,6 @@ VERSIONS_KEPT = 3
 
 NAME = "gpu-ledger"
 _VERSION = re.compile(rf"{NAME}-(\d{{6}})\.duckdb", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a published file says about itself."""
-
-    published_at: datetime
-    data_complete_to: datetime
-    code_version: str
-    decisions_sha256: str
-    open_finding_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,29 +96,58 @@ def _comment(
 
 _ABOUT = {
     "published_at": "When this file was written, UTC.",
-    "data_complete_to": "Until when the facts are counted, UTC.",
-    "code_version": "Version of the ledger that counted them.",
-    "decisions_sha256": "Hash of the decisions (prices among them) that they were counted with.",
-    "open_finding_count": "Findings that are open; `gpu-ledger judge` names them.",
+    "data_complete_to": "Until when every expected hour is there or was signed for, UTC.",
+    "code_version": "Version of the ledger that published it.",
+    "rates_version": "Changes with every price that these facts were counted with.",
+    "decisions_sha256": "Hash of all decisions of the home when this file was written.",
+    "open_finding_count": "Findings of periods that are not closed; `gpu-ledger judge` names them.",
+}
+_ABOUT_PERIODS = {
+    "billing_period": "The calendar month in UTC, such as 2026-10.",
+    "amounts": "`final` when the period is closed, else `estimated`.",
+    "data_complete_to": "Until when every expected hour is there or was signed for, UTC.",
+    "counted_until": "Until when the period was counted, UTC.",
+    "facts_sha256": "Hash of the period's facts, as it stands on invoices.",
+    "finding_count": "What judging these facts found; empty when nobody has judged them.",
+    "blocking_count": "How many of the findings block a close; empty when nobody has judged.",
 }
 
 
 def _about(connection: duckdb.DuckDBPyConnection, about: About) -> None:
-    values = []
-    for one in fields(about):
-        value = getattr(about, one.name)
-        if isinstance(value, datetime):
-            values.append(f"timestamptz '{value.isoformat()}' as {one.name}")
-        elif isinstance(value, int):
-            values.append(f"{value}::bigint as {one.name}")
-        else:
-            values.append(f"'{_text(value)}' as {one.name}")
-    connection.execute(f"create view published.about as select {', '.join(values)}")
-    connection.execute(
-        "comment on view published.about is 'What this file is, and how far it goes.'"
-    )
-    for name, text in _ABOUT.items():
-        connection.execute(f"comment on column published.about.{name} is '{_text(text)}'")
+    """Two views, so that a table in this file is always a mart."""
+    _view(connection, "about", "What this file is, and how far it goes.", _ABOUT, [about])
+    comment = "How each period in this file stands."
+    _view(connection, "about_periods", comment, _ABOUT_PERIODS, about.periods)
+
+
+def _view(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    comment: str,
+    columns: Mapping[str, str],
+    rows: Sequence[object],
+) -> None:
+    selects = [
+        ", ".join(f"{_literal(getattr(row, column))} as {column}" for column in columns)
+        for row in rows
+    ] or [", ".join(f"null as {column}" for column in columns) + " where false"]
+    selected = " union all ".join(f"select {one}" for one in selects)
+    connection.execute(f"create view published.{name} as {selected}")
+    connection.execute(f"comment on view published.{name} is '{_text(comment)}'")
+    for column, text in columns.items():
+        connection.execute(f"comment on column published.{name}.{column} is '{_text(text)}'")
+
+
+def _literal(value: object) -> str:
+    match value:
+        case None:
+            return "null::bigint"
+        case datetime():
+            return f"timestamptz '{value.isoformat()}'"
+        case int():
+            return f"{value}::bigint"
+        case _:
+            return f"'{_text(str(value))}'"
 
 
 def _write_parquet(
@@ -162,6 +182,12 @@ def _point(latest: Path, path: Path) -> None:
     unfinished.unlink(missing_ok=True)
     os.link(path, unfinished)
     unfinished.replace(latest)
+
+
+def newest_version(home: Home) -> Path | None:
+    """The newest copy under its own name, which stays the same file while somebody reads it."""
+    versions = _versions(home.published) if home.published.is_dir() else {}
+    return versions[max(versions)] if versions else None
 
 
 def _versions(folder: Path) -> dict[int, Path]:

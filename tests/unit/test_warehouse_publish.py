@@ -15,13 +15,15 @@ from tests.evidence_by_hand import PERIOD, Cluster, Pod, clusters_table, write
 from warehouse.build import BuildResult, build_period
 from warehouse.connection import connected
 from warehouse.home import Home
-from warehouse.publish import VERSIONS_KEPT, About, publish
+from warehouse.about import About
+from warehouse.publish import VERSIONS_KEPT, publish
 from warehouse.switched import WarehouseLost, require_intact, switched_periods
 
 ABOUT = About(
     published_at=datetime(2026, 11, 1, 3, tzinfo=UTC),
     data_complete_to=datetime(2026, 10, 1, 2, tzinfo=UTC),
     code_version="0.1.0",
+    rates_version="rates-1",
     decisions_sha256="ab" * 32,
     open_finding_count=3,
 )

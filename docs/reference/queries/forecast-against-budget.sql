@@ -1,0 +1,20 @@
+-- Who will exceed the budget?
+--
+-- The forecast says how it was made and how far it may be off. A tenant without a budget has an
+-- empty one, not one of zero.
+--
+-- param period = newest: the billing period, such as 2026-10
+-- empty: No tenant has used anything in this period.
+select
+    tenant,
+    cost_nanos as cost_to_date_nanos,
+    forecast_nanos,
+    forecast_low_nanos,
+    forecast_high_nanos,
+    case when has_budget then budget_nanos end as budget_nanos,
+    case when has_budget then forecast_nanos > budget_nanos end as will_exceed,
+    currency,
+    forecast_method
+from fct_tenant_forecasts
+where billing_period = $period
+order by will_exceed desc nulls last, forecast_nanos desc, tenant, currency

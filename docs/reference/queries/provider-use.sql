@@ -1,0 +1,17 @@
+-- What does the provider use itself?
+--
+-- Namespaces that belong to the provider, with what tenants would have paid. It stands on no invoice.
+--
+-- param period = newest: the billing period, such as 2026-10
+-- empty: The provider used nothing in this period.
+select
+    tenant as namespace,
+    gpu_class,
+    mig_profile,
+    cast(sum(billable_device_seconds) as bigint) as device_seconds,
+    sum(cost_nanos) as cost_nanos,
+    currency
+from fct_tenant_periods
+where billing_period = $period and belongs_to = 'provider'
+group by all
+order by cost_nanos desc, namespace, gpu_class, mig_profile

@@ -1,0 +1,17 @@
+-- Which tenants burn fastest?
+--
+-- The burn rate is the cost of the last counted hour; beside it the last 24 hours and the period to
+-- date. Amounts are exact, before an invoice rounds them to cents.
+--
+-- param period = newest: the billing period, such as 2026-10
+-- empty: No tenant has used anything in this period.
+select
+    tenant,
+    last_hour_cost_nanos,
+    last_day_cost_nanos,
+    cost_nanos as cost_to_date_nanos,
+    currency,
+    counted_until
+from fct_tenant_forecasts
+where billing_period = $period
+order by last_hour_cost_nanos desc, cost_to_date_nanos desc, tenant, currency

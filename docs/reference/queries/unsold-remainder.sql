@@ -1,0 +1,26 @@
+-- How much of the cards can nobody buy, because of how they are cut?
+--
+-- What no instance of a card covers, in seconds of whole cards, per dimension: seven 1g.5gb leave an
+-- eighth of the memory. It is lost as long as the layout stays.
+--
+-- param period = newest: the billing period, such as 2026-10
+-- empty: Every card is covered by what it is cut into.
+with names as (
+    select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
+)
+
+select
+    names.cluster_name,
+    hours.node_name,
+    hours.gpu_class,
+    hours.dimension,
+    cast(sum(hours.unsold_share_seconds) as hugeint) // max(hours.share_denominator)
+        as unsold_card_seconds,
+    cast(sum(hours.installed_share_seconds) as hugeint) // max(hours.share_denominator)
+        as installed_card_seconds
+from fct_node_share_hours as hours
+inner join names on hours.cluster_id = names.cluster_id
+where hours.billing_period = $period
+group by all
+having sum(hours.unsold_share_seconds) > 0
+order by unsold_card_seconds desc, cluster_name, node_name, gpu_class, dimension

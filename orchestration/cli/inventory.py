@@ -1,0 +1,127 @@
+"""`gpu-ledger inventory` and `quota`: what there is, who holds it, and what was promised.
+
+Put here: the two commands.
+Not here: how devices and quotas are known (`dbt/`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from domain.billing_period import BillingPeriod
+from domain.interval import HOUR, format_instant, hour_of
+from orchestration.cli.output import emit, emit_document, home_option
+from orchestration.cli.periods import PERIOD
+from orchestration.cli.windows import INSTANT, reading_output
+
+if TYPE_CHECKING:
+    from warehouse.reports.source import Facts
+
+INVENTORY_SCHEMA = "gpu-ledger/inventory/1"
+QUOTA_SCHEMA = "gpu-ledger/quota/1"
+
+INVENTORY_EPILOG = """\b
+Examples:
+  gpu-ledger inventory                              at the end of what was counted
+  gpu-ledger inventory --at 2026-10-09T14:30:00Z
+  gpu-ledger inventory --json | jq '.devices[] | select(.held_by == "")'
+"""
+
+
+@click.command(epilog=INVENTORY_EPILOG)
+@click.option("--at", type=INSTANT, help="An instant, in UTC.")
+@home_option
+@reading_output
+def inventory(at: datetime | None, home_path: Path, output: str) -> None:
+    """Every card and MIG instance: where, since when, and who held it at an instant.
+
+    How many devices a pod holds, the Kubernetes API says; which ones, only telemetry can.
+    What is inferred says so.
+    """
+    from warehouse.home import Home
+    from warehouse.reports import inventory as report
+    from warehouse.reports.source import open_facts
+
+    with open_facts(Home.open(home_path)) as facts:
+        instant = at or _last_second(report.last_counted_hour(facts), facts)
+        capacity, devices = report.capacity(facts, instant), report.devices(facts, instant)
+    if output == "json":
+        emit_document(
+            {
+                "schema": INVENTORY_SCHEMA,
+                "at": instant,
+                "capacity": capacity,
+                "devices": devices,
+            }
+        )
+        return
+    if output == "csv":
+        emit(devices, output, report.DEVICE_COLUMNS)
+        return
+    if not capacity and not devices:
+        click.echo(f"No device is known at {format_instant(instant)}: no node was seen then.")
+        return
+    emit(capacity, output, report.CAPACITY_COLUMNS, title=f"Capacity, {format_instant(instant)}")
+    counted = any(device["device_count"] != 1 for device in devices)
+    left_out = {"holder_known_by"} | (set() if counted else {"device_count"})
+    columns = [name for name in report.DEVICE_COLUMNS if name not in left_out]
+    emit(devices, output, columns, title="Devices")
+
+
+QUOTA_EPILOG = """\b
+Examples:
+  gpu-ledger quota                                  the newest hour with a quota
+  gpu-ledger quota --at 2026-10-09T14 --tenant vision
+  gpu-ledger quota --period 2026-10 --csv > quotas.csv
+"""
+
+
+@click.command(epilog=QUOTA_EPILOG)
+@click.option("--tenant", default="", help="Only this tenant.")
+@click.option("--at", type=INSTANT, help="The hour of this instant, in UTC.")
+@click.option("--period", type=PERIOD, help="Every hour of a month.")
+@home_option
+@reading_output
+def quota(
+    tenant: str,
+    at: datetime | None,
+    period: BillingPeriod | None,
+    home_path: Path,
+    output: str,
+) -> None:
+    """Quotas of tenants: hard, used as Kubernetes says, and the most allocated in the hour."""
+    from warehouse.home import Home
+    from warehouse.reports import quotas as report
+    from warehouse.reports.source import open_facts
+
+    if at is not None and period is not None:
+        raise click.UsageError("give --at or --period, not both")
+    with open_facts(Home.open(home_path)) as facts:
+        newest = report.last_hour_of_quotas(facts)
+        hour = hour_of(at) if at else newest
+        if period is not None:
+            rows = report.quotas_of_month(facts, period, tenant)
+        else:
+            rows = report.quotas_of_hour(facts, hour, tenant) if hour else []
+    columns = report.MONTH_COLUMNS if period else report.COLUMNS
+    asked = period.name if period else format_instant(hour) if hour else "any hour"
+    if output == "json":
+        emit_document({"schema": QUOTA_SCHEMA, "of": asked, "tenant": tenant, "quotas": rows})
+        return
+    if rows or output == "csv":
+        emit(rows, output, columns, title=f"Quotas, {asked}")
+        return
+    whose = f"of {tenant} " if tenant else ""
+    seen = f"the newest hour with one is {format_instant(newest)}" if newest else "none was ever"
+    click.echo(f"No quota {whose}for GPUs was seen in {asked}; {seen}.")
+
+
+def _last_second(hour: datetime | None, facts: Facts) -> datetime:
+    """The last whole second that was counted, so that pods that ended with it are still there."""
+    if hour is None:
+        return facts.newest.ended_at - timedelta(seconds=1)
+    return hour + HOUR - timedelta(seconds=1)

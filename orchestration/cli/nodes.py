@@ -1,0 +1,79 @@
+"""`gpu-ledger nodes`: active worker nodes and GPUs, per hour, as programme owners report them.
+
+Put here: the command.
+Not here: the counting (`dbt/`), or the sealed report of a closed month (`billing.ccsp`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from domain.billing_period import BillingPeriod
+from orchestration.cli.output import emit, emit_document, home_option
+from orchestration.cli.periods import PERIOD
+from orchestration.cli.windows import HOUR_STARTED, reading_output
+
+SCHEMA = "gpu-ledger/nodes/1"
+
+NODES_EPILOG = """\b
+Examples:
+  gpu-ledger nodes --hour 2026-10-09T14          who was active, and which pods made the maximum
+  gpu-ledger nodes --month 2026-10 --csv > october.csv
+  gpu-ledger nodes --hour 2026-10-09T14 --json | jq '.nodes[] | {node_name, gpu_count_max}'
+"""
+
+WORDS = (
+    "gpu_count_max: cards with a running pod, the most at any instant of the hour. "
+    "sum_of_node_max adds the nodes' maxima; simultaneous_max is the most at one instant."
+)
+
+
+@click.command(epilog=NODES_EPILOG)
+@click.option("--hour", type=HOUR_STARTED, help="One hour, by its start, in UTC.")
+@click.option("--month", type=PERIOD, help="Every expected hour of a month.")
+@home_option
+@reading_output
+def nodes(hour: datetime | None, month: BillingPeriod | None, home_path: Path, output: str) -> None:
+    """Active worker nodes, the most GPUs per node, and the pods that made that maximum.
+
+    An hour that nobody measured is listed, marked, and has no number: it is never zero.
+    """
+    from warehouse.home import Home
+    from warehouse.reports import nodes as report
+    from warehouse.reports.source import open_facts
+
+    if (hour is None) == (month is None):
+        raise click.UsageError("give either --hour 2026-10-09T14 or --month 2026-10")
+    with open_facts(Home.open(home_path)) as facts:
+        if month is not None:
+            rows = report.node_month(facts, month)
+        else:
+            assert hour is not None
+            clusters, rows = report.cluster_hour(facts, hour), report.node_hour(facts, hour)
+    if month is not None:
+        if output == "json":
+            emit_document({"schema": SCHEMA, "month": month.name, "hours": rows})
+            return
+        emit(rows, output, report.MONTH_COLUMNS, title=f"Node-hours of {month}")
+        unmeasured = {
+            (row["cluster_name"], row["hour_started_at"])
+            for row in rows
+            if row["measurement"] == "not measured"
+        }
+        click.echo(f"{len(unmeasured)} hours were not measured; they have no number.", err=True)
+        return
+    if output == "json":
+        emit_document({"schema": SCHEMA, "hour": hour, "clusters": clusters, "nodes": rows})
+        return
+    if output == "csv":
+        emit(rows, output, report.NODE_COLUMNS)
+        return
+    if not clusters:
+        click.echo("No cluster was to be measured in this hour; `gpu-ledger hours` lists them.")
+        return
+    emit(clusters, output, report.CLUSTER_COLUMNS, title="Clusters")
+    emit(rows, output, report.NODE_COLUMNS, title="Nodes")
+    click.echo(WORDS)

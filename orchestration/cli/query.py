@@ -1,0 +1,82 @@
+"""`gpu-ledger query`: the named questions of analysts, asked of the facts.
+
+Put here: the command.
+Not here: the questions themselves (`docs/reference/queries/*.sql`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from orchestration.cli.output import emit, emit_document, home_option
+from orchestration.cli.windows import reading_output
+
+SCHEMA = "gpu-ledger/query/1"
+
+QUERY_EPILOG = """\b
+Examples:
+  gpu-ledger query --list
+  gpu-ledger query tenants-by-burn-rate
+  gpu-ledger query cost-of-a-gap --param day=2026-10-09 --csv
+  gpu-ledger query node-hours-at-the-maximum --show         its SQL, to start from
+"""
+
+
+@click.command(epilog=QUERY_EPILOG)
+@click.argument("name", required=False)
+@click.option("--list", "listed", is_flag=True, help="The questions there are.")
+@click.option("--show", is_flag=True, help="Print the question's SQL instead of asking it.")
+@click.option("--param", "given", multiple=True, help="A parameter as name=value; may be repeated.")
+@home_option
+@reading_output
+def query(
+    name: str | None, listed: bool, show: bool, given: tuple[str, ...], home_path: Path, output: str
+) -> None:
+    """Ask a named question of the facts; `--list` says which there are.
+
+    Every question is one SQL file over the marts, for the newest period unless `period` is given.
+    """
+    from warehouse.home import Home
+    from warehouse.reports.questions import ask, question, questions
+    from warehouse.reports.source import open_facts
+
+    if listed:
+        rows = [
+            {"name": one.name, "asks": one.title, "parameters": ", ".join(one.parameters)}
+            for one in questions()
+        ]
+        emit(rows, output)
+        return
+    if name is None:
+        raise click.UsageError("give the NAME of a question, or --list")
+    asked = question(name)
+    if show:
+        click.echo(asked.sql, nl=False)
+        return
+    with open_facts(Home.open(home_path)) as facts:
+        answer = ask(facts, asked, dict(_pair(text) for text in given))
+    if output == "json":
+        emit_document(
+            {
+                "schema": SCHEMA,
+                "name": asked.name,
+                "asks": asked.title,
+                "parameters": dict(answer.parameters),
+                "columns": list(answer.columns),
+                "rows": answer.rows,
+            }
+        )
+        return
+    if output == "csv" or answer.rows:
+        emit(answer.rows, output, answer.columns, title=asked.title)
+    else:
+        click.echo(f"{asked.title}\n{asked.when_empty}")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise click.UsageError(f"--param {text}: write it as name=value")
+    return name, value

@@ -1,0 +1,75 @@
+"""`gpu-ledger recount`: a closed period counted again, and what would be corrected.
+
+Put here: the command.
+Not here: the counting (`warehouse.build`), or the differences (`billing.recount`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from domain.billing_period import BillingPeriod
+from orchestration.cli.output import emit, emit_document, home_option, output_option, progress
+from orchestration.cli.periods import PERIOD
+
+SCHEMA = "gpu-ledger/recount/1"
+
+RECOUNT_EPILOG = """\b
+Examples:
+  gpu-ledger recount 2026-10             what would be corrected; nothing is recorded
+  gpu-ledger recount 2026-10 --record    record the corrections: lines of the next period closed
+"""
+
+
+@click.command(epilog=RECOUNT_EPILOG)
+@click.argument("period", type=PERIOD)
+@click.option("--dry-run/--record", default=True, show_default=True, help="Show, or record.")
+@home_option
+@output_option
+def recount(period: BillingPeriod, dry_run: bool, home_path: Path, output: str) -> int:
+    """Count the closed PERIOD again from all evidence there is now, beside what was sealed.
+
+    It counts with the decisions that were sealed at its close, and amendments that two people
+    signed. The closed facts, the invoices and the warehouse stay as they are.
+    """
+    from domain.money import format_nanos
+    from orchestration.open_home import OpenHome
+    from orchestration.recounting import recount as recount_period
+
+    with progress("Counting beside") as report:
+        result = recount_period(OpenHome.at(home_path), period, dry_run=dry_run, progress=report)
+    rows = [
+        {
+            "tenant": line.key.tenant,
+            "gpu_class": line.key.gpu_class,
+            "mig_profile": line.key.mig_profile,
+            "seconds_before": line.seconds_before,
+            "device_seconds_difference": line.device_seconds,
+            "cost_difference": format_nanos(line.cost_nanos),
+            "currency": result.currency,
+            "reason": line.reason,
+        }
+        for line in result.lines
+    ]
+    if output == "json":
+        emit_document(
+            {
+                "schema": SCHEMA,
+                "period": period.name,
+                "recorded": result.recorded,
+                "difference": format_nanos(result.nanos),
+                "currency": result.currency,
+                "corrections": rows,
+            }
+        )
+    elif rows or output == "csv":
+        emit(rows, output, title=f"Corrections of {period}")
+    else:
+        click.echo(f"{period} counts to what was billed; there is nothing to correct.")
+    if rows and result.recorded:
+        click.echo("Recorded; they become lines of the next period that is closed.", err=True)
+    elif rows:
+        click.echo("Nothing was recorded; --record does that.", err=True)
+    return 0

@@ -1,0 +1,255 @@
+"""`gpu-ledger usage`: what was used and what it cost, by whatever is asked.
+
+Put here: the command, units, and amounts in cents beside exact ones.
+Not here: the sums (`warehouse.reports.usage`).
+
+Amounts in cents are made as an invoice makes them: a tenant's exact sum is rounded once and
+apportioned to its rows, so that the rows of a tenant add up to its invoice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from domain.billing_period import BillingPeriod
+from domain.interval import Interval, format_instant
+from orchestration.cli.output import emit, emit_document, home_option
+from orchestration.cli.periods import PERIOD
+from orchestration.cli.windows import INSTANT, closed_periods, reading_output, window_of
+
+if TYPE_CHECKING:
+    from warehouse.reports.source import Facts
+    from warehouse.reports.usage import Usage
+
+SCHEMA = "gpu-ledger/usage/1"
+UNITS = {"hours": 3600, "minutes": 60, "seconds": 1}
+
+USAGE_EPILOG = """\b
+Examples:
+  gpu-ledger usage --period 2026-10                           every tenant
+  gpu-ledger usage --period 2026-10 --tenant vision --by workload
+  gpu-ledger usage --from 2026-10-09 --to 2026-10-10 --by hour --unit minutes
+  gpu-ledger usage --period 2026-10 --by label:team --json | jq '.rows[]'
+"""
+
+
+@click.command(epilog=USAGE_EPILOG)
+@click.option("--tenant", default="", help="Only this tenant.")
+@click.option("--period", type=PERIOD, help="A whole month.")
+@click.option("--from", "started", type=INSTANT, help="The first hour, in UTC.")
+@click.option("--to", "ended", type=INSTANT, help="The first hour after it.")
+@click.option(
+    "--by",
+    default="",
+    help="tenant, cluster, pod, workload, class, profile, day, hour or label:KEY "
+    "(default: tenant; of one tenant, workload).",
+)
+@click.option(
+    "--unit", type=click.Choice(list(UNITS)), default="hours", show_default=True, help="Of time."
+)
+@click.option("--provider", is_flag=True, help="The provider's own use instead of the tenants'.")
+@home_option
+@reading_output
+def usage(
+    tenant: str,
+    period: BillingPeriod | None,
+    started: datetime | None,
+    ended: datetime | None,
+    by: str,
+    unit: str,
+    provider: bool,
+    home_path: Path,
+    output: str,
+) -> None:
+    """Say what was used, and what it cost, of a month or of whole hours.
+
+    `device` time counts every device as one; `weighted` time counts a slice as the part of a card
+    that is billed. `cost` is exact; `rounded_cost` is in cents, as an invoice rounds it.
+    """
+    from warehouse.home import Home
+    from warehouse.reports.source import open_facts
+    from warehouse.reports.usage import usage as read_usage
+
+    window = window_of(period, started, ended)
+    by = by or ("workload" if tenant else "tenant")
+    home = Home.open(home_path)
+    with open_facts(home) as facts:
+        found = read_usage(facts, window, by, tenant=tenant, of_provider=provider)
+        periods = facts.require(window)
+        notes = _notes(facts, window, found, tenant, provider)
+    final = set(periods) <= closed_periods(home_path)
+    rows = _rows(found, unit)
+    if output == "json":
+        emit_document(
+            {
+                "schema": SCHEMA,
+                "from": window.started_at,
+                "to": window.ended_at,
+                "tenant": tenant,
+                "by": by,
+                "unit": unit,
+                "amounts": "final" if final else "estimated",
+                "rows": rows,
+                "totals": _totals(found, unit),
+                "notes": notes,
+            }
+        )
+        return
+    columns = [name for name in (rows[0] if rows else ()) if not name.endswith("_exact")]
+    if output == "csv":
+        emit(rows, output, columns)
+        return
+    if rows:
+        emit(_aligned(rows), output, columns, title=f"Usage by {by}, {_span(window)}")
+    for total in _totals(found, unit):
+        click.echo(_total_line(total, unit, final=final))
+    for note in notes:
+        click.echo(note)
+
+
+def _rows(found: Sequence[Usage], unit: str) -> list[dict[str, Any]]:
+    cents = _rounded(found)
+    return [
+        {"tenant": row.tenant, **dict(row.about), "pods": row.pod_count}
+        | _quantities(row.device_seconds, row.weighted_device_seconds, unit)
+        | {
+            "cost": _nanos(row.cost_nanos, row.currency),
+            "rounded_cost": _nanos(rounded, row.currency, digits=True),
+            "currency": row.currency,
+        }
+        for row, rounded in zip(found, cents, strict=True)
+    ]
+
+
+def _quantities(device_seconds: int, weighted: Any, unit: str) -> dict[str, Any]:
+    return {
+        f"device_{unit}": _in_unit(device_seconds, unit),
+        f"weighted_{unit}": _in_unit(weighted, unit),
+        "device_seconds_exact": device_seconds,
+        "weighted_seconds_exact": str(weighted),
+    }
+
+
+def _in_unit(seconds: Any, unit: str) -> Any:
+    """Whole device-seconds as they are; anything else with two decimals, as on invoices."""
+    from domain.money import divide_rounding_half_even
+
+    if unit == "seconds" and getattr(seconds, "denominator", 1) == 1:
+        return int(seconds)
+    scaled = seconds * 100
+    hundredths = divide_rounding_half_even(scaled.numerator, scaled.denominator * UNITS[unit])
+    return Decimal(hundredths).scaleb(-2)
+
+
+def _rounded(found: Sequence[Usage]) -> list[int]:
+    """Each row's cost in minor units: the tenant's sum rounded once, apportioned to its rows."""
+    from domain.money import round_lines_to_minor_units
+
+    groups: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, row in enumerate(found):
+        groups[row.tenant, row.currency].append(place)
+    rounded = [0] * len(found)
+    for (_, currency), places in groups.items():
+        if not currency:
+            continue
+        lines = {f"{place:09}": found[place].cost_nanos for place in places}
+        for key, nanos in round_lines_to_minor_units(lines, currency).lines.items():
+            rounded[int(key)] = nanos
+    return rounded
+
+
+def _nanos(nanos: int, currency: str, *, digits: bool = False) -> str:
+    from domain.money import format_nanos, minor_unit_digits
+
+    if not currency:
+        return ""
+    text = format_nanos(nanos)
+    if not digits or not (decimals := minor_unit_digits(currency)):
+        return text
+    whole, _, part = text.partition(".")
+    return f"{whole}.{part:0<{decimals}}"
+
+
+def _aligned(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Amounts that stand below each other, with as many decimals as the longest of them has."""
+    longest = max((len(str(row["cost"]).partition(".")[2]) for row in rows), default=0)
+    return [
+        {
+            **row,
+            "cost": Decimal(row["cost"]).quantize(Decimal(1).scaleb(-longest)),
+            "rounded_cost": Decimal(row["rounded_cost"]),
+        }
+        if row["currency"]
+        else row
+        for row in rows
+    ]
+
+
+def _totals(found: Sequence[Usage], unit: str) -> list[dict[str, Any]]:
+    """One per currency; rounded costs are sums of what the tenants' invoices round."""
+    cents = _rounded(found)
+    return [
+        _quantities(
+            sum(row.device_seconds for row in found if row.currency == currency),
+            sum((row.weighted_device_seconds for row in found if row.currency == currency), 0),
+            unit,
+        )
+        | {
+            "cost": _nanos(
+                sum(row.cost_nanos for row in found if row.currency == currency), currency
+            ),
+            "rounded_cost": _nanos(
+                sum(c for row, c in zip(found, cents, strict=True) if row.currency == currency),
+                currency,
+                digits=True,
+            ),
+            "currency": currency,
+        }
+        for currency in sorted({row.currency for row in found})
+    ]
+
+
+def _total_line(total: dict[str, Any], unit: str, *, final: bool) -> str:
+    time = f"{total[f'device_{unit}']} device {unit}, {total[f'weighted_{unit}']} weighted"
+    if not total["currency"]:
+        return f"In all {time}, without a price."
+    status = "final" if final else "estimated: the period is not closed"
+    return f"In all {time}, {total['rounded_cost']} {total['currency']} ({status})."
+
+
+def _span(window: Interval) -> str:
+    return f"{format_instant(window.started_at)} to {format_instant(window.ended_at)}"
+
+
+def _notes(
+    facts: Facts, window: Interval, found: Sequence[Usage], tenant: str, provider: bool
+) -> list[str]:
+    """What a reader would ask next: why nothing, how far, what is not in it."""
+    from warehouse.reports.usage import counted_window, outage_credits, tenants_with_use
+
+    notes = []
+    if not found:
+        known = ", ".join(tenants_with_use(facts, window)) or "nobody"
+        whose = f"of {tenant} " if tenant else "of the provider " if provider else ""
+        notes.append(f"No use {whose}was counted in this window; counted there: {known}.")
+    for name in facts.require(window):
+        counted = counted_window(facts, name)
+        if counted and counted.ended_at < min(window.ended_at, BillingPeriod(name).ended_at):
+            until = format_instant(counted.ended_at)
+            notes.append(f"{name} is counted until {until}; later hours are not in it.")
+        for who, currency, nanos in outage_credits(facts, name, tenant):
+            amount = _nanos(nanos, currency)
+            notes.append(f"Outages of {name} credit {who} {amount} {currency}, not in these rows.")
+    uncertain = sum(row.uncertainty_device_seconds for row in found)
+    if uncertain:
+        notes.append(
+            f"{uncertain} device-seconds of it are uncertain: `gpu-ledger judge` says why."
+        )
+    return notes

@@ -1,0 +1,97 @@
+"""Words of the command line that name an instant, and the options that name a window.
+
+Put here: click parameter types and shared options of commands that read facts.
+Not here: periods and hours of pulls (`periods`), or what is read (`warehouse.reports`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from domain.billing_period import BillingPeriod
+from domain.interval import Interval, NotAnInstant, hour_of, parse_instant
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class InstantType(click.ParamType[datetime]):
+    """`2026-10-01`, `2026-10-01T05` or `2026-10-01T05:00:00Z`, in UTC."""
+
+    name = "instant"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        where = param.opts[0] if param else "a time"
+        text = str(value).strip()
+        whole = {10: f"{text}T00:00:00Z", 13: f"{text}:00:00Z", 16: f"{text}:00Z"}
+        return parse_instant(whole.get(len(text), text), where)
+
+
+class HourType(InstantType):
+    """The start of an hour."""
+
+    name = "hour"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        instant = super().convert(value, param, ctx)
+        if instant != hour_of(instant):
+            raise NotAnInstant(
+                where=param.opts[0] if param else "an hour",
+                seen=f"{value} is not the start of an hour",
+                why="node-hours are counted by whole hours, named by their start",
+                remedy="write it as 2026-10-01T05",
+            )
+        return instant
+
+
+INSTANT = InstantType()
+HOUR_STARTED = HourType()
+
+
+def reading_output(command: Decorated) -> Decorated:
+    """`-o table|json|csv`, with `--json` and `--csv` as short forms of two of them."""
+    chosen = click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json", "csv"]),
+        default="table",
+        show_default=True,
+        help="How to print.",
+    )
+    as_json = click.option("--json", "output", flag_value="json", help="The same as -o json.")
+    as_csv = click.option("--csv", "output", flag_value="csv", help="The same as -o csv.")
+    return chosen(as_json(as_csv(command)))
+
+
+def window_of(
+    period: BillingPeriod | None, started: datetime | None, ended: datetime | None
+) -> Interval:
+    """The window that somebody asked for: a month, or from an instant to another."""
+    if period is not None:
+        if started is not None or ended is not None:
+            raise click.UsageError("give --period, or --from and --to, not both")
+        return period.interval
+    if started is None or ended is None:
+        raise click.UsageError("give --period 2026-10, or --from and --to")
+    if ended <= started:
+        raise click.UsageError(
+            f"--to {ended:%Y-%m-%dT%H} is not after --from {started:%Y-%m-%dT%H}"
+        )
+    return Interval(started, ended)
+
+
+def closed_periods(home_path: Path) -> frozenset[str]:
+    """The periods whose amounts are final."""
+    from orchestration.open_home import OpenHome
+
+    return OpenHome.at(home_path).record.closed_periods()

@@ -1,0 +1,65 @@
+"""A recount from end to end: built beside, judged where it lies, compared with what was billed.
+
+Put here: which stage is called with what, and in which order.
+Not here: the differences and recording them (`billing.recount`), options (`orchestration.cli`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from domain.billing_period import BillingPeriod
+from domain.decisions import Decisions
+from orchestration.open_home import OpenHome, holder
+
+if TYPE_CHECKING:
+    from billing.recount import RecountResult
+    from domain.findings import Judgement
+    from warehouse.build import BuildResult
+
+Progress = Callable[[int, int, str], None]
+
+
+def recount(
+    opened: OpenHome,
+    period: BillingPeriod,
+    *,
+    dry_run: bool = True,
+    progress: Progress | None = None,
+) -> RecountResult:
+    """Count a closed period again beside its facts, with the decisions sealed at its close."""
+    from billing.recount import recount_decisions, recount_period
+    from warehouse.build import build_period
+
+    counted_with = recount_decisions(opened.home, period, opened.decisions)
+    build = build_period(
+        opened.home,
+        period,
+        counted_with.decisions,
+        closed_periods=opened.record.closed_periods(),
+        destination=opened.home.build / f"{period.name}.recount.duckdb",
+        progress=progress,
+    )
+    return recount_period(
+        opened.home,
+        period,
+        counted_with,
+        build.build_path,
+        lambda: _judge_beside(build, counted_with.decisions),
+        opened.clock,
+        dry_run=dry_run,
+        holder=holder(),
+    )
+
+
+def _judge_beside(build: BuildResult, decisions: Decisions) -> Judgement:
+    """Judge a build where it lies; what was judged of the warehouse stays as it is."""
+    from quality.dbt_checks import write_dbt_tests
+    from quality.run import judge_facts
+    from warehouse.connection import connected
+
+    with connected(build.build_path) as connection:
+        tests = build.dbt_results.values()
+        write_dbt_tests(connection, build.period.name, build.facts_sha256, tests)
+        return judge_facts(connection, build.period, decisions)

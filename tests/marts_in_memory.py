@@ -1,0 +1,59 @@
+"""Marts in memory, with the columns and types of their contracts: facts in a few lines of a test.
+
+Put here: making them; what a row does not say is zero, empty or the start of the period.
+Not here: what is expected of questions that are asked of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from warehouse.connection import connect
+from warehouse.project import dbt_project_dir
+from warehouse.reports.source import Facts
+
+START = datetime(2026, 10, 1, tzinfo=UTC)
+_EMPTY: Mapping[str, Any] = {
+    "varchar": "",
+    "bigint": 0,
+    "boolean": False,
+    "timestamp with time zone": START,
+    "decimal(38,0)": Decimal(0),
+}
+
+
+@cache
+def contracts() -> dict[str, dict[str, str]]:
+    """The columns of every mart, with their types."""
+    found: dict[str, dict[str, str]] = {}
+    for path in sorted((dbt_project_dir() / "models" / "marts").glob("*.yml")):
+        for model in yaml.safe_load(path.read_text(encoding="utf-8")).get("models", []):
+            if "columns" in model:
+                found[model["name"]] = {c["name"]: c["data_type"] for c in model["columns"]}
+    return found
+
+
+def facts(
+    marts: Mapping[str, Sequence[Mapping[str, Any]]], periods: Sequence[str] = ("2026-10",)
+) -> Facts:
+    """Open facts with these rows; a column that no contract has is refused."""
+    connection = connect(":memory:")
+    known = contracts()
+    assert set(marts) <= set(known), set(marts) - set(known)
+    for name, columns in known.items():
+        spelled = ", ".join(f"{column} {kind}" for column, kind in columns.items())
+        connection.execute(f"create table {name} ({spelled})")
+        for row in marts.get(name, ()):
+            assert set(row) <= set(columns), set(row) - set(columns)
+            whole = {column: _EMPTY[kind] for column, kind in columns.items()}
+            whole |= {"billing_period": periods[-1], **row}
+            places = ", ".join("?" * len(whole))
+            connection.execute(f"insert into {name} values ({places})", list(whole.values()))
+    return Facts(connection, Path("memory"), tuple(periods))

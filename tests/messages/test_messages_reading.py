@@ -1,0 +1,68 @@
+"""Every message of reading facts, each from what provokes it, compared with its golden file.
+
+Put here: READ-001 to READ-005.
+Not here: messages of the warehouse itself (`test_messages_warehouse`).
+
+After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed as
+the analyst would who asked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from domain.billing_period import BillingPeriod
+from domain.errors import LedgerError
+from domain.interval import Interval
+from tests.marts_in_memory import START, facts
+from warehouse.reports.questions import ask, question
+from warehouse.reports.usage import usage
+
+GOLDEN = Path(__file__).parent / "golden"
+HALF = timedelta(minutes=30)
+
+
+def of_september() -> None:
+    usage(facts({}), BillingPeriod("2026-09").interval)
+
+
+def by_colour() -> None:
+    usage(facts({}), BillingPeriod("2026-10").interval, "colour")
+
+
+def half_an_hour() -> None:
+    usage(facts({}), Interval(START, START + HALF))
+
+
+def misspelled() -> None:
+    question("tenants-by-burnrate")
+
+
+def for_a_tenant() -> None:
+    ask(facts({}), question("usage-by-day"), {"tenant": "vision"})
+
+
+PROVOKED: dict[str, Callable[[], None]] = {
+    "READ-001": of_september,
+    "READ-002": by_colour,
+    "READ-003": half_an_hour,
+    "READ-004": misspelled,
+    "READ-005": for_a_tenant,
+}
+
+
+@pytest.mark.parametrize("code", sorted(PROVOKED))
+def test_the_message_is_what_the_golden_file_says(code: str) -> None:
+    with pytest.raises(LedgerError) as provoked:
+        PROVOKED[code]()
+    assert provoked.value.code == code
+    path = GOLDEN / f"{code}.txt"
+    message = provoked.value.message() + "\n"
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        path.write_text(message, encoding="utf-8")
+    assert message == path.read_text(encoding="utf-8")

@@ -1,0 +1,194 @@
+"""Named questions on facts of a few rows, with answers that a pencil gives."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.marts_in_memory import facts
+from warehouse.reports.questions import Question, UnknownParameter, UnknownQuestion, ask, question
+from warehouse.reports.questions import questions as every_question
+from warehouse.reports.source import Facts, NoFactsYet
+
+NINTH = datetime(2026, 10, 9, 14, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+WHO = {"cluster_id": "c1", "tenant": "vision", "belongs_to": "tenant", "currency": "USD"}
+CLUSTERS = [{"cluster_id": "c1", "cluster_name": "east", "sample_interval_seconds": 30}]
+
+
+def answer(facts: Facts, name: str, **given: str) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in ask(facts, question(name), given).rows]
+
+
+def piece(hours: int = 0, **said: Any) -> dict[str, Any]:
+    """One hour of a pod with two cards at 1.80."""
+    return {
+        **WHO,
+        "hour_started_at": NINTH + hours * HOUR,
+        "state": "running",
+        "method": "confirmed",
+        "method_reason": "agree",
+        "device_count": 2,
+        "billable_seconds": 3600,
+        "lifecycle_seconds": 3600,
+        "sampled_seconds": 3600,
+        "cost_nanos": 3_600_000_000,
+        **said,
+    }
+
+
+def test_there_are_twenty_and_each_says_what_it_asks_and_what_nothing_means() -> None:
+    assert len(every_question()) == 20
+    for one in every_question():
+        assert one.title.endswith("?")
+        assert one.meaning
+        assert one.when_empty.endswith(".")
+        assert one.parameters["period"] == "newest"
+
+
+@pytest.mark.parametrize("one", every_question(), ids=lambda one: one.name)
+def test_every_question_of_nothing_has_an_empty_answer(one: Question) -> None:
+    assert ask(facts({}), one, {}).rows == []
+
+
+def test_the_gap_on_the_ninth_is_told_with_what_was_billed_and_what_was_not() -> None:
+    """Half an hour on the journal's word; an hour that samples saw and nobody may bill."""
+    hole = piece(1, method="lifecycle_only", method_reason="hole", billable_seconds=1800)
+    hole |= {"lifecycle_seconds": 1800, "sampled_seconds": 0, "cost_nanos": 1_800_000_000}
+    lost = piece(2, method="disputed", method_reason="unseen", billable_seconds=0)
+    lost |= {"cost_nanos": 0, "uncertainty_seconds": 40}
+    short = piece(3, method="lifecycle_only", method_reason="too_short")
+    marts = facts({"fct_pod_hours": [piece(), hole, lost, short]})
+    expected = [
+        ("vision", "2026-10-09", "disputed", "unseen", "", 0, 7200, 80, "0", "USD"),
+        ("vision", "2026-10-09", "lifecycle_only", "hole", "", 3600, 0, 0, "1.8", "USD"),
+    ]
+    assert answer(marts, "cost-of-a-gap", day="2026-10-09") == expected
+    assert answer(marts, "cost-of-a-gap") == expected
+    assert answer(marts, "cost-of-a-gap", day="2026-10-10") == []
+
+
+def test_gaps_are_listed_with_their_seconds() -> None:
+    gap = {"cluster_id": "c1", "source": "thanos", "gap_started_at": NINTH}
+    gap |= {"gap_ended_at": NINTH + timedelta(seconds=601)}
+    marts = facts({"dim_clusters": CLUSTERS, "fct_gaps": [gap]})
+    assert answer(marts, "gaps-by-cluster") == [
+        ("east", "thanos", NINTH, NINTH + timedelta(seconds=601), 601)
+    ]
+
+
+def test_idle_money_is_told_by_workload_and_of_tenants_only() -> None:
+    """Two idle device-hours of one Job at 1.80; a busy hour and the provider's do not count."""
+    pod = {"cluster_id": "c1", "tenant": "vision", "currency": "USD", "pod_uid": "p"}
+    pod |= {"workload_kind": "Job", "workload_name": "train"}
+    idle = {"cluster_id": "c1", "tenant": "vision", "pod_uid": "p", "is_idle": True}
+    idle |= {"idle_seconds": 3600, "idle_nanos": 1_800_000_000}
+    marts = facts(
+        {
+            "dim_tenants": [
+                {"tenant": "vision", "belongs_to": "tenant"},
+                {"tenant": "nvidia", "belongs_to": "provider"},
+            ],
+            "fct_pod_periods": [pod, {**pod, "tenant": "nvidia", "pod_uid": "q"}],
+            "fct_gpu_use": [
+                idle,
+                {**idle, "hour_started_at": NINTH},
+                {**idle, "is_idle": False},
+                {**idle, "tenant": "nvidia", "pod_uid": "q"},
+            ],
+        }
+    )
+    assert answer(marts, "idle-money-by-workload") == [
+        ("vision", "Job", "train", 2, 7200, "3.6", "USD")
+    ]
+
+
+def test_a_device_that_nobody_holds_is_told_with_its_busiest_hour() -> None:
+    use = {"cluster_id": "c1", "node_name": "n", "gpu_index": "3", "device_uuid": "GPU-1"}
+    use |= {"is_used_unallocated": True, "namespace": "who"}
+    marts = facts(
+        {
+            "dim_clusters": CLUSTERS,
+            "fct_gpu_use": [
+                {**use, "use_millionths_maximum": 10},
+                {**use, "use_millionths_maximum": 990_000, "hour_started_at": NINTH},
+                {**use, "is_used_unallocated": False},
+            ],
+        }
+    )
+    assert answer(marts, "used-without-allocation") == [
+        ("east", "n", "3", "", "GPU-1", "who", 2, 990_000)
+    ]
+
+
+def test_credits_are_negative_and_exact() -> None:
+    credit = {**WHO, "gpu_class": "A100", "mig_profile": "whole", "credit_started_at": NINTH}
+    credit |= {"credit_ended_at": NINTH + HOUR, "device_seconds": 3600}
+    credit |= {"credit_nanos": -1_800_000_001}
+    marts = facts({"fct_outage_credits": [credit]})
+    assert answer(marts, "outage-credits") == [
+        ("vision", "A100", "whole", NINTH, NINTH + HOUR, 3600, "-1.800000001", "USD")
+    ]
+
+
+def test_who_will_exceed_the_budget_comes_first_and_no_budget_is_not_zero() -> None:
+    one = {"tenant": "a", "currency": "USD", "cost_nanos": 10**9, "forecast_nanos": 5 * 10**9}
+    marts = facts(
+        {
+            "fct_tenant_forecasts": [
+                one,
+                {**one, "tenant": "b", "has_budget": True, "budget_nanos": 4 * 10**9},
+                {**one, "tenant": "c", "has_budget": True, "budget_nanos": 5 * 10**9},
+            ]
+        }
+    )
+    rows = ask(marts, question("forecast-against-budget"), {}).rows
+    assert [(row["tenant"], row["budget"], row["will_exceed"]) for row in rows] == [
+        ("b", "4", True),
+        ("c", "5", False),
+        ("a", None, None),
+    ]
+
+
+def test_a_month_is_compared_with_the_month_before_over_new_year() -> None:
+    row = {"tenant": "a", "belongs_to": "tenant", "currency": "USD"}
+    marts = facts(
+        {
+            "fct_tenant_periods": [
+                {**row, "billing_period": "2026-12", "cost_nanos": 10 * 10**9},
+                {**row, "billing_period": "2027-01", "cost_nanos": 7 * 10**9},
+                {**row, "billing_period": "2027-01", "cost_nanos": 10**9, "mig_profile": "x"},
+                {**row, "billing_period": "2026-11", "cost_nanos": 99 * 10**9},
+            ]
+        },
+        periods=("2026-11", "2026-12", "2027-01"),
+    )
+    assert answer(marts, "month-against-month") == [("a", "8", "10", "-2", "USD")]
+
+
+def test_seconds_of_shares_are_rounded_down_and_never_to_the_nearest() -> None:
+    """Fifteen eighths of a card-second are one whole one; a float would round them to two."""
+    share = {"cluster_id": "c1", "gpu_class": "A100", "dimension": "memory", "node_name": "n"}
+    share |= {"share_denominator": 8, "installed_share_seconds": 80, "unsold_share_seconds": 15}
+    marts = facts({"dim_clusters": CLUSTERS, "fct_node_share_hours": [share]})
+    assert answer(marts, "unsold-remainder") == [("east", "n", "A100", "memory", 1, 10)]
+    [row] = ask(marts, question("capacity-accounted-for"), {}).rows
+    assert (row["installed_seconds"], row["unsold_seconds"]) == (10, 1)
+
+
+def test_a_name_that_is_nearly_right_is_helped() -> None:
+    with pytest.raises(UnknownQuestion) as refused:
+        question("tenants-by-burnrate")
+    assert "tenants-by-burn-rate" in refused.value.remedy
+
+
+def test_a_parameter_that_nobody_reads_is_refused() -> None:
+    with pytest.raises(UnknownParameter):
+        ask(facts({}), question("usage-by-day"), {"tenant": "vision"})
+
+
+def test_a_period_that_was_never_counted_is_no_empty_answer() -> None:
+    with pytest.raises(NoFactsYet):
+        ask(facts({}), question("usage-by-day"), {"period": "2026-09"})

@@ -1,0 +1,135 @@
+"""What a published copy says about itself: how far it goes, what it stands on, what is open.
+
+Put here: the two small tables of it, read from the warehouse and from what was switched in.
+Not here: writing the copy (`warehouse.publish`), or judging (`quality`).
+
+An hour is complete when it was judged complete, waived or not expected; where nobody has judged,
+when asking for it brought everything. What a close sealed is complete as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from warehouse.connection import connected
+from warehouse.content import table_sha256
+from warehouse.home import Home
+from warehouse.switched import switched_periods
+
+if TYPE_CHECKING:
+    import duckdb
+
+ESTIMATED, FINAL = "estimated", "final"
+
+
+@dataclass(frozen=True, slots=True)
+class AboutPeriod:
+    """How one period in the file stands."""
+
+    billing_period: str
+    amounts: str  # estimated or final
+    data_complete_to: datetime
+    counted_until: datetime
+    facts_sha256: str
+    finding_count: int | None  # None: nobody has judged these facts
+    blocking_count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a published file says about itself."""
+
+    published_at: datetime
+    data_complete_to: datetime
+    code_version: str
+    rates_version: str
+    decisions_sha256: str
+    open_finding_count: int
+    periods: tuple[AboutPeriod, ...] = ()
+
+
+def read_about(
+    home: Home,
+    closed_periods: Collection[str],
+    published_at: datetime,
+    code_version: str,
+    decisions_sha256: str,
+) -> About | None:
+    """What can be said of the warehouse as it is now; None when no period was switched in."""
+    switched = switched_periods(home)
+    if not switched or not home.warehouse_path.is_file():
+        return None
+    with connected(home.warehouse_path, read_only=True) as connection:
+        periods = tuple(
+            _period(connection, name, facts.facts_sha256, name in closed_periods)
+            for name, facts in switched.items()
+        )
+        rates = table_sha256(connection, "marts", "dim_rates")
+    incomplete = [one for one in periods if one.data_complete_to < one.counted_until]
+    reaches = incomplete[0] if incomplete else periods[-1]
+    return About(
+        published_at=published_at,
+        data_complete_to=reaches.data_complete_to,
+        code_version=code_version,
+        rates_version=f"rates-{rates[:16]}",
+        decisions_sha256=decisions_sha256,
+        open_finding_count=sum(
+            one.finding_count or 0 for one in periods if one.amounts == ESTIMATED
+        ),
+        periods=periods,
+    )
+
+
+_REACH = """
+    select coalesce(max(hour_started_at) + interval 1 hour, min_start)
+    from (select min(hour_started_at) as min_start from marts.dim_hours where billing_period = $p)
+    left join marts.fct_coverage on fct_coverage.billing_period = $p
+    group by min_start
+"""
+_FIRST_INCOMPLETE = "select min(hour_started_at) from marts.fct_coverage where {where}"
+_UNJUDGED = "billing_period = $p and outcome <> 'ok'"
+_JUDGED = """
+    billing_period = $p and (cluster_id, source, hour_started_at) in (
+        select (cluster_id, source, hour_started_at) from quality.verdicts
+        where billing_period = $p and state in ('missing', 'degraded')
+    )
+"""
+
+
+def _period(
+    connection: duckdb.DuckDBPyConnection, name: str, facts_sha256: str, closed: bool
+) -> AboutPeriod:
+    judged = _judgement(connection, name, facts_sha256)
+    [(reach,)] = connection.execute(_REACH, {"p": name}).fetchall()
+    where = _JUDGED if judged else _UNJUDGED
+    [(gap,)] = connection.execute(_FIRST_INCOMPLETE.format(where=where), {"p": name}).fetchall()
+    return AboutPeriod(
+        billing_period=name,
+        amounts=FINAL if closed else ESTIMATED,
+        data_complete_to=reach if closed or gap is None else gap,
+        counted_until=reach,
+        facts_sha256=facts_sha256,
+        finding_count=judged[0] if judged else None,
+        blocking_count=judged[1] if judged else None,
+    )
+
+
+def _judgement(
+    connection: duckdb.DuckDBPyConnection, name: str, facts_sha256: str
+) -> tuple[int, int] | None:
+    """Counts of findings, where these very facts were judged."""
+    [(exists,)] = connection.execute(
+        "select count(*) from duckdb_tables() where schema_name = 'quality' "
+        "and table_name = 'judgements'"
+    ).fetchall()
+    if not exists:
+        return None
+    rows = connection.execute(
+        "select finding_count, blocking_count from quality.judgements "
+        "where billing_period = $p and facts_sha256 = $facts",
+        {"p": name, "facts": facts_sha256},
+    ).fetchall()
+    return (int(rows[0][0]), int(rows[0][1])) if rows else None

@@ -1,0 +1,109 @@
+"""Facts that were opened for reading, in the published copy or in the warehouse itself.
+
+Put here: which of the two files is read, and what it says of its periods.
+Not here: any question that is asked of them (the modules beside this one).
+
+The published copy is read while it holds the facts that were last switched in: whoever reads it
+holds no lock that the pipeline would wait for. Otherwise the warehouse is read. Either way the
+numbers are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from domain.billing_period import BillingPeriod
+from domain.errors import CouldNotLook
+from domain.interval import Interval
+from warehouse.connection import connect
+from warehouse.home import Home
+from warehouse.publish import newest_version
+from warehouse.switched import switched_periods
+
+if TYPE_CHECKING:
+    import duckdb
+
+Row = dict[str, Any]
+
+
+class NoFactsYet(CouldNotLook):
+    """Nothing was counted that could answer."""
+
+    code = "READ-001"
+
+    def __init__(self, where: str, periods: tuple[str, ...], wanted: str) -> None:
+        there = ", ".join(periods) or "none"
+        super().__init__(
+            where=where,
+            seen=f"no facts of {wanted or 'any period'}; periods with facts: {there}",
+            why="an answer comes from counted facts only, and nothing is not zero",
+            remedy=f"gpu-ledger refresh --period {wanted or '2026-10'}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Marts behind an open connection; tables are named without a schema."""
+
+    connection: duckdb.DuckDBPyConnection
+    path: Path
+    periods: tuple[str, ...]
+
+    def rows(self, statement: str, parameters: Mapping[str, object] | None = None) -> list[Row]:
+        """The rows of a query, as dictionaries, in its order."""
+        found = self.connection.execute(statement, dict(parameters or {}))
+        names = [column[0] for column in found.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+    def require(self, window: Interval) -> tuple[str, ...]:
+        """The periods that a window touches; raises NoFactsYet when one was never counted."""
+        wanted = []
+        period = BillingPeriod.containing(window.started_at)
+        while period.started_at < window.ended_at:
+            wanted.append(period.name)
+            period = period.next()
+        for name in wanted:
+            if name not in self.periods:
+                raise NoFactsYet(str(self.path), self.periods, name)
+        return tuple(wanted)
+
+    @property
+    def newest(self) -> BillingPeriod:
+        return BillingPeriod(self.periods[-1])
+
+
+@contextmanager
+def open_facts(home: Home) -> Iterator[Facts]:
+    """The facts of a home; raises NoFactsYet when there are none."""
+    switched = {name: facts.facts_sha256 for name, facts in switched_periods(home).items()}
+    if not switched or not home.warehouse_path.is_file():
+        raise NoFactsYet(str(home.warehouse_path), (), "")
+    published = newest_version(home)
+    if published is not None:
+        connection = _published(published, switched)
+        if connection is not None:
+            with connection:
+                yield Facts(connection, published, tuple(sorted(switched)))
+            return
+    with connect(home.warehouse_path, read_only=True, outside_sql=True) as connection:
+        connection.execute("use marts")
+        yield Facts(connection, home.warehouse_path, tuple(sorted(switched)))
+
+
+def _published(path: Path, switched: Mapping[str, str]) -> duckdb.DuckDBPyConnection | None:
+    """The copy, when it holds what was last switched in."""
+    import duckdb
+
+    connection = connect(path, read_only=True, outside_sql=True)
+    try:
+        told = connection.execute("select billing_period, facts_sha256 from about_periods")
+        if dict(told.fetchall()) == dict(switched):
+            return connection
+    except duckdb.CatalogException:
+        pass  # an earlier version of the code wrote this copy, and it says nothing of its periods
+    connection.close()
+    return None
