@@ -13,6 +13,7 @@ from domain.errors import WrongUse
 from orchestration.open_home import OpenHome
 
 if TYPE_CHECKING:
+    from ingestion.kubernetes.client import ApiClient
     from ingestion.kubernetes.collector import Collector
 
 
@@ -30,11 +31,9 @@ class NoApiServer(WrongUse):
         )
 
 
-def collector_of(opened: OpenHome, cluster_id: str, *, lockstep: bool = False) -> Collector:
-    """The collector of a cluster; in lockstep where a driven clock waits for it."""
+def client_of(opened: OpenHome, cluster_id: str) -> ApiClient:
+    """Asks the API server of a cluster, as its settings say."""
     from ingestion.kubernetes.client import ApiClient, ApiSettings
-    from ingestion.kubernetes.collector import Collector, CollectorSettings
-    from ingestion.kubernetes.observe import POD_LABELS
 
     kubernetes = opened.settings.cluster(cluster_id).kubernetes
     if kubernetes is None:
@@ -46,9 +45,18 @@ def collector_of(opened: OpenHome, cluster_id: str, *, lockstep: bool = False) -
         ca_file=_file(server.ca_file),
         client_certificate_file=_file(server.client_certificate_file),
         client_key_file=_file(server.client_key_file),
+        proxy=server.proxy,
     )
+    return ApiClient(settings)
+
+
+def collector_of(opened: OpenHome, cluster_id: str, *, lockstep: bool = False) -> Collector:
+    """The collector of a cluster; in lockstep where a driven clock waits for it."""
+    from ingestion.kubernetes.collector import Collector, CollectorSettings
+    from ingestion.kubernetes.observe import POD_LABELS
+
     return Collector(
-        ApiClient(settings),
+        client_of(opened, cluster_id),
         opened.spool(cluster_id),
         opened.clock,
         CollectorSettings(

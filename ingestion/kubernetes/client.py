@@ -12,7 +12,9 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,7 @@ class ApiSettings:
     ca_file: Path | None = None
     client_certificate_file: Path | None = None
     client_key_file: Path | None = None
+    proxy: str = ""  # else HTTPS_PROXY and NO_PROXY are used
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +190,15 @@ class ApiClient:
             base_url=url,
             transport=transport,
             verify=_tls(settings),
+            proxy=settings.proxy or None,
             timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=20),
             headers={"Accept": "application/json", "User-Agent": "gpu-ledger-collector"},
             follow_redirects=False,
-            trust_env=True,
         )
 
     def close(self) -> None:
         self._client.close()
-
-    # --- reading ------------------------------------------------------------------------------
 
     def pages(self, resource: str, limit: int = PAGE_LIMIT) -> Iterator[Page]:
         """The pages of one consistent list. HistoryGone when the token expires on the way."""
@@ -228,13 +229,10 @@ class ApiClient:
             "GET", path, params=params, headers=self._authorization(), timeout=timeout
         )
         try:
-            response = self._client.send(request, stream=True)
-            try:
+            with closing(self._client.send(request, stream=True)) as response:
                 self._check(response, path)
                 for line in _lines(response, self.url, path):
                     yield self._watch_event(path, line)
-            finally:
-                response.close()
         except httpx.HTTPError as cause:
             raise ServerUnreachable(self.url, path, _said(cause)) from cause
 
@@ -243,12 +241,9 @@ class ApiClient:
         headers = self._authorization()
         try:
             request = self._client.build_request("GET", path, params=params, headers=headers)
-            response = self._client.send(request, stream=True)
-            try:
+            with closing(self._client.send(request, stream=True)) as response:
                 self._check(response, path)
                 body = _bounded_body(response, self.url, path)
-            finally:
-                response.close()
         except httpx.HTTPError as cause:
             raise ServerUnreachable(self.url, path, _said(cause)) from cause
         return self._json(path, body)
@@ -288,7 +283,15 @@ class ApiClient:
         meta = self.get("/api/v1/namespaces/kube-system").get("metadata", {})
         return str(meta.get("uid", "")) if isinstance(meta, Mapping) else ""
 
-    # --- answers ------------------------------------------------------------------------------
+    def server_time(self) -> float | None:
+        """The server's clock by the Date of an answer, in whole seconds."""
+        try:
+            response = self._client.get("/version", headers=self._authorization())
+            return parsedate_to_datetime(response.headers["date"]).timestamp()
+        except httpx.HTTPError as cause:
+            raise ServerUnreachable(self.url, "/version", _said(cause)) from cause
+        except (KeyError, ValueError, TypeError):
+            return None
 
     def _authorization(self) -> dict[str, str]:
         path = self._settings.token_file

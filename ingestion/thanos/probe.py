@@ -9,7 +9,6 @@ Nothing is landed: a probe is no evidence.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -17,13 +16,11 @@ import numpy as np
 from domain.clock import Clock
 from domain.interval import HOUR, Interval, hour_of
 from ingestion.catalogue import ALLOCATION_ENTRIES, Entry, allocation_asks
+from ingestion.probe import ProbeLine, clock_line
 from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Asker, Part
 from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.decode import Runs
-
-CLOCK_OFFSET_LIMIT_SECONDS = 2
-"""More than this moves samples into another hour often enough to be seen on a bill."""
 
 DEVICE_METRICS = ("DCGM_FI_.+", "gpu_.+")
 OPTIONAL = frozenset(
@@ -44,16 +41,6 @@ OPTIONAL = frozenset(
     }
 )
 """Metrics that a healthy cluster may lack at any one time: no such object, or dropped by design."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeLine:
-    """One check: what was looked at, whether it is fine, what was seen, and what helps."""
-
-    check: str
-    is_fine: bool
-    seen: str
-    remedy: str = ""
 
 
 def probe(
@@ -98,13 +85,8 @@ def _reached(cluster: ClusterSource, parts: Sequence[Part]) -> ProbeLine:
 
 def _clock_line(asker: Asker, now: datetime) -> Iterator[ProbeLine]:
     seconds = asker.source_time()
-    if seconds is None:
-        return
-    offset = round(seconds - now.timestamp())
-    fine = abs(offset) <= CLOCK_OFFSET_LIMIT_SECONDS
-    yield ProbeLine(
-        "clocks agree", fine, f"the server's clock is {offset:+d} s off ours", "check NTP"
-    )
+    if seconds is not None:
+        yield clock_line(seconds, now.timestamp())
 
 
 def _metric_lines(runs: Sequence[Runs]) -> Iterator[ProbeLine]:

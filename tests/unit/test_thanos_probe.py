@@ -15,7 +15,8 @@ import httpx
 from domain.clock import StoppedClock
 from ingestion.catalogue import ALLOCATION_ENTRIES, Entry
 from ingestion.manifest import Sampling
-from ingestion.thanos.probe import ProbeLine, probe
+from ingestion.probe import ProbeLine
+from ingestion.thanos.probe import probe
 from tests.samples_by_hand import CLUSTER, HOUR, TEN, UTIL, Form, Server, matrix, names
 
 NOW = TEN + HOUR + timedelta(minutes=15)

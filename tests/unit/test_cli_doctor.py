@@ -1,0 +1,100 @@
+"""The doctor on a served estate: nothing wrong with a whole one, a line for what is missing.
+
+Put here: from a home to rows, over HTTP.
+Not here: each disease of a server (`test_thanos_probe`, `test_kubernetes_probe`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from fake_gpu.clock import VirtualClock
+from fake_gpu.scenario.load import read_scenario
+from fake_gpu.serve import serve
+from ingestion.kubernetes.spool import segment_key
+from orchestration.cli.doctor import examined, measured_now
+from orchestration.cli.output import Row
+from orchestration.demo.home import make_home
+from orchestration.open_home import OpenHome
+
+NOW = datetime(2026, 10, 5, 3, 15, tzinfo=UTC)
+ESTATE = """
+name: examined
+story: A morning of one cluster.
+seed: 11
+from: 2026-10-05T00:00:00Z
+until: 2026-10-05T06:00:00Z
+clusters:
+  - name: near
+    monitoring: {{scrape_interval: 30s}}
+    nodes: [{{name: a100, product: NVIDIA-A100-SXM4-80GB, cards: 8}}]
+    workloads: [{{name: serve, namespace: chat, replicas: 3, requests: 1}}]
+{faults}
+"""
+RENAMED = """faults:
+  - {fault: metric_renamed, cluster: near, from: +0h, until: +6h,
+     metric: kube_pod_status_phase, to: kube_pod_phase}
+"""
+
+
+@contextmanager
+def home(folder: Path, faults: str = "") -> Iterator[OpenHome]:
+    scenario = read_scenario(ESTATE.format(faults=faults), "examined.yaml", None)
+    with serve(scenario, VirtualClock(NOW)) as running:
+        made = make_home(folder, running.estate, running.thanos_url, running.kubernetes_urls)
+        yield OpenHome(made, running.clock)
+
+
+def silent(done: int, total: int, what: str) -> None:
+    del done, total, what
+
+
+def wrong(opened: OpenHome) -> dict[tuple[str, str], Row]:
+    rows = examined(opened, measured_now(opened), silent)
+    found = {(row["witness"], row["check"]): row for row in rows if not row["fine"]}
+    # What serves the fake API dates its answers by the machine, not by the driven clock.
+    return {key: row for key, row in found.items() if key != ("kubernetes", "clocks agree")}
+
+
+def test_a_whole_estate_lacks_only_a_past_and_a_collector(tmp_path: Path) -> None:
+    with home(tmp_path) as opened:
+        # The estate is three hours old, and nobody collects it.
+        assert set(wrong(opened)) == {
+            ("thanos", "raw samples, 35 days"),
+            ("kubernetes", "journal is written"),
+        }
+        cluster_id = opened.decisions.clusters[0].cluster_id
+        key = segment_key(cluster_id, NOW.replace(minute=0), 1)
+        opened.spool(cluster_id).create(key, b"{}\n")
+        assert set(wrong(opened)) == {("thanos", "raw samples, 35 days")}
+
+
+def test_a_metric_that_is_not_collected_is_a_line_with_its_remedy(tmp_path: Path) -> None:
+    with home(tmp_path, RENAMED) as opened:
+        found = wrong(opened)
+        assert "--from-acm" in found["thanos", "kube_pod_status_phase"]["remedy"]
+
+
+def test_a_witness_that_cannot_be_asked_is_a_line_and_the_others_are_still_looked_at(
+    tmp_path: Path,
+) -> None:
+    with home(tmp_path) as opened:
+        config = opened.home.config_path
+        text = config.read_text(encoding="utf-8").replace('thanos = "fake"', "")
+        text = text.replace(".kubernetes]\n", '.kubernetes]\nca_file = "/nowhere/ca.crt"\n')
+        config.write_text(text, encoding="utf-8")
+        found = wrong(OpenHome(opened.home, opened.clock))
+        assert "no thanos" in found["thanos", "is configured"]["seen"]
+        assert "/nowhere/ca.crt" in found["kubernetes", "can be asked"]["seen"]
+
+
+def test_only_clusters_that_are_measured_now_are_looked_at(tmp_path: Path) -> None:
+    with home(tmp_path) as opened:
+        cluster_id = opened.decisions.clusters[0].cluster_id
+        assert [row.cluster_id for row in measured_now(opened)] == [cluster_id]
+        assert measured_now(opened, ["another"]) == []
+        later = OpenHome(opened.home, VirtualClock(NOW + timedelta(days=30)))
+        assert measured_now(later) == []

@@ -1,0 +1,157 @@
+"""What the doctor says of an API server and of a journal: each check, fine and not fine.
+
+Put here: one server for each disease.
+Not here: how lines are printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from domain.clock import StoppedClock
+from ingestion.kubernetes.client import PATHS, ApiClient, ApiSettings
+from ingestion.kubernetes.probe import SILENT_AFTER, probe
+from ingestion.kubernetes.spool import segment_key
+from ingestion.probe import ProbeLine
+from warehouse.store import FolderStore
+
+CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"
+NOW = datetime(2026, 10, 1, 10, 20, tzinfo=UTC)
+DATE = "Thu, 01 Oct 2026 10:20:00 GMT"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+Change = Callable[[httpx.Request], httpx.Response | None]
+
+
+def fine(request: httpx.Request) -> httpx.Response:
+    """An OpenShift cluster in which everything is as it should be."""
+    path = request.url.path
+    if path == "/api/v1/namespaces/kube-system":
+        return httpx.Response(200, json={"metadata": {"uid": CLUSTER_ID}})
+    if path == "/version":
+        return httpx.Response(200, json={}, headers={"date": DATE})
+    if path == REVIEWS:
+        return httpx.Response(201, json={"status": {"allowed": True}})
+    items = namespaces("true") if path == PATHS["namespaces"] else []
+    return httpx.Response(200, json={"metadata": {"resourceVersion": "7"}, "items": items})
+
+
+def namespaces(monitored: str | None) -> list[dict[str, Any]]:
+    labels = {} if monitored is None else {"openshift.io/cluster-monitoring": monitored}
+    return [
+        {"metadata": {"name": "openshift-monitoring"}},
+        {"metadata": {"name": "nvidia-gpu-operator", "labels": labels}},
+    ]
+
+
+def probed(tmp_path: Path, change: Change = lambda _: None, hours_ago: int = 0) -> list[ProbeLine]:
+    spool = FolderStore(tmp_path / "spool")
+    if hours_ago >= 0:
+        hour = NOW.replace(minute=0) - timedelta(hours=hours_ago)
+        spool.create(segment_key(CLUSTER_ID, hour, 1), b"{}\n")
+    transport = httpx.MockTransport(lambda request: change(request) or fine(request))
+    client = ApiClient(ApiSettings("https://api.example:6443"), transport)
+    return probe(CLUSTER_ID, client, spool, StoppedClock(NOW))
+
+
+def wrong(lines: list[ProbeLine]) -> dict[str, ProbeLine]:
+    found = {line.check: line for line in lines if not line.is_fine}
+    assert all(line.remedy for line in found.values())
+    return found
+
+
+def test_a_cluster_as_it_should_be_has_nothing_wrong(tmp_path: Path) -> None:
+    lines = probed(tmp_path)
+    assert wrong(lines) == {}
+    assert {line.check for line in lines} == {
+        "API server answers",
+        "clocks agree",
+        *(f"may read {resource}" for resource in PATHS),
+        "nvidia-gpu-operator is monitored",
+        "journal is written",
+    }
+
+
+def test_a_server_that_is_away_leaves_only_the_journal_to_look_at(tmp_path: Path) -> None:
+    def away(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no route to host")
+
+    reached, journal = probed(tmp_path, away)
+    assert not reached.is_fine
+    assert "no route to host" in reached.seen
+    assert journal.is_fine
+
+
+def test_another_clusters_server_is_the_only_line(tmp_path: Path) -> None:
+    def another(request: httpx.Request) -> httpx.Response | None:
+        if request.url.path != "/api/v1/namespaces/kube-system":
+            return None
+        return httpx.Response(200, json={"metadata": {"uid": "other"}})
+
+    [line] = probed(tmp_path, another)
+    assert line.seen == "it is the cluster other"
+
+
+def test_a_right_that_is_missing_is_named_with_its_verb(tmp_path: Path) -> None:
+    def may_not_watch_pods(request: httpx.Request) -> httpx.Response | None:
+        if request.url.path != REVIEWS or b'"pods"' not in request.content:
+            return None
+        allowed = b'"watch"' not in request.content
+        return httpx.Response(201, json={"status": {"allowed": allowed}})
+
+    found = wrong(probed(tmp_path, may_not_watch_pods))
+    assert list(found) == ["may read pods"]
+    assert "may not watch" in found["may read pods"].seen
+    assert "ClusterRole" in found["may read pods"].remedy
+
+
+def test_an_older_cluster_without_claims_is_not_ill_and_one_without_pods_is(tmp_path: Path) -> None:
+    def lacking(name: str) -> Change:
+        body = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "no such thing"}
+        gone = httpx.Response(404, json=body)
+        return lambda request: gone if request.url.path == PATHS[name] else None
+
+    older = probed(tmp_path, lacking("resourceclaims"))
+    assert wrong(older) == {}
+    assert "this cluster does not serve them" in [line.seen for line in older]
+    assert list(wrong(probed(tmp_path, lacking("pods")))) == ["may read pods"]
+
+
+def test_a_clock_that_is_off_is_a_line(tmp_path: Path) -> None:
+    def late(request: httpx.Request) -> httpx.Response | None:
+        date = {"date": DATE.replace("10:20:00", "10:20:03")}
+        return (
+            httpx.Response(200, json={}, headers=date) if request.url.path == "/version" else None
+        )
+
+    found = wrong(probed(tmp_path, late))
+    assert found["clocks agree"].seen == "the server's clock is +3 s off ours"
+
+
+def test_an_operator_that_cluster_monitoring_does_not_watch_is_a_line(tmp_path: Path) -> None:
+    def showing(items: list[dict[str, Any]]) -> Change:
+        found = {"metadata": {"resourceVersion": "7"}, "items": items}
+        answer = httpx.Response(200, json=found)
+        return lambda request: answer if request.url.path == PATHS["namespaces"] else None
+
+    for label in (None, "false"):
+        found = wrong(probed(tmp_path, showing(namespaces(label))))
+        assert "oc label namespace nvidia-gpu-operator" in (
+            found["nvidia-gpu-operator is monitored"].remedy
+        )
+    # Where there is no OpenShift, nobody reads that label.
+    plain = [{"metadata": {"name": "gpu-operator"}}]
+    assert wrong(probed(tmp_path, showing(plain))) == {}
+
+
+def test_a_journal_that_ended_or_never_began_is_a_line(tmp_path: Path) -> None:
+    hours = int(SILENT_AFTER.total_seconds()) // 3600
+    assert wrong(probed(tmp_path / "fresh", hours_ago=hours - 1)) == {}
+    stopped = wrong(probed(tmp_path / "stopped", hours_ago=hours))
+    assert "2026-10-01T08:00:00Z" in stopped["journal is written"].seen
+    never = wrong(probed(tmp_path / "never", hours_ago=-1))
+    assert never["journal is written"].seen.startswith("nothing in ")
