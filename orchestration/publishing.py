@@ -7,6 +7,7 @@ Not here: writing the files (`warehouse.publish`, `warehouse.model_pages`).
 from __future__ import annotations
 
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestration.open_home import OpenHome
@@ -14,6 +15,8 @@ from warehouse.about import read_about
 
 if TYPE_CHECKING:
     from warehouse.publish import Published
+
+PAGES = "models.html"
 
 
 def publish(opened: OpenHome) -> Published:
@@ -31,3 +34,10 @@ def publish(opened: OpenHome) -> Published:
     if about is None:
         raise NoFactsYet(str(opened.home.warehouse_path), (), "")
     return publish_marts(opened.home, about)
+
+
+def model_pages(opened: OpenHome) -> Path:
+    """The models' documentation, as one file beside the copy; it opens from disk."""
+    from warehouse.model_pages import write_model_pages
+
+    return write_model_pages(opened.home.build / "pages", opened.home.published / PAGES)

@@ -132,12 +132,9 @@ class DbtProject:
         from dbt.cli.main import dbtRunner
 
         arguments = [
-            *_FLAGS,
+            *FLAGS,
             *command,
-            *("--project-dir", str(dbt_project_dir())),
-            *("--profiles-dir", str(self._folder)),
-            *("--target-path", str(self._folder / "target")),
-            *("--log-path", str(self._folder / "logs")),
+            *places(self._folder),
         ]
         # dbt prints where it likes; what matters is in its result and in its log.
         with contextlib.redirect_stdout(io.StringIO()):
@@ -151,7 +148,8 @@ class DbtProject:
         return outcome
 
 
-def _places(folder: Path) -> list[str]:
+def places(folder: Path) -> list[str]:
+    """Where dbt reads and where it may write, as its options."""
     return [
         *("--project-dir", str(dbt_project_dir())),
         *("--profiles-dir", str(folder)),
@@ -160,7 +158,7 @@ def _places(folder: Path) -> list[str]:
     ]
 
 
-_FLAGS = (
+FLAGS = (
     "--quiet",
     "--no-use-colors",
     "--no-send-anonymous-usage-stats",
@@ -190,7 +188,7 @@ def parse_project(folder: Path, database: Path) -> Manifest:
 
     write_profile(folder, database)
     with contextlib.redirect_stdout(io.StringIO()):
-        outcome = dbtRunner().invoke([*_FLAGS, "parse", *_places(folder)])
+        outcome = dbtRunner().invoke([*FLAGS, "parse", *places(folder)])
     if outcome.exception is not None:
         raise ModelFailed(["(none parsed)"], str(outcome.exception)) from outcome.exception
     return cast("Manifest", outcome.result)

@@ -16,18 +16,21 @@ PUBLISH_EPILOG = """\b
 Examples:
   gpu-ledger publish
   duckdb published/gpu-ledger.duckdb "from about"
+  gpu-ledger publish --pages         with the models' documentation, as one HTML file
 """
 
 
 @click.command(epilog=PUBLISH_EPILOG)
+@click.option("--pages", is_flag=True, help="Also write published/models.html (takes seconds).")
 @home_option
 @output_option
-def publish(home_path: Path, output: str) -> None:
+def publish(pages: bool, home_path: Path, output: str) -> None:
     """Copy the marts for readers: one DuckDB file and Parquet, beside the working warehouse.
 
     Whoever reads the copy never meets a lock, and keeps the version that was opened.
     """
     from orchestration.open_home import OpenHome
+    from orchestration.publishing import model_pages
     from orchestration.publishing import publish as publish_marts
 
     opened = OpenHome.at(home_path)
@@ -37,4 +40,6 @@ def publish(home_path: Path, output: str) -> None:
         {"what": "the newest, always", "where": str(published.latest_path)},
         {"what": "Parquet", "where": str(published.parquet_folder)},
     ]
+    if pages:
+        rows.append({"what": "the models, on one page", "where": str(model_pages(opened))})
     emit(rows, output)
