@@ -13,7 +13,7 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -119,6 +119,7 @@ class Running:
     _switches: dict[str, Switch] = field(default_factory=dict)
     _servers: list[uvicorn.Server] = field(default_factory=list)
     _thread: threading.Thread | None = None
+    _driving: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def histories(self) -> Mapping[str, ObjectHistory]:
@@ -126,9 +127,16 @@ class Running:
         assert self._views is not None, "views are there from the start"
         return self._views.histories
 
-    def advance_to(self, when: datetime) -> None:
-        """Drive the clock; returns when every open watch was told."""
-        self.clock.advance_to(when)
+    def advance_to(self, when: datetime, telling: Collection[str] | None = None) -> None:
+        """Drive the clock; returns when every open watch was told.
+
+        With `telling`, only those clusters' watches are told now; the others with a later step.
+        """
+        assert self._views is not None, "views are there from the start"
+        with self._driving:
+            for cluster_id, api in self._views.kubernetes.items():
+                api.is_silent = telling is not None and cluster_id not in telling
+            self.clock.advance_to(when)
 
     def take_over(self, loaded: Loaded) -> None:
         """Go on with a changed scenario, whole; refused when it would change the past."""

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ingestion.kubernetes.client import ApiClient
     from ingestion.kubernetes.collector import Collector
 
+# A driven clock goes an hour a step: watches that end every half hour would begin at every step.
+DRIVEN_WATCH_SECONDS = 86_400
+
 
 class NoApiServer(WrongUse):
     """The settings do not say where the cluster's API server is."""
@@ -31,9 +34,9 @@ class NoApiServer(WrongUse):
         )
 
 
-def client_of(opened: OpenHome, cluster_id: str) -> ApiClient:
+def client_of(opened: OpenHome, cluster_id: str, *, driven: bool = False) -> ApiClient:
     """Asks the API server of a cluster, as its settings say."""
-    from ingestion.kubernetes.client import ApiClient, ApiSettings
+    from ingestion.kubernetes.client import WATCH_SECONDS, ApiClient, ApiSettings
 
     kubernetes = opened.settings.cluster(cluster_id).kubernetes
     if kubernetes is None:
@@ -47,7 +50,7 @@ def client_of(opened: OpenHome, cluster_id: str) -> ApiClient:
         client_key_file=_file(server.client_key_file),
         proxy=server.proxy,
     )
-    return ApiClient(settings)
+    return ApiClient(settings, watch_seconds=DRIVEN_WATCH_SECONDS if driven else WATCH_SECONDS)
 
 
 def collector_of(opened: OpenHome, cluster_id: str, *, lockstep: bool = False) -> Collector:
@@ -56,7 +59,7 @@ def collector_of(opened: OpenHome, cluster_id: str, *, lockstep: bool = False) -
     from ingestion.kubernetes.observe import POD_LABELS
 
     return Collector(
-        client_of(opened, cluster_id),
+        client_of(opened, cluster_id, driven=lockstep),
         opened.spool(cluster_id),
         opened.clock,
         CollectorSettings(

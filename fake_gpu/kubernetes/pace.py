@@ -4,11 +4,13 @@ Put here: the instants. Not here: driving (`fake_gpu.serve`), or any clock.
 
 Most of what happens to a pod is written in its status with its own time, so it may be told later.
 What is known only from *when it was told* needs a stop of its own: pods that vanish or fail
-without saying when they ended, nodes, quotas, claims and namespaces that change, and faults.
+without saying when they ended, nodes, quotas, claims and namespaces that change, and faults. Who
+owns a pod has to be asked for while the owner is there.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from fake_gpu.estate.model import Fault
@@ -16,7 +18,10 @@ from fake_gpu.kubernetes.objects import Change, ObjectHistory
 
 HOUR_SECONDS = 3600
 # Bookmarks of a real server come once a minute; a driven one may be much coarser.
-EVERY_SECONDS = 900
+EVERY_SECONDS = HOUR_SECONDS
+
+# What a collector watches besides pods; owners of pods are looked up, not watched.
+WATCHED_KINDS = frozenset({"Node", "Namespace", "ResourceQuota", "ResourceClaim", "ResourceSlice"})
 
 
 def stops(
@@ -25,22 +30,34 @@ def stops(
     ended_at: int,
     faults: Iterable[Fault] = (),
     every_seconds: int = EVERY_SECONDS,
+    *,
+    quota_use: bool = True,
 ) -> list[int]:
-    """The seconds after `started_at`, until and with `ended_at`, in order."""
+    """The seconds after `started_at`, until and with `ended_at`, in order.
+
+    Without `quota_use`, what a quota has used is told with whatever comes next, once an hour at
+    the latest: every pod changes it.
+    """
     first_hour = started_at - started_at % HOUR_SECONDS
     wanted = set(range(first_hour, ended_at, HOUR_SECONDS))
-    wanted |= set(range(started_at, ended_at, every_seconds))
-    wanted |= {change.at for change in history.changes if _is_known_by_its_telling(change)}
+    wanted |= set(range(first_hour, ended_at, every_seconds))
+    wanted |= {
+        change.at
+        for change in history.changes
+        if _is_known_by_its_telling(change)
+        and (quota_use or (change.kind, change.verb) != ("ResourceQuota", "MODIFIED"))
+    }
     for fault in faults:
         if fault.cluster_id in ("", history.cluster_id):
             # Just before a fault too: what was told until then was told in time.
             wanted |= {fault.from_at - 1, fault.from_at, fault.until_at}
+    wanted |= _while_owners_are_there(history, sorted(wanted))
     return sorted({at for at in wanted if started_at < at < ended_at} | {ended_at})
 
 
 def _is_known_by_its_telling(change: Change) -> bool:
     if change.kind != "Pod":
-        return True
+        return change.kind in WATCHED_KINDS
     if change.verb == "ADDED":
         return False
     document = change.object
@@ -49,3 +66,20 @@ def _is_known_by_its_telling(change: Change) -> bool:
     still_runs = any("running" in container["state"] for container in containers)
     over = change.verb == "DELETED" or status["phase"] in ("Succeeded", "Failed")
     return over and (still_runs or not containers)
+
+
+def _while_owners_are_there(history: ObjectHistory, planned: list[int]) -> set[int]:
+    """A second for each owner that would be gone before its last pod was told."""
+    came_at: dict[str, int] = {}  # the owner's UID → when its last pod came
+    for change in history.changes:
+        if change.kind == "Pod" and change.verb == "ADDED":
+            for owner in change.object["metadata"].get("ownerReferences", []):
+                came_at[owner["uid"]] = change.at
+    extra = set()
+    for change in history.changes:
+        came = came_at.get(change.uid)
+        if change.verb != "DELETED" or came is None:
+            continue
+        if bisect_left(planned, came) == bisect_right(planned, change.at - 1):
+            extra.add(change.at - 1)
+    return extra

@@ -24,14 +24,14 @@ class View:
         self.faults = faults
         self.history_seconds = history_seconds
         self._steps = (clock.now_seconds(), clock.now_seconds())
-        clock.add_listener(self._step)
         self._original = Timeline.of(history)
         self._restored = [
             (fault, set_back(history, fault.from_at, whole(fault, "back", 1800)))
             for fault in faults.of_kind("etcd_restored")
         ]
 
-    def _step(self, instant: datetime) -> None:
+    def step(self, instant: datetime) -> None:
+        """A driven clock went on, and whoever watches will be told."""
         self._steps = (self._steps[1], int(instant.timestamp()))
 
     def second(self) -> int:

@@ -5,7 +5,8 @@ Not here: the clock (`fake_gpu.clock`), or collecting (`ingestion.kubernetes`).
 
 The clock stops at every hour, at every fault, and wherever something is known only from when it was
 told. What carries its own time (a container's start, its end) may be told a little later, as a busy
-watch does; so a month is lived through in seconds and says the same.
+watch does; so a month is lived through in seconds and says the same. A cluster in which nothing
+happens is not told of each second at which another one stops.
 """
 
 from __future__ import annotations
@@ -73,28 +74,26 @@ def live_through(
     """Drive the clock from change to change; the number of stops it made."""
     stops = instants(running, span)
     _wait(running, collectors, running.clock.now())
-    for number, instant in enumerate(stops, 1):
-        running.advance_to(instant)
-        _wait(running, collectors, instant)
+    for number, (instant, clusters) in enumerate(stops.items(), 1):
+        running.advance_to(instant, clusters)
+        _wait(running, {c: collectors[c] for c in clusters if c in collectors}, instant)
         if progress:
             progress(number, len(stops), f"{instant:%d %b %H:%M}")
     return len(stops)
 
 
-def instants(running: Running, span: Interval) -> list[datetime]:
-    """The seconds at which the clock must stop so that no collector misses a moment."""
+def instants(running: Running, span: Interval) -> dict[datetime, set[str]]:
+    """When the clock must stop so that no collector misses a moment, and for which clusters."""
     from fake_gpu.kubernetes.pace import stops
 
     now = running.clock.now()
     first = max(int(now.timestamp()), int(span.started_at.timestamp()))
     last = int(span.ended_at.timestamp())
-    faults = running.estate.faults
-    wanted = {
-        second
-        for history in running.histories.values()
-        for second in stops(history, first, last, faults)
-    }
-    return sorted(epoch(second) for second in wanted | {first} if epoch(second) > now)
+    wanted: dict[int, set[str]] = {first: set(running.histories)}
+    for cluster_id, history in running.histories.items():
+        for second in stops(history, first, last, running.estate.faults, quota_use=False):
+            wanted.setdefault(second, set()).add(cluster_id)
+    return {epoch(at): wanted[at] for at in sorted(wanted) if epoch(at) > now}
 
 
 def _wait(running: Running, collectors: Mapping[str, Collector], instant: datetime) -> None:

@@ -15,16 +15,18 @@ from fake_gpu.estate.model import (
     Container,
     Fault,
     NodeState,
+    OwnerRef,
     PhaseChange,
     PodClaim,
     PodLife,
     Run,
+    WorkloadLife,
 )
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.kubernetes.forms import Document, byte_quantity, quantity, quantity_count
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.kubernetes.pace import stops
-from tests.small_estates import HOUR, MIDNIGHT, node, pod, quiet_cluster
+from tests.small_estates import CLUSTER_ID, HOUR, MIDNIGHT, node, pod, quiet_cluster
 
 
 def history_of(*pods: PodLife, faults: tuple[Fault, ...] = ()) -> ObjectHistory:
@@ -317,6 +319,18 @@ def test_a_driven_clock_stops_where_only_the_telling_says_when() -> None:
     history = history_of(told_itself, vanished)
     found = stops(history, MIDNIGHT, MIDNIGHT + HOUR, every_seconds=1800)
     assert [at - MIDNIGHT for at in found] == [1800, 2222, 3600]
+
+
+def test_a_driven_clock_stops_while_the_owner_of_a_pod_is_there() -> None:
+    short = pod("a", created=100, scheduled=105, started=120, ended=150, gone=160, on=node("n"))
+    job = WorkloadLife(
+        CLUSTER_ID, "team-a", "batch/v1", "Job", "a", "job-uid", MIDNIGHT + 90, MIDNIGHT + 170
+    )
+    owned = replace(short, owners=(OwnerRef("batch/v1", "Job", "a", "job-uid"),))
+    cluster = replace(quiet_cluster(), pods=(owned,), workloads=(job,))
+    history = ObjectHistory(cluster, (), FaultLedger())
+    found = stops(history, MIDNIGHT, MIDNIGHT + HOUR)
+    assert [at - MIDNIGHT for at in found] == [169, 3600]
 
 
 def test_a_driven_clock_stops_at_every_edge_of_a_fault() -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from fake_gpu.clock import driven, fixed
+from fake_gpu.clock import driven, epoch, fixed
 from fake_gpu.estate.build import build_estate
 from fake_gpu.faults.ledger import KEPT_DETAILS, FaultLedger, FaultNeverFired
 from fake_gpu.scenario.load import library_text, load_scenario, read_scenario
@@ -58,6 +58,7 @@ def test_one_clock_moves_thanos_and_kubernetes(running: Running) -> None:
 
 
 def test_time_does_not_go_back_over_http(running: Running) -> None:
+    advance(running, at("00:30:00"))  # refused too, if another test was further already
     refused = advance(running, at("00:00:00"))
     assert refused.status_code == 409
     assert refused.json()["code"] == "FAKE-001"
@@ -222,3 +223,29 @@ def test_a_fault_that_never_fired_fails_its_test() -> None:
     assert ledger.count("timeout#0") == KEPT_DETAILS + 5
     assert len(ledger.firings("timeout#0")) == KEPT_DETAILS
     assert ledger.counts() == {"timeout#0": KEPT_DETAILS + 5}
+
+
+def test_a_step_that_is_told_to_others_is_told_with_the_next_one() -> None:
+    thin = build_estate(load_scenario("thin_line"))
+    with serve(thin, driven(start_of(thin))) as served:
+        told: list[str] = []
+        reading = threading.Thread(target=watch_pods, args=(served, told), daemon=True)
+        reading.start()
+        while not told:
+            reading.join(0.01)
+        before = len(told)
+        served.advance_to(epoch(thin.started_at + 3600), telling=())
+        assert len(told) == before
+        served.advance_to(epoch(thin.started_at + 3600))
+        while told[-1] != "BOOKMARK" or len(told) == before:
+            reading.join(0.01)
+        assert "ADDED" in told[before:]
+
+
+def watch_pods(running: Running, told: list[str]) -> None:
+    """Note the kind of every word of a watch that begins with the present."""
+    url = f"{running.kubernetes_urls[EAST]}/api/v1/pods"
+    asked = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "0"}
+    with httpx.stream("GET", url, params=asked, timeout=60) as answer:
+        for line in answer.iter_lines():
+            told.append(json.loads(line)["type"])
