@@ -16,6 +16,7 @@ from collections.abc import Iterable
 import yaml
 
 from ingestion.catalogue import ALLOCATION_ENTRIES, TELEMETRY_ENTRIES
+from ingestion.yaml_text import yaml_text
 
 HUB_NAMESPACE = "open-cluster-management-observability"
 ALLOWLIST_NAME = "observability-metrics-custom-allowlist"
@@ -144,4 +145,4 @@ def reader(cluster_names: Iterable[str]) -> str:
 
 
 def _document(*objects: object) -> str:
-    return "---\n".join(yaml.safe_dump(one, sort_keys=False, width=100) for one in objects)
+    return "---\n".join(yaml_text(one) for one in objects)

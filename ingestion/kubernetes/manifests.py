@@ -9,19 +9,25 @@ reads: no secrets, no exec, no wildcard, no write.
 
 from __future__ import annotations
 
+import importlib.metadata
 from dataclasses import dataclass
 from typing import Any
 
 from ingestion.kubernetes.client import OWNER_PATHS, PATHS
+from ingestion.yaml_text import yaml_text
 
 Document = dict[str, Any]
 
 NAME = "gpu-ledger-collector"
+IMAGE = "ghcr.io/gpu-ledger/gpu-ledger"
 HEALTH_PORT = 8080
 
 # A journal of a large cluster is about 30 MB an hour at most, and is pulled every hour; this holds
 # weeks of it while everything else is down.
 SPOOL_SIZE = "20Gi"
+
+# With a bucket: AWS_ACCESS_KEY_ID and the like, where the cluster gives no identity by itself.
+BUCKET_SECRET = "gpu-ledger-journal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +36,25 @@ class CollectorPlace:
 
     cluster_id: str
     namespace: str = "gpu-ledger"
-    image: str = "ghcr.io/gpu-ledger/gpu-ledger:0.1.0"
+    image: str = ""  # "" is the image of this version
     api_port: int = 6443
     journal: str = ""  # a bucket's URL; "" keeps the journal on a volume of the cluster
 
 
 def collector_manifests(place: CollectorPlace) -> str:
     """The whole file, commented."""
-    import yaml
-
     parts = [
         "# The collector of one cluster: it watches GPU pods and writes a journal of their lives.\n"
         "# Apply it in that cluster: kubectl apply -f THIS_FILE\n"
     ]
+    if place.journal:
+        parts.append(
+            "# The bucket's credentials, where the cluster gives it none by itself:\n"
+            f"#   kubectl create secret generic {BUCKET_SECRET} --namespace {place.namespace} \\\n"
+            "#     --from-literal=AWS_ACCESS_KEY_ID=… --from-literal=AWS_SECRET_ACCESS_KEY=…\n"
+        )
     for comment, document in _documents(place):
-        text = yaml.safe_dump(document, sort_keys=False, width=100)
+        text = yaml_text(document)
         parts.append(f"---\n# {comment}\n{text}" if comment else f"---\n{text}")
     return "".join(parts)
 
@@ -199,6 +209,10 @@ def _journal(place: CollectorPlace) -> Document:
     return {"persistentVolumeClaim": {"claimName": f"{NAME}-journal"}}
 
 
+def _credentials() -> Document:
+    return {"secretRef": {"name": BUCKET_SECRET, "optional": True}}
+
+
 def _container(place: CollectorPlace) -> Document:
     def probe(path: str, failures: int) -> Document:
         ask = {"path": path, "port": "health"}
@@ -206,12 +220,13 @@ def _container(place: CollectorPlace) -> Document:
 
     return {
         "name": "collector",
-        "image": place.image,
+        "image": place.image or f"{IMAGE}:{importlib.metadata.version('gpu-ledger')}",
         "args": [
             *("collect", place.cluster_id),
             *("--home", "/home/gpu-ledger"),
             *("--health-port", str(HEALTH_PORT)),
         ],
+        **({"envFrom": [_credentials()]} if place.journal else {}),
         "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
         "livenessProbe": probe("/healthz", 6),
         "readinessProbe": probe("/readyz", 3),

@@ -1,39 +1,142 @@
-"""`gpu-ledger init`: a home with everything explained in place.
+"""`gpu-ledger init`: a home with everything explained in place, and manifests for the clusters.
 
 Put here: which files a new home gets.
-Not here: their texts (`ingestion.settings`, `domain.decisions`).
+Not here: their texts (`ingestion.settings`, `domain.decisions`, `ingestion.kubernetes.manifests`,
+`ingestion.acm`), or applying them.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from domain.errors import WrongUse
+
+if TYPE_CHECKING:
+    from warehouse.home import Home
 
 EPILOG = """\b
 Examples:
   gpu-ledger init my-ledger
-  gpu-ledger init .          in an empty folder
+  gpu-ledger init .                        in an empty folder
+  gpu-ledger init my-ledger --collector CLUSTER_ID --journal s3://spool/prod-us
+  gpu-ledger init my-ledger --from-acm --managed-cluster prod-us --managed-cluster prod-eu
 """
+
+DEPLOY = "deploy"
+"""The folder of the home with what is applied elsewhere; it can be written again at any time."""
+
+
+class NoManagedClusters(WrongUse):
+    """Nobody said of which clusters the hub's metrics may be read."""
+
+    code = "INIT-001"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            where=str(folder),
+            seen="--from-acm with 0 clusters: no --managed-cluster, and decisions/clusters.csv "
+            "names none",
+            why="the reader on the hub may see the metrics of named clusters only",
+            remedy="add --managed-cluster NAME for each, as `oc get managedclusters` names them",
+        )
 
 
 @click.command(epilog=EPILOG)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-def init(folder: Path) -> None:
+@click.option(
+    "--collector",
+    "collectors",
+    multiple=True,
+    metavar="CLUSTER_ID",
+    help="Write the manifests of this cluster's collector (repeatable).",
+)
+@click.option("--journal", default="", help="The bucket of the journal; else a volume is claimed.")
+@click.option("--namespace", default="gpu-ledger", show_default=True, help="Of the collector.")
+@click.option("--image", default="", help="Of the collector; else the one of this version.")
+@click.option("--api-port", default=6443, show_default=True, help="Of the cluster's API server.")
+@click.option("--from-acm", is_flag=True, help="Write what a hub with ACM needs.")
+@click.option(
+    "--managed-cluster",
+    "managed_clusters",
+    multiple=True,
+    metavar="NAME",
+    help="A cluster whose metrics may be read on the hub; else those that are decided.",
+)
+def init(
+    folder: Path,
+    collectors: tuple[str, ...],
+    journal: str,
+    namespace: str,
+    image: str,
+    api_port: int,
+    from_acm: bool,
+    managed_clusters: tuple[str, ...],
+) -> None:
     """Write a commented config.toml and the decision tables into FOLDER.
 
-    Nothing that is already there is changed.
+    With --collector or --from-acm also manifests, into FOLDER/deploy: apply them with kubectl
+    after reading them. Nothing that is already there is changed.
     """
     from domain.decisions import template_files
     from ingestion.settings import template_config
     from warehouse.home import Home
 
+    is_new = not (folder / "config.toml").is_file()
     home = Home.create(folder, template_config())
     for name, text in template_files().items():
-        path = home.decisions / name
-        if not path.exists():
-            path.write_text(text, encoding="utf-8")
-    click.echo(f"A ledger's home is in {home.path}. Next:")
-    click.echo(f"  1. where your Thanos and your clusters are:   {home.config_path}")
-    click.echo(f"  2. which clusters are measured since when:    {home.decisions / 'clusters.csv'}")
-    click.echo(f"  3. check both: gpu-ledger decisions check --home {folder}")
+        _write(home.decisions / name, text)
+    if is_new:
+        click.echo(f"A ledger's home is in {home.path}. Next:")
+        click.echo(f"  1. where your Thanos and clusters are:       {home.config_path}")
+        click.echo(f"  2. which clusters are measured since when:   {home.decisions}/clusters.csv")
+        click.echo(
+            f"  3. check both:                               gpu-ledger doctor --home {folder}"
+        )
+    manifests = {
+        **_collectors(collectors, journal, namespace, image, api_port),
+        **(_acm(home, managed_clusters) if from_acm else {}),
+    }
+    for name, text in manifests.items():
+        path = home.path / DEPLOY / name
+        verb = "written" if _write(path, text) else "was there, unchanged"
+        click.echo(f"{path}: {verb}")
+
+
+def _write(path: Path, text: str) -> bool:
+    """Write a file that is not there; whether it was written."""
+    if path.exists():
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return True
+
+
+def _collectors(
+    cluster_ids: tuple[str, ...], journal: str, namespace: str, image: str, api_port: int
+) -> dict[str, str]:
+    from ingestion.kubernetes.manifests import CollectorPlace, collector_manifests
+
+    places = [
+        CollectorPlace(cluster_id, namespace, image, api_port, journal)
+        for cluster_id in cluster_ids
+    ]
+    return {f"collector-{place.cluster_id}.yaml": collector_manifests(place) for place in places}
+
+
+def _acm(home: Home, managed_clusters: tuple[str, ...]) -> dict[str, str]:
+    from domain.decisions import load_decisions
+    from ingestion.acm import admission_policy, allowlist, reader
+    from orchestration.open_home import decision_files
+
+    names = set(managed_clusters)
+    names |= {row.cluster_name for row in load_decisions(decision_files(home)).clusters}
+    if not names:
+        raise NoManagedClusters(home.path)
+    return {
+        "acm/1-hub-allowlist.yaml": allowlist(),
+        "acm/2-hub-reader.yaml": reader(names),
+        "acm/3-every-cluster-admission-policy.yaml": admission_policy(),
+    }

@@ -1,7 +1,7 @@
 """Every message of the command line and of Dagster, each from an input that provokes it.
 
 Put here: HOME-010, HOME-011, KUBE-010, DEMO-001, DEMO-002, DEMO-003, UP-001,
-UP-002.
+UP-002, INIT-001.
 Not here: messages of the stages.
 
 After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed.
@@ -45,6 +45,12 @@ def no_api_server(folder: Path, patch: pytest.MonkeyPatch) -> None:
     config = '[thanos.hub]\nurl = "https://thanos.example.com"\n[clusters.c-1]\nthanos = "hub"\n'
     Home.create(folder, config)
     collector_of(OpenHome.at(folder), "c-1")
+
+
+def no_managed_clusters(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    from orchestration.cli.init import init
+
+    init.main([str(folder), "--from-acm"], standalone_mode=False)
 
 
 def not_a_demo_home(folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -98,6 +104,7 @@ CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "HOME-010": no_home_named,
     "HOME-011": nothing_measured,
     "KUBE-010": no_api_server,
+    "INIT-001": no_managed_clusters,
     "DEMO-001": not_a_demo_home,
     "DEMO-002": collector_stuck,
     "DEMO-003": estate_gone,

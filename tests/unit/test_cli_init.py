@@ -1,0 +1,80 @@
+"""What `gpu-ledger init` writes for clusters and hubs, and that it changes nothing that is there.
+
+Put here: files by their names and what stands in them.
+Not here: what a server makes of them (`tests/servers`), each object (`test_acm`,
+`test_collector_manifests`).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import CliRunner
+
+from orchestration.cli.init import init
+
+CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"
+
+
+def written(folder: Path, *options: str) -> str:
+    ran = CliRunner().invoke(init, [str(folder), *options], catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    return ran.output
+
+
+def objects(path: Path) -> dict[str, dict[str, Any]]:
+    return {d["kind"]: d for d in yaml.safe_load_all(path.read_text(encoding="utf-8"))}
+
+
+def test_a_collector_is_written_with_the_cluster_and_the_bucket_that_were_named(
+    tmp_path: Path,
+) -> None:
+    options = ("--journal", "s3://spool/prod", "--namespace", "metering", "--api-port", "443")
+    written(tmp_path, "--collector", CLUSTER_ID, "--image", "mirror.example/l:1", *options)
+    found = objects(tmp_path / f"deploy/collector-{CLUSTER_ID}.yaml")
+    [container] = found["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "mirror.example/l:1"
+    assert container["args"][:2] == ["collect", CLUSTER_ID]
+    assert container["envFrom"] == [{"secretRef": {"name": "gpu-ledger-journal", "optional": True}}]
+    assert found["Deployment"]["metadata"]["namespace"] == "metering"
+    assert "PersistentVolumeClaim" not in found
+    config = tomllib.loads(found["ConfigMap"]["data"]["config.toml"])
+    assert config["clusters"][CLUSTER_ID]["kubernetes"]["journal"] == "s3://spool/prod"
+
+
+def test_without_a_bucket_a_volume_is_claimed_and_no_credentials_are_mounted(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path, "--collector", CLUSTER_ID)
+    found = objects(tmp_path / f"deploy/collector-{CLUSTER_ID}.yaml")
+    assert "PersistentVolumeClaim" in found
+    [container] = found["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert "envFrom" not in container
+    assert container["image"].startswith("ghcr.io/gpu-ledger/gpu-ledger:")
+
+
+def test_a_hub_gets_its_list_its_reader_and_the_clusters_a_policy(tmp_path: Path) -> None:
+    written(tmp_path, "--from-acm", "--managed-cluster", "prod-us")
+    decided = tmp_path / "decisions/clusters.csv"
+    row = "c1,prod-eu,2026-10-01T00:00:00Z,,both,300,30,measured,A Person,2026-09-30\n"
+    decided.write_text(decided.read_text(encoding="utf-8") + row, encoding="utf-8")
+    (tmp_path / "deploy/acm/2-hub-reader.yaml").unlink()
+    written(tmp_path, "--from-acm", "--managed-cluster", "prod-us")
+    reader = objects(tmp_path / "deploy/acm/2-hub-reader.yaml")
+    assert reader["ClusterRole"]["rules"][0]["resourceNames"] == ["prod-eu", "prod-us"]
+    listed = objects(tmp_path / "deploy/acm/1-hub-allowlist.yaml")["ConfigMap"]
+    assert "kube_pod_status_phase" in listed["data"]["metrics_list.yaml"]
+    policy = objects(tmp_path / "deploy/acm/3-every-cluster-admission-policy.yaml")
+    assert "ValidatingAdmissionPolicyBinding" in policy
+
+
+def test_a_manifest_that_was_changed_by_hand_stays_and_is_named(tmp_path: Path) -> None:
+    written(tmp_path, "--collector", CLUSTER_ID)
+    path = tmp_path / f"deploy/collector-{CLUSTER_ID}.yaml"
+    path.write_text("mine\n", encoding="utf-8")
+    output = written(tmp_path, "--collector", CLUSTER_ID)
+    assert path.read_text(encoding="utf-8") == "mine\n"
+    assert f"{path}: was there, unchanged" in output
