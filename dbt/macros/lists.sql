@@ -16,3 +16,17 @@
 {% macro spark__map_as_json(map) -%}
     to_json(map_from_entries(array_sort(map_entries({{ map }}))))
 {%- endmacro %}
+
+
+{#- One row per entry of a map, as a key and a value. -#}
+{% macro each_entry(map) -%}
+    {{ return(adapter.dispatch('each_entry', 'gpu_ledger')(map)) }}
+{%- endmacro %}
+
+{% macro duckdb__each_entry(map) -%}
+    unnest(map_entries({{ map }}))
+{%- endmacro %}
+
+{% macro spark__each_entry(map) -%}
+    explode(map_entries({{ map }}))
+{%- endmacro %}

@@ -1,0 +1,74 @@
+"""Every model, column and source says what it is, and the reference page is generated from that."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from warehouse.project import dbt_project_dir
+from warehouse.tables_page import tables_page
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tables.md"
+
+
+def declared(key: str) -> list[dict[str, Any]]:
+    """Everything of a kind that any file of the dbt project declares."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(dbt_project_dir().rglob("*.yml")):
+        text = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found += [one for one in text.get(key) or [] if isinstance(one, dict)]
+    return found
+
+
+def test_the_page_is_what_the_models_say() -> None:
+    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file."""
+    page = tables_page()
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        PAGE.write_text(page, encoding="utf-8")
+    assert page == PAGE.read_text(encoding="utf-8")
+
+
+def test_every_model_file_is_described_and_every_description_has_a_file() -> None:
+    models = {path.stem for path in (dbt_project_dir() / "models").rglob("*.sql")}
+    seeds = {path.stem for path in (dbt_project_dir() / "seeds").glob("*.csv")}
+    described = {one["name"] for one in declared("models") if one.get("description")}
+    assert described == models
+    assert {one["name"] for one in declared("seeds") if one.get("description")} == seeds
+
+
+def test_every_column_is_described_and_every_description_begins_with_its_grain() -> None:
+    for model in declared("models"):
+        assert model["description"].startswith("One row per"), model["name"]
+        assert all(c.get("description") for c in model["columns"]), model["name"]
+
+
+def test_every_source_is_described_and_three_say_how_fresh_they_must_be() -> None:
+    [raw] = declared("sources")
+    tables = {table["name"]: table for table in raw["tables"]}
+    assert [name for name, table in tables.items() if not table.get("description")] == []
+    fresh = {name for name, table in tables.items() if "freshness" in table.get("config", {})}
+    assert fresh == {"attempts", "thanos_runs", "kubernetes_coverage"}
+
+
+def test_every_mart_has_an_owner_and_every_exposure_too() -> None:
+    owners = {group["name"]: group["owner"]["name"] for group in declared("groups")}
+    marts = [one for one in declared("models") if one["name"][:4] in ("dim_", "fct_", "rpt_")]
+    assert {owners[mart["config"]["group"]] for mart in marts} == set(owners.values())
+    exposures = declared("exposures")
+    assert {one["owner"]["name"] for one in exposures} <= set(owners.values())
+    assert {one["name"] for one in exposures} >= {"invoices", "usage_reports", "named_questions"}
+
+
+def test_the_exposure_of_questions_names_every_table_that_they_ask() -> None:
+    folder = Path(__file__).parents[2] / "docs" / "reference" / "queries"
+    text = " ".join(path.read_text(encoding="utf-8") for path in folder.glob("*.sql"))
+    marts = {one["name"] for one in declared("models")}
+    [exposure] = [one for one in declared("exposures") if one["name"] == "named_questions"]
+    named = {reference[5:-2] for reference in exposure["depends_on"]}
+    asked = {mart for mart in marts if f" {mart}\n" in text or f" {mart} " in text}
+    # Names of clusters and hours are only looked up.
+    assert asked - named <= {"dim_clusters", "fct_coverage"}
+    assert named <= asked
