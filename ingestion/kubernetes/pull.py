@@ -23,7 +23,7 @@ from ingestion.kubernetes.spool import (
     parse_lines,
     segments_of_day,
 )
-from ingestion.landing import Landing
+from ingestion.landing import LandedBody, Landing, PackedBody, packed
 from ingestion.manifest import (
     Answer,
     Attempt,
@@ -50,6 +50,7 @@ def pull_hours(
     """Land the journal's segments of a window of whole hours as one attempt."""
     asked_at = clock.now().replace(microsecond=0)
     answers: list[Answer] = []
+    bodies: list[PackedBody] = []
     hours: list[Hour] = []
     wanted = whole_hours(window)
     # Whether the journal went on is seen on the day on which the window ends, and on this one.
@@ -61,8 +62,9 @@ def pull_hours(
         lines: list[Line] = []
         damage = ""
         for segment in there[hour]:
-            answer, said = _take(segment, spool, landing)
+            answer, body, said = _take(segment, spool)
             answers.append(answer)
+            bodies.append(body)
             lines += said
             damage = damage or answer.reason
         goes_on = last_hour is not None and last_hour > hour
@@ -70,6 +72,7 @@ def pull_hours(
         if damage:
             described = replace(described, outcome=Outcome.DEGRADED, reason=damage)
         hours.append(described)
+    landing.land(bodies)
     draft = AttemptDraft(
         cluster_id=cluster_id,
         source=Source.KUBERNETES,
@@ -84,19 +87,19 @@ def pull_hours(
     return landing.append_attempt(draft)
 
 
-def _take(segment: Segment, spool: Store, landing: Landing) -> tuple[Answer, list[Line]]:
-    """A segment's bytes, landed as they are, and its lines; none when it cannot be read."""
-    body = spool.read(segment.key)
-    answer = _landed(segment, body, landing)
+def _take(segment: Segment, spool: Store) -> tuple[Answer, PackedBody, list[Line]]:
+    """A segment's bytes as they will be landed, and its lines; none when it cannot be read."""
+    text = spool.read(segment.key)
+    body = packed(text)
+    answer = _answer(segment, body.landed)
     try:
-        return answer, list(parse_lines(segment.key, body))
+        return answer, body, list(parse_lines(segment.key, text))
     except SegmentDamaged as damaged:
         reason = f"{segment.key}: {damaged.seen}"[:200]
-        return replace(answer, outcome=Outcome.TRUNCATED, reason=reason), []
+        return replace(answer, outcome=Outcome.TRUNCATED, reason=reason), body, []
 
 
-def _landed(segment: Segment, body: bytes, landing: Landing) -> Answer:
-    landed = landing.land_body(body)
+def _answer(segment: Segment, landed: LandedBody) -> Answer:
     return Answer(
         ask="journal",
         query=segment.key,

@@ -139,7 +139,7 @@ def _outcome(
     covering: Sequence[Part], by_metric: Counts, failing_stores: str
 ) -> tuple[Outcome, str]:
     bad = [part for part in covering if part.outcome is not Outcome.OK]
-    reasons = [f"{part.ask.name}: {part.answer.reason}" for part in bad]
+    reasons = _by_reason(bad)
     outcome = worst([part.outcome for part in bad])
     absent = [metric for metric in sentinels() if not by_metric.get(metric, (0, 0))[0]]
     if len(bad) < len(covering) and any(part.runs is None for part in bad):
@@ -151,6 +151,16 @@ def _outcome(
         outcome = Outcome.WARNED
         reasons.append(failing_stores)
     return outcome, "; ".join(dict.fromkeys(reasons))
+
+
+def _by_reason(bad: Sequence[Part]) -> list[str]:
+    """Each reason once, after the asks that it met: a store that is away meets all of them."""
+    asks: dict[str, list[str]] = {}
+    for part in bad:
+        names = asks.setdefault(part.answer.reason, [])
+        if part.ask.name not in names:
+            names.append(part.ask.name)
+    return [f"{', '.join(names)}: {reason}" for reason, names in asks.items()]
 
 
 def _counts(covering: Sequence[Part], hour_ms: int) -> dict[str, tuple[int, int]]:

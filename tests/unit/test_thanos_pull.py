@@ -275,3 +275,11 @@ def test_a_client_that_was_given_stays_open_for_the_next_pull(tmp_path: Path) ->
         window = Interval(TEN, TEN + HOUR)
         attempt = pull_hours(CLUSTER, window, landing, tmp_path / "runs", clock, client)
         assert attempt.outcome is Outcome.OK
+
+
+def test_one_reason_that_meets_many_asks_is_said_once(tmp_path: Path) -> None:
+    attempt = pull(tmp_path, Server(lambda form: httpx.Response(404, text="no such page")))
+    [hour] = attempt.hours
+    assert hour.reason.count("status 404") == 1
+    asks = hour.reason.partition(": status 404")[0].split(", ")
+    assert {"health", "requests", "phase"} <= set(asks)
