@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # A driven clock goes an hour a step: watches that end every half hour would begin at every step.
 DRIVEN_WATCH_SECONDS = 86_400
+# Under a driven clock an outage lasts until the next step, not for real seconds.
+DRIVEN_RETRY_SECONDS = (0.01, 0.05)
 
 
 class NoApiServer(WrongUse):
@@ -57,6 +59,7 @@ def collector_of(opened: OpenHome, cluster_id: str, *, lockstep: bool = False) -
     """The collector of a cluster; in lockstep where a driven clock waits for it."""
     from ingestion.kubernetes.collector import Collector, CollectorSettings
     from ingestion.kubernetes.observe import POD_LABELS
+    from ingestion.kubernetes.watcher import Retry
 
     return Collector(
         client_of(opened, cluster_id, driven=lockstep),
@@ -65,6 +68,7 @@ def collector_of(opened: OpenHome, cluster_id: str, *, lockstep: bool = False) -
         CollectorSettings(
             cluster_id,
             pod_labels=opened.settings.pod_labels or POD_LABELS,
+            retry=Retry(*DRIVEN_RETRY_SECONDS) if lockstep else Retry(),
             lockstep=lockstep,
         ),
     )

@@ -12,10 +12,10 @@ happens is not told of each second at which another one stops.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from domain.errors import CouldNotLook
 from domain.interval import Interval, format_instant
@@ -24,13 +24,27 @@ from orchestration.collecting import collector_of
 from orchestration.open_home import OpenHome
 
 if TYPE_CHECKING:
-    from fake_gpu.serve import Running
+    from fake_gpu.clock import VirtualClock
+    from fake_gpu.estate.model import Estate
+    from fake_gpu.kubernetes.objects import ObjectHistory
     from ingestion.kubernetes.collector import Collector
 
 Progress = Callable[[int, int, str], None]
 
 # A step takes a millisecond; a collector that needs a minute for one has died.
 STEP_SECONDS_LIMIT = 60.0
+
+
+class Driven(Protocol):
+    """A served estate whose clock goes where it is told, in this process or in another."""
+
+    @property
+    def estate(self) -> Estate: ...
+    @property
+    def clock(self) -> VirtualClock: ...
+    @property
+    def histories(self) -> Mapping[str, ObjectHistory]: ...
+    def advance_to(self, when: datetime, telling: Collection[str] | None = None) -> None: ...
 
 
 class CollectorStuck(CouldNotLook):
@@ -49,7 +63,7 @@ class CollectorStuck(CouldNotLook):
 
 
 @contextmanager
-def collecting(opened: OpenHome, running: Running) -> Iterator[dict[str, Collector]]:
+def collecting(opened: OpenHome, running: Driven) -> Iterator[dict[str, Collector]]:
     """A collector per cluster, in threads of this process, until the block is left."""
     stop = threading.Event()
     collectors = {
@@ -66,7 +80,7 @@ def collecting(opened: OpenHome, running: Running) -> Iterator[dict[str, Collect
 
 
 def live_through(
-    running: Running,
+    running: Driven,
     collectors: Mapping[str, Collector],
     span: Interval,
     progress: Progress | None = None,
@@ -82,7 +96,7 @@ def live_through(
     return len(stops)
 
 
-def instants(running: Running, span: Interval) -> dict[datetime, set[str]]:
+def instants(running: Driven, span: Interval) -> dict[datetime, set[str]]:
     """When the clock must stop so that no collector misses a moment, and for which clusters."""
     from fake_gpu.kubernetes.pace import stops
 
@@ -96,7 +110,7 @@ def instants(running: Running, span: Interval) -> dict[datetime, set[str]]:
     return {epoch(at): wanted[at] for at in sorted(wanted) if epoch(at) > now}
 
 
-def _wait(running: Running, collectors: Mapping[str, Collector], instant: datetime) -> None:
+def _wait(running: Driven, collectors: Mapping[str, Collector], instant: datetime) -> None:
     at = int(instant.timestamp())
     for cluster_id, collector in collectors.items():
         version = running.histories[cluster_id].resource_version_at(at)
