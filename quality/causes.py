@@ -4,9 +4,9 @@ Put here: the classes, and the rule that tells them apart.
 Not here: which time is missing (`coverage`), or what to do about it (`gap_findings`).
 
 A query that failed says so itself. Where the answer was a plain success, the other metrics of the
-same hour say what happened: a target that is down takes its own metrics and leaves `up`; a push to
-the hub that was lost takes everything for a while; a store that is gone takes everything, and
-nobody warns.
+same hour say what happened: a target that is down takes its own metrics and leaves `up`; a metric
+that was renamed, or taken off an allow-list, leaves the others of its target; a push to the hub
+that was lost takes everything for a while; a store that is gone takes everything, and nobody warns.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from quality.catalogue import CATALOGUE
 from quality.coverage import SAMPLES, Expectation, HourCoverage
 
 HEALTH_METRIC = "up"
+STEADY_METRICS = "kube_node_"
+"""Due as long as there is a node; when their target is down, all of them are missing."""
 NEEDED_METRICS = (
     HEALTH_METRIC,
     "kube_pod_container_resource_requests",
@@ -38,6 +40,7 @@ class Cause(StrEnum):
     STORE_SILENT = "store gone in silence"
     PUSH_LOST = "push to the hub lost"
     TARGET_DOWN = "target down"
+    METRIC_LOST = "metric renamed or no longer allowed"
     COLLECTOR_LOST = "collector lost"
     JOURNAL_GAP = "journal gap"
 
@@ -69,7 +72,8 @@ def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> Cause:
         return _SAID_SO[row.outcome]
     health = metrics.get(HEALTH_METRIC)
     if health and health.is_whole and any(not one.is_whole for one in metrics.values()):
-        return Cause.TARGET_DOWN
+        steady = [one for name, one in metrics.items() if name.startswith(STEADY_METRICS)]
+        return Cause.METRIC_LOST if any(one.is_whole for one in steady) else Cause.TARGET_DOWN
     if metrics and not all(one.is_gone for one in metrics.values()):
         return Cause.PUSH_LOST
     return Cause.STORE_SILENT

@@ -8,7 +8,7 @@ Not here: what a gap is called and what follows from it (`gap_findings`), the ve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -148,6 +148,7 @@ class GapReport:
     tenants: tuple[str, ...]
     nanos: int  # at stake where nobody saw anything; what leans on one witness where one did
     signed: SignedGap | None = None
+    missing_seconds: int = 0  # of the interval: a gap of many short stretches is one
 
     @property
     def hours(self) -> Interval:
@@ -208,6 +209,7 @@ def _unseen(
         tenants=use.tenants if use else (),
         nanos=use.nanos * interval.seconds // 3600 if use else 0,
         signed=decision,
+        missing_seconds=interval.seconds,
     )
 
 
@@ -219,7 +221,8 @@ def _covered(
         own = [gap for gap in gaps if gap.source == source and source in expectation.sources]
         for reason, healable in sorted({(gap.reason, gap.healable) for gap in own}):
             times = union(g.interval for g in own if (g.reason, g.healable) == (reason, healable))
-            for interval in subtract(intersection(times, [expectation.measured]), unseen):
+            missing = subtract(intersection(times, [expectation.measured]), unseen)
+            for interval, seconds in _near_each_other(missing):
                 use = stakes.inside(expectation.cluster_id, interval)
                 reports.append(
                     GapReport(
@@ -231,6 +234,22 @@ def _covered(
                         healable=healable,
                         tenants=use.tenants,
                         nanos=use.nanos,
+                        missing_seconds=seconds,
                     )
                 )
     return reports
+
+
+def _near_each_other(stretches: Sequence[Interval]) -> Iterator[tuple[Interval, int]]:
+    """Stretches less than an hour apart as one, and the seconds that are missing of it.
+
+    A scrape that fails now and then would otherwise fill a month with thousands of gaps.
+    """
+    group: list[Interval] = []
+    for stretch in [*sorted(stretches), None]:
+        if group and (stretch is None or stretch.started_at - group[-1].ended_at >= HOUR):
+            hull = Interval(group[0].started_at, group[-1].ended_at)
+            yield hull, sum(one.seconds for one in group)
+            group = []
+        if stretch is not None:
+            group.append(stretch)

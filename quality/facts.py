@@ -20,7 +20,7 @@ from quality.conservation import Comparison
 from quality.coverage import HourCoverage, HourUse
 from quality.pricing import PricedCharge
 from quality.reconciliation import Stretch, TenantUse
-from quality.unknowns import Use
+from quality.unknowns import NamespaceLife, Use
 
 if TYPE_CHECKING:
     import duckdb
@@ -99,6 +99,17 @@ _DEVICE_USE = """
     where billing_period = $period and pod_name = ''
         and coalesce(use_millionths_maximum, 0) > 0
     group by all order by all
+"""
+
+_NAMESAKES = """
+    select cluster_id, namespace, namespace_uid, first_seen_at, last_seen_at
+    from marts.dim_namespaces
+    where billing_period = $period and (cluster_id, namespace) in (
+        select distinct cluster_id, namespace from marts.fct_pod_hours
+        where billing_period = $period
+    )
+    qualify count(*) over (partition by cluster_id, namespace) > 1
+    order by cluster_id, namespace, first_seen_at, namespace_uid
 """
 
 _USE = """
@@ -224,6 +235,14 @@ def read_device_use(connection: duckdb.DuckDBPyConnection, period: str) -> list[
         for cluster, node, unallocated, count, first, last in _rows(
             connection, _DEVICE_USE, period=period
         )
+    ]
+
+
+def read_namesakes(connection: duckdb.DuckDBPyConnection, period: str) -> list[NamespaceLife]:
+    """Namespaces with use whose name had more than one UID, in order of their lives."""
+    return [
+        NamespaceLife(cluster, name, uid, _utc(first), _utc(last))
+        for cluster, name, uid, first, last in _rows(connection, _NAMESAKES, period=period)
     ]
 
 

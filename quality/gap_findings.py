@@ -62,13 +62,13 @@ def _finding(report: GapReport, currency: str) -> Finding:
         cluster_id=report.cluster_id,
         started_at=report.hours.started_at,
         ended_at=report.hours.ended_at,
-        seconds=report.interval.seconds,
+        seconds=report.missing_seconds,
         nanos=report.nanos,
     )
 
 
 def _seen(report: GapReport, currency: str) -> str:
-    seconds, reasons = report.interval.seconds, "; ".join(report.reasons)
+    seconds, reasons = report.missing_seconds, "; ".join(report.reasons)
     if report.signed:
         decision = report.signed
         return (

@@ -37,7 +37,12 @@ from quality.reconciliation import Limits, limit_findings, stretch_findings
 from quality.required import ONE_VERDICT_PER_HOUR, WITH_ROWS, required_checks
 from quality.suites.runner import run_suites
 from quality.tables import write_judgement
-from quality.unknowns import price_change_findings, unknown_device_findings, unpriced_findings
+from quality.unknowns import (
+    made_again_findings,
+    price_change_findings,
+    unknown_device_findings,
+    unpriced_findings,
+)
 from quality.verdict import verdicts
 from warehouse.connection import connected
 from warehouse.content import period_sha256
@@ -172,6 +177,7 @@ def _findings(
     yield from unpriced_findings(unpriced, has_price_list=bool(decisions.rates))
     yield from unknown_device_findings(facts.read_unknown_devices(connection, name))
     yield from price_change_findings(decisions.valid_in(window).problems)
+    yield from made_again_findings(facts.read_namesakes(connection, name))
 
 
 def _checks(

@@ -1,4 +1,5 @@
-"""Unknown things: use without a price, devices without a class, rates that one person changed.
+"""Unknown things: use without a price, devices without a class, rates that one person changed,
+and namespaces of which nobody knows whether they still belong to whom they did.
 
 Put here: what was used and cannot be valued, as findings.
 Not here: classification (`domain.gpu`) or the choice of a rate (`domain.decisions`).
@@ -6,13 +7,14 @@ Not here: classification (`domain.gpu`) or the choice of a rate (`domain.decisio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from domain.errors import LedgerError
 from domain.findings import Finding
-from domain.interval import HOUR
+from domain.interval import HOUR, format_instant, hour_of
 from quality.catalogue import CATALOGUE
 
 
@@ -45,6 +47,34 @@ def price_change_findings(changes: Iterable[LedgerError]) -> list[Finding]:
     """Large changes of price that one person signed, as `domain.decisions` found them."""
     kind = CATALOGUE["price_change_needs_second_name"]
     return [kind.finding(where=c.where, seen=c.seen, what_to_do=c.remedy) for c in changes]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NamespaceLife:
+    """One UID of a namespace, and when it was seen."""
+
+    cluster_id: str
+    namespace: str
+    namespace_uid: str
+    first_seen_at: datetime
+    last_seen_at: datetime
+
+
+def made_again_findings(lives: Sequence[NamespaceLife]) -> list[Finding]:
+    """One finding for each time that a name passed from one UID to the next."""
+    return [
+        CATALOGUE["namespace_made_again"].finding(
+            where=f"cluster {after.cluster_id}, namespace {after.namespace}",
+            seen=f"{before.namespace_uid} until {format_instant(before.last_seen_at)}, "
+            f"{after.namespace_uid} from {format_instant(after.first_seen_at)}",
+            cluster_id=after.cluster_id,
+            tenant=after.namespace,
+            started_at=hour_of(before.last_seen_at),
+            ended_at=hour_of(after.first_seen_at) + HOUR,
+        )
+        for before, after in pairwise(lives)
+        if (before.cluster_id, before.namespace) == (after.cluster_id, after.namespace)
+    ]
 
 
 def _use(name: str, use: Use) -> Finding:

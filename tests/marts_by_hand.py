@@ -99,6 +99,10 @@ TABLES = {
         pod_uid VARCHAR, hour_started_at TIMESTAMPTZ, use_millionths_average BIGINT,
         use_millionths_maximum BIGINT, is_used_unallocated BOOLEAN
     """,
+    "dim_namespaces": """
+        billing_period VARCHAR, cluster_id VARCHAR, namespace VARCHAR, namespace_uid VARCHAR,
+        first_seen_at TIMESTAMPTZ, last_seen_at TIMESTAMPTZ, is_deleted BOOLEAN
+    """,
     "fct_gaps": """
         billing_period VARCHAR, cluster_id VARCHAR, source VARCHAR, gap_started_at TIMESTAMPTZ,
         gap_ended_at TIMESTAMPTZ
@@ -169,6 +173,8 @@ class World:
     metrics: tuple[str, ...] = NEEDED_METRICS
     metrics_left: tuple[str, ...] = ()
     missing: dict[tuple[str, str, datetime], Loss] = field(default_factory=dict)
+    made_again: dict[str, str] = field(default_factory=dict)
+    """Namespace of the first cluster → when it was made again, such as `20 10:05`."""
     stretches: list[tuple[str, str, Interval]] = field(default_factory=list)
 
     @property
@@ -244,6 +250,7 @@ class World:
                 "fct_gpu_use": list(self._gpu_use()),
                 "fct_metric_coverage": list(self._metric_coverage()),
                 "fct_gaps": list(self._gaps()),
+                "dim_namespaces": list(self._namespaces()),
                 "fct_cluster_hours": list(self._cluster_hours()),
             }
             for table, columns in TABLES.items():
@@ -321,6 +328,16 @@ class World:
         """The stretches that `lose_stretch` took away; of other losses only the hour is known."""
         for cluster, source, stretch in self.stretches:
             yield self.period.name, cluster, source, stretch.started_at, stretch.ended_at
+
+    def _namespaces(self) -> Iterator[tuple[Any, ...]]:
+        began, ended = self.period.started_at, self.period.ended_at
+        for name in sorted({pod.tenant for pod in self.pods}):
+            again = at(self.made_again[name]) if name in self.made_again else ended
+            lives = [("first", began, again - HOUR), ("second", again, ended)]
+            for number, (uid, first, last) in enumerate(lives):
+                if number == 0 or name in self.made_again:
+                    gone = name in self.made_again and number == 0
+                    yield self.period.name, "c1", name, f"{name}-{uid}", first, last, gone
 
     def _metric_coverage(self) -> Iterator[tuple[Any, ...]]:
         """Every metric is missing where the samples are, unless `metrics_left` says it is there."""

@@ -32,6 +32,16 @@ def row(seen: int = 60, outcome: str = "ok", source: str = SAMPLES) -> HourCover
         (row(60, "truncated"), {"up": PART}, Cause.QUERY_FAILED),
         (row(60), {"up": WHOLE, "kube_pod_info": PART}, Cause.TARGET_DOWN),
         (row(0), {"up": WHOLE, "kube_pod_info": GONE}, Cause.TARGET_DOWN),
+        (
+            row(60),
+            {"up": WHOLE, "kube_node_labels": WHOLE, "kube_pod_status_phase": PART},
+            Cause.METRIC_LOST,
+        ),
+        (
+            row(60),
+            {"up": WHOLE, "kube_node_labels": PART, "kube_pod_info": WHOLE},
+            Cause.TARGET_DOWN,
+        ),
         (row(60), {"up": PART, "kube_pod_info": PART}, Cause.PUSH_LOST),
         (row(0), {"up": GONE, "kube_pod_info": GONE}, Cause.STORE_SILENT),
         (row(0, "empty"), {}, Cause.STORE_SILENT),

@@ -314,3 +314,22 @@ def test_two_gaps_that_meet_block_for_as_long_as_they_do(world: World) -> None:
     [finding] = [f for f in judgement.findings if f.blocks]
     assert (finding.code, finding.affected_seconds) == ("GAP-001", 300)
     assert "2026-10-20T10:40:00Z to 2026-10-20T10:45:00Z" in finding.where
+
+
+def test_a_namespace_that_was_made_again_is_told_with_both_uids(world: World) -> None:
+    tenant = world.pods[0].tenant
+    world.made_again = {tenant: "20 10:05"}
+    judgement = judged(world)
+    [finding] = judgement.findings
+    assert (finding.code, finding.tenant, finding.blocks) == ("TEN-001", tenant, False)
+    assert finding.seen == (
+        f"{tenant}-first until 2026-10-20T09:05:00Z, {tenant}-second from 2026-10-20T10:05:00Z"
+    )
+
+
+def test_scrapes_lost_now_and_then_are_one_gap_with_all_their_seconds(world: World) -> None:
+    for minute in (5, 20, 50):
+        world.lose_stretch("thanos", f"20 10:{minute:02}", f"20 10:{minute + 1:02}")
+    [finding] = judged(world).findings
+    assert finding.affected_seconds == 180
+    assert "2026-10-20T10:05:00Z to 2026-10-20T10:51:00Z" in finding.where
