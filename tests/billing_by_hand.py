@@ -27,12 +27,17 @@ DECISIONS: Decisions = load_decisions(
     {"rates.csv": RATES + f",A100-40,whole,EUR,{RATE_PER_HOUR},2020-01-01,,{SIGNED},"}
 )
 [RATE] = DECISIONS.rates
+Price = tuple[str, int]
+"""A rate's ID, and what it says for an hour."""
+PRICE: Price = (RATE.rate_id, RATE_NANOS)
+AMENDED: Price = ("amended", 2_718_281_829)
 Seconds = Mapping[tuple[str, Fraction], int]
 """Device seconds by tenant and weight."""
 
 
-def usage_of(period: BillingPeriod, seconds: Seconds) -> Usage:
+def usage_of(period: BillingPeriod, seconds: Seconds, price: Price = PRICE) -> Usage:
     """One charge, pod and workload-day per tenant and weight."""
+    rate_id, nanos_per_hour = price
     charges, days, pods = [], [], []
     for (tenant, weight), count in seconds.items():
         if not count:
@@ -48,16 +53,16 @@ def usage_of(period: BillingPeriod, seconds: Seconds) -> Usage:
             weight=weight,
             weight_policy="max default-1",
             started_at=first,
-            rate_id=RATE.rate_id,
+            rate_id=rate_id,
         )
-        cost = round(Fraction(count * RATE_NANOS, 3600) * weight)
-        charges.append(Charge(key, period.ended_at, RATE_NANOS, "EUR", count, cost))
+        cost = round(Fraction(count * nanos_per_hour, 3600) * weight)
+        charges.append(Charge(key, period.ended_at, nanos_per_hour, "EUR", count, cost))
         if count % 3 == 0:
             # An outage in which a third of it lay.
             credited = replace(key, credited=True)
             seconds_back, cost_back = -(count // 3), -(cost // 3)
             charges.append(
-                Charge(credited, period.ended_at, RATE_NANOS, "EUR", seconds_back, cost_back)
+                Charge(credited, period.ended_at, nanos_per_hour, "EUR", seconds_back, cost_back)
             )
             days.append(
                 WorkloadDay(credited, first.date(), "Job", "train", seconds_back, cost_back)

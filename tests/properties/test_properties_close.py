@@ -1,8 +1,8 @@
-"""Closing, recounting and voiding in any order, killed at any point: what must hold all the same.
+"""Closing, correcting, amending, voiding and restoring in any order, killed at any point.
 
-Invariants 27, 28, 31, 32, 34, 35 and 38: lines add up, documents add up to the period, original
-plus corrections is the recounted truth, no credit exceeds its line, what is issued never changes,
-the chain holds, numbers are gapless.
+What must hold all the same: invariants 27, 28, 31, 32, 34, 35 and 38. Lines add up, documents add up
+to the period, original plus corrections is the recounted truth, no credit exceeds its line, what is
+issued never changes, the chain holds, numbers are gapless.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from billing.commits import (
 from billing.corrections import billed_so_far, left_of
 from billing.events import DocumentStatus, EventKind
 from billing.focus import cost_and_usage
+from billing.guard import RecordBehindItsHead, RestoredRecord, admit_restored, mark_restored
 from billing.invoice import read_lines
 from billing.record import Record, RecordMovedOn, event_key, sealed_key
 from billing.usage import ChargeKey
@@ -39,9 +40,17 @@ from billing.voiding import CannotBeVoided, require_voidable
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.money import parse_nanos
-from tests.billing_by_hand import Seconds, basis_of, grounds_of, usage_of
+from tests.billing_by_hand import (
+    AMENDED,
+    PRICE,
+    Price,
+    Seconds,
+    basis_of,
+    grounds_of,
+    usage_of,
+)
 from tests.store_in_memory import Killed, MemoryStore
-from warehouse.lease import LEASE_SECONDS
+from warehouse.lease import LEASE_KEY, LEASE_SECONDS
 
 TENANTS = ("a", "b", "c")
 WEIGHTS = (Fraction(1), Fraction(3, 7), Fraction(1, 3))
@@ -71,10 +80,10 @@ class Ledger:
             plan = plan_from(books, grounds_of(period, seconds), self.clock.now())
             commit_close(books, period, plan, self.clock, "ada")
 
-    def recount(self, period: BillingPeriod, seconds: Seconds) -> int:
+    def recount(self, period: BillingPeriod, seconds: Seconds, price: Price = PRICE) -> int:
         """How many lines the recount gave."""
         books, basis = self.books, basis_of(period, "1" * 64)
-        lines = corrections_from(books, basis, usage_of(period, seconds), "late")
+        lines = corrections_from(books, basis, usage_of(period, seconds, price), "late")
         if lines:
             commit_corrections(books, basis, lines, "late", (), self.clock, "ada")
         return len(lines)
@@ -83,9 +92,19 @@ class Ledger:
         require_voidable(self.books, number)
         commit_void(self.books, number, "wrong", self.clock, "ada")
 
+    def restored(self, copy: dict[str, bytes]) -> Record:
+        """The record of a backup, in the place of this one; not yet to be written."""
+        head = Record(MemoryStore(dict(copy))).head()
+        record = Record(MemoryStore())
+        mark_restored(record, head, self.clock.now())
+        for key, body in copy.items():
+            if key != LEASE_KEY:
+                record.store.create(key, body)
+        return record
 
-def truth_of(period: BillingPeriod, seconds: Seconds) -> dict[ChargeKey, int]:
-    return {charge.key: charge.cost_nanos for charge in usage_of(period, seconds).charges}
+
+def truth_of(period: BillingPeriod, seconds: Seconds, price: Price = PRICE) -> dict[ChargeKey, int]:
+    return {charge.key: charge.cost_nanos for charge in usage_of(period, seconds, price).charges}
 
 
 class Months(RuleBasedStateMachine):
@@ -99,6 +118,7 @@ class Months(RuleBasedStateMachine):
         )
         self.counted: dict[str, Seconds] = {}
         self.seen: dict[str, bytes] = {}
+        self.copy: dict[str, bytes] = {}
 
     @rule(period=st.sampled_from(PERIODS), seconds=amounts)
     def close(self, period: BillingPeriod, seconds: Seconds) -> None:
@@ -108,14 +128,36 @@ class Months(RuleBasedStateMachine):
         self.ledger.close(period, seconds)
 
     @precondition(lambda self: self.counted)
-    @rule(data=st.data(), seconds=amounts)
-    def recount(self, data: st.DataObject, seconds: Seconds) -> None:
+    @rule(data=st.data(), seconds=amounts, price=st.sampled_from([PRICE, AMENDED]))
+    def recount(self, data: st.DataObject, seconds: Seconds, price: Price) -> None:
+        """Late evidence, or a price that two people amended."""
         period = BillingPeriod(data.draw(st.sampled_from(sorted(self.counted))))
-        self.ledger.recount(period, seconds)
+        self.ledger.recount(period, seconds, price)
         self.counted[period.name] = seconds
-        self.truth[period.name] = defaultdict(int, truth_of(period, seconds))
+        self.truth[period.name] = defaultdict(int, truth_of(period, seconds, price))
         # Counting the same once more corrects nothing.
-        assert self.ledger.recount(period, seconds) == 0
+        assert self.ledger.recount(period, seconds, price) == 0
+
+    @rule()
+    def back_up(self) -> None:
+        self.copy = dict(self.ledger.store.objects)
+
+    @precondition(lambda self: self.copy)
+    @rule(by_head=st.booleans())
+    def restore(self, by_head: bool) -> None:
+        """A backup that misses an event is found out by the head; a whole one may go on."""
+        witnessed = Record(self.ledger.store).head()
+        record = self.ledger.restored(self.copy)
+        with pytest.raises(RestoredRecord):
+            admit_restored(record, self.ledger.clock, names=("ada", "ada"))
+        if record.head() != witnessed:
+            with pytest.raises(RecordBehindItsHead):
+                admit_restored(record, self.ledger.clock, witnessed=witnessed)
+            return
+        named = {"witnessed": witnessed} if by_head else {"names": ("ada", "bob")}
+        admit_restored(record, self.ledger.clock, **named)  # type: ignore[arg-type]
+        assert isinstance(record.store, MemoryStore)
+        self.ledger.store = record.store
 
     @precondition(lambda self: self.ledger.books.ledger.documents())
     @rule(data=st.data())
