@@ -1,4 +1,4 @@
-"""`gpu-ledger rebuild` and `landing verify`: derived files from evidence, and evidence from itself.
+"""`gpu-ledger rebuild` and `landing`: derived files from evidence, and evidence itself.
 
 Put here: the commands about what is landed.
 Not here: decoding and checking (`ingestion`).
@@ -67,3 +67,20 @@ def verify(home_path: Path, output: str) -> int:
         err=True,
     )
     return 1 if report.problems else 0
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  gpu-ledger landing show 004eb9df068a4a3df1b01c7d7488221bd65cd530bfe063bcbb613898891ac174 | jq .
+"""
+)
+@click.argument("sha256")
+@home_option
+def show(sha256: str, home_path: Path) -> None:
+    """Print a landed answer byte for byte, read again against the hash that is its name."""
+    import sys
+
+    from orchestration.open_home import OpenHome
+
+    sys.stdout.buffer.write(OpenHome.at(home_path).landing.read_body(sha256))
