@@ -13,7 +13,7 @@ UV     := uv==0.13.8
 # once more, alone; what fails again has failed.
 AGAIN  := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
-.PHONY: help setup demo ui test check test-servers servers constraints bench simulate wheel format clean
+.PHONY: help setup demo ui test check test-servers servers constraints bench simulate docs wheel format clean
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -63,6 +63,14 @@ constraints: $(READY) ## Write constraints.txt, the versions for pip.
 
 bench: $(READY) ## Print every speed goal as a ratio measured in this run.
 	@$(BIN)/python -m bench
+
+docs: $(READY) ## Build the pages into build/docs; a broken link fails.
+	@$(BIN)/sphinx-build -W --keep-going -q -b html -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
+
+# The seed of each month is printed with the command that replays it.
+simulate: $(READY) ## Compare N simulated tenant-months (1000) with what was true.
+	@GPU_LEDGER_TENANT_MONTHS=$(or $(N),1000) $(BIN)/python -m pytest -s tests/scenarios/test_simulated_months.py
 
 clean: ## Remove what make made here (not your homes).
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache

@@ -1,0 +1,119 @@
+"""Pages that show what to type and what comes of it: read, typed again, compared.
+
+Put here: reading `console` blocks, typing them in a shell, comparing what is said.
+Not here: which pages there are, or the folder in which they are typed (`tests/scenarios`).
+
+A line that begins with `$ ` is typed (with its continuations, which begin with `> `); the lines
+until the next one are what it says. In these `…` stands for anything within a line, and a line that
+is only `…` for any lines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A page that takes longer has hung; the longest takes less than a minute on a quiet machine.
+PAGE_SECONDS = 600
+_AFTER = "<<< after command"
+ANY = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """One command of a page, and what the page says comes of it."""
+
+    where: str  # page:line
+    command: str
+    said: tuple[str, ...]
+
+
+def commands(page: Path) -> list[Typed]:
+    """Everything that a page tells its reader to type, in order."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for block in BLOCK.finditer(text):
+        first = text.count("\n", 0, block.start(1)) + 1
+        found += list(_of_block(page.name, first, block.group(1).splitlines()))
+    return found
+
+
+def _of_block(name: str, first: int, lines: list[str]) -> Iterator[Typed]:
+    typed: list[str] = []
+    said: list[str] = []
+    where = ""
+    for number, line in enumerate(lines, first):
+        if line.startswith("$ "):
+            if typed:
+                yield Typed(where, "\n".join(typed), tuple(said))
+            where, typed, said = f"{name}:{number}", [line[2:]], []
+        elif (line == ">" or line.startswith("> ")) and typed and not said:
+            typed.append(line[2:])
+        else:
+            assert typed, f"{name}:{number}: output before any command"
+            said.append(line)
+    if typed:
+        yield Typed(where, "\n".join(typed), tuple(said))
+
+
+def type_page(
+    typed: Sequence[Typed], folder: Path, variables: Mapping[str, str] | None = None
+) -> list[str]:
+    """Type everything into one shell, as a reader would; what each command said, on both streams.
+
+    The folder's own path is left out of what is said; what was started in the background ends.
+    """
+    script = "\n".join(f"{one.command}\necho '{_AFTER} {n}'" for n, one in enumerate(typed))
+    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200", **(variables or {})}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    shell = subprocess.Popen(
+        ["bash", "-c", script + "\nkill $(jobs -p) 2>/dev/null\n"],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        really, _ = shell.communicate(timeout=PAGE_SECONDS)
+    finally:
+        if shell.poll() is None:
+            os.killpg(shell.pid, signal.SIGKILL)
+    plain = really.replace(f"{folder}/", "").replace(str(folder), ".")
+    said = re.split(rf"^{_AFTER} \d+\n", plain, flags=re.MULTILINE)
+    assert len(said) == len(typed) + 1, f"the shell ended early:\n{really}"
+    return said[:-1]
+
+
+def difference(said: tuple[str, ...], really: str) -> str:
+    """Empty when the page is right; else both."""
+    if _matches(_stripped(said), _stripped(really.splitlines())):
+        return ""
+    return "the page says:\n" + "\n".join(said) + "\n\nit really says:\n" + really
+
+
+def _stripped(lines: tuple[str, ...] | list[str]) -> list[str]:
+    kept = [line.rstrip() for line in lines]
+    return [line for line in kept if line]
+
+
+def _matches(said: list[str], really: list[str]) -> bool:
+    if not said:
+        return not really
+    if said[0].strip() == ANY:
+        return any(_matches(said[1:], really[skip:]) for skip in range(len(really) + 1))
+    return bool(really) and _same(said[0], really[0]) and _matches(said[1:], really[1:])
+
+
+def _same(said: str, really: str) -> bool:
+    pattern = ".*".join(re.escape(part) for part in said.split(ANY))
+    return re.fullmatch(pattern, really) is not None
