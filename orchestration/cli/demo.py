@@ -1,11 +1,12 @@
 """`gpu-ledger demo`: the whole way, on an estate that is not there.
 
-Put here: what the demo prints.
+Put here: what the demo prints, and its last screen.
 Not here: what it does (`orchestration.demo`).
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  gpu-ledger demo
-  gpu-ledger demo --home /tmp/ledger --scenario thin_line
+  gpu-ledger demo                                       a month of three clusters
+  gpu-ledger demo --scenario thin_line --home /tmp/l    six hours, to check with a pencil
+  gpu-ledger demo --scenario my-pods.csv                your own pods, from a trace
+  gpu-ledger demo --keep-running                        and then Dagster's pages, until Ctrl-C
 """
 
 
@@ -33,36 +36,82 @@ Examples:
     help="Where the demo's home is made; that of an earlier demo is thrown away.",
 )
 @click.option(
-    "--scenario", default="thin_line", show_default=True, help="A scenario's name, or a file."
+    "--scenario",
+    default="demo",
+    show_default=True,
+    help="A scenario's name (gpu-ledger fake list), a scenario file, or a trace of pods (.csv).",
 )
-def demo(home_path: Path, scenario: str) -> None:
+@click.option(
+    "--keep-running", is_flag=True, help="Leave the estate and Dagster's pages up, until Ctrl-C."
+)
+@click.option("--port", default=3000, show_default=True, help="Of the pages that are kept running.")
+def demo(home_path: Path, scenario: str, keep_running: bool, port: int) -> None:
     """Show the whole way from a fake estate to sealed invoices.
 
-    Serves a GPU estate, collects and asks its evidence, refuses to close while an hour is missing,
-    heals it, closes, and writes the invoices.
+    Serves a GPU estate and lives through its time with a collector per cluster, asks both witnesses
+    over HTTP, refuses to close while an hour is missing, heals what can be healed, signs for the
+    rest, closes, and writes invoices, the programme's report and the published copy.
     """
-    from orchestration.demo.story import tell
+    from orchestration.cli.up import interrupted_quietly, show_pages
+    from orchestration.demo.story import telling
 
-    told = tell(scenario, home_path, progress, lambda text: click.echo(f"\n{text}", err=True))
-    _show(told)
+    if keep_running:
+        from orchestration.pages import require_free
+
+        require_free("127.0.0.1", port)
+    with (
+        interrupted_quietly(),
+        telling(
+            scenario, home_path, progress, lambda text: click.echo(f"\n{text}", err=True)
+        ) as told,
+    ):
+        _show(told)
+        if keep_running:
+            from orchestration.resources import CLOCK_VARIABLE, home_from_environment
+
+            home = str(told.opened.home.path.resolve())
+            os.environ |= {"GPU_LEDGER_HOME": home, CLOCK_VARIABLE: told.clock_url}
+            show_pages(home_from_environment().open(), "127.0.0.1", port)
 
 
 def _show(told: Told) -> None:
     from domain.money import format_nanos
 
+    currency = told.result.total.currency if told.result.total else ""
     rows = [
         {
             "invoice": document.number,
             "tenant": document.tenant,
             "billed": format_nanos(document.billed_nanos),
+            "currency": currency,
         }
         for document in told.result.invoices
     ]
-    emit(rows, "table", title=f"{told.period} is closed")
-    home = told.opened.home
-    click.echo(f"Documents:  {home.documents / told.period.name}")
-    click.echo(f"Warehouse:  {home.warehouse_path}")
-    click.echo("Try next:")
-    click.echo(f"  gpu-ledger judge {told.period} --home {home.path}")
-    click.echo(f"  gpu-ledger invoice {told.period} --home {home.path}")
-    click.echo(f"  gpu-ledger hours {told.period} --all --home {home.path}")
+    home, period = told.opened.home, told.period
+    click.echo()
+    emit(rows, "table", title=f"{period} is closed")
+    signed = len(told.signed)
+    click.echo(
+        "What happened: the close was refused once, an hour was healed, "
+        f"{signed or 'no'} stretch{'' if signed == 1 else 'es'} signed for, "
+        f"{len(rows)} invoices sealed.\n"
+    )
+    folder = home.documents / period.name
+    places = {
+        "Invoices (PDF, CSV, FOCUS)": folder,
+        "The programme's report": folder / "provider",
+        "For an auditor": folder / f"{period}.zip",
+        "For analysts": told.published.latest_path,
+        "The models' own pages": told.model_pages,
+    }
+    for what, where in places.items():
+        click.echo(f"{what + ':':<28}{where}")
+    click.echo("\nTry next:")
+    for command in (
+        f"gpu-ledger explain {rows[0]['invoice']} --line 1"
+        if rows
+        else f"gpu-ledger judge {period}",
+        f"gpu-ledger gaps {period}",
+        f"gpu-ledger usage --period {period}",
+    ):
+        click.echo(f"  {command} --home {home.path}")

@@ -49,10 +49,10 @@ def up(port: int, host: str, demo: bool, scenario: str, home_path: Path) -> int:
     from orchestration.resources import CLOCK_VARIABLE, home_from_environment
 
     require_free(host, port)
-    with _interrupted_quietly():
+    with interrupted_quietly():
         if not demo:
             os.environ["GPU_LEDGER_HOME"] = str(OpenHome.at(home_path).home.path)
-            _show(home_from_environment().open(), host, port)
+            show_pages(home_from_environment().open(), host, port)
             return 0
         from orchestration.demo.unfinished import DEMO, unfinished
 
@@ -60,11 +60,11 @@ def up(port: int, host: str, demo: bool, scenario: str, home_path: Path) -> int:
         with unfinished(scenario or DEMO, place, progress) as made:
             os.environ |= {"GPU_LEDGER_HOME": str(made.home), CLOCK_VARIABLE: made.clock_url}
             _tell(made)
-            _show(home_from_environment().open(), host, port)
+            show_pages(home_from_environment().open(), host, port)
     return 0
 
 
-def _show(opened: OpenHome, host: str, port: int) -> None:
+def show_pages(opened: OpenHome, host: str, port: int) -> None:
     from orchestration.dagster_home import end_lost_runs, make_pool, postgres_url, prepare
     from orchestration.model_graph import prepared_graph
     from orchestration.pages import links, pages
@@ -97,7 +97,7 @@ def _tell(made: Unfinished) -> None:
 
 
 @contextmanager
-def _interrupted_quietly() -> Iterator[None]:
+def interrupted_quietly() -> Iterator[None]:
     """Ctrl-C and a plain kill end it the same way: both processes are stopped first."""
 
     def stopped(number: int, frame: FrameType | None) -> None:

@@ -1,36 +1,47 @@
-"""The demo's story: time passes, an hour is missing, the close refuses, it heals, invoices.
+"""The demo's story: a month passes, the close is refused, it heals, somebody signs, invoices.
 
-Put here: the order of what is shown.
-Not here: the steps themselves (`orchestration.steps`), or how it is printed (`screen`).
+Put here: the order of what happens, and what came of it.
+Not here: the steps themselves (`orchestration.steps`), or how it is shown (`orchestration.cli`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from domain.errors import NotBillable
-from domain.interval import HOUR, Interval
+from domain.interval import HOUR, Interval, format_instant
 from orchestration import steps
-from orchestration.demo.clockwork import collecting, live_through
+from orchestration.demo.clockwork import Driven, collecting, live_through
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
+from orchestration.signing import sign_gaps
 
 if TYPE_CHECKING:
     from billing.close import CloseResult
+    from domain.findings import Finding
     from fake_gpu.estate.model import Estate
-    from fake_gpu.serve import Running
+    from warehouse.publish import Published
 
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int, str], None]]]
 Say = Callable[[str], None]
 
 # The collectors start before the first hour that is measured, as a real one would.
 BEFORE = timedelta(minutes=10)
+AFTER = timedelta(days=3)  # the grace time is two
+# What a person may sign in the demo, and what is then billed: nothing where nobody saw anything,
+# and what the API server said where the samples disagree with it.
+TREATMENTS = {
+    "hour_not_measured": "bill_nothing",
+    "allocation_not_seen": "bill_nothing",
+    "witnesses_disagree": "bill_lifecycle",
+}
+SIGNER = "Demo Operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,68 +51,148 @@ class Told:
     opened: OpenHome
     period: BillingPeriod
     refusal: str
+    signed: tuple[dict[str, str], ...]  # rows of accepted_gaps.csv
     result: CloseResult
-    truth: list[dict[str, Any]]  # tenant periods, as they really were
+    published: Published
+    model_pages: Path
+    clock_url: str  # of the estate, while it is served
 
 
-def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> Told:
-    """Run the whole line on a scenario; the estate is gone when this returns."""
-    from fake_gpu.clock import driven, epoch
+@contextmanager
+def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Told]:
+    """Run the whole line on a scenario; the estate answers until the block is left."""
+    from fake_gpu.clock import epoch
     from fake_gpu.estate.build import build_estate
-    from fake_gpu.estate.export import plain_rows
     from fake_gpu.scenario.load import load_scenario
-    from fake_gpu.serve import serve
-    from fake_gpu.truth.ledger import ledger
+    from orchestration.demo.estate_process import served_apart
 
     estate = build_estate(load_scenario(scenario))
     span = Interval(epoch(estate.started_at), epoch(estate.ended_at))
-    clock = driven(span.started_at - BEFORE)
-    with serve(estate, clock) as running:
+    with served_apart(scenario, estate, span.started_at - BEFORE) as running:
         home = make_home(home_path, estate, running.thanos_url, running.kubernetes_urls)
-        opened = OpenHome(home, clock)
+        opened = OpenHome(home, running.clock)
         say(_estate_in_words(estate))
         _live(opened, running, span, bar)
         period = BillingPeriod.containing(span.started_at)
-        say(f"Asking both witnesses for {period}, but for one hour that we leave out.")
-        left_out = _hour_left_out(span)
-        for part in _around(span, left_out):
-            with bar("Asking") as report:
-                steps.pull(opened, part, progress=report)
-        clock.advance_to(period.ended_at + timedelta(days=3))
-        refusal = _refused(opened, period, bar)
-        say(f"The close is refused:\n{refusal}")
-        say(f"Healing: {left_out:%Y-%m-%dT%H} is asked again.")
-        with bar("Asking") as report:
-            steps.pull(opened, period.interval, progress=report)
-    with bar("Counting") as report:
-        steps.refresh(opened, period, report)
-    result = steps.close(opened, period, dry_run=False)
-    truth = ledger(plain_rows(estate), "tenant-periods")
-    return Told(opened, period, refusal, result, truth)
+        running.advance_to(max(period.ended_at, running.clock.now()) + AFTER)
+        yield _bill(opened, span, period, f"{running.control_url}/-/clock", bar, say)
 
 
-def _live(opened: OpenHome, running: Running, span: Interval, bar: Bar) -> None:
+def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> Told:
+    """The same, for whoever does not need the estate afterwards."""
+    with telling(scenario, home_path, bar, say) as told:
+        return told
+
+
+def _bill(
+    opened: OpenHome, span: Interval, period: BillingPeriod, clock_url: str, bar: Bar, say: Say
+) -> Told:
+    left_out = _hour_left_out(span)
+    say(f"Both witnesses are asked for {period}, but for one hour that is forgotten.")
+    for part in _around(span, left_out):
+        _ask(opened, part, bar)
+    _count(opened, period, bar)
+    refusal = _refused(opened, period, bar)
+    say(f"The close is refused:\n{refusal.message()}")
+    say(f"Healing: {left_out:%Y-%m-%dT%H} is asked again.")
+    _ask(opened, period.interval, bar)
+    signed: list[dict[str, str]] = []
+    _count(opened, period, bar)
+    with bar("Judging") as report:
+        report(0, 1, "what still stands against it")
+        judgement = steps.judge(opened, period)
+        report(1, 1, "")
+    if rows := _signatures(judgement.blocking):
+        say(_signed_in_words(rows))
+        sign_gaps(opened, rows)
+        signed += rows
+        opened = OpenHome(opened.home, opened.clock)  # with the decisions as they are now
+        _count(opened, period, bar)
+    with bar("Closing") as report:
+        report(0, 1, "judging again, sealing, rendering")
+        result = steps.close(opened, period, dry_run=False)
+        report(1, 1, "")
+    published, pages = _publish(opened, bar)
+    return Told(
+        opened, period, refusal.message(), tuple(signed), result, published, pages, clock_url
+    )
+
+
+def _live(opened: OpenHome, running: Driven, span: Interval, bar: Bar) -> None:
     lived = Interval(span.started_at - BEFORE, span.ended_at + HOUR)
     with collecting(opened, running) as collectors, bar("Living through it") as report:
         live_through(running, collectors, lived, report)
 
 
-def _refused(opened: OpenHome, period: BillingPeriod, bar: Bar) -> str:
+def _ask(opened: OpenHome, hours: Interval, bar: Bar) -> None:
+    with bar("Asking") as report:
+        steps.pull(opened, hours, progress=report)
+
+
+def _count(opened: OpenHome, period: BillingPeriod, bar: Bar) -> None:
     with bar("Counting") as report:
         steps.refresh(opened, period, report)
-    try:
-        steps.close(opened, period, dry_run=False)
-    except NotBillable as refusal:
-        return refusal.message()
+
+
+def _refused(opened: OpenHome, period: BillingPeriod, bar: Bar) -> NotBillable:
+    with bar("Judging") as report:
+        report(0, 1, "may this be billed?")
+        try:
+            steps.close(opened, period, dry_run=False)
+        except NotBillable as refusal:
+            report(1, 1, "no")
+            return refusal
     raise AssertionError("a close with an hour missing was not refused")
 
 
-def _hour_left_out(span: Interval) -> Any:
+def _publish(opened: OpenHome, bar: Bar) -> tuple[Published, Path]:
+    from orchestration.publishing import model_pages, publish
+
+    with bar("Publishing") as report:
+        report(0, 2, "a copy for readers")
+        published = publish(opened)
+        report(1, 2, "the models' pages")
+        pages = model_pages(opened)
+        report(2, 2, "")
+    return published, pages
+
+
+def _signatures(blocking: Sequence[Finding]) -> list[dict[str, str]]:
+    """What a person signs of what still blocks: one row per cluster, hours and treatment."""
+    found = {
+        (finding.cluster_id, finding.hour_started_at, finding.hour_ended_at, treatment)
+        for finding in blocking
+        if (treatment := TREATMENTS.get(finding.name)) is not None
+    }
+    return [
+        {
+            "cluster_id": cluster_id,
+            "source": "kubernetes",
+            "started_at": format_instant(started_at),
+            "ended_at": format_instant(ended_at),
+            "treatment": treatment,
+            "reason": "neither can be asked again; agreed with the tenants",
+            "decided_by": SIGNER,
+        }
+        for cluster_id, started_at, ended_at, treatment in sorted(found, key=str)
+        if started_at is not None and ended_at is not None
+    ]
+
+
+def _signed_in_words(rows: Sequence[dict[str, str]]) -> str:
+    lines = [
+        f"  {row['started_at']} to {row['ended_at']} {row['treatment']}: {row['cluster_id']}"
+        for row in rows
+    ]
+    return f"What cannot heal, {SIGNER} signs:\n" + "\n".join(lines)
+
+
+def _hour_left_out(span: Interval) -> datetime:
     hours = list(span.hours())
     return hours[len(hours) // 2]
 
 
-def _around(span: Interval, hour: Any) -> list[Interval]:
+def _around(span: Interval, hour: datetime) -> list[Interval]:
     parts = [(span.started_at, hour), (hour + HOUR, span.ended_at)]
     return [Interval(a, b) for a, b in parts if a < b]
 
