@@ -90,11 +90,9 @@ def init(
         _write(home.decisions / name, text)
     if is_new:
         click.echo(f"A ledger's home is in {home.path}. Next:")
-        click.echo(f"  1. where your Thanos and clusters are:       {home.config_path}")
-        click.echo(f"  2. which clusters are measured since when:   {home.decisions}/clusters.csv")
-        click.echo(
-            f"  3. check both:                               gpu-ledger doctor --home {folder}"
-        )
+        click.echo(f"  1. where your Thanos and your clusters are:   {home.config_path}")
+        click.echo(f"  2. which clusters are measured since when:    {home.decisions}/clusters.csv")
+        click.echo(f"  3. check both: gpu-ledger decisions check --home {folder}")
     manifests = {
         **_collectors(collectors, journal, namespace, image, api_port),
         **(_acm(home, managed_clusters) if from_acm else {}),

@@ -1,0 +1,39 @@
+"""The pages about evidence name what the code knows: settings, outcomes, lines of a journal.
+
+Put here: words that stand in a page and in the code.
+Not here: what they do.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from ingestion.kubernetes import lines
+from ingestion.manifest import Outcome
+from ingestion.settings import Connection, ThanosSettings, template_config
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+
+
+def page(name: str) -> str:
+    return (REFERENCE / name).read_text(encoding="utf-8")
+
+
+def test_every_setting_of_the_template_is_on_the_page_and_no_other() -> None:
+    keys = set(re.findall(r"^#? ?([a-z_]+) = ", template_config(), flags=re.MULTILINE))
+    cells = re.findall(r"^\| (`.+?) \|", page("config-file.md"), flags=re.MULTILINE)
+    named = {word for cell in cells for word in re.findall(r"`([a-z_]+)`", cell)}
+    assert named == keys
+    code = {f.name for kind in (Connection, ThanosSettings) for f in fields(kind)}
+    assert code - {"connection", "name"} <= named
+
+
+def test_every_outcome_and_every_line_of_a_journal_is_on_the_page() -> None:
+    text = page("landing-format.md")
+    for outcome in Outcome:
+        assert f"| `{outcome.value}` |" in text
+    kinds = re.findall(r"^\| ([a-z_, ]+) \| ", lines.__doc__ or "", flags=re.MULTILINE)
+    for kind in ", ".join(kinds).split(", "):
+        assert kind == "line" or f"`{kind}`" in text, kind
