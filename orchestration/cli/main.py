@@ -51,6 +51,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "backup": ("audit", "backup", "Copy the four kept parts of a home, verified."),
     "restore": ("audit", "restore", "Make a home from a verified backup."),
     "up": ("up", "up", "Start Dagster's web pages and daemon on a home."),
+    "support-bundle": ("shell", "support_bundle", "Write what somebody who helps needs to know."),
+    "completion": ("shell", "completion", "Print what makes a shell complete commands."),
 }
 
 

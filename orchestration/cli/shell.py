@@ -1,0 +1,62 @@
+"""`gpu-ledger completion` and `support-bundle`: help for the shell, and for whoever helps.
+
+Put here: the two commands.
+Not here: completing (click does it), or what a bundle holds (`orchestration.support`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from orchestration.cli.output import home_option
+
+COMPLETION_EPILOG = """\b
+Examples:
+  gpu-ledger completion bash > ~/.local/share/bash-completion/completions/gpu-ledger
+  eval "$(gpu-ledger completion zsh)"
+"""
+
+
+@click.command(epilog=COMPLETION_EPILOG)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what makes SHELL complete commands and options with the Tab key."""
+    from click.shell_completion import get_completion_class
+
+    from orchestration.cli.main import cli
+
+    found = get_completion_class(shell)
+    assert found is not None, shell
+    click.echo(found(cli, {}, "gpu-ledger", "_GPU_LEDGER_COMPLETE").source())
+
+
+BUNDLE_EPILOG = """\b
+Examples:
+  gpu-ledger support-bundle                        writes support-bundle.zip
+  gpu-ledger support-bundle --to /tmp/for-you.zip --home my-ledger
+"""
+
+
+@click.command("support-bundle", epilog=BUNDLE_EPILOG)
+@click.option(
+    "--to",
+    "place",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("support-bundle.zip"),
+    show_default=True,
+    help="The file to write.",
+)
+@home_option
+def support_bundle(place: Path, home_path: Path) -> None:
+    """Write what somebody who helps needs to know: versions, outcomes, counts, findings by name.
+
+    No secret, no evidence, no amount, no name of a tenant or customer; addresses without path. It
+    is plain text in a ZIP: read it before you send it.
+    """
+    from orchestration.open_home import OpenHome
+    from orchestration.support import support_bundle as bundle
+
+    place.write_bytes(bundle(OpenHome.at(home_path)))
+    click.echo(f"Written: {place}. Read it before you send it.")

@@ -1,0 +1,159 @@
+"""What somebody who helps needs to know of a home, and nothing that is nobody's business.
+
+Put here: which facts go into a support bundle, and how an address is stripped.
+Not here: evidence, amounts, names of tenants or customers, the text of any setting: a bundle is
+made of what is named here, so that what nobody thought of stays at home.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import io
+import json
+import platform
+import tomllib
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from domain.errors import LedgerError
+from domain.interval import format_instant
+from orchestration.open_home import OpenHome
+
+DISTRIBUTIONS = ("gpu-ledger", "dagster", "duckdb", "dbt-core", "dbt-duckdb", "pyarrow", "polars")
+# The least a file in a ZIP can be dated; a bundle of the same home has the same bytes.
+EARLIEST = (1980, 1, 1, 0, 0, 0)
+# Attempts told one by one, the newest: a month of ten clusters, by the day.
+ATTEMPTS_LIMIT = 1000
+
+Part = Callable[[OpenHome], Any]
+
+
+def support_bundle(opened: OpenHome) -> bytes:
+    """A ZIP of plain text; what cannot be read is told by its error's code, and left out."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, part in PARTS.items():
+            try:
+                told = part(opened)
+            except LedgerError as error:
+                told = {"could_not_be_read": error.code, "kind": type(error).__name__}
+            text = json.dumps(told, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+            archive.writestr(zipfile.ZipInfo(name, EARLIEST), text)
+    return buffer.getvalue()
+
+
+def _about(opened: OpenHome) -> dict[str, Any]:
+    return {
+        "now": format_instant(opened.clock.now().replace(microsecond=0)),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "versions": {name: importlib.metadata.version(name) for name in DISTRIBUTIONS},
+    }
+
+
+def _settings(opened: OpenHome) -> Any:
+    """Which keys are set; of values only numbers, switches and where servers are."""
+    opened.settings  # noqa: B018 - a file that cannot be meant is told by its error
+    return _told(tomllib.loads(opened.home.config_path.read_text(encoding="utf-8")))
+
+
+def _told(value: Any) -> Any:
+    match value:
+        case bool() | int() | float():
+            return value
+        case Mapping():
+            return {str(key): _told(item) for key, item in value.items()}
+        case list():
+            return [_told(item) for item in value]
+        case str() if "://" in value:
+            return address(value)
+        case _:
+            return "(set)"
+
+
+def address(url: str) -> str:
+    """Scheme, host and port; never a user, a password, a path or a query."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname or ''}{port}"
+
+
+def _decisions(opened: OpenHome) -> dict[str, Any]:
+    """How many rows each table has; what stands in them is the provider's own."""
+    return {
+        path.name: len([line for line in _rows(path) if line])
+        for path in sorted(opened.home.decisions.glob("*.csv"))
+    } | {"sha256": opened.decisions.sha256}
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = csv.reader(line for line in lines if line and not line.startswith("#"))
+    next(rows, None)  # the header
+    yield from rows
+
+
+def _attempts(opened: OpenHome) -> list[dict[str, Any]]:
+    attempts = sorted(opened.landing.attempts(), key=lambda a: (a.draft.asked_at, a.sequence))
+    return [
+        {
+            "cluster_id": attempt.cluster_id,
+            "source": attempt.source.value,
+            "from": format_instant(attempt.draft.window.started_at),
+            "until": format_instant(attempt.draft.window.ended_at),
+            "asked_at": format_instant(attempt.draft.asked_at),
+            "outcomes": dict(Counter(hour.outcome.value for hour in attempt.hours)),
+            "statuses": dict(Counter(str(answer.status) for answer in attempt.answers)),
+            "code_version": attempt.draft.code_version,
+        }
+        for attempt in attempts[-ATTEMPTS_LIMIT:]
+    ]
+
+
+def _periods(opened: OpenHome) -> dict[str, Any]:
+    """How the open periods were judged: findings by name, without where and what."""
+    from orchestration import ledger, standing
+
+    told = {}
+    for period in ledger.open_periods(opened):
+        note = standing.judged(opened.home, period)
+        told[period.name] = note and {
+            "billable": note.billable,
+            "blocking_count": note.blocking_count,
+            "findings": dict(note.counts),
+            "missing_checks": list(note.missing_checks),
+        }
+    return told
+
+
+def _record(opened: OpenHome) -> list[dict[str, Any]]:
+    return [
+        {"sequence": event.sequence, "kind": event.kind.value, "fence": event.fence}
+        | {"recorded_at": format_instant(event.recorded_at)}
+        for event in opened.record.events()
+    ]
+
+
+def _files(opened: OpenHome) -> dict[str, Any]:
+    """Files and bytes below each part of the home; no name below that."""
+    told = {}
+    for path in sorted(opened.home.path.iterdir()):
+        files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+        told[path.name] = {"files": len(files), "bytes": sum(p.stat().st_size for p in files)}
+    return told
+
+
+PARTS: dict[str, Part] = {
+    "about.json": _about,
+    "attempts.json": _attempts,
+    "decisions.json": _decisions,
+    "files.json": _files,
+    "periods.json": _periods,
+    "record.json": _record,
+    "settings.json": _settings,
+}
