@@ -1,0 +1,541 @@
+"""The thin line, asked as analysts, tenants and programme owners ask: every number by pencil.
+
+The story and its arithmetic stand at the top of `test_thin_line`. Commands run in this process, on
+one closed home; what they print is compared with amounts and seconds that were worked out by hand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from domain.errors import LedgerError
+from orchestration.cli.main import cli
+from orchestration.demo.story import Told, telling
+from orchestration.publishing import publish
+from warehouse.build import WORKING_NAME
+from warehouse.connection import connected
+from warehouse.dbt_run import DbtProject
+from warehouse.project import dbt_project_dir
+from warehouse.reports.questions import questions
+from warehouse.reports.source import open_facts
+
+
+@contextlib.contextmanager
+def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
+    yield lambda done, total, what: None
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    home = tmp_path_factory.mktemp("reports") / "home"
+    with telling("thin_line", home, no_bar, lambda text: None) as story:
+        yield story
+
+
+def run(told: Told, *arguments: str) -> Result:
+    """A command of the command line, on the told home."""
+    place = ["--home", str(told.opened.home.path)]
+    return CliRunner().invoke(cli, [*arguments, *place], catch_exceptions=False)
+
+
+def document(told: Told, *arguments: str) -> dict[str, Any]:
+    ran = run(told, *arguments, "--json")
+    assert ran.exit_code == 0, ran.output
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+def amounts(found: dict[str, Any], *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for row in found["rows"]]
+
+
+def test_tenants_pay_what_their_invoices_say(told: Told) -> None:
+    found = document(told, "usage", "--period", "2026-10")
+    assert amounts(found, "tenant", "pods", "device_seconds_exact", "cost", "rounded_cost") == [
+        ("speech", 4, 16255, "4.740285714", "4.74"),
+        ("vision", 2, 34760, "17.38", "17.38"),
+    ]
+    assert [total["rounded_cost"] for total in found["totals"]] == ["22.12"]
+    assert found["amounts"] == "final"
+    assert found["schema"] == "gpu-ledger/usage/1"
+    billed = {invoice.tenant: invoice.billed_nanos for invoice in told.result.invoices}
+    assert billed == {"speech": 4_740_000_000, "vision": 17_380_000_000}
+
+
+def test_rows_in_cents_add_up_to_the_invoice(told: Told) -> None:
+    """1.357 + 0.000785714 + 3.3825 is 4.740285714, and 4.74 in cents: one row is raised."""
+    found = document(told, "usage", "--period", "2026-10", "--tenant", "speech")
+    assert found["by"] == "workload"
+    assert amounts(found, "workload_name", "device_seconds_exact", "cost", "rounded_cost") == [
+        ("sweep", 2714, "1.357", "1.36"),
+        ("blink", 11, "0.000785714", "0.00"),
+        ("notebook", 13530, "3.3825", "3.38"),
+    ]
+
+
+def test_weighted_time_is_an_exact_fraction(told: Told) -> None:
+    found = document(told, "usage", "--period", "2026-10", "--tenant", "speech", "--by", "profile")
+    assert amounts(found, "mig_profile", "weighted_seconds_exact") == [
+        ("1g.5gb", "11/7"),
+        ("3g.20gb", "6765"),
+        ("whole", "2714"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("unit", "device", "weighted"),
+    [("hours", "9.66", "9.66"), ("minutes", "579.33", "579.33"), ("seconds", 34760, 34760)],
+)
+def test_units_are_the_same_time(told: Told, unit: str, device: object, weighted: object) -> None:
+    arguments = ("usage", "--period", "2026-10", "--tenant", "vision", "--by", "tenant")
+    [row] = document(told, *arguments, "--unit", unit)["rows"]
+    assert (row[f"device_{unit}"], row[f"weighted_{unit}"]) == (device, weighted)
+    assert row["device_seconds_exact"] == 34760
+
+
+def test_hours_of_a_window_are_those_of_the_month(told: Told) -> None:
+    """From 02:00 to 03:00: notebook 1800 weighted, sweeps 1193 and 1500 + 21, serve, train."""
+    hour = ("--from", "2026-10-01T02", "--to", "2026-10-01T03")
+    found = document(told, "usage", *hour, "--by", "pod")
+    seconds = {row["pod_name"].split("-")[0]: 0 for row in found["rows"]}
+    for row in found["rows"]:
+        seconds[row["pod_name"].split("-")[0]] += row["device_seconds_exact"]
+    assert seconds == {"notebook": 3600, "sweep": 2714, "serve": 3600, "train": 7200}
+    by_hour = document(told, "usage", "--period", "2026-10", "--by", "hour")
+    at_two = [row for row in by_hour["rows"] if row["hour_started_at"] == "2026-10-01T02:00:00Z"]
+    assert [row["cost"] for row in at_two] == ["2.257", "5.4"]
+
+
+@pytest.mark.parametrize("by", ["cluster", "pod", "workload", "class", "profile", "day", "hour"])
+def test_every_grouping_has_every_second_once(told: Told, by: str) -> None:
+    found = document(told, "usage", "--period", "2026-10", "--by", by)
+    [total] = found["totals"]
+    assert total["device_seconds_exact"] == 16255 + 34760
+    assert total["weighted_seconds_exact"] == "309684/7"  # 34760 + 2714 + 6765 + 11/7
+    assert total["cost"] == "22.120285714"
+
+
+def test_a_label_that_nobody_set_is_one_empty_value(told: Told) -> None:
+    found = document(told, "usage", "--period", "2026-10", "--by", "label:no-such-label")
+    assert amounts(found, "tenant", "label_value", "cost") == [
+        ("speech", None, "4.740285714"),
+        ("vision", None, "17.38"),
+    ]
+
+
+def test_the_providers_own_use_is_apart(told: Told) -> None:
+    found = document(told, "usage", "--period", "2026-10", "--provider")
+    assert amounts(found, "tenant", "device_seconds_exact", "cost") == [
+        ("openshift-nvidia-test", 21595, "1.5425")
+    ]
+
+
+def test_nothing_says_why(told: Told) -> None:
+    ran = run(told, "usage", "--period", "2026-10", "--tenant", "spech")
+    assert (
+        "No use of spech was counted in this window; counted there: speech, vision." in ran.stdout
+    )
+    assert "counted until 2026-10-01T06:00:00Z" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("usage", "--period", "2026-09"), "READ-001"),
+        (("usage", "--period", "2026-10", "--by", "lable:x"), "READ-002"),
+        (("usage", "--from", "2026-10-01T02:30:00Z", "--to", "2026-10-01T03"), "READ-003"),
+        (("query", "burn"), "READ-004"),
+        (("query", "usage-by-day", "--param", "x=1"), "READ-005"),
+        (("nodes", "--hour", "2026-10-01T02:30:00Z"), "TIME-001"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_with_its_page(
+    told: Told, arguments: tuple[str, ...], code: str
+) -> None:
+    with pytest.raises(LedgerError) as refused:
+        run(told, *arguments)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("usage",),
+        ("usage", "--period", "2026-10", "--from", "2026-10-01"),
+        ("usage", "--from", "2026-10-02", "--to", "2026-10-01"),
+        ("nodes",),
+        ("query",),
+        ("query", "usage-by-day", "--param", "day"),
+        ("quota", "--at", "2026-10-01", "--period", "2026-10"),
+    ],
+)
+def test_half_a_question_is_wrong_use(told: Told, arguments: tuple[str, ...]) -> None:
+    assert run(told, *arguments).exit_code == 2
+
+
+def test_an_hour_names_the_pods_that_made_its_maximum(told: Told) -> None:
+    """serve 1, train 2, and one sweep after the other: four cards at once, never five."""
+    found = document(told, "nodes", "--hour", "2026-10-01T02")
+    [cluster] = found["clusters"]
+    assert {name: cluster[name] for name in ("active_worker_nodes", "sum_of_node_max")} == {
+        "active_worker_nodes": 2,
+        "sum_of_node_max": 5,
+    }
+    pods = {node["node_name"]: node["pods"] for node in found["nodes"]}
+    assert [pod.rsplit("-", 1)[0] for pod in pods["gpu-a"]] == [
+        "speech/sweep",
+        "vision/serve-" + pods["gpu-a"][1].split("-")[1],
+        "vision/train",
+    ]
+    assert pods["gpu-b"][1] == "speech/notebook-0"
+    assert {node["node_name"]: node["gpu_count_max"] for node in found["nodes"]} == {
+        "gpu-a": 4,
+        "gpu-b": 1,
+    }
+
+
+def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(told: Told) -> None:
+    ran = run(told, "nodes", "--month", "2026-10", "--csv")
+    header, *rows = ran.stdout.splitlines()
+    assert header.startswith("cluster_name,hour_started_at,measurement,node_name,gpu_count_max")
+    counts = [tuple(row.split(",")[3:5]) for row in rows]
+    assert counts == [
+        (node, count)
+        for hour in ("11", "31", "41", "11", "11", "11")
+        for node, count in zip(("gpu-a", "gpu-b"), hour, strict=True)
+    ]
+
+
+def test_an_hour_outside_of_the_measured_time_is_no_zero(told: Told) -> None:
+    ran = run(told, "nodes", "--hour", "2026-10-01T09")
+    assert "No cluster was to be measured in this hour" in ran.stdout
+    assert document(told, "nodes", "--hour", "2026-10-01T09")["nodes"] == []
+
+
+def test_the_inventory_names_every_device_and_its_holder(told: Told) -> None:
+    """Four whole cards, seven 1g.5gb on one card; 3g, 2g and two 1g on the other."""
+    found = document(told, "inventory", "--at", "2026-10-01T02:10:00Z")
+    capacity = {
+        (row["node_name"], row["mig_profile"]): (row["device_capacity"], row["device_allocated"])
+        for row in found["capacity"]
+    }
+    assert capacity == {
+        ("gpu-a", "whole"): (4, 4),
+        ("gpu-b", "1g.5gb"): (9, 1),
+        ("gpu-b", "2g.10gb"): (1, 0),
+        ("gpu-b", "3g.20gb"): (1, 1),
+    }
+    holders: dict[tuple[str, str], list[str]] = {}
+    for device in found["devices"]:
+        who = device["held_by"].rpartition("/")[2].split("-")[0]
+        holders.setdefault((device["node_name"], device["mig_profile"]), []).append(who)
+    assert holders["gpu-a", "whole"] == ["train", "train", "sweep", "serve"]
+    assert holders["gpu-b", "3g.20gb"] == ["notebook"]
+    assert holders["gpu-b", "2g.10gb"] == [""]
+    assert sorted(holders["gpu-b", "1g.5gb"]) == [""] * 8 + ["probe"]
+    assert {device["gpu_class"] for device in found["devices"]} == {"A100-40GB"}
+    assert {device["how_known"] for device in found["devices"]} == {"telemetry"}
+
+
+def test_a_card_is_free_in_the_second_in_which_its_pod_has_ended(told: Told) -> None:
+    """train ends at 03:00:00: until 02:59:59 it holds two cards, and then none."""
+    held = {
+        instant: {
+            row["mig_profile"]: row["device_allocated"]
+            for row in document(told, "inventory", "--at", instant)["capacity"]
+        }["whole"]
+        for instant in ("2026-10-01T02:59:59Z", "2026-10-01T03:00:00Z")
+    }
+    assert held == {"2026-10-01T02:59:59Z": 3, "2026-10-01T03:00:00Z": 1}
+
+
+def test_quotas_stand_beside_what_is_used(told: Told) -> None:
+    found = document(told, "quota", "--at", "2026-10-01T02:10:00Z")
+    counts = {
+        (row["tenant"], row["hard_count"], row["used_count"], row["allocated_count_max"])
+        for row in found["quotas"]
+    }
+    assert counts == {("vision", 4, 3, 3)}
+    ran = run(told, "quota", "--tenant", "speech")
+    assert "No quota of speech for GPUs was seen" in ran.stdout
+
+
+ANSWERS: dict[str, list[tuple[Any, ...]]] = {
+    # serve holds one card to the end; nobody else does in the last hour.
+    "tenants-by-burn-rate": [
+        ("vision", "1.8", "17.38", "17.38", "USD", "2026-10-01T06:00:00Z"),
+        ("speech", "0", "4.740285714", "4.740285714", "USD", "2026-10-01T06:00:00Z"),
+    ],
+    # Six of 744 hours: 124 times as much.
+    "forecast-against-budget": [
+        ("vision", "17.38", "2155.12", "17.38", "2155.12", None, None, "USD"),
+        (
+            "speech",
+            "4.740285714",
+            "587.795428536",
+            "4.740285714",
+            "587.795428536",
+            None,
+            None,
+            "USD",
+        ),
+    ],
+    "node-hours-at-the-maximum": [("east", "gpu-a", 6, 1, 4, 4), ("east", "gpu-b", 6, 0, 1, 2)],
+    "busiest-hours": [
+        (f"2026-10-01T0{hour}:00:00Z", cards, cards, 6, 2)
+        for hour, cards in ((2, 5), (1, 4), (0, 2), (3, 2), (4, 2), (5, 2))
+    ],
+    "cost-of-a-gap": [],
+    "gaps-by-cluster": [],
+    # Held seconds count as use here: blink 2, notebook 15, probe 5.
+    "mig-slices-stranded": [
+        ("east", "gpu-b", "A100-40GB", "1g.5gb", 9, 9 * 21600, 21613, 9 * 21600 - 21613),
+        ("east", "gpu-b", "A100-40GB", "2g.10gb", 1, 21600, 0, 21600),
+        ("east", "gpu-b", "A100-40GB", "3g.20gb", 1, 21600, 13545, 21600 - 13545),
+    ],
+    # Seven of eight memory slots of one card are covered.
+    "unsold-remainder": [("east", "gpu-b", "A100-40GB", "memory", 21600 // 8, 2 * 21600)],
+    "idle-money-by-workload": [],
+    "used-without-allocation": [],
+    "dearest-workloads": [
+        ("vision", "Deployment", "serve", 1, 21600, "10.8", "USD"),
+        ("vision", "Job", "train", 1, 13160, "6.58", "USD"),
+        ("speech", "StatefulSet", "notebook", 1, 13530, "3.3825", "USD"),
+        ("speech", "Job", "sweep", 2, 2714, "1.357", "USD"),
+        ("speech", "Pod", "blink", 1, 11, "0.000785714", "USD"),
+    ],
+    "cost-by-class-and-profile": [
+        ("A100-40GB", "whole", 1, 1, "1.8", 37474, "18.737", "USD"),
+        ("A100-40GB", "3g.20gb", 1, 2, "1.8", 13530, "3.3825", "USD"),
+        ("A100-40GB", "1g.5gb", 1, 7, "1.8", 11, "0.000785714", "USD"),
+    ],
+    "month-against-month": [
+        ("vision", "17.38", "0", "17.38", "USD"),
+        ("speech", "4.740285714", "0", "4.740285714", "USD"),
+    ],
+    "usage-by-day": [("2026-10-01", 51015, "22.120285714", "USD")],
+    "one-witness-use": [
+        ("speech", "confirmed", "agree", 16244, "4.7395", "USD"),
+        ("speech", "lifecycle_only", "too_short", 11, "0.000785714", "USD"),
+        ("vision", "confirmed", "agree", 34760, "17.38", "USD"),
+    ],
+    "pods-too-short-to-be-sampled": [
+        ("speech", "blink", "gpu-b", "A100-40GB", "1g.5gb", 11, "0.000785714", "USD")
+    ],
+    # Compute: 37474 + 13530 × 3/7 + 21606/7 run. Memory: 37474 + 13530/2 + 21606/8. Rounded down.
+    "capacity-accounted-for": [
+        ("east", "A100-40GB", "compute", 129600, 46359, 59, 83181, 0, 0, 0, 0),
+        ("east", "A100-40GB", "memory", 129600, 46939, 60, 79899, 2700, 0, 0, 0),
+    ],
+    "provider-use": [("openshift-nvidia-test", "A100-40GB", "1g.5gb", 21595, "1.5425", "USD")],
+    "outage-credits": [],
+}
+
+
+@pytest.mark.parametrize("name", [one.name for one in questions() if one.name != "quota-headroom"])
+def test_a_question_has_the_answer_of_a_pencil(told: Told, name: str) -> None:
+    found = document(told, "query", name)
+    hidden = ("forecast_method",)
+    rows = [tuple(v for k, v in row.items() if k not in hidden) for row in found["rows"]]
+    assert rows == ANSWERS[name]
+
+
+def test_the_headroom_of_a_quota(told: Told) -> None:
+    rows = document(told, "query", "quota-headroom")["rows"]
+    assert {tuple(list(row.values())[3:]) for row in rows} == {(4, 3, 3, 6, 0)}
+
+
+def test_questions_are_listed_and_shown(told: Told) -> None:
+    assert len(json.loads(run(told, "query", "--list", "--json").stdout)) == 20
+    shown = run(told, "query", "usage-by-day", "--show").stdout
+    assert shown.startswith("-- How much was used each day?")
+    empty = run(told, "query", "cost-of-a-gap").stdout
+    assert "Nothing that was used then rests on less than two witnesses." in empty
+
+
+def test_a_published_copy_says_what_it_is_and_gives_the_same_numbers(told: Told) -> None:
+    before = document(told, "usage", "--period", "2026-10")
+    published = publish(told.opened)
+    with open_facts(told.opened.home) as facts:
+        assert facts.path == published.path
+        [about] = facts.rows("from about")
+        [period] = facts.rows("from about_periods")
+    assert str(about["data_complete_to"]) == "2026-10-01 06:00:00+00:00"
+    assert about["open_finding_count"] == 0  # of periods that are still open
+    assert about["rates_version"].startswith("rates-")
+    assert (period["amounts"], period["blocking_count"], period["finding_count"]) == ("final", 0, 1)
+    assert document(told, "usage", "--period", "2026-10") == before
+
+
+def test_a_copy_that_is_behind_the_warehouse_is_not_read(told: Told) -> None:
+    publish(told.opened)
+    note = told.opened.home.build / "switched.json"
+    kept = note.read_text(encoding="utf-8")
+    note.write_text(kept.replace('"facts_sha256": "', '"facts_sha256": "0'), encoding="utf-8")
+    try:
+        with open_facts(told.opened.home) as facts:
+            assert facts.path == told.opened.home.warehouse_path
+    finally:
+        note.write_text(kept, encoding="utf-8")
+
+
+def test_another_client_adds_the_parquet_up_to_the_invoices(told: Told) -> None:
+    published = publish(told.opened)
+    charges = polars.read_parquet(published.parquet_folder / "fct_charges" / "2026-10.parquet")
+    assert charges.schema["cost_nanos"] == polars.Decimal(38, 0)
+    totals = charges.group_by("tenant").agg(polars.col("cost_nanos").sum())
+    assert {row["tenant"]: int(row["cost_nanos"]) for row in totals.to_dicts()} == {
+        "openshift-nvidia-test": 1_542_500_000,
+        "speech": 4_740_285_714,
+        "vision": 17_380_000_000,
+    }
+    for path in published.parquet_folder.rglob("*.parquet"):
+        kinds = polars.read_parquet_schema(path).values()
+        assert not [kind for kind in kinds if kind.is_float()], path
+
+
+READER = """
+import sys, duckdb
+connection = duckdb.connect(sys.argv[1], read_only=True)
+print(connection.execute("select sum(cost_nanos) from fct_charges").fetchone()[0])
+"""
+
+
+def test_another_process_reads_the_copy_while_the_pipeline_writes(told: Told) -> None:
+    """The warehouse is held by a writer; a reader of it would be locked out, and is not."""
+    published = publish(told.opened)
+    with connected(told.opened.home.warehouse_path) as writer:
+        writer.execute("begin transaction")
+        writer.execute("create schema if not exists scratch")
+        for path in (published.path, published.latest_path):
+            command = [sys.executable, "-c", READER, str(path)]
+            ran = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert (ran.stdout.strip(), ran.stderr) == ("23662785714", "")
+        locked = [sys.executable, "-c", READER, str(told.opened.home.warehouse_path)]
+        refused = subprocess.run(locked, capture_output=True, text=True, check=False)
+        assert "lock" in refused.stderr
+        writer.execute("rollback")
+
+
+def test_a_recount_of_what_did_not_change_corrects_nothing(told: Told) -> None:
+    ran = run(told, "recount", "2026-10", "-o", "json")
+    assert ran.exit_code == 0
+    found = json.loads(ran.stdout)
+    assert (found["corrections"], found["recorded"], found["difference"]) == ([], False, "0")
+
+
+WALK = (
+    Path(__file__).parents[2] / "docs" / "explanation" / "from-an-invoice-line-to-the-raw-sample.md"
+)
+
+
+def commands_of(page: str) -> list[tuple[str, list[str]]]:
+    """Each command of a page, with the lines that it shows."""
+    found: list[tuple[str, list[str]]] = []
+    for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ gpu-ledger "):
+                found.append((line.removeprefix("$ gpu-ledger "), []))
+            else:
+                found[-1][1].append(" ".join(line.split()))
+    return found
+
+
+def answer_that_shows(told: Told, pod: str) -> str:
+    """The hash of a landed answer of Thanos in which a pod's samples are."""
+    ran = run(told, "explain", "INV-000001", "--line", "2", "-o", "json")
+    [answers] = [stop for stop in json.loads(ran.stdout)["stops"] if "Answers" in stop["title"]]
+    named = [row["sha256"] for row in answers["rows"] if "none" not in row.values()]
+    bodies = {sha256: told.opened.landing.read_body(sha256) for sha256 in named}
+    return next(s for s, body in bodies.items() if b'"matrix"' in body and pod.encode() in body)
+
+
+def test_the_walk_from_a_line_to_its_samples_can_be_walked(told: Told) -> None:
+    """Every command of the page runs, and prints what the page shows."""
+    sha256 = answer_that_shows(told, "notebook-0")
+    steps = commands_of(WALK.read_text(encoding="utf-8"))
+    assert len(steps) == 10
+    for command, shown in steps[1:]:  # the first one is the story that was told
+        place = command.replace("thin-home", str(told.opened.home.path))
+        arguments = shlex.split(place.replace("SHA256", sha256))
+        ran = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+        printed = " ".join(ran.output.split())
+        assert ran.exit_code == 0, command
+        assert [line for line in shown if line not in printed] == [], command
+
+
+def test_a_landed_answer_is_shown_as_the_store_sent_it(told: Told) -> None:
+    """The notebook's first running sample lies within a scrape of its start at 00:30:15."""
+    ran = run(told, "landing", "show", answer_that_shows(told, "notebook-0"))
+    series = [
+        one
+        for one in json.loads(ran.stdout_bytes)["data"]["result"]
+        if one["metric"].get("pod") == "notebook-0"
+    ]
+    assert series
+    first = min(float(sample[0]) for one in series for sample in one["values"])
+    assert 1790814600 <= first < 1790814600 + 60  # 2026-10-01T00:30:00Z, when it was bound
+
+
+def test_every_column_that_was_built_is_described(told: Told) -> None:
+    """Not only what the files list: what is really in the database of the month."""
+    described: dict[str, set[str]] = {}
+    for path in dbt_project_dir().rglob("*.yml"):
+        text = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for model in [*(text.get("models") or []), *(text.get("seeds") or [])]:
+            if isinstance(model, dict):
+                columns = {c["name"] for c in model.get("columns", ()) if c.get("description")}
+                described[model["name"]] = columns
+    build = told.opened.home.build / "2026-10.duckdb"
+    with connected(build, read_only=True) as connection:
+        built = connection.execute(
+            "select table_name, column_name from duckdb_columns() "
+            "where schema_name in ('staging', 'intermediate', 'marts', 'seeds')"
+        ).fetchall()
+    assert len(built) > 1000
+    assert [(t, c) for t, c in built if c not in described.get(t, set())] == []
+
+
+def test_the_models_are_one_page_that_asks_no_server(told: Told) -> None:
+    page = told.model_pages.read_text(encoding="utf-8")
+    loaded = re.findall(r"""(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""", page)
+    assert [address for address in loaded if "[::1]" not in address] == []
+    assert "One row per tenant, cluster, class, profile, weight" in page
+    assert str(told.opened.home.path) not in page
+    # Everything that the page shows is in it: the manifest, and an empty catalogue.
+    assert '"exposure.gpu_ledger.invoices"' in page
+
+
+def test_every_situation_that_a_model_names_is_counted_as_it_says(told: Told) -> None:
+    """dbt's unit tests bring their own rows; they only need the tables' types, which are here."""
+    home = told.opened.home
+    working = home.build / WORKING_NAME
+    shutil.copy(home.build / "2026-10.duckdb", working)
+    try:
+        project = DbtProject(home.build / "dbt", working)
+        project.parse()
+        results = {result.node.name: result for result in project.run_unit_tests()}
+    finally:
+        working.unlink()
+    declared = [
+        case["name"]
+        for path in dbt_project_dir().rglob("*.yml")
+        for case in yaml.safe_load(path.read_text(encoding="utf-8")).get("unit_tests") or ()
+    ]
+    assert "a_stretch_that_ends_exactly_on_the_hour_leaves_no_empty_hour" in declared
+    assert sorted(results) == sorted(declared)
+    assert [r.message for r in results.values() if str(r.status) != "pass"] == []
