@@ -1,0 +1,205 @@
+"""P8: bytes of a month's runs and dimensions, against the Prometheus that holds its samples.
+
+Put here: a month of a small estate, landed and compacted by the pull itself, and written as blocks.
+Not here: how long that takes (`bench_pull`, `bench_decode`).
+
+    python -m bench P8
+
+The same samples on both sides: requests and the phase Running of every pod at 5 minutes, pods of a
+few hours with the names and UIDs of real ones. Ours is everything below runs/ after settled days
+were put together, with all labels; theirs is the blocks that promtool writes, up to 54 hours each,
+index and all. What is landed is told apart, per GPU and month.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from bench.measurement import CannotMeasure, Measurement
+
+if TYPE_CHECKING:
+    import httpx
+
+START = 1_790_812_800  # 2026-10-01T00:00:00Z
+STEP = 300
+DAYS = 31
+NODES = 13  # of 8 cards: a hundredth of the estate that the goals are for
+POD_COUNT = 11_500
+POD_HOURS = 5.8
+GOAL_BYTES, GOAL_RATIO = 0.6, 8.0
+CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"
+REQUESTS = "kube_pod_container_resource_requests"
+PHASE = "kube_pod_status_phase"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeries:
+    """A pod's two series, and when it has samples."""
+
+    labels: tuple[dict[str, str], dict[str, str]]
+    value: int
+    first: int
+    last: int
+
+    def between(self, started: int, ended: int) -> range:
+        """The instants of its samples, half-open."""
+        first = max(self.first, -(-started // STEP) * STEP)
+        return range(first, min(self.last + 1, ended), STEP)
+
+
+def pods() -> list[PodSeries]:
+    chance = random.Random(8)
+    found = []
+    for _ in range(POD_COUNT):
+        bits = f"{chance.getrandbits(128):032x}"
+        uid = f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"
+        workload = chance.randrange(300)
+        suffix = "".join(chance.choice("bcdfghjklmnpqrstvwxz2456789") for _ in range(10))
+        shared = {
+            "cluster": "prod-us",
+            "clusterID": CLUSTER_ID,
+            "job": "kube-state-metrics",
+            "namespace": f"team-{workload % 97}",
+            "pod": f"train-{workload}-{suffix}",
+            "uid": uid,
+        }
+        request = shared | {
+            "__name__": REQUESTS,
+            "container": "main",
+            "node": f"gpu-{chance.randrange(NODES)}",
+            "resource": "nvidia_com_gpu",
+            "unit": "integer",
+        }
+        phase = shared | {"__name__": PHASE, "phase": "Running"}
+        length = min(chance.expovariate(1 / (POD_HOURS * 3600)) + STEP, DAYS * 86_400)
+        begins = START + chance.randrange(int(DAYS * 86_400 - length) + 1)
+        first = -(-begins // STEP) * STEP
+        last = max(first, int(begins + length) // STEP * STEP)
+        found.append(PodSeries((request, phase), chance.choice((1, 1, 1, 2, 8)), first, last))
+    return found
+
+
+def answer(estate: list[PodSeries], form: dict[str, str]) -> bytes:
+    """What a Prometheus says to a raw range selector; nothing to every other question."""
+    query = form.get("query", "")
+    if "[" not in query or "_over_time" in query:
+        return b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
+    seconds = int(query.rpartition("[")[2].removesuffix("s]"))
+    until = int(float(form["time"]))
+    parts = []
+    for pod in estate:
+        for labels in pod.labels:
+            if labels["__name__"] not in query:
+                continue
+            value = pod.value if labels["__name__"] == REQUESTS else 1
+            times = pod.between(until - seconds, until)
+            if times:
+                values = ",".join(f'[{at},"{value}"]' for at in times)
+                metric = json.dumps(labels, separators=(",", ":"), sort_keys=True)
+                parts.append(f'{{"metric":{metric},"values":[{values}]}}')
+    parts += _sentinels(query, until - seconds, until)
+    text = ",".join(parts)
+    return f'{{"status":"success","data":{{"resultType":"matrix","result":[{text}]}}}}'.encode()
+
+
+def _sentinels(query: str, started: int, ended: int) -> Iterator[str]:
+    for name in ("up", "kube_node_info"):
+        if name in query:
+            times = range(-(-started // STEP) * STEP, ended, STEP)
+            values = ",".join(f'[{at},"1"]' for at in times)
+            yield f'{{"metric":{{"__name__":"{name}","node":"gpu-0"}},"values":[{values}]}}'
+
+
+def landed_month(estate: list[PodSeries], folder: Path) -> tuple[int, int, int]:
+    """Pull day by day, put the days together: bytes of runs, bytes landed, samples counted."""
+    import httpx
+
+    from domain.clock import StoppedClock
+    from domain.interval import Interval
+    from ingestion.landing import Landing
+    from ingestion.manifest import Sampling
+    from ingestion.rebuild import compact_settled
+    from ingestion.settings import ClusterSource, Connection, ThanosSettings
+    from ingestion.thanos.client import ThanosClient
+    from ingestion.thanos.pull import pull_hours
+    from warehouse.store import FolderStore
+
+    def say(request: httpx.Request) -> httpx.Response:
+        body = answer(estate, dict(parse_qsl(request.content.decode())))
+        headers = {"content-type": "application/json"}
+        return httpx.Response(200, headers=headers, stream=httpx.ByteStream(body))
+
+    connection = Connection("http://127.0.0.1:9")
+    source = ClusterSource(CLUSTER_ID, ThanosSettings("p", connection), Sampling(STEP, 30))
+    landing = Landing(FolderStore(folder / "landing"))
+    clock = StoppedClock(datetime.fromtimestamp(START, UTC) + timedelta(days=DAYS + 5))
+    samples = 0
+    with ThanosClient(connection, httpx.MockTransport(say)) as client:
+        for day in range(DAYS):
+            at = datetime.fromtimestamp(START, UTC) + timedelta(days=day)
+            window = Interval(at, at + timedelta(days=1))
+            attempt = pull_hours(source, window, landing, folder / "runs", clock, client)
+            for hour in attempt.hours:
+                samples += sum(hour.by_metric[name][1] for name in (REQUESTS, PHASE))
+    compact_settled(landing, folder / "runs", clock.now())
+    return size(folder / "runs"), size(folder / "landing"), samples
+
+
+def block_bytes(estate: list[PodSeries], folder: Path) -> int:
+    """The same samples as Prometheus keeps them."""
+    folder.mkdir()
+    with (folder / "om.txt").open("w", encoding="utf-8") as file:
+        for place, name in enumerate((REQUESTS, PHASE)):
+            file.write(f"# TYPE {name} gauge\n")
+            for pod in estate:
+                labels = {k: v for k, v in pod.labels[place].items() if k != "__name__"}
+                inner = ",".join(f'{key}="{text}"' for key, text in labels.items())
+                value = pod.value if name == REQUESTS else 1
+                for at in pod.between(START, START + DAYS * 86_400):
+                    file.write(f"{name}{{{inner}}} {value} {at}\n")
+        file.write("# EOF\n")
+    command = ["promtool", "tsdb", "create-blocks-from", "--max-block-duration=54h"]
+    command += ["openmetrics", "om.txt", "data"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return size(folder / "data")
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def measure() -> list[Measurement]:
+    if shutil.which("promtool") is None:
+        raise CannotMeasure("no promtool")
+    estate = pods()
+    folder = Path(tempfile.mkdtemp(prefix="bench_storage_"))
+    try:
+        ours, landed, samples = landed_month(estate, folder / "home")
+        theirs = block_bytes(estate, folder / "prometheus")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    gpus = NODES * 8
+    what = f"{POD_COUNT} pods of {gpus} GPUs in {DAYS} days, {samples:,} samples at 5 min"
+    kept = f"{what}: {ours:,} bytes of runs and labels"
+    return [
+        Measurement("P8", "runs and dimensions of a month", ours / samples, GOAL_BYTES, "at most",
+                    f"{kept}; landed besides: {landed / gpus:,.0f} bytes per GPU and month",
+                    "bytes per sample"),
+        Measurement("P8", "smaller than Prometheus blocks", theirs / ours, GOAL_RATIO, "at least",
+                    f"{kept}, {theirs:,} bytes of blocks"),
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    for row in measure():
+        print(row.line())
