@@ -148,6 +148,7 @@ class GapReport:
     tenants: tuple[str, ...]
     nanos: int  # at stake where nobody saw anything; what leans on one witness where one did
     signed: SignedGap | None = None
+    pods: tuple[str, ...] = ()  # there in its hours or the hour before, as far as anybody saw
     missing_seconds: int = 0  # of the interval: a gap of many short stretches is one
 
     @property

@@ -101,6 +101,14 @@ _DEVICE_USE = """
     group by all order by all
 """
 
+_PODS = """
+    select distinct concat(tenant, '/', pod_name)
+    from marts.fct_pod_hours
+    where billing_period = $period and cluster_id = $cluster_id and belongs_to = 'tenant'
+        and segment_started_at < $ended_at and segment_ended_at > $started_at
+    order by all
+"""
+
 _NAMESAKES = """
     select cluster_id, namespace, namespace_uid, first_seen_at, last_seen_at
     from marts.dim_namespaces
@@ -236,6 +244,21 @@ def read_device_use(connection: duckdb.DuckDBPyConnection, period: str) -> list[
             connection, _DEVICE_USE, period=period
         )
     ]
+
+
+def read_pods(
+    connection: duckdb.DuckDBPyConnection, period: str, cluster_id: str, time: Interval
+) -> tuple[str, ...]:
+    """The tenants' pods that were there in some time, each as `tenant/name`."""
+    rows = _rows(
+        connection,
+        _PODS,
+        period=period,
+        cluster_id=cluster_id,
+        started_at=time.started_at,
+        ended_at=time.ended_at,
+    )
+    return tuple(name for (name,) in rows)
 
 
 def read_namesakes(connection: duckdb.DuckDBPyConnection, period: str) -> list[NamespaceLife]:

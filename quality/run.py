@@ -7,6 +7,7 @@ Not here: any rule (`coverage`, `reconciliation`, `conservation`, `unknowns`, `v
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from domain.clock import Clock
 from domain.decisions import Decisions
 from domain.errors import CouldNotLook
 from domain.findings import Check, Finding, Judgement, Verdict, VerdictState
-from domain.interval import Interval
+from domain.interval import HOUR, Interval
 from quality import facts
 from quality.catalogue import CATALOGUE
 from quality.causes import device_use_findings, explained, unseen_metric_findings
@@ -235,4 +236,13 @@ def list_gaps(home: Home, period: BillingPeriod, decisions: Decisions) -> list[G
     with connected(home.warehouse_path, read_only=True) as connection:
         if not facts.has_period(connection, period.name):
             raise FactsMissing(home, period)
-        return read_gap_reports(connection, period, decisions)
+        return [
+            replace(report, pods=facts.read_pods(connection, period.name, *_around(report)))
+            for report in read_gap_reports(connection, period, decisions)
+        ]
+
+
+def _around(report: GapReport) -> tuple[str, Interval]:
+    """Where to look for the pods of a gap: what nobody saw is known from the hour before."""
+    hours = report.hours
+    return report.cluster_id, Interval(hours.started_at - HOUR, hours.ended_at)

@@ -28,7 +28,10 @@ Examples:
 @home_option
 @output_option
 def gaps(period: BillingPeriod, home_path: Path, output: str) -> int:
-    """List the gaps of PERIOD: when, why, whom they concern, and the command that heals each."""
+    """List the gaps of PERIOD: when, why, whom they concern, and the command that heals each.
+
+    The pods are those of the gap's hours and the hour before: their names in JSON, else how many.
+    """
     from domain.money import format_nanos
     from orchestration.open_home import OpenHome
     from quality.gap_findings import command
@@ -43,6 +46,7 @@ def gaps(period: BillingPeriod, home_path: Path, output: str) -> int:
             "witnesses": ", ".join(report.sources),
             "cause": "; ".join(report.reasons),
             "tenants": ", ".join(report.tenants),
+            "pods": list(report.pods) if output == "json" else len(report.pods),
             "at_stake": format_nanos(report.nanos),
             "signed_by": report.signed.decided_by if report.signed else "",
             "command": command(report),

@@ -1,15 +1,17 @@
-"""Signing for a gap: one row more, or nothing changed."""
+"""Gaps as they are listed, and signing for one: one row more, or nothing changed."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from click.testing import CliRunner
 
 from domain.decisions import load_decisions
-from orchestration.cli.gaps import accept_gap
+from orchestration.cli.gaps import accept_gap, gaps
 from orchestration.open_home import decision_files
 from tests.decisions_by_hand import HEADERS
+from tests.marts_by_hand import Pod, World, at
 from warehouse.home import Home
 
 CLUSTER = "c-1,east,2026-10-01,,both,30,30,measured,Ada,2026-09-01"
@@ -65,3 +67,28 @@ def test_a_gap_of_an_unknown_cluster_cannot_be_signed(tmp_path: Path) -> None:
     ran = CliRunner().invoke(accept_gap, [*wrong, "--home", str(tmp_path)])
     assert ran.exception is not None
     assert not (home.decisions / "accepted_gaps.csv").exists()
+
+
+def test_a_gap_names_its_time_cause_tenants_pods_money_and_what_heals_it(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    world.pods = [
+        Pod("team-a", "before", at("20 09:10"), at("20 10:20")),
+        Pod("team-b", "later", at("20 13:00"), at("20 14:00")),
+    ]
+    world.lose_stretch("thanos", "20 10:05", "20 10:10")
+    home = world.write()
+    row = f"{CLUSTER.replace('c-1', 'c1')}\n"
+    (home.decisions / "clusters.csv").write_text(f"{HEADERS['clusters']}\n{row}", encoding="utf-8")
+    ran = CliRunner().invoke(gaps, ["2026-10", "-o", "json", "--home", str(home.path)])
+    assert ran.exit_code == 0, ran.output
+    [gap] = json.loads(ran.stdout)
+    assert (gap["from"], gap["until"]) == ("2026-10-20T10:05:00Z", "2026-10-20T10:10:00Z")
+    assert gap["witnesses"] == "thanos"
+    assert "10 of 120 samples missing" in gap["cause"]
+    assert gap["tenants"] == "team-a"
+    assert gap["pods"] == ["team-a/before"]
+    # A third of an hour at 3.60.
+    assert gap["at_stake"] == "1.2"
+    assert gap["command"] == (
+        "gpu-ledger pull --cluster c1 --hours 2026-10-20T10:00:00Z..2026-10-20T11:00:00Z --again"
+    )
