@@ -98,7 +98,9 @@ _KINDS = (
         blocks=False,
         remedy=Remedy.COVERED,
         means="Samples that were due in this time are missing, while the journal was unbroken. "
-        "A single missed scrape is enough to be listed here.",
+        "A single missed scrape is enough to be listed here. The cause is named, as far as what "
+        "else was there tells it: target down, metric renamed or no longer allowed, push to the "
+        "hub lost, store gone in silence, query failed, never asked.",
         bill="Amounts rest on the lifecycle alone here, to the second; they count towards the "
         "one-witness limit of each tenant.",
         to_do="Nothing has to be done. `gpu-ledger pull` for these hours may still bring the "
@@ -110,7 +112,8 @@ _KINDS = (
         blocks=False,
         remedy=Remedy.COVERED,
         means="No collector watched the cluster in this time, while samples were complete. No "
-        "API server answers for the past, so the journal of this time cannot be healed.",
+        "API server answers for the past, so the journal of this time cannot be healed. The "
+        "cause is `collector lost` where it saw nothing of the hour, else `journal gap`.",
         bill="Starts and ends in this time are known to the sampling interval only; the "
         "uncertainty is printed and counts towards the uncertainty limit of each tenant.",
         to_do="Nothing has to be done for this period. Find out why the collector was away, so "
