@@ -31,7 +31,7 @@ def tables_page() -> str:
     models = {str(model["name"]): (model, path) for model, path in _models()}
     marts = [name for name, (_, path) in models.items() if path.parent.name == "marts"]
     parts = [HEAD, *(_mart(*models[name]) for name in marts)]
-    parts.append("# What they are made of\n\n| model | description | made of |\n|---|---|---|\n")
+    parts.append("## What they are made of\n\n| model | description | made of |\n|---|---|---|\n")
     parts += [_line(*models[name]) for name in models if name not in marts]
     return "".join(parts)
 

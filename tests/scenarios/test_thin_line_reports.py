@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -26,6 +27,7 @@ from domain.errors import LedgerError
 from orchestration.cli.main import cli
 from orchestration.demo.story import Told, telling
 from orchestration.publishing import publish
+from tests.lineage import PAGE, lineage_page
 from warehouse.build import WORKING_NAME
 from warehouse.connection import connected
 from warehouse.dbt_run import DbtProject
@@ -539,3 +541,14 @@ def test_every_situation_that_a_model_names_is_counted_as_it_says(told: Told) ->
     assert "a_stretch_that_ends_exactly_on_the_hour_leaves_no_empty_hour" in declared
     assert sorted(results) == sorted(declared)
     assert [r.message for r in results.values() if str(r.status) != "pass"] == []
+
+
+def test_the_lineage_of_a_cost_ends_in_both_witnesses(told: Told) -> None:
+    """After a change that is meant: `python -m tests.lineage HOME`, with a home counted since."""
+    compiled = told.opened.home.build / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
+    page = lineage_page(compiled)
+    for evidence in ("thanos_runs.first_sampled_at", "kubernetes_pod_observations.started_at"):
+        assert f"- `raw.{evidence}`" in page
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        PAGE.write_text(page, encoding="utf-8")
+    assert page == PAGE.read_text(encoding="utf-8")

@@ -1,0 +1,133 @@
+"""Column lineage: from the cost of a charge back to the columns of the raw evidence.
+
+Put here: following one column through the models' compiled SQL, and the page about it.
+Not here: what the models are (`dbt/models`), or that the page is what this says (a test).
+
+`python -m tests.lineage HOME` writes the page from the models that a home was last counted with.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import sqlglot
+import yaml
+from sqlglot import exp
+from sqlglot.lineage import lineage
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import build_scope
+
+from warehouse.project import dbt_project_dir
+from warehouse.schema import PARQUET_TABLES, RAW_TABLES
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "lineage.md"
+BEGIN = (("fct_charges", "cost_nanos"), ("fct_charges", "device_seconds"))
+RAW = "raw__"
+Column = tuple[str, str]
+
+HEAD = """\
+# Lineage of a cost
+
+Generated from the compiled models with column lineage; a test compares. It begins where an invoice
+line does. `billed_cost` on a line is `cost` rounded to cents: the document's exact sum once, and
+its lines by largest remainder (`billing/lines.py`). `cost` is `fct_charges.cost_nanos`.
+
+Filters and joins decide which rows there are; this page follows what is in them. The
+[walk from a line to its samples](../explanation/from-an-invoice-line-to-the-raw-sample.md) does the
+same with one line of one invoice.
+
+## Where it ends
+
+"""
+
+
+class Models:
+    """The compiled models, as far as columns are concerned."""
+
+    def __init__(self, compiled: Path) -> None:
+        self._sql = {path.stem: _flat(path.read_text()) for path in compiled.rglob("*.sql")}
+        self._schema = {**dict(_declared()), **_raw()}
+        self._scopes: dict[str, Any] = {}
+
+    def made_of(self, column: Column) -> list[Column]:
+        """The columns of other tables that a column is made of; none of raw tables."""
+        table, name = column
+        if table not in self._sql:
+            return []
+        if table not in self._scopes:
+            tree = sqlglot.parse_one(self._sql[table], dialect="duckdb")
+            known = {"schema": self._schema, "dialect": "duckdb"}
+            tree = qualify(tree, **known, validate_qualify_columns=False, identify=False)
+            self._scopes[table] = build_scope(tree)
+        scope = self._scopes[table]
+        root = lineage(name, scope.expression, self._schema, dialect="duckdb", scope=scope)
+        leaves = [node for node in root.walk() if not node.downstream]
+        return sorted(
+            {
+                (node.expression.name, node.name.split(".")[-1].strip('"'))
+                for node in leaves
+                if isinstance(node.expression, exp.Table)
+            }
+        )
+
+
+def trace(models: Models) -> dict[Column, list[Column]]:
+    """What every column on the way is made of, in the order in which the way is walked."""
+    found: dict[Column, list[Column]] = {}
+    todo = list(BEGIN)
+    while todo:
+        column = todo.pop(0)
+        if column not in found:
+            found[column] = models.made_of(column)
+            todo += found[column]
+    return found
+
+
+def lineage_page(compiled: Path) -> str:
+    found = trace(Models(compiled))
+    ends = sorted(_name(column) for column in found if column[0].startswith(RAW))
+    rows = [
+        f"| `{_name(column)}` | {', '.join(f'`{_name(one)}`' for one in made)} |\n"
+        for column, made in found.items()
+        if made
+    ]
+    evidence = [f"- `{name}`\n" for name in ends]
+    table = f"\n## The way\n\n| column | made of |\n|---|---|\n{''.join(rows)}"
+    return HEAD + "".join(evidence) + table
+
+
+def _name(column: Column) -> str:
+    return f"{column[0].replace(RAW, 'raw.')}.{column[1]}"
+
+
+def _flat(sql: str) -> str:
+    """Tables by one name: `raw__` before what is no model."""
+    sql = re.sub(r'"\w+"\."raw"\."(\w+)"', rf"{RAW}\1", sql)
+    return re.sub(r'"\w+"\."\w+"\."(\w+)"', r"\1", sql)
+
+
+def _declared() -> Iterator[tuple[str, dict[str, str]]]:
+    for path in sorted(dbt_project_dir().rglob("*.yml")):
+        text = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for model in [*(text.get("models") or []), *(text.get("seeds") or [])]:
+            if isinstance(model, dict) and "columns" in model:
+                kinds = {c["name"]: c.get("data_type", "varchar") for c in model["columns"]}
+                yield model["name"], kinds
+
+
+def _raw() -> dict[str, dict[str, str]]:
+    hashed = {"labels_sha256": "VARCHAR"}
+    return {
+        RAW + name: {**columns, **(hashed if name in PARQUET_TABLES else {})}
+        for name, columns in RAW_TABLES.items()
+    }
+
+
+if __name__ == "__main__":
+    built = Path(sys.argv[1]) / "build" / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
+    PAGE.write_text(lineage_page(built), encoding="utf-8")
+    print(PAGE)

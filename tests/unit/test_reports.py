@@ -1,0 +1,151 @@
+"""Reports on facts of a few rows: labels, credits, hours that nobody measured."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from fractions import Fraction
+
+import pytest
+
+from domain.billing_period import BillingPeriod
+from domain.interval import Interval
+from tests.marts_in_memory import START, facts
+from warehouse.reports import inventory, nodes, quotas
+from warehouse.reports.usage import NotWholeHours, UnknownGrouping, outage_credits, usage
+
+HOUR = timedelta(hours=1)
+OCTOBER = BillingPeriod("2026-10").interval
+PIECE = {
+    "cluster_id": "c1",
+    "tenant": "vision",
+    "belongs_to": "tenant",
+    "currency": "USD",
+    "state": "running",
+    "device_count": 2,
+    "billable_seconds": 3600,
+    "running_seconds": 3600,
+    "weight_numerator": 1,
+    "weight_denominator": 1,
+    "compute_share_numerator": 1,
+    "compute_share_denominator": 1,
+    "cost_nanos": 3_600_000_000,
+    "segment_ended_at": START + HOUR,
+}
+CLUSTERS = [{"cluster_id": "c1", "cluster_name": "east"}]
+
+
+def test_a_label_parts_use_and_what_has_none_is_a_row_of_its_own() -> None:
+    label = {"cluster_id": "c1", "label_key": "team"}
+    marts = facts(
+        {
+            "fct_pod_hours": [{**PIECE, "pod_uid": uid} for uid in ("a", "b", "c")],
+            "dim_pod_labels": [
+                {**label, "pod_uid": "a", "label_value": "red"},
+                {**label, "pod_uid": "b", "label_value": "red"},
+                {**label, "pod_uid": "b", "label_key": "other", "label_value": "blue"},
+                {**label, "pod_uid": "c", "label_value": "no", "cluster_id": "another"},
+            ],
+        }
+    )
+    rows = usage(marts, OCTOBER, "label:team")
+    assert [(row.about, row.pod_count, row.device_seconds) for row in rows] == [
+        ((("label_value", "red"),), 2, 14400),
+        ((("label_value", None),), 1, 7200),
+    ]
+
+
+def test_thirds_and_sevenths_of_cards_add_up_exactly() -> None:
+    """An hour of two thirds twice, and of a seventh: 4800 + 7200/7 seconds of cards."""
+    third = {**PIECE, "pod_uid": "a", "weight_numerator": 2, "weight_denominator": 3}
+    seventh = {**PIECE, "pod_uid": "b", "device_count": 1, "weight_denominator": 7}
+    [row] = usage(facts({"fct_pod_hours": [third, seventh]}), OCTOBER)
+    assert row.weighted_device_seconds == 4800 + Fraction(3600, 7)
+
+
+def test_use_without_a_price_is_not_added_to_use_that_has_one() -> None:
+    free = {**PIECE, "pod_uid": "b", "currency": "", "cost_nanos": 0}
+    rows = usage(facts({"fct_pod_hours": [{**PIECE, "pod_uid": "a"}, free]}), OCTOBER)
+    assert [(row.currency, row.cost_nanos) for row in rows] == [("", 0), ("USD", 3_600_000_000)]
+
+
+def test_the_first_hour_is_in_a_window_and_the_last_is_not() -> None:
+    pieces = [{**PIECE, "pod_uid": "a", "hour_started_at": START + n * HOUR} for n in range(4)]
+    [row] = usage(facts({"fct_pod_hours": pieces}), Interval(START + HOUR, START + 3 * HOUR))
+    assert row.device_seconds == 2 * 7200
+
+
+def test_a_window_over_two_months_reads_both() -> None:
+    last = {"hour_started_at": BillingPeriod("2026-11").started_at - HOUR}
+    first = {"hour_started_at": BillingPeriod("2026-11").started_at, "billing_period": "2026-11"}
+    pieces = [{**PIECE, **last, "billing_period": "2026-10"}, {**PIECE, **first}]
+    marts = facts({"fct_pod_hours": pieces}, ("2026-10", "2026-11"))
+    edge = BillingPeriod("2026-11").started_at
+    [row] = usage(marts, Interval(edge - HOUR, edge + HOUR))
+    assert row.device_seconds == 14400
+
+
+@pytest.mark.parametrize("by", ["", "label:", "team", "tenant; drop table"])
+def test_a_grouping_is_one_of_those_that_are_known(by: str) -> None:
+    with pytest.raises(UnknownGrouping):
+        usage(facts({}), OCTOBER, by)
+
+
+def test_no_window_and_half_hours_are_refused() -> None:
+    for window in (Interval(START, START), Interval(START + HOUR / 2, START + HOUR)):
+        with pytest.raises(NotWholeHours):
+            usage(facts({}), window)
+
+
+def test_credits_are_told_apart_from_use() -> None:
+    credit = {"tenant": "vision", "belongs_to": "tenant", "currency": "USD", "credit_nanos": -5}
+    marts = facts({"fct_outage_credits": [credit, {**credit, "tenant": "x", "credit_nanos": 0}]})
+    assert outage_credits(marts, "2026-10") == [("vision", "USD", -5)]
+
+
+def test_an_hour_that_nobody_measured_has_no_number_and_no_node() -> None:
+    at = {"cluster_id": "c1", "hour_started_at": START}
+    marts = facts(
+        {
+            "dim_clusters": CLUSTERS,
+            "rpt_ccsp_hours": [{**at, "cluster_name": "east", "measurement": "not measured"}],
+            "fct_cluster_hours": [{**at, "active_worker_nodes": 9, "sum_of_node_max": 9}],
+            "fct_node_hours": [{**at, "node_name": "n", "unmeasured_seconds": 3600}],
+        }
+    )
+    [cluster] = nodes.cluster_hour(marts, START)
+    counts = ("active_worker_nodes", "sum_of_node_max", "simultaneous_max", "gpu_capacity")
+    assert [cluster[name] for name in counts] == [None] * 4
+    assert nodes.node_hour(marts, START) == []
+
+
+def test_pods_that_end_and_start_at_the_same_second_do_not_make_a_maximum_together() -> None:
+    half = START + HOUR / 2
+    pods = [
+        {**PIECE, "pod_uid": "a", "pod_name": "a", "node_name": "n", "segment_ended_at": half},
+        {**PIECE, "pod_uid": "b", "pod_name": "b", "node_name": "n", "segment_started_at": half},
+    ]
+    node = {"cluster_id": "c1", "node_name": "n", "gpu_count_max": 2}
+    marts = facts({"dim_clusters": CLUSTERS, "fct_pod_hours": pods, "fct_node_hours": [node]})
+    assert [row["pods"] for row in nodes.node_hour(marts, START)] == [["vision/a"]]
+
+
+def test_devices_that_are_only_counted_say_so() -> None:
+    device = {"cluster_id": "c1", "node_name": "n", "mig_profile": "whole", "device_count": 8}
+    device |= {"how_known": "inferred from capacity", "last_seen_at": START + HOUR}
+    marts = facts({"dim_clusters": CLUSTERS, "dim_devices": [device]})
+    [row] = inventory.devices(marts, START)
+    assert (row["device_count"], row["holder_known_by"]) == (8, "not known by device")
+    assert inventory.devices(marts, START + HOUR) == []
+
+
+def test_a_quota_shows_what_is_free() -> None:
+    quota = {"tenant": "a", "cluster_id": "c1", "resource": "nvidia.com/gpu", "hard_count": 8}
+    marts = facts(
+        {
+            "dim_clusters": CLUSTERS,
+            "fct_quotas": [{**quota, "used_count": 3}, {**quota, "tenant": "b"}],
+        }
+    )
+    [row] = quotas.quotas_of_hour(marts, START, "a")
+    assert row["free_count"] == 5
+    assert quotas.last_hour_of_quotas(facts({})) is None
