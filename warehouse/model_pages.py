@@ -9,8 +9,12 @@ from __future__ import annotations
 import contextlib
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from warehouse.dbt_run import FLAGS, ModelFailed, places, write_profile
+
+if TYPE_CHECKING:
+    from dbt.contracts.graph.manifest import Manifest
 
 TRACKER = "//d1fc8wv8zag5ca.cloudfront.net/2.9.0/sp.js"
 """The one address in dbt's page from which a browser would load anything: usage statistics."""
@@ -28,7 +32,8 @@ def write_model_pages(folder: Path, path: Path) -> Path:
         parsed = dbtRunner().invoke([*flags, "parse", *places(folder)])
         if parsed.exception is not None:
             raise ModelFailed(["(none parsed)"], str(parsed.exception)) from parsed.exception
-        written = dbtRunner(manifest=parsed.result).invoke([*flags, *generate, *places(folder)])
+        manifest = cast("Manifest", parsed.result)
+        written = dbtRunner(manifest=manifest).invoke([*flags, *generate, *places(folder)])
     if written.exception is not None:
         raise ModelFailed(["(no pages)"], str(written.exception)) from written.exception
     page = (folder / "target" / "static_index.html").read_text(encoding="utf-8")
