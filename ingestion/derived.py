@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from warehouse.store import StoreUnusable
@@ -27,7 +28,7 @@ def write_parquet(path: Path, table: pa.Table) -> None:
     """A Parquet file under its name, once it is whole."""
     import pyarrow.parquet as pq
 
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}{_UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, unfinished, compression="zstd", compression_level=ZSTD_LEVEL)

@@ -13,7 +13,6 @@ from orchestration.assets.documents import document_specs, drafts_asset, judgeme
 from orchestration.assets.evidence import evidence_assets
 from orchestration.assets.facts import decisions_spec, facts_assets
 from orchestration.assets.hour_events import evidence_keys
-from orchestration.checks import evidence_checks
 from orchestration.jobs import JOBS, asset_jobs
 from orchestration.model_graph import prepared_graph
 from orchestration.partitions import periods_since
@@ -56,7 +55,6 @@ def build_defs(ledger_home: LedgerHome | None = None) -> dg.Definitions:
             drafts_asset(periods),
             *document_specs(periods),
         ],
-        asset_checks=evidence_checks(keys),
         jobs=[*JOBS, *jobs.values()],
         schedules=[*hour_schedules(), *period_schedules(jobs)],
         sensors=[hours_owed_sensor(evidence, keys), *period_sensors(jobs)],

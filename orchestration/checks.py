@@ -19,10 +19,9 @@ from domain.interval import format_instant
 from ingestion.hours import HourEntry, ready
 from ingestion.manifest import Outcome
 from orchestration import ledger
-from orchestration.assets.hour_events import gap_table
+from orchestration.assets.hour_events import gap_table, table_cell
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name
-from orchestration.resources import GivenHome, failing_in_words
 from quality.catalogue import CATALOGUE
 from quality.required import ALWAYS
 
@@ -123,49 +122,40 @@ def findings_table(findings: Sequence[Finding]) -> str:
 def _row(finding: Finding) -> str:
     blocks = "yes" if finding.blocks else "no"
     cells = (finding.code, blocks, finding.where, finding.seen, finding.what_to_do)
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(table_cell(cell) for cell in cells) + " |"
 
 
-def evidence_checks(keys: EvidenceKeys) -> list[dg.AssetChecksDefinition]:
-    """Two checks per raw asset, from the hour ledger."""
+def evidence_specs(key: dg.AssetKey) -> list[dg.AssetCheckSpec]:
+    """The two checks of a raw asset, from the hour ledger."""
     return [
-        made
-        for (cluster_id, source), key in keys.items()
-        for made in (
-            _evidence_check(
-                cluster_id,
-                source,
-                key,
-                HOURS_WHOLE,
-                "Every hour that is over and not closed was answered whole.",
-            ),
-            _evidence_check(
-                cluster_id,
-                source,
-                key,
-                HOURS_FRESH,
-                f"The newest hours came in; at most {HOURS_BEHIND_LIMIT} may be behind.",
-            ),
-        )
+        dg.AssetCheckSpec(
+            HOURS_WHOLE,
+            asset=key,
+            description="Every hour that is over and not closed was answered whole.",
+        ),
+        dg.AssetCheckSpec(
+            HOURS_FRESH,
+            asset=key,
+            description=f"The newest hours came in; at most {HOURS_BEHIND_LIMIT} may be behind.",
+        ),
     ]
 
 
-def _evidence_check(
-    cluster_id: str, source: Source, key: dg.AssetKey, name: str, description: str
-) -> dg.AssetChecksDefinition:
-    @dg.asset_check(asset=key, name=name, description=description)
-    def check(ledger_home: GivenHome) -> dg.AssetCheckResult:
-        with failing_in_words():
-            opened = ledger_home.open()
-            window = ledger.open_window(opened)
-            entries = ledger.ledger(opened, window) if window else []
-            states = evidence_states(opened, entries, {(cluster_id, source): key})
-        state = next(state for state in states if state.check_name == name)
-        return dg.AssetCheckResult(
-            passed=state.passed, severity=state.severity, metadata=state.metadata
-        )
+def evidence_result(state: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
+    """The same, as a step yields it."""
+    return dg.AssetCheckResult(
+        asset_key=state.asset_key,
+        check_name=state.check_name,
+        passed=state.passed,
+        severity=state.severity,
+        metadata=state.metadata,
+    )
 
-    return check
+
+def open_entries(opened: OpenHome) -> list[HourEntry]:
+    """Every hour that is looked after, with what was answered about it."""
+    window = ledger.open_window(opened)
+    return ledger.ledger(opened, window) if window else []
 
 
 def evidence_states(

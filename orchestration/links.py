@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import dagster as dg
 
+from domain.billing_period import BillingPeriod
 from orchestration.partitions import hour_name
 
 LOCATION = "gpu-ledger"
@@ -31,6 +32,13 @@ def partition_link(key: dg.AssetKey, hour: datetime) -> str:
     return f"{strip_link(key)}&partition={quote(hour_name(hour))}&showAllEvents=true"
 
 
-def launch_link(job: str) -> str:
-    """Where a job is configured and launched."""
-    return f"/locations/{LOCATION}/jobs/{job}/playground"
+def launch_link(job: str, config: str) -> str:
+    """Where a job is launched, with its configuration (YAML) filled in."""
+    return f"/locations/{LOCATION}/jobs/{job}/playground/setup?config={quote(config)}"
+
+
+def close_link(period: BillingPeriod, issue: bool = False) -> str:
+    """Where a period is closed; a dry run unless told otherwise."""
+    lines = ("ops:", "  close_one_period:", "    config:")
+    values = (f"      period: {period}", f"      issue: {str(issue).lower()}")
+    return launch_link("close_period", "\n".join([*lines, *values, ""]))

@@ -161,8 +161,8 @@ def links(opened: OpenHome, url: str) -> list[tuple[str, str]]:
     from orchestration import ledger
     from orchestration.assets.documents import DRAFTS, JUDGEMENT
     from orchestration.assets.hour_events import evidence_keys
-    from orchestration.checks import is_whole
-    from orchestration.links import asset_link, launch_link, partition_link, strip_link
+    from orchestration.checks import is_whole, open_entries
+    from orchestration.links import asset_link, close_link, partition_link, strip_link
 
     keys = evidence_keys(opened.decisions.clusters)
     found = [
@@ -173,11 +173,12 @@ def links(opened: OpenHome, url: str) -> list[tuple[str, str]]:
         ),
         ("may the month be billed", f"{url}{asset_link(JUDGEMENT)}"),
         ("drafts of its invoices", f"{url}{asset_link(DRAFTS)}"),
-        ("close it (dry by default)", f"{url}{launch_link('close_period')}"),
+        *(
+            (f"close {period} (dry by default)", f"{url}{close_link(period)}")
+            for period in ledger.open_periods(opened)[:1]
+        ),
     ]
-    window = ledger.open_window(opened)
-    entries = ledger.ledger(opened, window) if window else []
-    gaps = [e for e in entries if ready(e, opened.clock.now()) and not is_whole(e)]
+    gaps = [e for e in open_entries(opened) if ready(e, opened.clock.now()) and not is_whole(e)]
     for entry in gaps[:LINKS_LIMIT]:
         key = keys[entry.cluster_id, entry.source]
         what = f"missing: {key.to_user_string()} {entry.hour_started_at:%Y-%m-%dT%H}"

@@ -23,7 +23,7 @@ from domain.interval import HOUR, Interval, format_instant, parse_instant, requi
 from ingestion.hours import Debt
 from orchestration import ledger, mirror, standing
 from orchestration.assets.facts import EvidenceKeys
-from orchestration.checks import evidence_states
+from orchestration.checks import evidence_states, open_entries
 from orchestration.jobs import pull_hours, reconcile_hours
 from orchestration.partitions import hour_name, hour_of_name
 from orchestration.proposals import in_words
@@ -78,8 +78,7 @@ def hours_owed_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKey
         # In this order: an hour that lands between the two looks is seen by the second.
         busy = hours_on_their_way(context.instance, keys)
         opened = ledger_home.open()
-        window = ledger.open_window(opened)
-        entries = ledger.ledger(opened, window) if window else []
+        entries = open_entries(opened)
         hint = _Hint.read(context.cursor)
         told_at = opened.clock.now()
         news = list(
@@ -126,7 +125,6 @@ def _request(
 ) -> dg.RunRequest:
     return dg.RunRequest(
         asset_selection=[key for key, _ in asked],
-        asset_check_keys=[],
         tags={
             RANGE_START: hour_name(window.started_at),
             RANGE_END: hour_name(window.ended_at - HOUR),

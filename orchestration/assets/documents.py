@@ -17,10 +17,12 @@ from domain.billing_period import BillingPeriod
 from domain.findings import Judgement, VerdictState
 from domain.interval import format_instant
 from domain.money import format_nanos
-from orchestration import steps
+from orchestration import ledger, steps
 from orchestration.assets.facts import OWNERS, POOL, EvidenceKeys, model_key
+from orchestration.assets.hour_events import remedy
 from orchestration.checks import findings_table, judgement_results, judgement_specs
-from orchestration.links import launch_link
+from orchestration.links import close_link
+from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name, period_of
 from orchestration.resources import GivenHome, failing_in_words
 from orchestration.tags import tag_run
@@ -34,6 +36,7 @@ DRAFTS = dg.AssetKey(["billing", "invoice_drafts"])
 INVOICES = dg.AssetKey(["billing", "invoices"])
 REPORTS = dg.AssetKey(["billing", "reports"])
 JUDGED_FACTS = ("fct_charges", "fct_coverage", "fct_pod_hours")
+FINE = (VerdictState.COMPLETE, VerdictState.NOT_EXPECTED)
 OBSERVED_LIMIT = 200
 """Hours that a judgement marks in the strips; more than that are found in its table of gaps."""
 
@@ -58,8 +61,9 @@ def judgement_asset(
         period = period_of(context)
         tag_run(context, period)
         with failing_in_words():
-            judged = steps.judge(ledger_home.open(), period)
-        for mark in marked_hours(evidence, judged):
+            opened = ledger_home.open()
+            judged = steps.judge(opened, period)
+        for mark in marked_hours(opened, evidence, judged):
             context.log_event(mark)
         yield dg.MaterializeResult(
             metadata={
@@ -74,14 +78,21 @@ def judgement_asset(
     return judgement
 
 
-def marked_hours(evidence: EvidenceKeys, judged: Judgement) -> Iterator[dg.AssetObservation]:
+def marked_hours(
+    opened: OpenHome, evidence: EvidenceKeys, judged: Judgement
+) -> Iterator[dg.AssetObservation]:
     """A mark in the strip of each hour that is not complete in the eyes of judgement."""
     keys = {(cluster_id, source.value): key for (cluster_id, source), key in evidence.items()}
-    fine = (VerdictState.COMPLETE, VerdictState.NOT_EXPECTED)
-    bad = [v for v in judged.verdicts if v.state not in fine and (v.cluster_id, v.source) in keys]
+    bad = [v for v in judged.verdicts if v.state not in FINE and (v.cluster_id, v.source) in keys]
+    entries = {
+        (entry.cluster_id, entry.source.value, entry.hour_started_at): entry
+        for entry in (ledger.ledger(opened, judged.period.interval) if bad else ())
+    }
     for verdict in bad[:OBSERVED_LIMIT]:
+        key = keys[verdict.cluster_id, verdict.source]
+        entry = entries.get((verdict.cluster_id, verdict.source, verdict.hour_started_at))
         yield dg.AssetObservation(
-            keys[verdict.cluster_id, verdict.source],
+            key,
             partition=hour_name(verdict.hour_started_at),
             description=f"judged {verdict.state.value}: {verdict.reason}"[:200],
             metadata={
@@ -90,7 +101,7 @@ def marked_hours(evidence: EvidenceKeys, judged: Judgement) -> Iterator[dg.Asset
                 "expected": verdict.expected_count,
                 "seen": verdict.seen_count,
                 "missing": verdict.expected_count - verdict.seen_count,
-                "what to run next": dg.MetadataValue.md(f"`gpu-ledger gaps {judged.period}`"),
+                **(remedy(opened, key, entry) if entry else {}),
             },
         )
 
@@ -172,6 +183,6 @@ def _proposal(period: BillingPeriod, result: "CloseResult") -> str:
         return f"Heal or sign what stands against it:\n```\ngpu-ledger gaps {period}\n```"
     return (
         f"From {format_instant(result.closes_from)} on, launch "
-        f"[close_period]({launch_link('close_period')}) with `issue: true`, or:\n"
+        f"[close_period with `issue: true`]({close_link(period, issue=True)}), or:\n"
         f"```\ngpu-ledger close {period} --issue\n```"
     )

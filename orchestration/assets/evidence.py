@@ -8,7 +8,7 @@ with the reason when it was not. Then the run fails, so that exactly those hours
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 
@@ -18,6 +18,13 @@ from domain.decisions import Cluster, Source
 from ingestion.manifest import Attempt
 from orchestration import steps
 from orchestration.assets.hour_events import HourEvent, attempt_events, evidence_keys
+from orchestration.checks import (
+    EvidenceKeys,
+    evidence_result,
+    evidence_specs,
+    evidence_states,
+    open_entries,
+)
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name, hours_since, window_of
 from orchestration.resources import GivenHome, failing_in_words
@@ -51,36 +58,54 @@ def _evidence_asset(
     measured = [row for row in rows if row.expects(source)]
     ends = [row.valid_until for row in measured]
 
-    @dg.asset(
-        key=key,
+    spec = dg.AssetSpec(
+        key,
         description=f"{WORDS[source]} Cluster {rows[-1].cluster_name} ({cluster_id}).",
         partitions_def=hours_since(
             measured[0].valid_from, None if None in ends else max(end for end in ends if end)
         ),
-        backfill_policy=dg.BackfillPolicy.single_run(),
         group_name=GROUP,
         owners=OWNERS,
         kinds={"prometheus" if source is Source.THANOS else "kubernetes"},
-        output_required=False,
+        skippable=True,
     )
-    def evidence(context: dg.AssetExecutionContext, ledger_home: GivenHome) -> Iterator[None]:
-        window = window_of(context)
-        tag_run(context, window.started_at)
+
+    # The checks are part of it: a check apart is skipped just when an hour was not whole.
+    @dg.multi_asset(
+        name="__".join(key.path),
+        specs=[spec],
+        check_specs=evidence_specs(key),
+        can_subset=True,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def evidence(
+        context: dg.AssetExecutionContext, ledger_home: GivenHome
+    ) -> Iterator[dg.AssetCheckResult]:
+        keys = {(cluster_id, source): key}
         with failing_in_words():
             opened = ledger_home.open()
-            attempts = steps.pull(
-                opened, window, clusters=[cluster_id], sources=[source], only_debts=False
-            )
-        fail_where_not_whole(report(context, opened, {(cluster_id, source): key}, attempts))
-        yield from ()
+            bad = _asked(context, opened, keys) if context.selected_asset_keys else []
+            for state in evidence_states(opened, open_entries(opened), keys):
+                if state.asset_check_key in context.selected_asset_check_keys:
+                    yield evidence_result(state)
+        fail_where_not_whole(bad)
 
     return evidence
+
+
+def _asked(context: dg.AssetExecutionContext, opened: OpenHome, keys: EvidenceKeys) -> list[str]:
+    """Ask one witness for the hours of the run, and show them; those that are not whole."""
+    window = window_of(context)
+    tag_run(context, window.started_at)
+    [(cluster_id, source)] = keys
+    attempts = steps.pull(opened, window, clusters=[cluster_id], sources=[source], only_debts=False)
+    return report(context, opened, keys, attempts)
 
 
 def report(
     context: dg.OpExecutionContext | dg.AssetExecutionContext,
     opened: OpenHome,
-    keys: Mapping[tuple[str, Source], dg.AssetKey],
+    keys: EvidenceKeys,
     attempts: Sequence[Attempt],
 ) -> list[str]:
     """Log what each hour shows; the hours that are not whole, in words."""

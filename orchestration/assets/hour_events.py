@@ -25,6 +25,9 @@ ASSET_OF_SOURCE = {Source.THANOS: "thanos_hours", Source.KUBERNETES: "kubernetes
 LINKS_SHOWN = 100
 """Links in one table; the partition strip itself shows every hour."""
 
+CELL_LIMIT = 240
+"""Letters of one cell of a table: a reason can be as long as a server's error page."""
+
 
 def evidence_keys(clusters: Sequence[Cluster]) -> dict[tuple[str, Source], dg.AssetKey]:
     """The raw asset of every witness: named by its cluster's latest name, told apart by its ID."""
@@ -102,7 +105,7 @@ def gap_table(
 
 def _outcome(entry: HourEntry) -> str:
     best = entry.best
-    return f"{best.outcome.value}: {_one_line(best.hour.reason)}" if best else "never asked"
+    return table_cell(f"{best.outcome.value}: {best.hour.reason}") if best else "never asked"
 
 
 def _landed(told: Told) -> dict[str, dg.MetadataValue]:
@@ -121,8 +124,6 @@ def _landed(told: Told) -> dict[str, dg.MetadataValue]:
 def _not_whole(
     opened: OpenHome, key: dg.AssetKey, entry: HourEntry, told: Told
 ) -> dict[str, dg.MetadataValue]:
-    days = ledger.retention_days(opened, entry.cluster_id)
-    can_heal = entry.healable(opened.clock.now(), days)
     expected, seen = _expected_and_seen(opened, entry, told.hour)
     return {
         "outcome": dg.MetadataValue.text(told.outcome.value),
@@ -130,8 +131,17 @@ def _not_whole(
         "expected": dg.MetadataValue.text(expected),
         "seen": dg.MetadataValue.text(seen),
         "first missing": dg.MetadataValue.text(_first_missing(entry, told.hour)),
-        "can heal": dg.MetadataValue.text(_can_heal(entry, can_heal, days)),
         "asked at": dg.MetadataValue.text(format_instant(told.asked_at)),
+        **remedy(opened, key, entry),
+    }
+
+
+def remedy(opened: OpenHome, key: dg.AssetKey, entry: HourEntry) -> dict[str, dg.MetadataValue]:
+    """Whether an hour that is not whole can heal, and what does it."""
+    days = ledger.retention_days(opened, entry.cluster_id)
+    can_heal = entry.healable(opened.clock.now(), days)
+    return {
+        "can heal": dg.MetadataValue.text(_can_heal(entry, can_heal, days)),
         "what to run next": dg.MetadataValue.md(_what_next(key, entry, can_heal)),
     }
 
@@ -183,8 +193,11 @@ def _what_next(key: dg.AssetKey, entry: HourEntry, can_heal: bool) -> str:
     )
 
 
-def _one_line(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def table_cell(text: str) -> str:
+    """One line that no letter of it breaks out of, and no longer than can be read."""
+    line = " ".join(text.split())
+    cut = line if len(line) <= CELL_LIMIT else line[: CELL_LIMIT - 1] + "…"
+    return cut.replace("|", "\\|")
 
 
 def _key_part(name: str) -> str:

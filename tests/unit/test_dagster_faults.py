@@ -1,0 +1,161 @@
+"""What goes wrong around Dagster: workers, daemons and queues. The hours come back, and say why.
+
+Put here: faults between our work and Dagster's memory of it.
+Not here: a memory that is lost whole (`scenarios/test_dagster_loses_its_head`), or PostgreSQL's
+(`servers/test_dagster_on_postgres`).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from domain.decisions import Source
+from domain.interval import Interval, format_instant
+from ingestion.hours import HourEntry
+from orchestration import ledger
+from orchestration.checks import is_whole
+from orchestration.dagster_home import end_lost_runs
+from orchestration.tags import RANGE_END, RANGE_START
+from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at
+
+SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
+AFTER = datetime(2026, 10, 1, 9, tzinfo=UTC)
+NAMES = [f"2026-10-01T0{hour}" for hour in range(6)]
+KILLED = 9
+QUEUED_RUNS = int(os.environ.get("GPU_LEDGER_QUEUED_RUNS", "100"))
+"""A thousand take a minute: GPU_LEDGER_QUEUED_RUNS=1000 pytest, with this file."""
+
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with lived_through("thin_line", tmp_path_factory.mktemp("faults")) as world:
+        world.running.clock.advance_to(AFTER)
+        yield world
+
+
+@pytest.fixture
+def dagster(world: World, tmp_path: Path) -> Iterator[Dagster]:
+    with dagster_at(world.copied(tmp_path), AFTER, tmp_path / "memory") as dagster:
+        yield dagster
+
+
+def entries(dagster: Dagster, source: Source) -> list[HourEntry]:
+    found = ledger.ledger(opened_at(dagster.home, AFTER), Interval(FIRST, FIRST_AFTER))
+    return [entry for entry in found if entry.source is source]
+
+
+FIRST, FIRST_AFTER = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 1, 6, tzinfo=UTC)
+
+WORKER = """
+import os, sys
+from datetime import datetime
+from pathlib import Path
+from orchestration.assets import evidence
+from tests.orchestrated import dagster_at
+
+home, memory, now, first, last = sys.argv[1:]
+evidence.report = lambda *_: os._exit(9)  # all is landed, nothing of it is told
+with dagster_at(Path(home), datetime.fromisoformat(now), Path(memory)) as dagster:
+    dagster.materialize("east/thanos_hours", first=first, last=last)
+"""
+
+
+def die_between_write_and_event(dagster: Dagster) -> None:
+    """A worker asks for all six hours and is killed before it tells Dagster of any."""
+    memory = dagster.instance.root_directory
+    where = [str(dagster.home), memory, format_instant(AFTER), NAMES[0], NAMES[5]]
+    root = Path(__file__).parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WORKER, *where],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == KILLED, ran.stderr
+
+
+def test_a_worker_killed_between_write_and_event_loses_and_doubles_nothing(
+    dagster: Dagster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    die_between_write_and_event(dagster)
+    [run] = dagster.instance.get_runs()
+    assert run.status is dg.DagsterRunStatus.STARTED  # as far as Dagster knows
+    assert set(dagster.statuses(SAMPLES).values()) <= {"IN_PROGRESS", "MISSING"}
+    monkeypatch.setattr(dg.DagsterInstance, "get", lambda: dagster.instance)
+    monkeypatch.setattr(type(dagster.instance), "__exit__", lambda *_: None)
+    assert end_lost_runs() == 1
+    assert "IN_PROGRESS" not in dagster.statuses(SAMPLES).values()
+    requests = dagster.look("hours_owed").run_requests
+    # The samples landed: their strip follows the ledger, and only the journal is asked for.
+    assert dagster.statuses(SAMPLES) == dict.fromkeys(NAMES, "MATERIALIZED")
+    assert {key.path[-1] for r in requests for key in r.asset_selection} == {"kubernetes_hours"}
+    assert [len(entry.told) for entry in entries(dagster, Source.THANOS)] == [1] * 6
+    [lost] = dagster.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
+    assert "Its process went down before Dagster was started anew" in lost.message
+
+
+def test_two_runs_on_one_partition_are_two_attempts_and_one_hour(dagster: Dagster) -> None:
+    with ThreadPoolExecutor(2) as at_once:
+        runs = list(
+            at_once.map(lambda _: dagster.materialize(SAMPLES, partition=NAMES[2]), range(2))
+        )
+    assert [run.success for run in runs] == [True, True], [
+        e.step_failure_data.error_display_string for r in runs for e in r.all_events if e.is_step_failure
+    ]
+    assert dagster.statuses(SAMPLES)[NAMES[2]] == "MATERIALIZED"
+    opened = opened_at(dagster.home, AFTER)
+    assert [attempt.sequence for attempt in opened.landing.attempts()] == [1, 2]
+    [hour] = [entry for entry in entries(dagster, Source.THANOS) if entry.told]
+    assert is_whole(hour)
+    assert len({told.hour.sample_count for told in hour.told}) == 1
+    assert len(hour.told) == 2
+
+
+def test_a_daemon_killed_between_cursor_and_submit_asks_again(dagster: Dagster) -> None:
+    first = dagster.look("hours_owed")
+    assert first.cursor
+    again = dagster.look("hours_owed", first.cursor)  # the cursor was kept, no run was
+    assert [r.tags for r in again.run_requests] == [r.tags for r in first.run_requests]
+    assert len(again.run_requests) == 2
+
+
+def test_facts_that_nobody_submitted_are_asked_for_again(dagster: Dagster) -> None:
+    assert dagster.job("reconcile_hours").success
+    first = dagster.look("facts_behind")
+    assert len(first.run_requests) == 1
+    assert len(dagster.look("facts_behind", first.cursor).run_requests) == 1
+
+
+def test_the_live_hour_is_asked_for_beside_a_long_queue_of_partitions(dagster: Dagster) -> None:
+    job = dagster.defs.resolve_implicit_global_asset_job_def().name
+    for number in range(QUEUED_RUNS):
+        # A backfill that somebody cut into pieces: every one for an hour that is long past.
+        hour = NAMES[number % 5]
+        dagster.instance.add_run(
+            dg.DagsterRun(
+                job,
+                tags={RANGE_START: hour, RANGE_END: hour, "dagster/backfill": "long"},
+                asset_selection={dagster.key(SAMPLES)},
+                status=dg.DagsterRunStatus.NOT_STARTED,
+            )
+        )
+    requests = dagster.look("hours_owed").run_requests
+    live, *others = requests
+    assert (live.tags[RANGE_START], live.tags["dagster/priority"]) == (NAMES[5], "10")
+    assert {key.path[-1] for key in live.asset_selection} == {"thanos_hours", "kubernetes_hours"}
+    assert dagster.execute(live).success
+    assert dagster.statuses(SAMPLES)[NAMES[5]] == "MATERIALIZED"
+    # What is queued is not asked for a second time; the journal, which nobody queued, is.
+    assert {key.path[-1] for r in others for key in r.asset_selection} == {"kubernetes_hours"}
+    # The facts do not wait for the queue for ever: `test_dagster_month` holds that.
