@@ -43,7 +43,8 @@ _RESOURCES = """
     union select resource from raw.kubernetes_node_resources
     union select labels['resource'] from raw.thanos_series
         where metric like 'kube_%' and labels['resource'] is not null
-    union select driver || '/' || device from raw.kubernetes_claim_observations
+    union select driver || '/' || device from raw.kubernetes_claim_observations where device <> ''
+    union select driver || '/' || device from raw.kubernetes_slice_devices
     order by 1
 """
 _LABEL_SETS = """

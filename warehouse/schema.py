@@ -134,6 +134,17 @@ KUBERNETES_TABLES: dict[str, Columns] = {
         "device": "VARCHAR",
         "request_name": "VARCHAR",
         "deleted": "BOOLEAN",
+        "admin_access": "BOOLEAN",
+        "extended_resource": "BOOLEAN",
+    },
+    "slice_devices": {
+        **_OBSERVED,
+        "node_name": "VARCHAR",
+        "driver": "VARCHAR",
+        "pool": "VARCHAR",
+        "device": "VARCHAR",
+        "tainted": "BOOLEAN",
+        "deleted": "BOOLEAN",
     },
     "coverage": {
         "cluster_id": "VARCHAR",

@@ -30,8 +30,14 @@ owners as (
 
 ),
 
+shares as (
+
+    select * from {{ ref('int_claim_shares') }}
+
+),
+
 -- What the journal knows about a pod is exact; samples fill in what it never saw.
-paired as (
+requested as (
 
     select
         coalesce(journal.pod_number, sampled.pod_number) as pod_number,
@@ -43,7 +49,9 @@ paired as (
         sampled.namespace,
         sampled.pod_name,
         sampled.node_name,
-        sampled.first_sampled_second
+        sampled.first_sampled_second,
+        '' as claim_uid,
+        cast(1 as bigint) as holder_count
     from journal
     full outer join sampled
         on
@@ -52,10 +60,40 @@ paired as (
 
 ),
 
+-- Of a device that k pods hold, each has the k-th part for as long as they are k.
+claimed as (
+
+    select distinct
+        pod_number,
+        resource_key,
+        resource,
+        cast(1 as bigint) as device_count,
+        cast(1 as bigint) as journal_device_count,
+        cast(null as bigint) as sampled_device_count,
+        cast(null as varchar) as namespace,
+        cast(null as varchar) as pod_name,
+        cast(null as varchar) as node_name,
+        cast(null as bigint) as first_sampled_second,
+        claim_uid,
+        holder_count
+    from shares
+
+),
+
+paired as (
+
+    select * from requested
+    union all
+    select * from claimed
+
+),
+
 named as (
 
     select
-        row_number() over (order by paired.pod_number, paired.resource_key) as allocation_number,
+        row_number() over (
+            order by paired.pod_number, paired.resource_key, paired.claim_uid, paired.holder_count
+        ) as allocation_number,
         paired.pod_number,
         pods.cluster_id,
         pods.pod_uid,
@@ -64,6 +102,8 @@ named as (
         paired.device_count,
         paired.journal_device_count,
         paired.sampled_device_count,
+        paired.claim_uid,
+        paired.holder_count,
         coalesce(nullif(observed.namespace, ''), paired.namespace, '') as namespace,
         coalesce(nullif(observed.pod_name, ''), paired.pod_name, '') as pod_name,
         coalesce(nullif(observed.node_name, ''), paired.node_name, '') as node_name,

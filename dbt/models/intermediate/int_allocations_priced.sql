@@ -65,6 +65,7 @@ joined as (
         allocations.gpu_class,
         allocations.mig_profile,
         allocations.replica_count,
+        allocations.holder_count,
         coalesce(tenant_spans.belongs_to, 'tenant') as belongs_to,
         policies.policy_value as billable_state,
         outages.cluster_id is not null as is_outage,
@@ -130,7 +131,8 @@ priced as (
             as weight_policy,
         case when is_profile_price then 1 else coalesce(weight_numerator, 0) end
             as weight_numerator,
-        case when is_profile_price then replica_count else coalesce(weight_denominator, 1) end
+        holder_count
+        * case when is_profile_price then replica_count else coalesce(weight_denominator, 1) end
             as weight_denominator,
         rate_id,
         currency,

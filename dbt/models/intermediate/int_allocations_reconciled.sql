@@ -26,6 +26,17 @@ absences as (
 
 ),
 
+-- No metric shows what a pod got through a claim.
+never_shown as (
+
+    select distinct claimed.pod_number
+    from {{ ref('int_claimed_devices') }} as claimed
+    left join {{ ref('int_journal_requests') }} as requests
+        on claimed.pod_number = requests.pod_number
+    where requests.pod_number is null
+
+),
+
 watch_stretches as (
 
     select * from {{ ref('int_watch_stretches') }}
@@ -95,14 +106,16 @@ watched_for as (
 judged as (
 
     select
-        pod_number,
+        looked_for.pod_number,
         case
+            when never_shown.pod_number is not null then 'lifecycle_only'
             when is_hole then 'lifecycle_only'
             when ended_second - started_second > agreement_seconds then 'disputed'
             when stretch_kind = 'never_sampled' then 'lifecycle_only'
             else 'confirmed'
         end as method,
         case
+            when never_shown.pod_number is not null then 'no_metric'
             when is_hole then 'hole'
             when ended_second - started_second > agreement_seconds then 'absent'
             when stretch_kind = 'never_sampled' then 'too_short'
@@ -113,6 +126,8 @@ judged as (
         0 as uncertainty_before_seconds,
         0 as uncertainty_after_seconds
     from looked_for
+    left join never_shown
+        on looked_for.pod_number = never_shown.pod_number
     union all
     select
         pod_number,

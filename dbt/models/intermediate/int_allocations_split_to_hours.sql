@@ -2,7 +2,7 @@ with
 
 stretches as (
 
-    select * from {{ ref('int_stretches_split_to_hours') }}
+    select * from {{ ref('int_stretches_treated') }}
 
 ),
 
@@ -11,10 +11,17 @@ allocations as (
     select
         allocation_number,
         pod_number,
-        cluster_id,
-        pod_uid,
-        device_count
+        device_count,
+        claim_uid,
+        resource_key,
+        holder_count
     from {{ ref('int_allocations') }}
+
+),
+
+shares as (
+
+    select * from {{ ref('int_claim_shares') }}
 
 ),
 
@@ -30,96 +37,103 @@ prices as (
 
 ),
 
-accepted_gaps as (
-
-    select * from {{ ref('stg_decisions__accepted_gaps') }}
-
-),
-
--- What was signed for a disputed piece: for its pod, or else for its cluster.
-signed as (
+-- A claimed device is cut wherever the number of pods that hold it changes.
+spans as (
 
     select
-        stretches.pod_number,
-        stretches.started_second,
-        stretches.ended_second,
-        max_by(
-            accepted_gaps.treatment,
-            (case when accepted_gaps.pod_uid = '' then '0' else '1' end) || accepted_gaps.treatment
-        ) as treatment
-    from stretches
-    inner join allocations
-        on stretches.pod_number = allocations.pod_number
-    inner join accepted_gaps
+        allocation_number,
+        pod_number,
+        device_count,
+        0 as started_second,
+        {{ end_of_time() }} as ended_second
+    from allocations
+    where claim_uid = ''
+    union all
+    select
+        allocations.allocation_number,
+        allocations.pod_number,
+        allocations.device_count,
+        shares.started_second,
+        shares.ended_second
+    from allocations
+    inner join shares
         on
-            allocations.cluster_id = accepted_gaps.cluster_id
-            and accepted_gaps.pod_uid in ('', allocations.pod_uid)
-            and accepted_gaps.started_second <= stretches.started_second
-            and stretches.ended_second <= accepted_gaps.ended_second
-    where stretches.method = 'disputed'
-    group by stretches.pod_number, stretches.started_second, stretches.ended_second
+            allocations.pod_number = shares.pod_number
+            and allocations.claim_uid = shares.claim_uid
+            and allocations.resource_key = shares.resource_key
+            and allocations.holder_count = shares.holder_count
 
 ),
 
-treated as (
+held as (
 
     select
-        stretches.*,
-        coalesce(signed.treatment, '') as treatment,
+        spans.allocation_number,
+        spans.device_count,
+        stretches.segment_number,
+        stretches.epoch_number,
+        stretches.hour_second,
+        greatest(stretches.started_second, spans.started_second) as started_second,
+        least(stretches.ended_second, spans.ended_second) as ended_second,
+        stretches.allocation_state,
+        stretches.method,
+        stretches.method_reason,
+        stretches.treatment,
+        stretches.is_in_lifecycle,
+        stretches.is_sampled,
+        stretches.is_counted,
         case
-            when stretches.method = 'missing' then 0
-            when stretches.method <> 'disputed'
-                then stretches.ended_second - stretches.started_second
-            when signed.treatment = 'bill_samples' and stretches.is_sampled
-                then stretches.ended_second - stretches.started_second
-            when signed.treatment = 'bill_samples' then 0
-            when stretches.is_in_lifecycle
-                then stretches.ended_second - stretches.started_second
+            when stretches.ended_second <= spans.ended_second then stretches.uncertainty_seconds
             else 0
-        end as counted_seconds
+        end as uncertainty_seconds
     from stretches
-    left join signed
+    inner join spans
         on
-            stretches.method = 'disputed'
-            and stretches.pod_number = signed.pod_number
-            and stretches.started_second = signed.started_second
-            and stretches.ended_second = signed.ended_second
+            stretches.pod_number = spans.pod_number
+            and stretches.started_second < spans.ended_second
+            and spans.started_second
+            < greatest(stretches.ended_second, stretches.started_second + 1)
 
 ),
 
 pieces as (
 
     select
-        allocations.allocation_number,
-        allocations.device_count,
+        held.*,
         prices.charge_number,
         prices.is_outage,
-        treated.segment_number,
-        treated.hour_second,
-        treated.started_second,
-        treated.ended_second,
-        treated.allocation_state,
-        treated.method,
-        treated.method_reason,
-        treated.treatment,
-        treated.uncertainty_seconds,
-        treated.is_in_lifecycle,
-        treated.is_sampled,
-        treated.counted_seconds,
+        case when held.is_counted then held.ended_second - held.started_second else 0 end
+            as counted_seconds,
         case
-            when treated.treatment in ('bill_nothing', 'waive') then 0
-            when treated.allocation_state = 'running' or prices.billable_state = 'held'
-                then treated.counted_seconds
+            when held.treatment in ('bill_nothing', 'waive') or not held.is_counted then 0
+            when held.allocation_state = 'running' or prices.billable_state = 'held'
+                then held.ended_second - held.started_second
             else 0
         end as billable_seconds
-    from treated
-    inner join allocations
-        on treated.pod_number = allocations.pod_number
+    from held
     inner join prices
         on
-            allocations.allocation_number = prices.allocation_number
-            and treated.epoch_number = prices.epoch_number
+            held.allocation_number = prices.allocation_number
+            and held.epoch_number = prices.epoch_number
 
 )
 
-select * from pieces
+select
+    allocation_number,
+    device_count,
+    charge_number,
+    is_outage,
+    segment_number,
+    hour_second,
+    started_second,
+    ended_second,
+    allocation_state,
+    method,
+    method_reason,
+    treatment,
+    uncertainty_seconds,
+    is_in_lifecycle,
+    is_sampled,
+    counted_seconds,
+    billable_seconds
+from pieces

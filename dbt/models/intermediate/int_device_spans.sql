@@ -39,6 +39,26 @@ mig_codes as (
 
 ),
 
+claim_levels as (
+
+    select * from {{ ref('int_claim_levels') }}
+
+),
+
+-- However many pods hold a claimed device, it is one device of one node.
+claimants as (
+
+    select
+        cluster_id,
+        claim_uid,
+        resource_key,
+        min(allocation_number) as allocation_number
+    from allocations
+    where claim_uid <> ''
+    group by cluster_id, claim_uid, resource_key
+
+),
+
 spans as (
 
     select
@@ -49,13 +69,30 @@ spans as (
     from reconciled
     inner join allocations
         on reconciled.pod_number = allocations.pod_number
+    where allocations.claim_uid = ''
     union all
     select
-        allocation_number,
-        allocation_state,
-        started_second,
-        ended_second
+        disputed.allocation_number,
+        disputed.allocation_state,
+        disputed.started_second,
+        disputed.ended_second
     from disputed
+    inner join allocations
+        on disputed.allocation_number = allocations.allocation_number
+    where allocations.claim_uid = ''
+    union all
+    select
+        claimants.allocation_number,
+        case when claim_levels.running_count > 0 then 'running' else 'held' end
+            as allocation_state,
+        claim_levels.started_second,
+        claim_levels.ended_second
+    from claim_levels
+    inner join claimants
+        on
+            claim_levels.cluster_id = claimants.cluster_id
+            and claim_levels.claim_uid = claimants.claim_uid
+            and claim_levels.resource_key = claimants.resource_key
 
 ),
 
@@ -73,18 +110,20 @@ on_nodes as (
         {{ devices_per_card(
             'allocations.device_kind',
             'allocations.compute_share_numerator',
-            'allocations.compute_share_denominator'
+            whole_quotient('allocations.compute_share_denominator', 'allocations.holder_count')
         ) }} as devices_per_card,
         coalesce(mig_codes.code_multiplier, 0) as code_multiplier,
         allocations.device_count
         * allocations.compute_share_numerator
         * {{ whole_quotient(
-            'allocations.class_compute_unit', 'allocations.compute_share_denominator'
+            'allocations.class_compute_unit * allocations.holder_count',
+            'allocations.compute_share_denominator'
         ) }} as compute_units,
         allocations.device_count
         * allocations.memory_share_numerator
         * {{ whole_quotient(
-            'allocations.class_memory_unit', 'allocations.memory_share_denominator'
+            'allocations.class_memory_unit * allocations.holder_count',
+            'allocations.memory_share_denominator'
         ) }} as memory_units
     from spans
     inner join allocations

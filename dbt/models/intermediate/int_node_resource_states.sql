@@ -158,9 +158,26 @@ sampled as (
 
 ),
 
+sliced as (
+
+    select * from {{ ref('int_sliced_devices') }}
+
+),
+
 observed as (
 
     select * from looked
+    union all
+    select
+        cluster_id,
+        node_name,
+        resource_key,
+        resource,
+        'kubernetes' as source,
+        observed_second,
+        capacity_count,
+        allocatable_count
+    from sliced
     union all
     select
         cluster_id,

@@ -31,7 +31,8 @@ series as (
         series_key,
         {{ label('labels', 'namespace') }} as namespace,
         {{ label('labels', 'resourcequota') }} as quota_name,
-        {{ label('labels', 'resource') }} as resource,
+        -- One spelling for both witnesses.
+        replace({{ label('labels', 'resource') }}, 'requests.', '') as resource,
         {{ label('labels', 'type') }} as quota_type
     from {{ ref('stg_thanos__series') }}
     where metric = 'kube_resourcequota'
@@ -44,7 +45,7 @@ journal as (
         quotas.cluster_id,
         quotas.namespace,
         quotas.quota_name,
-        quotas.resource,
+        replace(quotas.resource, 'requests.', '') as resource,
         quotas.observed_second,
         max(quotas.hard_count) as hard_count,
         max(quotas.used_count) as used_count,

@@ -39,8 +39,8 @@ knowledge as (
         cluster_id,
         node_name,
         hour_second,
-        -- In the order of the words, the weakest ground comes last.
-        max(how_known) as how_known,
+        -- In the order of the words, the weaker ground comes last; nothing running needs none.
+        coalesce(max(nullif(how_known, 'nothing')), 'nothing') as how_known,
         cast(
             sum(case when unmeasured > 0 then ended_second - started_second else 0 end) as bigint
         ) as unmeasured_class_seconds,

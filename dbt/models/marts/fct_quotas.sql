@@ -68,7 +68,7 @@ quotas as (
     from quota_hours
     cross join parameters
     left join resources
-        on replace(quota_hours.resource, 'requests.', '') = resources.resource
+        on quota_hours.resource = resources.resource
     left join allocated
         on
             quota_hours.cluster_id = allocated.cluster_id

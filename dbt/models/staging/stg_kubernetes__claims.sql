@@ -20,7 +20,9 @@ renamed as (
         pool as pool_name,
         device as device_name,
         request_name,
-        deleted as is_deleted
+        deleted as is_deleted,
+        coalesce(admin_access, false) as is_admin_access,
+        coalesce(extended_resource, false) as is_of_extended_resource
     from source
 
 )

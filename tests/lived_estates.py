@@ -1,0 +1,279 @@
+"""Both witnesses of an estate in this process: no socket, no thread, no driven clock.
+
+Put here: a journal told straight to a collector's memory, and a sample store asked without a port.
+Not here: faults of a connection (those need the served estate), or what is expected.
+
+Every change is told at the second at which it happens, so the journal is what an unbroken watch
+would have written; samples are asked of the same application that serves them over HTTP. Device
+telemetry never decides an amount and takes two thirds of the time: it is asked only when wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import httpx
+
+from domain.clock import StoppedClock
+from domain.interval import HOUR, Interval
+from fake_gpu.clock import driven, epoch
+from fake_gpu.estate.model import Cluster, Estate
+from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.kubernetes.objects import Change, ObjectHistory
+from fake_gpu.prometheus.app import ApiOptions, make_app
+from fake_gpu.prometheus.source import EstateSeries
+from ingestion.kubernetes.hours import Calendar
+from ingestion.kubernetes.observations import Bookmark, Broken, Event, Listed, OwnerSeen
+from ingestion.kubernetes.observe import owner as owner_projection
+from ingestion.kubernetes.pull import pull_hours as pull_journal
+from ingestion.kubernetes.replay import replay
+from ingestion.kubernetes.spool import JournalWriter
+from ingestion.kubernetes.state import RESOURCES, JournalState
+from ingestion.landing import Landing
+from ingestion.manifest import Sampling
+from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.client import ThanosClient
+from ingestion.thanos.pull import pull_hours as pull_samples
+from tests.store_in_memory import MemoryStore
+from warehouse.home import Home
+
+KINDS = {
+    "namespaces": "Namespace",
+    "nodes": "Node",
+    "resourcequotas": "ResourceQuota",
+    "resourceslices": "ResourceSlice",
+    "resourceclaims": "ResourceClaim",
+    "pods": "Pod",
+}
+BEFORE = 600  # seconds that a collector was there before the first hour
+DAY = timedelta(days=1)
+
+
+Spans = Sequence[tuple[int, int]]
+
+
+def live(
+    home: Home, estate: Estate, *, unwatched: Spans = (), telemetry: bool = False
+) -> FaultLedger:
+    """Write into a home what both witnesses say of an estate; which of its faults fired.
+
+    `unwatched` is when the watch was broken, in seconds since 1970: what happened then is known
+    from the list that follows, as far as it shows there.
+    """
+    ledger = FaultLedger()
+    histories = {c.cluster_id: ObjectHistory(c, estate.faults, ledger) for c in estate.clusters}
+    landing = Landing(home.landing_store())
+    for cluster in estate.clusters:
+        _keep_journal(home, landing, estate, histories[cluster.cluster_id], unwatched)
+    _ask_samples(home, landing, estate, histories, ledger, telemetry)
+    return ledger
+
+
+def days_of(estate: Estate) -> Iterator[Interval]:
+    """The hours of an estate, a day at once."""
+    at, end = epoch(estate.started_at), epoch(estate.ended_at)
+    while at < end:
+        yield Interval(at, min(at + DAY, end))
+        at += DAY
+
+
+# --- the journal ---------------------------------------------------------------------------------
+
+
+class Scribe:
+    """A collector's memory that is told every change of one cluster at its second."""
+
+    def __init__(self, history: ObjectHistory, unwatched: Spans = ()) -> None:
+        self.history = history
+        self.unwatched = sorted(unwatched)
+        self.store = MemoryStore()
+        self.state = JournalState()
+        self.calendar = Calendar()
+        self.writer = JournalWriter(self.store, history.cluster_id, "scribe", "0.1.0")
+        self.owners = {c.uid: c for c in history.changes if c.verb == "ADDED"}
+
+    def write(self, started_at: int, ended_at: int) -> MemoryStore:
+        self._list("start", started_at)
+        stops = {at: True for at in range(started_at, ended_at + 1) if at % 3600 == 0}
+        stops |= {at: False for span in self.unwatched for at in span if at % 3600}
+        for stop in sorted(stops):
+            if self._is_blind(started_at):
+                self._relist(stop) if not self._is_blind(stop) else None
+            else:
+                self._tell(started_at, stop)
+            if self._is_blind(stop):
+                self._break(stop)
+            elif stops[stop]:
+                self._close(stop)
+                self._list("hourly", stop)
+            started_at = stop
+        self.writer.flush(epoch(ended_at))
+        return self.store
+
+    def _is_blind(self, at: int) -> bool:
+        return any(since <= at < until for since, until in self.unwatched)
+
+    def _break(self, at: int) -> None:
+        for resource in RESOURCES:
+            self._apply(Broken(resource, epoch(at), "nobody answers"))
+
+    def _relist(self, at: int) -> None:
+        self._list("expired", at)
+        # One look that misses much is not believed: a second one is.
+        for resource in sorted(self.state.second_look):
+            self.state.second_look.discard(resource)
+            self._list_one(resource, "second_look", at)
+
+    def _tell(self, after: int, until: int) -> None:
+        for change in self.history.changes:
+            resource = _RESOURCE_OF.get(change.kind)
+            if resource and after < change.at <= until:
+                self._look_up_owners(change)
+                self._apply(
+                    Event(
+                        resource,
+                        epoch(change.at),
+                        change.verb,
+                        change.object,
+                        change.resource_version,
+                    )
+                )
+        version = self.history.resource_version_at(until)
+        for resource in RESOURCES:
+            self._apply(Bookmark(resource, epoch(until), version))
+
+    def _close(self, hour: int) -> None:
+        now = epoch(hour)
+        self.calendar.reach(now)
+        self.writer.add(self.state.stretches())
+        for ended in self.calendar.closable(now, self.state.streams.values()):
+            self.writer.add([self.calendar.close(ended, now)])
+        self.writer.flush(now)
+
+    def _list(self, why: str, at: int) -> None:
+        self.calendar.reach(epoch(at))
+        for change in self.history.changes:
+            if change.at <= at:
+                self._look_up_owners(change)
+        for resource in RESOURCES:
+            self._list_one(resource, why, at)
+            self.calendar.note_list(epoch(at), resource, True)
+
+    def _list_one(self, resource: str, why: str, at: int) -> None:
+        documents = tuple(self.history.objects_at(KINDS[resource], at))
+        version = self.history.resource_version_at(at)
+        self._apply(Listed(resource, epoch(at), epoch(at), why, documents, version))
+
+    def _look_up_owners(self, change: Change) -> None:
+        if change.kind != "Pod" or change.verb != "ADDED":
+            return
+        for uid in self.state.unknown_owners((change.object,)):
+            if uid in self.owners:
+                found = owner_projection(self.owners[uid].object)
+                self._apply(OwnerSeen("pods", epoch(change.at), uid, found))
+
+    def _apply(self, observation: Any) -> None:
+        self.writer.add(self.state.apply(observation))
+
+
+_RESOURCE_OF = {kind: resource for resource, kind in KINDS.items()}
+
+
+def _keep_journal(
+    home: Home, landing: Landing, estate: Estate, history: ObjectHistory, unwatched: Spans
+) -> None:
+    store = Scribe(history, unwatched).write(estate.started_at - BEFORE, estate.ended_at + 3600)
+    clock = StoppedClock(epoch(estate.ended_at) + 2 * HOUR)
+    for window in days_of(estate):
+        attempt = pull_journal(history.cluster_id, window, store, landing, clock)
+        replay(landing, home.runs, attempt)
+
+
+# --- the samples ---------------------------------------------------------------------------------
+
+
+JSON = {"content-type": "application/json"}
+NOTHING = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
+
+
+class InProcess(httpx.BaseTransport):
+    """An application as a server that is never further away than a function call."""
+
+    def __init__(self, app: Any, telemetry: bool) -> None:
+        self._inner = httpx.ASGITransport(app)
+        self._telemetry = telemetry
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if not self._telemetry and request.url.path.endswith("/query_range"):
+            return httpx.Response(200, headers=JSON, stream=_Body(NOTHING))
+
+        async def ask() -> httpx.Response:
+            body = request.read()
+            asked = httpx.Request(
+                request.method, request.url, headers=request.headers, content=body
+            )
+            answer = await self._inner.handle_async_request(asked)
+            content = b"".join([part async for part in answer.stream])  # type: ignore[union-attr]
+            return httpx.Response(answer.status_code, headers=answer.headers, stream=_Body(content))
+
+        return asyncio.run(ask())
+
+
+class _Body(httpx.SyncByteStream):
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._content
+
+
+def _ask_samples(
+    home: Home,
+    landing: Landing,
+    estate: Estate,
+    histories: Mapping[str, ObjectHistory],
+    ledger: FaultLedger,
+    telemetry: bool,
+) -> None:
+    clock = driven(epoch(estate.ended_at) + 2 * HOUR)
+    source = EstateSeries(estate, dict(histories), clock, ledger)
+    labels = sorted({c.monitoring.replica_label for c in estate.clusters})
+    app = make_app(source, clock, ApiOptions(replica_labels=tuple(labels)))
+    connection = Connection("http://thanos.fake")
+    client = ThanosClient(connection, InProcess(app, telemetry), wait=lambda seconds: None)
+    for cluster in estate.clusters:
+        settings = ThanosSettings("hub", connection, replica_labels=tuple(labels))
+        asked = ClusterSource(cluster.cluster_id, settings, sampling_of(cluster))
+        for window in days_of(estate):
+            pull_samples(asked, window, landing, home.runs, clock, client)
+
+
+def sampling_of(cluster: Cluster) -> Sampling:
+    scraped = next(
+        job.scrape_interval_seconds
+        for job in cluster.monitoring.jobs
+        if job.job == "kube-state-metrics"
+    )
+    return Sampling(cluster.monitoring.collect_interval_seconds or scraped, scraped)
+
+
+def clusters_csv(estates: Iterable[Estate], witnesses: str = "both") -> dict[str, str]:
+    """The decision that says from when until when each cluster is measured."""
+    rows = [
+        "cluster_id,cluster_name,valid_from,valid_until,witnesses,sample_interval_seconds,"
+        "scrape_interval_seconds,reason,decided_by,decided_on"
+    ]
+    for estate in estates:
+        span = [
+            epoch(at).strftime("%Y-%m-%dT%H:%M:%SZ") for at in (estate.started_at, estate.ended_at)
+        ]
+        for cluster in estate.clusters:
+            how = sampling_of(cluster)
+            rows.append(
+                f"{cluster.cluster_id},{cluster.name},{span[0]},{span[1]},{witnesses},"
+                f"{how.sample_interval_seconds},{how.scrape_interval_seconds},agreed,Ada,2026-09-15"
+            )
+    return {"clusters.csv": "\n".join(rows) + "\n"}

@@ -1,0 +1,182 @@
+"""Every scenario of the library and random ones: the facts are the truth, to the second.
+
+Put here: the comparison with the truth ledger, which shares no code with what counts.
+Not here: how evidence is made (`tests/lived_estates.py`), faults of a connection (served estates).
+
+All estates are clusters of one home and counted in one build, because starting dbt costs more than
+counting them. A failure names the scenario; a random one is read with
+`python -m tests.random_estates SEED` and played alone with GPU_LEDGER_SEED=SEED
+GPU_LEDGER_ESTATES=1; any number of them is played with GPU_LEDGER_ESTATES.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from domain.billing_period import BillingPeriod
+from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.model import Estate
+from fake_gpu.scenario.load import load_scenario
+from tests.decisions_by_hand import decided
+from tests.estates import estate as read
+from tests.lived_estates import clusters_csv, live, sampling_of
+from tests.random_estates import scenario
+from tests.scenarios import against_truth as truth
+from warehouse.build import BuildResult, build_period
+from warehouse.home import Home
+
+pytestmark = pytest.mark.slow
+
+PERIOD = BillingPeriod("2026-10")
+SEED = int(os.environ.get("GPU_LEDGER_SEED", "1"))
+ESTATES = int(os.environ.get("GPU_LEDGER_ESTATES", "50"))
+LIBRARY = Path(__file__).parents[2] / "fake_gpu" / "scenarios"
+
+# A month, a quarter of an hour of work; two days of faults of every kind. Both are played whole
+# by other tests, over HTTP.
+TOO_LONG = ("demo", "everything_at_once")
+
+CERTAIN = """
+    method = 'confirmed'
+    or (method = 'lifecycle_only'
+        and method_reason in ('too_short', 'held', 'no_metric', 'samples_not_expected'))
+"""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What was played, when nobody watched, and what was counted of it."""
+
+    estates: dict[str, Estate]
+    unwatched: dict[str, tuple[int, int]]
+    home: Home
+    build: BuildResult
+    counted: dict[str, truth.Facts]
+
+    def watched(self) -> dict[str, Estate]:
+        return {name: e for name, e in self.estates.items() if name not in self.unwatched}
+
+
+def library() -> dict[str, Estate]:
+    names = sorted(path.stem for path in LIBRARY.glob("*.yaml"))
+    return {name: build_estate(load_scenario(name)) for name in names if name not in TOO_LONG}
+
+
+def random_ones() -> tuple[dict[str, Estate], dict[str, tuple[int, int]]]:
+    """So many random estates; of every third the watch was broken once."""
+    print(f"seeds {SEED} to {SEED + ESTATES - 1}: GPU_LEDGER_SEED={SEED}")
+    estates = {f"seed {seed}": read(scenario(seed)) for seed in range(SEED, SEED + ESTATES)}
+    unwatched = {}
+    for name, estate in estates.items():
+        rng = random.Random(name)
+        if rng.random() < 1 / 3:
+            since = estate.started_at + rng.randint(60, 2 * 3600)
+            unwatched[name] = (since, since + rng.choice([45, 600, 1800, 4000]))
+    return estates, unwatched
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    estates, unwatched = random_ones()
+    estates = library() | estates
+    home = Home.create(tmp_path_factory.mktemp("truth") / "home")
+    for name, estate in estates.items():
+        live(home, estate, unwatched=[unwatched[name]] if name in unwatched else ())
+    decisions = decided(clusters_csv(estates.values()))
+    build = build_period(home, PERIOD, decisions, closed_periods=frozenset())
+    return Played(estates, unwatched, home, build, truth.counted_facts(home))
+
+
+def test_with_an_unbroken_journal_every_fact_is_the_truth(played: Played) -> None:
+    """Invariants 4, 5 and 9 too: what has no row in the truth has none here."""
+    wrong: dict[tuple[str, str], Any] = {}
+    for name, estate in played.watched().items():
+        true = truth.true_facts(estate)
+        for grain in truth.FACTS:
+            counted = truth.of_clusters(played.counted[grain], estate)
+            if found := truth.differences(true[grain], counted):
+                wrong[name, grain] = dict(list(found.items())[:3])
+    assert wrong == {}
+
+
+def test_every_data_test_passes_on_all_of_them(played: Played) -> None:
+    assert [(test.name, test.failed_row_count) for test in played.build.failed_tests] == []
+
+
+def test_a_flag_is_explained_by_a_fault_that_was_there(played: Played) -> None:
+    """No pod-hour is uncertain, disputed or missing on a day on which nothing went wrong."""
+    statement = f"""
+        select cluster_id, epoch_us(hour_started_at) // 1000000, pod_name, method, method_reason
+        from marts.fct_pod_hours where not ({CERTAIN}) or uncertainty_seconds > 0
+    """
+    flagged = truth.ask(played.home, statement)
+    unexplained = [
+        row
+        for row in flagged
+        for name, estate in played.estates.items()
+        if any(cluster.cluster_id == row[0] for cluster in estate.clusters)
+        if not _explained(row[0], row[1], estate, played.unwatched.get(name))
+    ]
+    assert unexplained == []
+    assert flagged, "nothing went wrong anywhere: the broken watches left no trace"
+
+
+def _explained(
+    cluster_id: str, hour: int, estate: Estate, unwatched: tuple[int, int] | None
+) -> bool:
+    """Whether a fault of the estate, or the broken watch, lies at most an hour from this hour."""
+    spans = [
+        (fault.from_at, fault.until_at)
+        for fault in estate.faults
+        if fault.cluster_id in ("", cluster_id)
+    ]
+    spans += [unwatched] if unwatched else []
+    return any(since - 3600 < hour + 3600 and hour - 3600 < until for since, until in spans)
+
+
+def test_after_a_broken_watch_a_pod_is_right_or_its_uncertainty_holds_the_truth(
+    played: Played,
+) -> None:
+    """And the uncertainty is no wider than interval, scrape and the hole at each end."""
+    statement = """
+        select cluster_id, pod_uid, sum(running_seconds), sum(uncertainty_seconds),
+            bool_or(method in ('missing', 'disputed'))
+        from (
+            select distinct cluster_id, pod_uid, segment_started_at, segment_ended_at, state,
+                method, running_seconds, uncertainty_seconds
+            from marts.fct_pod_hours
+        ) group by all
+    """
+    counted = {(c, uid): tuple(rest) for c, uid, *rest in truth.ask(played.home, statement)}
+    wrong = []
+    for name, (since, until) in played.unwatched.items():
+        estate = played.estates[name]
+        how = sampling_of(estate.clusters[0])
+        widest = 2 * (
+            how.sample_interval_seconds + how.scrape_interval_seconds + until - since + 15
+        )
+        for (cluster_id, uid), seconds in _true_running(estate).items():
+            running, uncertain, flagged = counted.get((cluster_id, uid), (0, 0, False))
+            unseen = (cluster_id, uid) not in counted and seconds <= until - since
+            within = abs(running - seconds) <= uncertain or flagged or unseen
+            if not within or uncertain > widest:
+                wrong.append((name, uid, seconds, running, uncertain))
+    assert wrong == []
+
+
+def _true_running(estate: Estate) -> dict[tuple[str, str], int]:
+    pods = {}
+    for cluster in estate.clusters:
+        for pod in cluster.pods:
+            if pod.started_at is not None and (pod.requests or pod.claims):
+                until = min(pod.finished_at or pod.gone_at or estate.ended_at, estate.ended_at)
+                pods[cluster.cluster_id, pod.uid] = max(
+                    0, until - max(pod.started_at or until, estate.started_at)
+                )
+    return pods
