@@ -9,6 +9,7 @@ what a collector hears of an instant, it hears when that instant has come here t
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -82,6 +83,8 @@ def _serve(scenario: str, start: datetime, line: Connection) -> None:
     from fake_gpu.serve import serve
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever drives
+    # A watch that its collector has left is told so once for every object that it would have had.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     estate = build_estate(load_scenario(scenario))
     with serve(estate, driven(start)) as running:
         line.send((running.thanos_url, running.control_url, running.kubernetes_urls))
