@@ -251,6 +251,64 @@ def test_a_renamed_metric_is_asked_and_absent_and_a_mass(tmp_path: Path) -> None
         assert hour.facts[MASS_ENDINGS] == 9
 
 
+@pytest.mark.parametrize("fault", ["collector_down", "block_gap", "cluster_label_lost"])
+def test_half_an_hour_without_samples_is_a_hole_in_every_pod(tmp_path: Path, fault: str) -> None:
+    """Nine pods, sampled every 30 s: an hour has 120 samples of each, half an hour 60."""
+    with estate(tmp_path, fault, IN_THE_HOUR) as faulty:
+        hour = faulty.hour()
+        assert hour.by_metric[REQUESTS] == (9, 540)
+        runs = faulty.runs(faulty.landing.attempts()[0], REQUESTS)
+        assert len(runs) == 18  # before the hole, and after it
+        assert sum(int(str(run["sample_count"])) for run in runs) == 540
+
+
+@pytest.mark.parametrize("fault", ["truncated_result", "history_vanished"])
+def test_what_takes_the_sentinels_away_is_no_empty_cluster(tmp_path: Path, fault: str) -> None:
+    more = "series: 3" if fault == "truncated_result" else ""
+    with estate(tmp_path, fault, IN_FORCE, more) as faulty:
+        hour = faulty.hour()
+        assert hour.outcome is Outcome.EMPTY
+        assert "kube_node_info" in hour.reason
+
+
+def test_samples_that_were_refused_as_too_late_are_holes_of_their_own(tmp_path: Path) -> None:
+    with estate(tmp_path, "out_of_order_dropped", IN_THE_HOUR, "share: 0.5") as faulty:
+        hour = faulty.hour()
+        assert hour.by_metric[REQUESTS][0] == 9
+        assert 540 < hour.by_metric[REQUESTS][1] < 1080
+        assert len(faulty.runs(faulty.landing.attempts()[0], REQUESTS)) > 18
+
+
+def test_half_an_answer_from_a_cache_is_a_suspicion(tmp_path: Path) -> None:
+    with estate(tmp_path, "cached_partial", IN_FORCE, "share: 0.5") as faulty:
+        assert faulty.hour().facts[INCOMPLETE_PODS] > 0
+
+
+def test_a_scrape_above_its_limit_is_a_failed_one(tmp_path: Path) -> None:
+    more = "job: kube-state-metrics"
+    with estate(tmp_path, "sample_limit", IN_THE_HOUR, more) as faulty:
+        assert faulty.hour().facts["failed_scrapes"] == 60
+
+
+@pytest.mark.parametrize(("fault", "replicas"), [("second_kube_state_metrics", 1),
+                                                 ("replicas_undeclared", 2)])  # fmt: skip
+def test_what_is_told_twice_is_kept_twice_and_told_apart(
+    tmp_path: Path, fault: str, replicas: int
+) -> None:
+    """Which of two one believes is no business of evidence; each keeps a name of its own."""
+    with estate(tmp_path, fault, "from: +0h, until: +4h", replicas=replicas) as faulty:
+        assert faulty.hour().by_metric[REQUESTS] == (18, 2160)
+        runs = faulty.runs(faulty.landing.attempts()[0], REQUESTS)
+        assert len({run["series_id"] for run in runs}) == len(runs) == 18
+
+
+def test_how_far_a_server_looks_back_prolongs_nothing_that_is_asked_raw(tmp_path: Path) -> None:
+    with estate(tmp_path, "lookback_overrun", "from: +0h, until: +4h") as faulty:
+        assert faulty.hour().by_metric[REQUESTS] == (9, 1080)
+        for run in faulty.runs(faulty.landing.attempts()[0], REQUESTS):
+            assert ONE <= run["first_sampled_at"] <= run["last_sampled_at"] < ONE + HOUR  # type: ignore[operator]
+
+
 def test_a_failed_scrape_is_a_counted_zero(tmp_path: Path) -> None:
     more = "job: kube-state-metrics"
     with estate(tmp_path, "exporter_down", IN_THE_HOUR, more) as faulty:

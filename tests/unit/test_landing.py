@@ -15,6 +15,7 @@ import pytest
 
 from domain.decisions.rows import Source
 from domain.interval import Interval
+from ingestion.hours import hour_ledger
 from ingestion.landing import BodyChanged, Landing, ManifestChanged
 from ingestion.manifest import (
     Answer,
@@ -26,7 +27,7 @@ from ingestion.manifest import (
     whole_hours,
     worst,
 )
-from warehouse.store import FolderStore, KeyNotAllowed, ObjectMissing
+from warehouse.store import FolderStore, KeyNotAllowed, ObjectMissing, StoreUnusable
 
 TEN = datetime(2026, 10, 1, 10, tzinfo=UTC)
 
@@ -231,3 +232,42 @@ def test_a_window_is_one_to_twenty_four_whole_hours() -> None:
 def test_the_worst_of_several_outcomes_stands_for_all() -> None:
     assert worst([Outcome.OK, Outcome.EMPTY, Outcome.WARNED]) is Outcome.EMPTY
     assert worst([]) is Outcome.OK
+
+
+class Forgetful(FolderStore):
+    """Writes durably, and then says once that it could not, as a disk that fills at the end."""
+
+    def __init__(self, folder: Path, forgets: str) -> None:
+        super().__init__(folder)
+        self._forgets = forgets
+
+    def create(self, key: str, body: bytes) -> bool:
+        done = super().create(key, body)
+        if self._forgets and key.startswith(self._forgets):
+            self._forgets = ""
+            raise StoreUnusable(self.location, f"write {key}", OSError(28, "no space left"))
+        return done
+
+
+@pytest.mark.parametrize(("forgets", "versions"), [("objects/", 1), ("manifests/", 2)])
+def test_an_error_although_it_was_written_keeps_the_bytes_once_and_the_chain_whole(
+    tmp_path: Path, forgets: str, versions: int
+) -> None:
+    """The hour is asked again: two versions side by side at most, of which one is believed."""
+    store = Forgetful(tmp_path, forgets)
+
+    def ask() -> None:
+        landed = Landing(store).land_body(b"said once")
+        Landing(store).append_attempt(draft(sha256=landed.sha256))
+
+    with pytest.raises(StoreUnusable):
+        ask()
+    ask()
+    found = landing(tmp_path)
+    assert [attempt.sequence for attempt in found.attempts()] == list(range(1, versions + 1))
+    assert len(store.list("objects/")) == 1
+    assert found.verify().problems == ()
+    [entry] = hour_ledger([("c1", Source.THANOS, TEN)], found.attempts())
+    assert entry.best is not None
+    assert entry.best.sequence == versions
+    assert entry.changes == {}
