@@ -27,13 +27,15 @@ PROVENANCE = frozenset({"attempt_id"})
 same fact: what stands on an invoice must not tell them apart."""
 
 
-def columns_of(connection: duckdb.DuckDBPyConnection, schema: str, table: str) -> dict[str, str]:
-    """Column names and types, in the table's order."""
+def columns_of(
+    connection: duckdb.DuckDBPyConnection, schema: str, table: str, database: str = ""
+) -> dict[str, str]:
+    """Column names and types, in the table's order; of an attached database when one is named."""
     rows = connection.execute(
         "select column_name, data_type from information_schema.columns "
-        "where table_catalog = current_database() and table_schema = $schema "
-        "and table_name = $table order by ordinal_position",
-        {"schema": schema, "table": table},
+        "where table_catalog = coalesce(nullif($database, ''), current_database()) "
+        "and table_schema = $schema and table_name = $table order by ordinal_position",
+        {"database": database, "schema": schema, "table": table},
     ).fetchall()
     return dict(rows)
 

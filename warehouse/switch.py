@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import duckdb
 
 MARTS = "marts"
+UNFINISHED = "_of_two_versions"  # never seen outside the one transaction
 
 
 def switch_in(warehouse_path: Path, build_path: Path, period: BillingPeriod) -> None:
@@ -41,24 +42,40 @@ def mart_names_of_build(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 def _replace(connection: duckdb.DuckDBPyConnection, mart: str, period: BillingPeriod) -> None:
     if not _same_columns(connection, mart):
-        # Another version of the code built what is there; every period is rebuilt from evidence.
-        connection.execute(f"drop table if exists {MARTS}.{mart}")
-        connection.execute(
-            f"create table {MARTS}.{mart} as select * from build.{MARTS}.{mart} where false"
-        )
+        _reshape(connection, mart)
     connection.execute(
         f"delete from {MARTS}.{mart} where billing_period = $period", {"period": period.name}
     )
     connection.execute(f"insert into {MARTS}.{mart} select * from build.{MARTS}.{mart}")
 
 
+def _reshape(connection: duckdb.DuckDBPyConnection, mart: str) -> None:
+    """Give a mart the columns of the build, and keep every row of every period.
+
+    Another version of the code counted them, and a closed period is never counted again: what it
+    did not know is NULL, and a value that does not fit its new type stops the switch.
+    """
+    built = columns_of(connection, MARTS, mart, database="build")
+    kept = columns_of(connection, MARTS, mart) if mart in mart_names(connection) else {}
+    spelled = ", ".join(
+        f"cast({name if name in kept else 'null'} as {kind}) as {name}"
+        for name, kind in built.items()
+    )
+    rows = (
+        f"select {spelled} from {MARTS}.{mart}" if kept else f"select * from build.{MARTS}.{mart}"
+    )
+    connection.execute(
+        f"create table {MARTS}.{mart}{UNFINISHED} as {rows}{'' if kept else ' where false'}"
+    )
+    connection.execute(f"drop table if exists {MARTS}.{mart}")
+    connection.execute(f"alter table {MARTS}.{mart}{UNFINISHED} rename to {mart}")
+
+
 def _same_columns(connection: duckdb.DuckDBPyConnection, mart: str) -> bool:
-    built = connection.execute(
-        "select column_name, data_type from duckdb_columns() where database_name = 'build' "
-        "and schema_name = $schema and table_name = $mart order by column_index",
-        {"schema": MARTS, "mart": mart},
-    ).fetchall()
-    return mart in mart_names(connection) and columns_of(connection, MARTS, mart) == dict(built)
+    built = columns_of(connection, MARTS, mart, database="build")
+    there = columns_of(connection, MARTS, mart)
+    # In the same order, too: rows are inserted by position.
+    return mart in mart_names(connection) and list(there.items()) == list(built.items())
 
 
 def _quoted(path: Path) -> str:
