@@ -7,7 +7,7 @@ Not here: how a scenario writes it (`fake_gpu.scenario.utilisation`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,13 @@ class Utilisation:
     steps: tuple[tuple[int, int], ...]  # (seconds > 0, per cent 0..100)
     repeat: int | None = None
     after_pct: int = 0
+    # Worked out once: exporters ask for them at every step of every device.
+    period_seconds: int = field(init=False, repr=False, compare=False)
+    is_level: bool = field(init=False, repr=False, compare=False)  # one per cent in all steps
 
-    @property
-    def period_seconds(self) -> int:
-        return sum(seconds for seconds, _ in self.steps)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "period_seconds", sum(seconds for seconds, _ in self.steps))
+        object.__setattr__(self, "is_level", len({pct for _, pct in self.steps}) == 1)
 
     def pct_at(self, elapsed: int) -> int:
         """Per cent at `elapsed` seconds after the start; 0 before it."""

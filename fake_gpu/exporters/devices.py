@@ -11,7 +11,7 @@ thousand steps, and energy is the integral of the power of these steps, to the m
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -161,12 +161,22 @@ class NodeUse:
                 changes.add_stowaway(entity, stowaway)
         return list(changes.steps(entity))
 
-    def milliwatts(self, card: Card, from_at: int, until_at: int) -> list[tuple[int, int, int]]:
-        """The card's power as (from, until, milliwatts), adjoining over the whole window."""
+    def milliwatts(
+        self,
+        card: Card,
+        from_at: int,
+        until_at: int,
+        known: Mapping[int, Sequence[Step]] | None = None,
+    ) -> list[tuple[int, int, int]]:
+        """The card's power as (from, until, milliwatts), adjoining over the whole window.
+
+        The steps of entities in this window, by their `id`, may be `known` already.
+        """
         parts = [e for e in self.entities if e.card.card_id == card.card_id]
         changes: dict[int, Fraction | int] = {from_at: 0}
         for entity in parts:
-            for step in self.steps(entity, from_at, until_at):
+            steps = self.steps(entity, from_at, until_at) if known is None else known[id(entity)]
+            for step in steps:
                 part = step.pct * entity.share if entity.share != 1 else step.pct
                 changes[step.from_at] = changes.get(step.from_at, 0) + part
                 changes[step.until_at] = changes.get(step.until_at, 0) - part
@@ -312,7 +322,7 @@ def _pieces(use: Utilisation, start: int, end: int) -> Iterator[tuple[int, int, 
     period = use.period_seconds
     last = end if use.repeat is None else min(end, use.repeat * period)
     lap_starts = range(start // period * period, last, period)
-    if len({pct for _, pct in use.steps}) == 1 and start < last:
+    if use.is_level and start < last:
         yield start, last, use.steps[0][1]
         lap_starts = range(0)
     for lap in lap_starts:

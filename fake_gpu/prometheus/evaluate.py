@@ -100,10 +100,10 @@ def _call(
         stretch = _Stretch(series)
         for step in steps_ms:
             end = step - offset
-            runs = stretch.runs(dialect.oldest(end, length), end)
-            if runs:
+            pieces = stretch.between(dialect.oldest(end, length), end)
+            if pieces:
                 times.append(step)
-                values.append(_aggregate(call.function, runs, dialect.left_open))
+                values.append(_aggregate(call.function, pieces, dialect.left_open))
         if times:
             nameless = series.label_set.without((METRIC_NAME,))
             answers.append(Points(nameless, times, values))
@@ -127,60 +127,91 @@ class _Stretch:
         self.firsts = [piece.block.times[piece.low] for piece in series.pieces]
         self.lasts = [piece.block.times[piece.high - 1] for piece in series.pieces]
 
-    def runs(self, from_ms: int, until_ms: int) -> tuple[Run, ...]:
-        """The samples of a closed range, with equal neighbours counted together."""
-        runs: list[Run] = []
+    def between(self, from_ms: int, until_ms: int) -> list[AnyPiece]:
+        """The samples of a closed range."""
         low = bisect_left(self.lasts, from_ms)
         high = bisect_right(self.firsts, until_ms)
+        found: list[AnyPiece] = []
         for position in range(low, high):
             piece: AnyPiece | None = self.pieces[position]
             if self.firsts[position] < from_ms or self.lasts[position] > until_ms:
                 piece = self.pieces[position].clipped(from_ms, until_ms)
-            if isinstance(piece, Piece):
-                runs.append((piece.value, piece.high - piece.low))
-            elif piece is not None:
-                runs.extend((value, 1) for value in piece.numbers)
-        return tuple(runs)
+            if piece is not None:
+                found.append(piece)
+        return found
 
 
-def _aggregate(function: Function, runs: tuple[Run, ...], direct_mean: bool) -> float:
+def _aggregate(function: Function, pieces: Sequence[AnyPiece], direct_mean: bool) -> float:
     match function:
         case "count_over_time":
-            return float(sum(count for _, count in runs))
+            return float(sum([piece.high - piece.low for piece in pieces]))
         case "max_over_time":
-            return _extreme(runs, largest=True)
+            return _extreme(pieces, largest=True)
         case "min_over_time":
-            return _extreme(runs, largest=False)
+            return _extreme(pieces, largest=False)
         case "avg_over_time":
-            return _direct_mean(runs) if direct_mean else _incremental_mean(runs)
+            return _mean(pieces, direct_mean)
 
 
-def _extreme(runs: Sequence[Run], *, largest: bool) -> float:
-    found = runs[0][0]
-    for value, _ in runs:
+def _extreme(pieces: Sequence[AnyPiece], *, largest: bool) -> float:
+    best = max if largest else min
+    found: float | None = None
+    for piece in pieces:
+        if isinstance(piece, Piece):
+            value = piece.value
+        elif isnan(sum(piece.numbers)):
+            value = _extreme_number(piece.numbers, largest=largest)
+        else:
+            value = best(piece.numbers)
+        if found is None or isnan(found) or (value > found if largest else value < found):
+            found = value
+    assert found is not None, "a range without samples is not aggregated"
+    return found
+
+
+def _extreme_number(numbers: Sequence[float], *, largest: bool) -> float:
+    """Of numbers of which some are none."""
+    found = numbers[0]
+    for value in numbers:
         if isnan(found) or (value > found if largest else value < found):
             found = value
     return found
 
 
+def _mean(pieces: Sequence[AnyPiece], direct: bool) -> float:
+    """Constant pieces come again and again; the mean of the same ones is taken once."""
+    runs = tuple([(p.value, p.high - p.low) for p in pieces if isinstance(p, Piece)])
+    if len(runs) == len(pieces):
+        return _mean_of_runs(runs, direct)
+    numbers = [number for piece in pieces for number in piece.values()]
+    return _direct_mean(numbers) if direct else _incremental_mean(numbers)
+
+
 @lru_cache(maxsize=1 << 15)
-def _incremental_mean(runs: tuple[Run, ...]) -> float:
+def _mean_of_runs(runs: tuple[Run, ...], direct: bool) -> float:
+    numbers = [value for value, repeated in runs for _ in range(repeated)]
+    return _direct_mean(numbers) if direct else _incremental_mean(numbers)
+
+
+def _incremental_mean(numbers: Sequence[float]) -> float:
     """The mean as Prometheus 2 takes it."""
     mean = compensation = 0.0
-    count = 0
-    for value, repeated in runs:
-        for _ in range(repeated):
-            count += 1
-            if isinf(mean) and not isnan(value) and (not isinf(value) or (mean > 0) == (value > 0)):
-                continue
-            mean, compensation = _kahan(value / count - mean / count, mean, compensation)
+    for count, value in enumerate(numbers, 1):
+        if isinf(mean) and not isnan(value) and (not isinf(value) or (mean > 0) == (value > 0)):
+            continue
+        increment = value / count - mean / count
+        result = mean + increment
+        # `_kahan`, written out: this is the innermost line of a month of telemetry.
+        if abs(mean) >= abs(increment):
+            compensation += (mean - result) + increment
+        else:
+            compensation += (increment - result) + mean
+        mean = result
     return mean if isinf(mean) else mean + compensation
 
 
-@lru_cache(maxsize=1 << 15)
-def _direct_mean(runs: tuple[Run, ...]) -> float:
+def _direct_mean(values: Sequence[float]) -> float:
     """The mean as Prometheus 3 takes it: from the sum, until the sum overflows."""
-    values = [value for value, repeated in runs for _ in range(repeated)]
     total, compensation, mean = values[0], 0.0, 0.0
     incremental = False
     count = 1

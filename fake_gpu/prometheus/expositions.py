@@ -22,7 +22,8 @@ from fake_gpu.exporters.exposition import Head, labels_text
 from fake_gpu.exporters.kube_state_metrics.catalogue import exposition, families_of
 from fake_gpu.exporters.numbers import exposition_text
 from fake_gpu.kubernetes.objects import ObjectHistory
-from fake_gpu.prometheus.device_series import AmdSeries, DcgmSeries, NodeStretches
+from fake_gpu.prometheus.device_series import Amd, Dcgm, DeviceSeries
+from fake_gpu.prometheus.node_stretches import NodeStretches
 from fake_gpu.prometheus.segments import Life, Segment
 from fake_gpu.prometheus.targets import (
     AMD,
@@ -69,9 +70,9 @@ class Expositions:
             use = NodeUse(target.node, self._pods.get(target.node.name, ()))
             path = f"/{target.job}/{target.node.name}/metrics"
             if target.job == DCGM:
-                yield path, _dcgm(DcgmSeries(target, NodeStretches(use), self.style))
+                yield path, _dcgm(target, Dcgm(NodeStretches(use), self.style))
             else:
-                yield path, _amd(AmdSeries(target, NodeStretches(use)))
+                yield path, _amd(target, Amd(NodeStretches(use)))
 
     def _state_metrics(self, at_ms: int) -> str:
         second = at_ms // 1000
@@ -95,17 +96,20 @@ class Expositions:
         return None
 
 
-def _dcgm(series: DcgmSeries) -> Text:
+def _dcgm(target: Target, exporter: Dcgm) -> Text:
+    series = DeviceSeries(target, exporter)
+
     def text(at_ms: int) -> str:
         return "".join(
             _family(field.head, series.lives(name, at_ms, at_ms), at_ms, field.text)
-            for name, field in series.fields.items()
+            for name, field in exporter.fields.items()
         )
 
     return text
 
 
-def _amd(series: AmdSeries) -> Text:
+def _amd(target: Target, exporter: Amd) -> Text:
+    series = DeviceSeries(target, exporter)
     heads = {metric.head.name: metric.head for metric in amd.METRICS}
     heads[amd.NODES] = Head(amd.NODES, "Number of GPUs on the node")
 

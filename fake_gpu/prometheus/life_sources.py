@@ -13,12 +13,14 @@ from fake_gpu.estate.model import Cluster, Fault, PodLife
 from fake_gpu.exporters import dcgm, pod_lives, scheduler
 from fake_gpu.exporters.devices import NodeUse, Stowaway
 from fake_gpu.exporters.kube_state_metrics.catalogue import families_of
+from fake_gpu.exporters.kube_state_metrics.forms import Family
 from fake_gpu.kubernetes.objects import ObjectHistory
-from fake_gpu.prometheus.device_series import AmdSeries, DcgmSeries, NodeStretches
+from fake_gpu.prometheus.device_series import Amd, Dcgm, DeviceSeries
 from fake_gpu.prometheus.faults import SampleFaults, text, whole
 from fake_gpu.prometheus.forgeries import ForgedSeries, SecondExporter
 from fake_gpu.prometheus.life_faults import KINDS, FaultedSeries
 from fake_gpu.prometheus.line_counts import ObjectLines, PodLines
+from fake_gpu.prometheus.node_stretches import NodeStretches
 from fake_gpu.prometheus.object_series import ObjectSeries
 from fake_gpu.prometheus.pod_series import PodIndex, PodSeries
 from fake_gpu.prometheus.segments import LifeSource, LineCounts
@@ -101,7 +103,19 @@ def _state_metrics(
     def lines(start_ms: int, end_ms: int) -> LineCounts:
         return chain(pods.between(start_ms, end_ms), objects.between(start_ms, end_ms))
 
-    return [PodSeries(target, index, solved), ObjectSeries(history, target, others)], lines
+    series = ObjectSeries(history, target, others, _spoken_of(cluster, others))
+    return [PodSeries(target, index, solved), series], lines
+
+
+def _spoken_of(cluster: Cluster, families: Sequence[Family]) -> dict[str, frozenset[str]]:
+    """Most pods have no init containers and no claims, and no document is made to learn that."""
+    starting = frozenset(p.uid for p in cluster.pods if any(c.kind != "main" for c in p.containers))
+    claiming = frozenset(pod.uid for pod in cluster.pods if pod.claims)
+    found = {"kube_pod_resourceclaim_info": claiming}
+    for family in families:
+        if family.head.name.startswith("kube_pod_init_container"):
+            found[family.head.name] = starting
+    return found
 
 
 def _devices(
@@ -119,11 +133,10 @@ def _devices(
         faults.fire(fault, fault.from_at, node.name)
     use = NodeUse(node, on_nodes.get(node.name, ()), [_stowaway(fault) for fault in loads])
     stretches = NodeStretches(use, [fault.from_at for fault in resets])
-    source: DcgmSeries | AmdSeries = (
-        DcgmSeries(target, stretches, dcgm.Style.of(cluster.monitoring))
-        if target.job == DCGM
-        else AmdSeries(target, stretches)
+    exporter: Dcgm | Amd = (
+        Dcgm(stretches, dcgm.Style.of(cluster.monitoring)) if target.job == DCGM else Amd(stretches)
     )
+    source = DeviceSeries(target, exporter)
     return [source], source.line_counts
 
 

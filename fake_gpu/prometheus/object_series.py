@@ -23,10 +23,18 @@ LARGEST_CACHE = 512
 class ObjectSeries:
     """The series of one exporter of objects."""
 
-    def __init__(self, history: ObjectHistory, target: Target, families: Sequence[Family]) -> None:
+    def __init__(
+        self,
+        history: ObjectHistory,
+        target: Target,
+        families: Sequence[Family],
+        spoken_of: Mapping[str, frozenset[str]] | None = None,
+    ) -> None:
+        """`spoken_of` has the UIDs of the objects of which a family says anything, if few."""
         self.target = target
         self.families: Mapping[str, Family] = {family.head.name: family for family in families}
         self._history = history
+        self._spoken_of = spoken_of or {}
         self._days: dict[str, _Days] = {}
         self._lives: OrderedDict[tuple[str, int, int], list[Life]] = OrderedDict()
 
@@ -47,7 +55,10 @@ class ObjectSeries:
     def _made(self, family: Family, first_day: int, last_day: int) -> list[Life]:
         found: dict[LabelPairs, list[AnySegment]] = {}
         exposed: dict[LabelPairs, Pairs] = {}
+        only = self._spoken_of.get(family.head.name)
         for version in self._versions(family.kind, first_day, last_day):
+            if only is not None and version.change.uid not in only:
+                continue
             until = NO_END if version.until_at is None else version.until_at * 1000
             seen: set[LabelPairs] = set()
             for line in family.lines(version.object):

@@ -13,11 +13,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fake_gpu.exporters.numbers import answer_text
 from fake_gpu.prometheus.go_json import encode
 from fake_gpu.prometheus.matchers import Matcher, all_match
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 LabelPairs = tuple[tuple[str, str], ...]
 # The queries whose answer one series remembers: a pull asks a dozen different ones.
@@ -68,12 +72,13 @@ class LabelSet:
 class TimeBlock:
     """Ascending times of samples in milliseconds, shared by many series."""
 
-    __slots__ = ("_fragments", "_pieces", "_texts", "real", "times")
+    __slots__ = ("_fragments", "_pieces", "_real_array", "_texts", "real", "times")
 
     def __init__(self, times: Sequence[int], real: Sequence[int] | None = None) -> None:
         self.times = tuple(times)
         # When the scrapes really were, which says what they found; faults make the two differ.
         self.real = self.times if real is None else tuple(real)
+        self._real_array: npt.NDArray[np.int64] | None = None
         self._texts: tuple[str, ...] | None = None
         self._fragments: dict[tuple[int, int, float], str] = {}
         self._pieces: dict[tuple[int, int, float], Piece] = {}
@@ -95,6 +100,14 @@ class TimeBlock:
     def found(self, from_ms: int, until_ms: int) -> tuple[int, int]:
         """The positions of the scrapes that really were in the half-open range."""
         return bisect_left(self.real, from_ms), bisect_left(self.real, until_ms)
+
+    def real_array(self) -> npt.NDArray[np.int64]:
+        """The real times, for arithmetic on all of them at once."""
+        if self._real_array is None:
+            import numpy as np
+
+            self._real_array = np.array(self.real, dtype=np.int64)
+        return self._real_array
 
     def texts(self) -> tuple[str, ...]:
         if self._texts is None:

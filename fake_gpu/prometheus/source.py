@@ -26,6 +26,8 @@ from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.series import RawSeries
 from fake_gpu.prometheus.stores import Store
 
+_Asked = tuple[tuple[Matcher, ...], int, int, int]
+
 
 class EstateSeries:
     """Implements `series.SeriesSource` for a whole estate; shows nothing that is yet to come."""
@@ -51,6 +53,8 @@ class EstateSeries:
             for cluster in estate.clusters
         ]
         self.answer_faults = AnswerFaults(self.faults, stores_of(estate))
+        # The answer before: average, maximum and count of a metric are asked one after the other.
+        self._last: tuple[_Asked, list[RawSeries]] | None = None
         # Caches are shared between requests, and a server answers several at a time.
         self._lock = threading.Lock()
 
@@ -59,12 +63,21 @@ class EstateSeries:
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
         now_ms = self.now_ms()
+        asked = (tuple(matchers), start_ms, end_ms, now_ms)
         with self._lock, _collector_paused():
-            found = [
-                series
-                for cluster in self.clusters
-                for series in cluster.select(matchers, start_ms, min(end_ms, now_ms), now_ms)
-            ]
+            if self._last is None or self._last[0] != asked:
+                self._last = None  # before the next one is made: large answers are not kept twice
+                self._last = (asked, self._found(matchers, start_ms, end_ms, now_ms))
+            return list(self._last[1])
+
+    def _found(
+        self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, now_ms: int
+    ) -> list[RawSeries]:
+        found = [
+            series
+            for cluster in self.clusters
+            for series in cluster.select(matchers, start_ms, min(end_ms, now_ms), now_ms)
+        ]
         return sorted(found, key=lambda series: series.label_set.order)
 
 

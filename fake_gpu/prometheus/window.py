@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from fake_gpu.prometheus.many_segments import MANY_SEGMENTS, Cut, many_pieces
 from fake_gpu.prometheus.scrapes import HOUR_MS, Grid
 from fake_gpu.prometheus.segments import NO_END, AnySegment, Segment
 from fake_gpu.prometheus.series import AnyPiece, TimeBlock, VaryingPiece
@@ -19,9 +20,6 @@ from fake_gpu.prometheus.series import AnyPiece, TimeBlock, VaryingPiece
 LONGEST_INTERVAL_MS = 600_000
 
 _UNTIL = attrgetter("until_ms")
-
-# A block, the positions of the window in it, and the real times at these two ends.
-Cut = tuple[TimeBlock, int, int, int, int]
 
 
 @dataclass(slots=True)
@@ -45,6 +43,8 @@ class Window:
         cuts = self._cuts.get(id(grid))
         if cuts is None:
             cuts = self._cuts[id(grid)] = self._cut(grid)
+        if len(segments) >= MANY_SEGMENTS:
+            return many_pieces(segments, [cut for cut in cuts if cut is not None])
         base = self.start_ms // HOUR_MS
         first = max(0, (segments[0].from_ms - self.slack_ms) // HOUR_MS - base)
         last = (segments[-1].until_ms + self.slack_ms) // HOUR_MS - base + 1

@@ -1,0 +1,187 @@
+"""What every card and instance of a node does over a day: stretches in which nothing changes.
+
+Put here: use, power, energy and trouble of entities, cut into stretches.
+Not here: the series that exporters make of them (`device_series`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from fake_gpu.estate.model import Card, Incident
+from fake_gpu.exporters import dcgm
+from fake_gpu.exporters.devices import Entity, NodeUse, Step
+from fake_gpu.prometheus.segments import DAY_MS, Ramp
+
+# Days of readings that a node keeps; one is enough for reading a month in order.
+LARGEST_CACHE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """An entity's state while nothing of it or of its card changes."""
+
+    entity: Entity
+    step: Step
+    from_at: int
+    until_at: int
+    milliwatts: int
+    microjoules: int  # of the card, when the stretch begins
+    incident: Incident | None
+    state: int  # equal for stretches of one entity whose values are all equal
+
+    @property
+    def card_pct(self) -> float:
+        card = self.entity.card
+        above = max(1, card.peak_watts - card.idle_watts)
+        return min(100.0, (self.milliwatts / 1000 - card.idle_watts) * 100 / above)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A card's power while it stays the same, and its energy when that begins."""
+
+    from_at: int
+    until_at: int
+    milliwatts: int
+    microjoules: int
+
+    def microjoules_at(self, at: int) -> int:
+        # A milliwatt for a second is a millijoule.
+        return self.microjoules + self.milliwatts * (at - self.from_at) * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """What goes wrong with a card, and when that begins and ends."""
+
+    incidents: list[Incident]
+    marks: list[int]
+
+
+class NodeStretches:
+    """The stretches of all entities of a node, a day at a time."""
+
+    def __init__(self, use: NodeUse, resets: Sequence[int] = ()) -> None:
+        self.use = use
+        self.resets = sorted(resets)  # when the energy counters of all cards began again
+        self._days: OrderedDict[int, list[Stretch]] = OrderedDict()
+        self._states: dict[tuple[object, ...], int] = {}
+
+    def day(self, day: int) -> list[Stretch]:
+        """The stretches of a day, those of one entity after another."""
+        if day not in self._days:
+            while len(self._days) >= LARGEST_CACHE:
+                self._days.popitem(last=False)
+            from_at, until_at = day * DAY_MS // 1000, (day + 1) * DAY_MS // 1000
+            self._days[day] = list(self._between(from_at, until_at))
+        return self._days[day]
+
+    def _between(self, from_at: int, until_at: int) -> Iterator[Stretch]:
+        entities = self.use.entities
+        steps = {id(entity): self.use.steps(entity, from_at, until_at) for entity in entities}
+        power = {
+            card.card_id: self._power(card, from_at, until_at, steps)
+            for card in self.use.node.cards
+        }
+        for entity in entities:
+            levels = power[entity.card.card_id]
+            trouble = self._trouble(entity.card)
+            position = 0
+            for step in steps[id(entity)]:
+                while levels[position].until_at <= step.from_at:
+                    position += 1
+                for at in range(position, len(levels)):
+                    level = levels[at]
+                    if level.from_at >= step.until_at:
+                        break
+                    start, end = (
+                        max(level.from_at, step.from_at),
+                        min(level.until_at, step.until_at),
+                    )
+                    if trouble.marks:
+                        yield from self._cut(entity, step, start, end, level, trouble)
+                    else:
+                        yield self._stretch(entity, step, start, end, level, None)
+
+    def _power(
+        self, card: Card, from_at: int, until_at: int, steps: Mapping[int, Sequence[Step]]
+    ) -> list[_Level]:
+        levels = []
+        spent = self.use.microjoules_at(card, from_at)
+        for low, high, milliwatts in self.use.milliwatts(card, from_at, until_at, steps):
+            levels.append(_Level(low, high, milliwatts, spent))
+            spent += milliwatts * (high - low) * 1000
+        return levels
+
+    def _trouble(self, card: Card) -> _Trouble:
+        own = [i for i in self.use.node.incidents if i.card_id == card.card_id]
+        marks = {i.from_at for i in own} | {i.until_at for i in own if i.until_at is not None}
+        return _Trouble(own, sorted(marks | set(self.resets)))
+
+    def _cut(
+        self,
+        entity: Entity,
+        step: Step,
+        start: int,
+        end: int,
+        level: _Level,
+        trouble: _Trouble,
+    ) -> Iterator[Stretch]:
+        """Cut where something goes wrong with the card, or is repaired."""
+        edges = [start, *(mark for mark in trouble.marks if start < mark < end), end]
+        for low, high in pairwise(edges):
+            incident = dcgm.incident_at(trouble.incidents, entity.card.card_id, low)
+            if incident is None or incident.mode != "lost":
+                yield self._stretch(entity, step, low, high, level, incident)
+
+    def _stretch(
+        self,
+        entity: Entity,
+        step: Step,
+        low: int,
+        high: int,
+        level: _Level,
+        incident: Incident | None,
+    ) -> Stretch:
+        known = (step.pct, step.used_mib, level.milliwatts, incident)
+        state = self._states.setdefault(known, len(self._states))
+        spent = level.microjoules_at(low)
+        return Stretch(entity, step, low, high, level.milliwatts, spent, incident, state)
+
+    def held(self, start_ms: int, end_ms: int) -> Iterator[tuple[Entity, Step, int, int]]:
+        """Who has each entity, while it says anything, in the days of a range."""
+        from_at = start_ms // DAY_MS * DAY_MS // 1000
+        until_at = (end_ms // DAY_MS + 1) * DAY_MS // 1000
+        for entity in self.use.entities:
+            lost = [i for i in self._trouble(entity.card).incidents if i.mode == "lost"]
+            for step in self.use.steps(entity, from_at, until_at, loads=False):
+                for low, high in _without(step.from_at, step.until_at, lost):
+                    yield entity, step, low * 1000, high * 1000
+
+    def energy(self, stretch: Stretch, divisor: int) -> Ramp:
+        """The card's energy during the stretch, in microjoules by `divisor`."""
+        base = stretch.microjoules
+        before = [at for at in self.resets if at <= stretch.from_at]
+        if before:
+            base -= self.use.microjoules_at(stretch.entity.card, before[-1])
+        from_ms = stretch.from_at * 1000
+        until_ms = stretch.until_at * 1000
+        return Ramp(from_ms, until_ms, from_ms, base, stretch.milliwatts, divisor)
+
+
+def _without(low: int, high: int, lost: Sequence[Incident]) -> list[tuple[int, int]]:
+    """The parts of a time in which a card is not lost."""
+    parts = [(low, high)]
+    for incident in lost:
+        end = high if incident.until_at is None else incident.until_at
+        parts = [
+            (max(start, from_at), min(stop, until_at))
+            for start, stop in parts
+            for from_at, until_at in ((low, incident.from_at), (end, high))
+            if max(start, from_at) < min(stop, until_at)
+        ]
+    return parts
