@@ -164,6 +164,7 @@ def _first_of_each_series(table: pa.Table) -> pa.Table:
     for name in table.column("series_id").to_pylist():
         keep.append(name not in seen)
         seen.add(name)
-    kept = table.filter(pa.array(keep))
+    # A day on which no attempt brought a series has no row to tell the type by.
+    kept = table.filter(pa.array(keep, pa.bool_()))
     order = pc.sort_indices(kept, [("metric", "ascending"), ("series_id", "ascending")])
     return kept.take(order)

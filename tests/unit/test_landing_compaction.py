@@ -47,12 +47,17 @@ def answering(form: Form) -> Any:
     return matrix()
 
 
-def home_of(tmp_path: Path, hours: int, again: tuple[int, ...] = ()) -> tuple[Landing, Path]:
+def home_of(
+    tmp_path: Path,
+    hours: int,
+    again: tuple[int, ...] = (),
+    answer: Callable[[Form], Any] = answering,
+) -> tuple[Landing, Path]:
     landing = Landing(FolderStore(tmp_path / "landing"))
     clock = StoppedClock(MIDNIGHT + timedelta(days=5))
     for number in (*range(hours), *again):
         window = Interval(MIDNIGHT + number * HOUR, MIDNIGHT + (number + 1) * HOUR)
-        client = Server(answering).client()
+        client = Server(answer).client()
         pull_hours(CLUSTER, window, landing, tmp_path / "runs", clock, client)
     return landing, tmp_path / "runs"
 
@@ -77,6 +82,12 @@ def test_a_settled_day_becomes_one_file_per_table_with_the_same_rows(tmp_path: P
         "2026-10-01.series.parquet",
         "2026-10-01.telemetry.parquet",
     ]
+
+
+def test_a_day_on_which_nothing_was_answered_is_compacted_too(tmp_path: Path) -> None:
+    landing, runs = home_of(tmp_path, 2, answer=lambda _: matrix())
+    assert compact(landing, runs, SETTLED, TABLES) == 1
+    assert rows(landing, runs, "series") == []
 
 
 def test_a_day_keeps_the_labels_of_a_series_once(tmp_path: Path) -> None:
