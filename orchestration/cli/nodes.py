@@ -57,6 +57,9 @@ def nodes(hour: datetime | None, month: BillingPeriod | None, home_path: Path, o
         if output == "json":
             emit_document({"schema": SCHEMA, "month": month.name, "hours": rows})
             return
+        if not rows and output == "table":
+            click.echo(f"No cluster was to be measured in {month}: see decisions/clusters.csv.")
+            return
         emit(rows, output, report.MONTH_COLUMNS, title=f"Node-hours of {month}")
         unmeasured = {
             (row["cluster_name"], row["hour_started_at"])

@@ -58,7 +58,7 @@ def test_the_gap_on_the_ninth_is_told_with_what_was_billed_and_what_was_not() ->
     hole = piece(1, method="lifecycle_only", method_reason="hole", billable_seconds=1800)
     hole |= {"lifecycle_seconds": 1800, "sampled_seconds": 0, "cost_nanos": 1_800_000_000}
     lost = piece(2, method="disputed", method_reason="unseen", billable_seconds=0)
-    lost |= {"cost_nanos": 0, "uncertainty_seconds": 40}
+    lost |= {"cost_nanos": 0, "uncertainty_seconds": 40, "lifecycle_seconds": 0}
     short = piece(3, method="lifecycle_only", method_reason="too_short")
     marts = facts({"fct_pod_hours": [piece(), hole, lost, short]})
     expected = [

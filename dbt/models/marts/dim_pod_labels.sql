@@ -73,10 +73,10 @@ sampled_entries as (
 united as (
 
     select
-        cluster_id,
-        pod_uid,
-        entry.key as label_key,
-        entry.value as label_value
+        observed_entries.cluster_id,
+        observed_entries.pod_uid,
+        observed_entries.entry.key as label_key,
+        observed_entries.entry.value as label_value
     from observed_entries
     union all
     select

@@ -13,5 +13,5 @@ select
     active_worker_nodes
 from fct_fleet_hours
 where billing_period = $period
-order by simultaneous_max desc, sum_of_node_max desc, hour_started_at
+order by simultaneous_max desc, sum_of_node_max desc, hour_started_at asc
 limit 10

@@ -6,7 +6,10 @@
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No node was counted in this period.
 with names as (
-    select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
+    select
+        cluster_id,
+        max(cluster_name) as cluster_name
+    from dim_clusters group by all
 )
 
 select

@@ -16,4 +16,5 @@ select
 from fct_charges
 where billing_period = $period and belongs_to = 'tenant'
 group by all
-order by cost_nanos desc, gpu_class, mig_profile, weight_numerator, weight_denominator
+order by
+    cost_nanos desc, gpu_class asc, mig_profile asc, weight_numerator asc, weight_denominator asc

@@ -19,5 +19,5 @@ where
         select tenant from dim_tenants where billing_period = $period and belongs_to = 'tenant'
     )
 group by all
-order by cost_nanos desc, device_seconds desc, tenant, workload_kind, workload_name
+order by cost_nanos desc, device_seconds desc, tenant asc, workload_kind asc, workload_name asc
 limit 20

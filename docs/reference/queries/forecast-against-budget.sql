@@ -17,4 +17,4 @@ select
     forecast_method
 from fct_tenant_forecasts
 where billing_period = $period
-order by will_exceed desc nulls last, forecast_nanos desc, tenant, currency
+order by will_exceed desc nulls last, forecast_nanos desc, tenant asc, currency asc

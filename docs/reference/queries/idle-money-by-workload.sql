@@ -1,12 +1,17 @@
 -- What was paid for and stood idle?
 --
--- Device-hours of running pods in which telemetry saw nine of ten samples and none of them busy, per
--- workload, with their share of the pod's cost. Missing telemetry is never idleness.
+-- Device-hours of running pods in which telemetry saw nine of ten samples and none of them busy,
+-- per workload, with their share of the pod's cost. Missing telemetry is never idleness.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No device of a tenant stood idle for a whole hour, as far as telemetry reaches.
 with pods as (
-    select distinct cluster_id, pod_uid, workload_kind, workload_name, currency
+    select distinct
+        cluster_id,
+        pod_uid,
+        workload_kind,
+        workload_name,
+        currency
     from fct_pod_periods
     where billing_period = $period
 )
@@ -28,4 +33,5 @@ where
         select tenant from dim_tenants where billing_period = $period and belongs_to = 'tenant'
     )
 group by all
-order by idle_cost_nanos desc, idle_device_seconds desc, tenant, workload_kind, workload_name
+order by
+    idle_cost_nanos desc, idle_device_seconds desc, tenant asc, workload_kind asc, workload_name asc

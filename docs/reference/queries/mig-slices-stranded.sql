@@ -6,7 +6,10 @@
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No node had MIG instances in this period.
 with names as (
-    select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
+    select
+        cluster_id,
+        max(cluster_name) as cluster_name
+    from dim_clusters group by all
 )
 
 select
@@ -28,4 +31,4 @@ from fct_node_class_hours as hours
 inner join names on hours.cluster_id = names.cluster_id
 where hours.billing_period = $period and hours.mig_profile not in ('whole', '')
 group by all
-order by idle_instance_seconds desc, cluster_name, node_name, gpu_class, mig_profile
+order by idle_instance_seconds desc, cluster_name asc, node_name asc, gpu_class asc, mig_profile asc

@@ -9,7 +9,8 @@ with costs as (
         tenant,
         currency,
         sum(case when billing_period = $period then cost_nanos else 0 end) as cost_nanos,
-        sum(case when billing_period <> $period then cost_nanos else 0 end) as cost_before_nanos
+        sum(case when billing_period <> $period then cost_nanos else 0 end)
+            as cost_before_nanos
     from fct_tenant_periods
     where
         belongs_to = 'tenant'
@@ -26,4 +27,4 @@ select
     cost_nanos - cost_before_nanos as difference_nanos,
     currency
 from costs
-order by abs(difference_nanos) desc, tenant, currency
+order by abs(difference_nanos) desc, tenant, currency asc

@@ -6,7 +6,10 @@
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No node was counted in this period.
 with names as (
-    select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
+    select
+        cluster_id,
+        max(cluster_name) as cluster_name
+    from dim_clusters group by all
 )
 
 select
@@ -18,6 +21,9 @@ select
     max(hours.gpu_capacity) as gpu_capacity
 from fct_node_hours as hours
 inner join names on hours.cluster_id = names.cluster_id
-where hours.billing_period = $period and hours.gpu_capacity > 0 and hours.unmeasured_seconds < 3600
+where
+    hours.billing_period = $period
+    and hours.gpu_capacity > 0
+    and hours.unmeasured_seconds < 3600
 group by all
-order by full_hour_count desc, cluster_name, node_name
+order by full_hour_count desc, cluster_name asc, node_name asc

@@ -1,7 +1,7 @@
 -- Who is billed on the word of one witness?
 --
--- Device-seconds of each tenant by what vouches for them. A close is refused when holes make up more
--- than the limit that was decided.
+-- Device-seconds of each tenant by what vouches for them. A close is refused when holes make up
+-- more than the limit that was decided.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No tenant has used anything in this period.
@@ -15,4 +15,4 @@ select
 from fct_pod_hours
 where billing_period = $period and belongs_to = 'tenant' and state = 'running'
 group by all
-order by tenant, device_seconds desc, method, method_reason
+order by tenant asc, device_seconds desc, method asc, method_reason asc

@@ -5,7 +5,9 @@
 -- param period = newest: the billing period, such as 2026-10
 -- empty: Every pod ran for at least one sampling interval.
 with intervals as (
-    select cluster_id, max(sample_interval_seconds) as sample_interval_seconds
+    select
+        cluster_id,
+        max(sample_interval_seconds) as sample_interval_seconds
     from dim_clusters
     where billing_period = $period
     group by all

@@ -1,6 +1,7 @@
 -- What does the provider use itself?
 --
--- Namespaces that belong to the provider, with what tenants would have paid. It stands on no invoice.
+-- Namespaces that belong to the provider, with what tenants would have paid. It stands on no
+-- invoice.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: The provider used nothing in this period.
@@ -14,4 +15,4 @@ select
 from fct_tenant_periods
 where billing_period = $period and belongs_to = 'provider'
 group by all
-order by cost_nanos desc, namespace, gpu_class, mig_profile
+order by cost_nanos desc, namespace asc, gpu_class asc, mig_profile asc

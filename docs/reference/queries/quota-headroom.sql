@@ -6,7 +6,10 @@
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No quota for GPUs was seen in this period.
 with names as (
-    select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
+    select
+        cluster_id,
+        max(cluster_name) as cluster_name
+    from dim_clusters group by all
 )
 
 select
@@ -22,4 +25,4 @@ from fct_quotas as quotas
 inner join names on quotas.cluster_id = names.cluster_id
 where quotas.billing_period = $period
 group by all
-order by full_hour_count desc, quotas.tenant, names.cluster_name, quotas.resource
+order by full_hour_count desc, quotas.tenant asc, names.cluster_name asc, quotas.resource asc

@@ -14,4 +14,4 @@ select
     counted_until
 from fct_tenant_forecasts
 where billing_period = $period
-order by last_hour_cost_nanos desc, cost_to_date_nanos desc, tenant, currency
+order by last_hour_cost_nanos desc, cost_to_date_nanos desc, tenant asc, currency asc

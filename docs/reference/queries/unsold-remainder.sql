@@ -1,12 +1,15 @@
 -- How much of the cards can nobody buy, because of how they are cut?
 --
--- What no instance of a card covers, in seconds of whole cards, per dimension: seven 1g.5gb leave an
--- eighth of the memory. It is lost as long as the layout stays.
+-- What no instance of a card covers, in seconds of whole cards, per dimension: seven 1g.5gb leave
+-- an eighth of the memory. It is lost as long as the layout stays.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: Every card is covered by what it is cut into.
 with names as (
-    select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
+    select
+        cluster_id,
+        max(cluster_name) as cluster_name
+    from dim_clusters group by all
 )
 
 select
@@ -23,4 +26,4 @@ inner join names on hours.cluster_id = names.cluster_id
 where hours.billing_period = $period
 group by all
 having sum(hours.unsold_share_seconds) > 0
-order by unsold_card_seconds desc, cluster_name, node_name, gpu_class, dimension
+order by unsold_card_seconds desc, cluster_name asc, node_name asc, gpu_class asc, dimension asc

@@ -6,7 +6,10 @@
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No device was used without an allocation.
 with names as (
-    select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
+    select
+        cluster_id,
+        max(cluster_name) as cluster_name
+    from dim_clusters group by all
 )
 
 select
@@ -22,4 +25,4 @@ from fct_gpu_use as uses
 inner join names on uses.cluster_id = names.cluster_id
 where uses.billing_period = $period and uses.is_used_unallocated
 group by all
-order by hour_count desc, cluster_name, node_name, gpu_index, instance_id
+order by hour_count desc, cluster_name asc, node_name asc, gpu_index asc, instance_id asc
