@@ -159,3 +159,23 @@ def test_the_live_hour_is_asked_for_beside_a_long_queue_of_partitions(dagster: D
     # What is queued is not asked for a second time; the journal, which nobody queued, is.
     assert {key.path[-1] for r in others for key in r.asset_selection} == {"kubernetes_hours"}
     # The facts do not wait for the queue for ever: `test_dagster_month` holds that.
+
+
+def test_a_code_location_that_does_not_load_says_why_and_loses_no_hour(dagster: Dagster) -> None:
+    owed = [request.tags for request in dagster.look("hours_owed").run_requests]
+    table = dagster.home / "decisions" / "clusters.csv"
+    right = table.read_text()
+    table.write_text(right + right.splitlines()[-1] + "\n")  # decided twice
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", "import orchestration.definitions"],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "GPU_LEDGER_HOME": str(dagster.home)},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode != 0
+    assert "DecisionsRefused" in ran.stderr  # what the pages show of the location
+    assert "clusters.csv" in ran.stderr
+    table.write_text(right)
+    again = type(dagster)(dagster.home, dagster.instance, AFTER)
+    assert [request.tags for request in again.look("hours_owed").run_requests] == owed
