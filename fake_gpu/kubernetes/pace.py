@@ -41,6 +41,9 @@ def stops(
     first_hour = started_at - started_at % HOUR_SECONDS
     wanted = set(range(first_hour, ended_at, HOUR_SECONDS))
     wanted |= set(range(first_hour, ended_at, every_seconds))
+    # Just before an hour ends too: a journal's hour holds what was told within it, and the hour
+    # after the last one that is measured is asked by nobody.
+    wanted |= {_hour_end(change.at) - 1 for change in history.changes if change.kind == "Pod"}
     wanted |= {
         change.at
         for change in history.changes
@@ -53,6 +56,10 @@ def stops(
             wanted |= {fault.from_at - 1, fault.from_at, fault.until_at}
     wanted |= _while_owners_are_there(history, sorted(wanted))
     return sorted({at for at in wanted if started_at < at < ended_at} | {ended_at})
+
+
+def _hour_end(second: int) -> int:
+    return second - second % HOUR_SECONDS + HOUR_SECONDS
 
 
 def _is_known_by_its_telling(change: Change) -> bool:

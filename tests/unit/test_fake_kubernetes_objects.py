@@ -318,7 +318,7 @@ def test_a_driven_clock_stops_where_only_the_telling_says_when() -> None:
     vanished = replace(pod("b", created=200, scheduled=205, started=220, gone=2222, on=on), uid="b")
     history = history_of(told_itself, vanished)
     found = stops(history, MIDNIGHT, MIDNIGHT + HOUR, every_seconds=1800)
-    assert [at - MIDNIGHT for at in found] == [1800, 2222, 3600]
+    assert [at - MIDNIGHT for at in found] == [1800, 2222, 3599, 3600]
 
 
 def test_a_driven_clock_stops_while_the_owner_of_a_pod_is_there() -> None:
