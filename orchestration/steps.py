@@ -147,6 +147,21 @@ def judge(opened: OpenHome, period: BillingPeriod) -> Judgement:
     return judgement
 
 
+def count_before_close(
+    opened: OpenHome, period: BillingPeriod, progress: Progress | None = None
+) -> Rechecked:
+    """Ask for what arrived late in a period that is about to close, and count that in.
+
+    A closed period is left alone: evidence for it is added by people, and becomes corrections.
+    """
+    if period.name in opened.record.closed_periods():
+        return Rechecked(0, (), {})
+    found = recheck(opened, period.interval, progress=progress)
+    if found.attempts:
+        refresh(opened, period, progress)
+    return found
+
+
 def close(opened: OpenHome, period: BillingPeriod, *, dry_run: bool) -> CloseResult:
     """Close a period on facts judged again in the same step; or show what that would do."""
     from billing.close import close_period

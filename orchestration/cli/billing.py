@@ -12,25 +12,41 @@ from typing import TYPE_CHECKING
 import click
 
 from domain.billing_period import BillingPeriod
-from orchestration.cli.output import emit, emit_document, home_option, output_option
+from orchestration.cli.output import (
+    emit,
+    emit_document,
+    home_option,
+    output_option,
+    progress,
+)
 from orchestration.cli.periods import PERIOD
 
 if TYPE_CHECKING:
     from billing.close import CloseResult, DocumentSummary
+    from orchestration.open_home import OpenHome
 
 CLOSE_EPILOG = """\b
 Examples:
   gpu-ledger close 2026-10                 what closing would issue, and what stands against it
   gpu-ledger close 2026-10 --issue         close it: this cannot be undone, only corrected
+  gpu-ledger close 2026-10 --recheck       a dry run on what the sample stores count now
 """
 
 
 @click.command(epilog=CLOSE_EPILOG)
 @click.argument("period", type=PERIOD)
 @click.option("--dry-run/--issue", default=True, show_default=True, help="Show, or really close.")
+@click.option(
+    "--recheck/--no-recheck",
+    default=None,
+    help="Let the sample stores count again before, and count in what arrived late "
+    "(by default with --issue).",
+)
 @home_option
 @output_option
-def close(period: BillingPeriod, dry_run: bool, home_path: Path, output: str) -> int:
+def close(
+    period: BillingPeriod, dry_run: bool, recheck: bool | None, home_path: Path, output: str
+) -> int:
     """Close PERIOD and issue its invoices; by default only show what that would do.
 
     The facts are judged again in the same step. Exit 1 while anything stands against it.
@@ -40,6 +56,8 @@ def close(period: BillingPeriod, dry_run: bool, home_path: Path, output: str) ->
     from orchestration.steps import close as close_period
 
     opened = OpenHome.at(home_path)
+    if recheck if recheck is not None else not dry_run:
+        _count_again(opened, period)
     result = close_period(opened, period, dry_run=dry_run)
     rows = [
         {
@@ -80,6 +98,18 @@ def close(period: BillingPeriod, dry_run: bool, home_path: Path, output: str) ->
     else:
         click.echo("Nothing was issued: this was a dry run.", err=True)
     return 1 if result.refused_by or result.missing_checks else 0
+
+
+def _count_again(opened: OpenHome, period: BillingPeriod) -> None:
+    """A store that does not answer stops no close: what was landed is judged as it is."""
+    from orchestration.steps import count_before_close
+
+    with progress("Counting again") as report:
+        found = count_before_close(opened, period, report)
+    for name, why in sorted(found.unanswered.items()):
+        click.echo(f"Not counted: {name}: {why}", err=True)
+    if found.differing_count:
+        click.echo(f"{found.differing_count} hours were asked again and counted in.", err=True)
 
 
 def _amount(nanos: int, result: CloseResult) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.decisions import Source
 from domain.interval import HOUR, Interval
@@ -104,6 +105,20 @@ def test_counting_again_asks_for_the_differing_hours_only(tmp_path: Path) -> Non
         # Both versions stay, and now they count the same.
         assert len(opened.landing.attempts()) == 2
         assert steps.recheck(opened, DAY).attempts == ()
+
+
+@pytest.mark.slow
+def test_what_arrived_late_is_counted_in_before_a_close(tmp_path: Path) -> None:
+    period = BillingPeriod("2026-10")
+    with estate(tmp_path, at(2.1)) as (opened, running):
+        steps.pull(opened, DAY, sources=[Source.THANOS])
+        assert steps.count_before_close(opened, period).attempts == ()
+        assert not opened.home.warehouse_path.exists()  # nothing differed: nothing was rebuilt
+        running.advance_to(at(3))
+        found = steps.count_before_close(opened, period)
+        assert found.differing_count == 1
+        assert opened.home.warehouse_path.exists()
+        assert steps.count_before_close(opened, period).attempts == ()
 
 
 def test_a_server_that_cannot_be_asked_says_nothing_and_is_named(tmp_path: Path) -> None:
