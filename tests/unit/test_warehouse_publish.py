@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.decisions_by_hand import decided, table
-from tests.evidence_by_hand import PERIOD, Cluster, Pod, clusters_table, write
+from tests.evidence_by_hand import PERIOD, START, Cluster, Pod, clusters_table, write
+from warehouse.about import About, read_about
 from warehouse.build import BuildResult, build_period
 from warehouse.connection import connected
 from warehouse.home import Home
-from warehouse.about import About
 from warehouse.publish import VERSIONS_KEPT, publish
 from warehouse.switched import WarehouseLost, require_intact, switched_periods
 
@@ -123,3 +123,49 @@ def test_what_was_switched_in_is_written_down_outside(
         places = ", ".join("?" * len(kept[0]))
         connection.executemany(f"insert into marts.dim_rates values ({places})", kept)
     require_intact(home, "2026-10", deep=True)
+
+
+def said_of(home: Home, closed: frozenset[str] = frozenset()) -> About:
+    about = read_about(home, closed, ABOUT.published_at, "0.1.0", "ab" * 32)
+    assert about is not None
+    return about
+
+
+def test_data_is_complete_until_the_first_hour_that_nobody_brought(
+    built: tuple[Home, BuildResult],
+) -> None:
+    """Two hours were landed; the second one fails, and then counts as signed for by a close."""
+    home, result = built
+    assert said_of(home).data_complete_to == START + timedelta(hours=2)
+    with connected(home.warehouse_path) as connection:
+        connection.execute(
+            "update marts.fct_coverage set outcome = 'failed' "
+            "where hour_started_at = $second and source = 'thanos'",
+            {"second": START + timedelta(hours=1)},
+        )
+    [period] = said_of(home).periods
+    assert period.data_complete_to == START + timedelta(hours=1)
+    assert period.counted_until == START + timedelta(hours=2)
+    assert (period.amounts, period.finding_count) == ("estimated", None)
+    assert period.facts_sha256 == result.facts_sha256
+    [closed] = said_of(home, frozenset({"2026-10"})).periods
+    assert (closed.amounts, closed.data_complete_to) == ("final", START + timedelta(hours=2))
+    with connected(home.warehouse_path) as connection:
+        connection.execute("update marts.fct_coverage set outcome = 'ok'")
+
+
+def test_another_price_is_another_version_of_the_rates(built: tuple[Home, BuildResult]) -> None:
+    home, _ = built
+    before = said_of(home).rates_version
+    change = "update marts.dim_rates set rate_nanos_per_hour = rate_nanos_per_hour "
+    with connected(home.warehouse_path) as connection:
+        connection.execute(change + "+ 1")
+    assert said_of(home).rates_version != before
+    with connected(home.warehouse_path) as connection:
+        connection.execute(change + "- 1")
+    assert said_of(home).rates_version == before
+
+
+def test_a_home_without_facts_has_nothing_to_say(tmp_path: Path) -> None:
+    home = Home.create(tmp_path / "home")
+    assert read_about(home, (), ABOUT.published_at, "0.1.0", "") is None
