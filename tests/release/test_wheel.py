@@ -36,6 +36,12 @@ def test_the_whole_dbt_project_is_inside_under_a_name_of_its_own(names: set[str]
     assert not any(name.startswith("dbt/") for name in names)
 
 
+def test_the_named_questions_are_inside(names: set[str]) -> None:
+    asked = {Path(name).name for name in tracked("docs/reference/queries")}
+    assert len(asked) == 20
+    assert {f"warehouse/_questions/{name}" for name in asked} <= names
+
+
 def test_every_file_of_every_package_is_inside(names: set[str]) -> None:
     packages = ("domain", "ingestion", "warehouse", "quality", "billing", "orchestration")
     assert tracked(*packages, "fake_gpu") <= names
