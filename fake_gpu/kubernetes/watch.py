@@ -123,9 +123,8 @@ class _Telling:
         self.sent = version
         return events
 
-    def news(self, driven: bool) -> list[Document]:
+    def news(self, at: int, driven: bool) -> list[Document]:
         """Everything since the last time, and a bookmark when one is due."""
-        at = self.view.second()
         self._refuse_faults(at)
         version = self.view.version(at)
         timeline = self.view.timeline(at)
@@ -223,12 +222,13 @@ async def watch_stream(view: View, hub: StepHub, wanted: WatchRequest) -> AsyncI
             yield _line(event)
         while not hub.closed:
             at = view.second()
-            for event in telling.news(view.clock.mode == "driven"):
+            for event in telling.news(at, view.clock.mode == "driven"):
                 yield _line(event)
             hub.told(seat, at)
             if at >= wanted.until or hub.closed:
                 return
-            if view.second() == at:
+            # A step may have been seen before its wake-up came: what was told is not told again.
+            while view.second() == at and not hub.closed:
                 await _next_step(view, seat)
     except _Ended as ended:
         if ended.last_words is not None:
@@ -242,7 +242,7 @@ async def _next_step(view: View, seat: Seat) -> None:
         await asyncio.sleep(_POLL_SECONDS)
         return
     await seat.wake.wait()
-    seat.wake.clear()
+    seat.wake.clear()  # whoever changes the clock or closes the hub sets it afterwards
 
 
 def _error(refusal: Refusal) -> Document:

@@ -18,7 +18,7 @@ import yaml
 
 from fake_gpu.estate.hardware import products
 from fake_gpu.scenario.errors import BadScenario, Problem
-from fake_gpu.scenario.schema import Unreadable
+from fake_gpu.scenario.schema import MAXIMUM_LEVELS, Unreadable, too_deep_at
 from fake_gpu.scenario.spec import ClusterSpec, Scenario
 from fake_gpu.scenario.spec_hardware import Layout, MigSpec, NodeSpec
 from fake_gpu.scenario.spec_work import CardLoadSpec, ContainerSpec, PodSpec, WorkloadSpec
@@ -55,6 +55,9 @@ def read_foreign(text: str, source: str) -> Scenario:
     """The configuration as a scenario of one cluster and one day."""
     workloads: tuple[WorkloadSpec, ...] = ()
     try:
+        if line := too_deep_at(text[:MAXIMUM_CHARACTERS]):
+            seen = f"more than {MAXIMUM_LEVELS} levels deep"
+            raise BadScenario(source, [Problem(line, "", seen, "close brackets")])
         document = _mapping(yaml.safe_load(text[:MAXIMUM_CHARACTERS]), "the file")
         if "nodePools" in document:
             nodes = _pools(document)

@@ -28,6 +28,9 @@ T = TypeVar("T")
 # A scenario is written by hand; one of this size is a mistake, or an attack by anchors.
 MAXIMUM_BYTES = 5_000_000
 MAXIMUM_NODES = 500_000
+# The deepest thing of a scenario has 12 levels. The parser in C follows nesting with its own stack
+# and takes the process with it after a few ten thousand brackets.
+MAXIMUM_LEVELS = 64
 
 
 class Unreadable(ValueError):
@@ -37,6 +40,20 @@ class Unreadable(ValueError):
         super().__init__(seen)
         self.seen = seen
         self.remedy = remedy
+
+
+def too_deep_at(text: str) -> int:
+    """The line from which a YAML text is nested deeper than anything real; 0 when it is not."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAXIMUM_LEVELS:
+            mark = event.start_mark
+            return mark.line + 1 if mark else 1
+    return 0
 
 
 @dataclass(frozen=True)
@@ -88,6 +105,8 @@ class Reader:
         if len(text.encode()) > MAXIMUM_BYTES:
             self._fail_now(0, f"the file has more than {MAXIMUM_BYTES} bytes", "split it")
         try:
+            if line := too_deep_at(text):
+                self._fail_now(line, f"more than {MAXIMUM_LEVELS} levels deep", "close brackets")
             node: yaml.Node | None = yaml.compose(text, Loader=yaml.CSafeLoader)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 
 from fake_gpu.clock import VirtualClock, driven, epoch, fixed
 from fake_gpu.estate.model import Cluster, Fault
+from fake_gpu.kubernetes.hub import Seat
 from fake_gpu.kubernetes.server import KubernetesApi
 from tests.asgi import Client
 from tests.collected import identified, listening
@@ -234,6 +236,27 @@ def test_advancing_returns_when_every_watch_was_told() -> None:
         for watching in watches:
             told = watching.until(api.view.version(MIDNIGHT + 1800))
             assert told.count(("BOOKMARK", "")) == 30
+
+
+def test_a_step_that_comes_before_a_watch_has_noted_the_last_one_is_told_once() -> None:
+    with served(quiet_cluster(), 0) as (api, clock, url):
+        noted = api.hub.told
+        driving = threading.Thread(target=clock.advance, args=(60,))
+
+        def told_late(seat: Seat, until: int) -> None:
+            if until == MIDNIGHT:
+                driving.start()
+                while clock.now_seconds() == MIDNIGHT:
+                    time.sleep(0.001)
+            noted(seat, until)
+
+        api.hub.told = told_late  # type: ignore[method-assign]
+        watching = Watching(url + PODS, {"resourceVersion": api.view.version(MIDNIGHT)} | MARKED)
+        told = watching.until(api.view.version(MIDNIGHT + 60))
+        driving.join()
+        clock.advance(60)
+        told += watching.until(api.view.version(MIDNIGHT + 120))
+        assert told == [("BOOKMARK", "")] * 3
 
 
 def test_a_streaming_list_ends_with_a_bookmark_that_says_so() -> None:

@@ -18,7 +18,7 @@ from fake_gpu.scenario.errors import BadScenario, BadTrace, DataNotHere, Unknown
 from fake_gpu.scenario.load import library, library_text, load_scenario, read_scenario
 from fake_gpu.scenario.reference import reference_page
 from fake_gpu.scenario.scalars import parse_duration, parse_share, parse_span, parse_time
-from fake_gpu.scenario.schema import Unreadable
+from fake_gpu.scenario.schema import MAXIMUM_LEVELS, Unreadable
 from fake_gpu.scenario.seeds import stream, uuid_of
 from fake_gpu.scenario.trace import COLUMNS, parse_trace
 from fake_gpu.scenario.utilisation import parse_load
@@ -155,6 +155,13 @@ def test_faults_carry_their_defaults_their_seed_and_their_time() -> None:
     assert (second.from_at, second.until_at) == (T0, T0 + 86_400)
     assert second.cluster_id == ""
     assert (first.fault_id, second.fault_id) == ("dropped_scrapes#0", "dropped_scrapes#1")
+
+
+@pytest.mark.parametrize("before", ["name: ", "mig-strategy: mixed\nnodes: "])
+def test_nesting_that_would_kill_the_parser_is_refused_with_its_line(before: str) -> None:
+    """Of a scenario, and of the design document's own format."""
+    [(line, seen)] = problems(f"{before}{'[' * 100_000}")
+    assert (line, seen) == (before.count("\n") + 1, f"more than {MAXIMUM_LEVELS} levels deep")
 
 
 def test_syntax_errors_empty_files_and_bombs_are_refused() -> None:
