@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
+from orchestration.cli import output
 from orchestration.cli.output import csv_text, emit, progress
 
 ROWS = [
@@ -74,3 +77,39 @@ def test_progress_without_a_terminal_is_one_line_at_the_end(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == "Asking: 3 of 3\n"
+
+
+def test_without_a_terminal_work_says_every_ten_seconds_that_it_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    with progress("Asking") as report:
+        for second in range(31):
+            now[0] = float(second)
+            report(second, 100, "")
+    assert capsys.readouterr().err.splitlines() == [
+        "Asking: 10 of 100",
+        "Asking: 20 of 100",
+        "Asking: 30 of 100",
+    ]
+
+
+def test_no_colour_is_printed_where_none_is_wanted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    emit(ROWS, "table", title="t")
+    assert "\x1b[" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("FORCE_COLOR")
+    emit(ROWS, "table", title="t")
+    assert "\x1b[" not in capsys.readouterr().out
+
+
+def test_no_command_ever_waits_for_an_answer() -> None:
+    """Nothing is asked back, with a terminal or without: what is missing is an error."""
+    folder = Path(output.__file__).parents[1]
+    asking = re.compile(r"click\.(prompt|confirm|pause|getchar)|(?<![\w.])input\(|prompt=|getpass")
+    found = [path.name for path in folder.rglob("*.py") if asking.search(path.read_text("utf-8"))]
+    assert found == []
