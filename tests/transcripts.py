@@ -70,7 +70,7 @@ def type_page(
 
     The folder's own path is left out of what is said; what was started in the background ends.
     """
-    script = "\n".join(f"{one.command}\necho '{_AFTER} {n}'" for n, one in enumerate(typed))
+    script = "\n".join(f"{one.command}\necho; echo '{_AFTER} {n}'" for n, one in enumerate(typed))
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200", **(variables or {})}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     shell = subprocess.Popen(
@@ -89,7 +89,7 @@ def type_page(
         if shell.poll() is None:
             os.killpg(shell.pid, signal.SIGKILL)
     plain = really.replace(f"{folder}/", "").replace(str(folder), ".")
-    said = re.split(rf"^{_AFTER} \d+\n", plain, flags=re.MULTILINE)
+    said = re.split(rf"\n{_AFTER} \d+\n", plain)
     assert len(said) == len(typed) + 1, f"the shell ended early:\n{really}"
     return said[:-1]
 
