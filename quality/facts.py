@@ -93,11 +93,25 @@ _METRIC_HOURS = """
 """
 
 _DEVICE_USE = """
-    select cluster_id, node_name, is_used_unallocated, count(*),
-        min(hour_started_at), max(hour_started_at)
-    from marts.fct_gpu_use
-    where billing_period = $period and pod_name = ''
-        and coalesce(use_millionths_maximum, 0) > 0
+    with gpu_use as (
+        select * from marts.fct_gpu_use where billing_period = $period
+    ),
+    -- Pods that held a device of a node while no telemetry of the hour names them.
+    unnamed as (
+        select distinct cluster_id, node_name, hour_started_at
+        from marts.fct_pod_hours as pod_hours
+        where billing_period = $period and running_seconds > 0 and not exists (
+            select 1 from gpu_use
+            where gpu_use.cluster_id = pod_hours.cluster_id
+                and gpu_use.pod_uid = pod_hours.pod_uid
+                and gpu_use.hour_started_at = pod_hours.hour_started_at
+        )
+    )
+    select gpu_use.cluster_id, gpu_use.node_name, unnamed.node_name is null as is_unallocated,
+        count(*), min(gpu_use.hour_started_at), max(gpu_use.hour_started_at)
+    from gpu_use
+    left join unnamed using (cluster_id, node_name, hour_started_at)
+    where gpu_use.pod_uid = '' and coalesce(gpu_use.use_millionths_maximum, 0) > 0
     group by all order by all
 """
 

@@ -99,22 +99,30 @@ def test_where_no_samples_are_expected_no_metric_is_missed(world: World) -> None
     assert findings(world) == []
 
 
-@pytest.mark.parametrize(("unallocated", "code"), [(True, "USE-001"), (False, "GAP-008")])
+OTHER_POD = "update marts.fct_gpu_use set pod_name = 'dcgm-exporter-x', pod_uid = ''"
+ANOTHER_DEVICE = """
+    insert into marts.fct_gpu_use by name
+    select * replace ('dcgm-exporter-x' as pod_name, '' as pod_uid) from marts.fct_gpu_use
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"), [(OTHER_POD, "GAP-008"), (ANOTHER_DEVICE, "USE-001")]
+)
 def test_busy_devices_without_a_pod_are_told_and_do_not_block(
-    world: World, unallocated: bool, code: str
+    world: World, statement: str, code: str
 ) -> None:
+    """While a pod of the node is named by nothing, its device is the one; else nobody holds it."""
     home = world.write()
     with connected(home.warehouse_path) as connection:
-        connection.execute(
-            f"update marts.fct_gpu_use set pod_name = '', is_used_unallocated = {unallocated}"
-        )
-    found = [finding for finding in findings(world) if finding.code == code]
-    assert [finding.where for finding in found] == ["cluster c1, node node-1"]
+        connection.execute(statement)
+    found = [f for f in findings(world) if f.code in ("GAP-008", "USE-001")]
+    assert [(f.code, f.where) for f in found] == [(code, "cluster c1, node node-1")]
     assert not found[0].blocks
 
 
 def test_an_idle_device_without_a_pod_is_no_news(world: World) -> None:
     home = world.write()
     with connected(home.warehouse_path) as connection:
-        connection.execute("update marts.fct_gpu_use set pod_name = '', use_millionths_maximum = 0")
+        connection.execute("update marts.fct_gpu_use set pod_uid = '', use_millionths_maximum = 0")
     assert [f.code for f in findings(world) if f.code in ("USE-001", "GAP-008")] == []
