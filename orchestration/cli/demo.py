@@ -82,7 +82,7 @@ def _show(told: Told) -> None:
         {
             "invoice": document.number,
             "tenant": document.tenant,
-            "billed": format_nanos(document.billed_nanos),
+            "billed": format_nanos(document.billed_nanos, 2),
             "currency": currency,
         }
         for document in told.result.invoices
