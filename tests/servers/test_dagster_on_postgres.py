@@ -1,0 +1,172 @@
+"""Dagster's memory in a real PostgreSQL that restarts, is away, and is restored from an older day.
+
+Put here: what the hours and their strips come to.
+Not here: the server (`postgres`), or Dagster's memory in SQLite (`unit/test_dagster_hours`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster_postgres.utils import DagsterPostgresException
+
+from domain.decisions import Source
+from domain.interval import Interval
+from orchestration import ledger, steps
+from orchestration.assets import evidence
+from orchestration.assets.facts import POOL
+from orchestration.checks import is_whole
+from orchestration.dagster_home import POSTGRES_VARIABLE, make_pool, postgres_url, prepare
+from tests.orchestrated import Dagster, World, lived_through, opened_at, prepare_models
+from tests.servers import postgres
+from tests.servers.process import required
+
+pytestmark = pytest.mark.servers
+
+SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
+FIRST, LAST = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 1, 6, tzinfo=UTC)
+AFTER = datetime(2026, 10, 1, 9, tzinfo=UTC)
+NAMES = [f"2026-10-01T0{hour}" for hour in range(6)]
+GREEN = dict.fromkeys(NAMES, "MATERIALIZED")
+
+
+@dataclass
+class Server:
+    """A PostgreSQL that can be stopped and started at any moment of a test."""
+
+    cluster: postgres.Postgres
+    _running: ExitStack = field(default_factory=ExitStack)
+
+    def start(self) -> None:
+        self._running.enter_context(postgres.started(self.cluster))
+
+    def stop(self) -> None:
+        """Fast, as an administrator does it: sessions are cut off and not waited for."""
+        notes = self.cluster.folder / "data" / "postmaster.pid"
+        os.kill(int(notes.read_text().splitlines()[0]), signal.SIGINT)
+        self._running.close()
+        self._running = ExitStack()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with lived_through("thin_line", tmp_path_factory.mktemp("on_postgres")) as world:
+        world.running.clock.advance_to(AFTER)
+        yield world
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    # Not below pytest's own folder: another session closes that to PostgreSQL's account.
+    with tempfile.TemporaryDirectory(prefix="gpu-ledger-postgres-") as folder:
+        server = Server(postgres.make_cluster(Path(folder) / "cluster"))
+        monkeypatch.setenv(POSTGRES_VARIABLE, server.cluster.url)
+        server.start()
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def home(world: World, tmp_path: Path) -> Path:
+    return world.copied(tmp_path)
+
+
+@contextmanager
+def dagster_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dagster]:
+    """Dagster as `gpu-ledger up` starts it: its instance file says where its memory is."""
+    prepare_models(home)
+    for name, value in prepare(opened_at(home, AFTER)).items():
+        monkeypatch.setenv(name, value)
+    make_pool()
+    with dg.DagsterInstance.get() as instance:
+        assert type(instance.event_log_storage).__name__ == "PostgresEventLogStorage"
+        yield Dagster(home, instance, AFTER)
+
+
+def told_counts(home: Path, source: Source) -> list[int]:
+    """How often each hour was asked, of hours that are whole."""
+    entries = ledger.ledger(opened_at(home, AFTER), Interval(FIRST, LAST))
+    return [len(e.told) for e in entries if e.source is source and is_whole(e)]
+
+
+def test_the_url_may_be_in_a_file_and_the_pool_is_there_before_its_first_use(
+    home: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(POSTGRES_VARIABLE)
+    secret = tmp_path / "url"
+    secret.write_text(f"{server.cluster.url}\n")
+    config = home / "config.toml"
+    config.write_text(f'{config.read_text()}\n[schedule]\npostgres_url_file = "{secret}"\n')
+    assert postgres_url(opened_at(home, AFTER)) == server.cluster.url
+    with dagster_of(home, monkeypatch) as dagster:
+        assert dagster.instance.event_log_storage.get_concurrency_info(POOL).slot_count == 1
+        assert server.cluster.url not in (home / "dagster" / "dagster.yaml").read_text()
+        assert dagster.materialize(SAMPLES, first=NAMES[0], last=NAMES[5]).success
+        assert dagster.statuses(SAMPLES) == GREEN
+
+
+def test_it_restarts_in_the_middle_of_a_backfill(
+    home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = evidence.report
+
+    def restarted(*arguments: object) -> list[str]:
+        server.stop()
+        server.start()
+        return report(*arguments)  # type: ignore[arg-type]
+
+    with dagster_of(home, monkeypatch) as dagster:
+        with monkeypatch.context() as patch:
+            patch.setattr(evidence, "report", restarted)
+            dagster.materialize(SAMPLES, JOURNAL, first=NAMES[0], last=NAMES[5])
+        for request in dagster.look("hours_owed").run_requests:
+            assert dagster.execute(request).success
+        dagster.look("hours_owed")
+        assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
+    assert told_counts(home, Source.THANOS) == [1] * 6
+    assert told_counts(home, Source.KUBERNETES) == [1] * 6
+
+
+def test_while_it_is_away_hours_are_asked_without_dagster_and_shown_later(
+    home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with dagster_of(home, monkeypatch) as dagster:
+        server.stop()
+        with pytest.raises(DagsterPostgresException) as gone:
+            dagster.look("hours_owed")
+        assert "refused" in str(gone.value.__cause__)  # a visible reason
+        steps.pull(opened_at(home, AFTER), Interval(FIRST, LAST))
+        server.start()
+        assert dagster.look("hours_owed").run_requests == []
+        assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
+    assert told_counts(home, Source.THANOS) == [1] * 6
+
+
+def test_it_is_restored_from_an_older_dump(
+    home: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump = required("pg_dump", f"{postgres.PLACES}/pg_dump")
+    psql = required("psql", f"{postgres.PLACES}/psql")
+    url = server.cluster.url
+    with dagster_of(home, monkeypatch) as dagster:
+        assert dagster.materialize(SAMPLES, JOURNAL, first=NAMES[0], last=NAMES[1]).success
+        older = subprocess.run([dump, "--clean", url], check=True, capture_output=True).stdout
+        assert dagster.materialize(SAMPLES, JOURNAL, first=NAMES[2], last=NAMES[5]).success
+        cursor = dagster.look("hours_owed").cursor
+    subprocess.run([psql, "-q", url], input=older, check=True, capture_output=True)
+    with dagster_of(home, monkeypatch) as dagster:
+        assert dagster.statuses(SAMPLES)[NAMES[5]] == "MISSING"
+        # The cursor may be the younger one or none: it is a hint.
+        assert dagster.look("hours_owed", cursor).run_requests == []
+        assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
+    assert told_counts(home, Source.THANOS) == [1] * 6
