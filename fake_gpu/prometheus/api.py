@@ -6,8 +6,10 @@ Not here: routes, headers and compression (`app`), JSON (`answer`), evaluation (
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Literal
@@ -93,6 +95,10 @@ class Api:
 
     def answer(self, handler: Handler, asked: Parameters, name: str = "") -> Reply:
         """The reply of one path; everything that is refused becomes its error."""
+        with _collector_paused():
+            return self._answer(handler, asked, name)
+
+    def _answer(self, handler: Handler, asked: Parameters, name: str) -> Reply:
         try:
             at = self.second_of(asked)
             page = self.faults.before(at)
@@ -256,6 +262,22 @@ class Api:
             self.source, self.faults, at, deduplicate, names, markers, function, in_part
         )
         return view, Dialect(self.options.left_open, lookback_ms)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Without Python's cycle collector, which would look through the whole answer, in vain.
+
+    An answer makes tens of thousands of small values and no cycle; all of them have gone when its
+    text is written.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _error(refused: Refused) -> Reply:

@@ -9,10 +9,8 @@ by all series of a target, and a sample is where the two meet.
 
 from __future__ import annotations
 
-import gc
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 
 from domain.clock import Clock
@@ -22,6 +20,7 @@ from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.answer_faults import AnswerFaults
 from fake_gpu.prometheus.cluster_series import ClusterSeries, replicas_of
 from fake_gpu.prometheus.faults import SampleFaults
+from fake_gpu.prometheus.language import METRIC_NAME
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.series import RawSeries
 from fake_gpu.prometheus.stores import Store
@@ -53,7 +52,7 @@ class EstateSeries:
             for cluster in estate.clusters
         ]
         self.answer_faults = AnswerFaults(self.faults, stores_of(estate))
-        # The answer before: average, maximum and count of a metric are asked one after the other.
+        # The answer before, if of one metric: its average, maximum and count are asked in a row.
         self._last: tuple[_Asked, list[RawSeries]] | None = None
         # Caches are shared between requests, and a server answers several at a time.
         self._lock = threading.Lock()
@@ -64,11 +63,14 @@ class EstateSeries:
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
         now_ms = self.now_ms()
         asked = (tuple(matchers), start_ms, end_ms, now_ms)
-        with self._lock, _collector_paused():
-            if self._last is None or self._last[0] != asked:
-                self._last = None  # before the next one is made: large answers are not kept twice
-                self._last = (asked, self._found(matchers, start_ms, end_ms, now_ms))
-            return list(self._last[1])
+        with self._lock:
+            if self._last is not None and self._last[0] == asked:
+                return list(self._last[1])
+            self._last = None  # before the next one is made: large answers are not kept twice
+            found = self._found(matchers, start_ms, end_ms, now_ms)
+            if any(m.name == METRIC_NAME and m.operator == "=" for m in matchers):
+                self._last = (asked, found)
+            return list(found)
 
     def _found(
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, now_ms: int
@@ -79,22 +81,6 @@ class EstateSeries:
             for series in cluster.select(matchers, start_ms, min(end_ms, now_ms), now_ms)
         ]
         return sorted(found, key=lambda series: series.label_set.order)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Without Python's cycle collector, which would look through the whole estate again and again.
-
-    An answer makes tens of thousands of small values and no cycle; all of them go when their last
-    reference goes.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def stores_of(estate: Estate) -> list[Store]:
