@@ -13,6 +13,7 @@ from orchestration.assets.documents import document_specs, drafts_asset, judgeme
 from orchestration.assets.evidence import evidence_assets
 from orchestration.assets.facts import decisions_spec, facts_assets
 from orchestration.assets.hour_events import evidence_keys
+from orchestration.assets.published import published_asset
 from orchestration.jobs import JOBS, asset_jobs
 from orchestration.model_graph import prepared_graph
 from orchestration.partitions import periods_since
@@ -44,13 +45,15 @@ def build_defs(ledger_home: LedgerHome | None = None) -> dg.Definitions:
         raise NothingMeasured(resource.path)
     keys = evidence_keys(clusters)
     evidence = evidence_assets(clusters)
+    graph = prepared_graph(opened.home)
     periods = periods_since(started_at(opened))
     jobs = {job.name: job for job in asset_jobs()}
     return dg.Definitions(
         assets=[
             decisions_spec(),
             *evidence,
-            facts_assets(prepared_graph(opened.home), keys, periods),
+            facts_assets(graph, keys, periods),
+            published_asset(graph, periods),
             judgement_asset(keys, periods),
             drafts_asset(periods),
             *document_specs(periods),

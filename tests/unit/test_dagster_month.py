@@ -62,6 +62,8 @@ def counted(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert dagster.job("reconcile_hours").success
         assert dagster.job("draft_period", partition=PERIOD.name).success
         assert set(dagster.checks("facts/fct_charges").values()) == {True}
+        assert dagster.statuses("published")[PERIOD.name] == "MATERIALIZED"
+        assert (home / "published" / "gpu-ledger.duckdb").is_file()
         drafts = dagster.instance.get_latest_materialization_event(
             dagster.key("billing/invoice_drafts")
         )
