@@ -35,7 +35,6 @@ QUEUED_RUNS = int(os.environ.get("GPU_LEDGER_QUEUED_RUNS", "100"))
 """A thousand take a minute: GPU_LEDGER_QUEUED_RUNS=1000 pytest, with this file."""
 
 
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with lived_through("thin_line", tmp_path_factory.mktemp("faults")) as world:
@@ -110,9 +109,7 @@ def test_two_runs_on_one_partition_are_two_attempts_and_one_hour(dagster: Dagste
         runs = list(
             at_once.map(lambda _: dagster.materialize(SAMPLES, partition=NAMES[2]), range(2))
         )
-    assert [run.success for run in runs] == [True, True], [
-        e.step_failure_data.error_display_string for r in runs for e in r.all_events if e.is_step_failure
-    ]
+    assert [run.success for run in runs] == [True, True]
     assert dagster.statuses(SAMPLES)[NAMES[2]] == "MATERIALIZED"
     opened = opened_at(dagster.home, AFTER)
     assert [attempt.sequence for attempt in opened.landing.attempts()] == [1, 2]
