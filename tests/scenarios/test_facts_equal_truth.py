@@ -38,9 +38,9 @@ SEED = int(os.environ.get("GPU_LEDGER_SEED", "1"))
 ESTATES = int(os.environ.get("GPU_LEDGER_ESTATES", "50"))
 LIBRARY = Path(__file__).parents[2] / "fake_gpu" / "scenarios"
 
-# A month, a quarter of an hour of work; two days of faults of every kind. Both are played whole
-# by other tests, over HTTP.
-TOO_LONG = ("demo", "everything_at_once")
+# A month, a quarter of an hour of work; a day of it; two days of faults of every kind. Other tests
+# play them, or a part of them, over HTTP.
+TOO_LONG = ("demo", "demo_day", "everything_at_once")
 
 CERTAIN = """
     method = 'confirmed'
