@@ -139,9 +139,10 @@ def refresh(
 
 
 def judge(opened: OpenHome, period: BillingPeriod) -> Judgement:
-    """Judge the facts that are in the warehouse."""
+    """Judge the facts that are in the warehouse, when they are those that were counted."""
     from quality.run import judge as judge_period
 
+    _heal(opened, period)
     judgement = judge_period(opened.home, period, opened.decisions, opened.clock)
     standing.note_judged(opened.home, judgement, opened.clock.now())
     return judgement
@@ -160,6 +161,21 @@ def count_before_close(
     if found.attempts:
         refresh(opened, period, progress)
     return found
+
+
+def _heal(opened: OpenHome, period: BillingPeriod) -> None:
+    """Count again what was cut out of the warehouse, lost with its log, or edited in it.
+
+    The facts of a closed period were sealed with it; nothing is decided by this copy any more.
+    """
+    from warehouse.switched import WarehouseLost, require_intact
+
+    if period.name in opened.record.closed_periods():
+        return
+    try:
+        require_intact(opened.home, period.name, deep=True)
+    except WarehouseLost:
+        refresh(opened, period)
 
 
 def close(opened: OpenHome, period: BillingPeriod, *, dry_run: bool) -> CloseResult:

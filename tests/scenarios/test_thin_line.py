@@ -32,6 +32,7 @@ from orchestration import steps
 from orchestration.demo.story import Told, tell
 from orchestration.open_home import OpenHome
 from tests.scenarios import against_truth as truth
+from warehouse.connection import connected
 
 PERIOD = BillingPeriod("2026-10")
 LEFT_OUT = "2026-10-01T03:00:00Z"  # the middle one of the six hours
@@ -132,6 +133,21 @@ def test_without_the_warehouse_the_same_invoices_come_again(told: Told, tmp_path
     steps.refresh(again, PERIOD)
     steps.close(again, PERIOD, dry_run=False)
     assert documents(again.home.documents) == documents(told.opened.home.documents)
+
+
+def test_facts_that_were_edited_are_counted_again_before_they_are_judged(
+    told: Told, tmp_path: Path
+) -> None:
+    """A cut log, a file copied without it and a hand in the tables are one case: not what was
+    counted."""
+    home = copied(told, tmp_path)
+    shutil.rmtree(home.home.record)
+    expected = steps.judge(home, PERIOD)
+    with connected(home.home.warehouse_path) as connection:
+        connection.execute("update marts.fct_pod_hours set running_seconds = 0")
+        connection.execute("delete from marts.fct_charges")
+    assert steps.judge(home, PERIOD) == expected
+    assert truth.counted_allocations(home.home) == truth.counted_allocations(told.opened.home)
 
 
 def test_closing_twice_changes_nothing(told: Told) -> None:
