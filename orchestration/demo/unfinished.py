@@ -80,8 +80,13 @@ def unfinished(scenario: str, path: Path, bar: Bar) -> Iterator[Unfinished]:
 def _live(opened: OpenHome, running: Running, lived: Interval, bar: Bar) -> None:
     from orchestration.demo.clockwork import collecting, live_through
 
+    # The clock stops once an hour. What happened in the last one has to be told before it is over:
+    # the hour after it is not measured, so nobody asks for its journal.
+    before_the_end = lived.ended_at - HOUR - timedelta(seconds=1)
     with collecting(opened, running) as collectors, bar("Living through it") as report:
-        live_through(running, collectors, lived, report)
+        live_through(running, collectors, Interval(lived.started_at, before_the_end), report)
+        running.advance_to(before_the_end)
+        live_through(running, collectors, Interval(before_the_end, lived.ended_at), report)
 
 
 def _ask_in_vain(opened: OpenHome, url: str, cluster_id: str, missing: Interval) -> None:
