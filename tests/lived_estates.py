@@ -56,19 +56,26 @@ Spans = Sequence[tuple[int, int]]
 
 
 def live(
-    home: Home, estate: Estate, *, unwatched: Spans = (), telemetry: bool = False
+    home: Home,
+    estate: Estate,
+    *,
+    unwatched: Spans = (),
+    telemetry: bool = False,
+    windows: Iterable[Interval] = (),
 ) -> FaultLedger:
     """Write into a home what both witnesses say of an estate; which of its faults fired.
 
     `unwatched` is when the watch was broken, in seconds since 1970: what happened then is known
-    from the list that follows, as far as it shows there.
+    from the list that follows, as far as it shows there. `windows` is what is asked at once, in
+    which order; a day at once, in the order of time, unless it is said.
     """
     ledger = FaultLedger()
     histories = {c.cluster_id: ObjectHistory(c, estate.faults, ledger) for c in estate.clusters}
     landing = Landing(home.landing_store())
+    parts = tuple(windows) or tuple(days_of(estate))
     for cluster in estate.clusters:
-        _keep_journal(home, landing, estate, histories[cluster.cluster_id], unwatched)
-    _ask_samples(home, landing, estate, histories, ledger, telemetry)
+        _keep_journal(home, landing, estate, histories[cluster.cluster_id], unwatched, parts)
+    _ask_samples(home, landing, estate, histories, ledger, telemetry, parts)
     return ledger
 
 
@@ -183,11 +190,16 @@ _RESOURCE_OF = {kind: resource for resource, kind in KINDS.items()}
 
 
 def _keep_journal(
-    home: Home, landing: Landing, estate: Estate, history: ObjectHistory, unwatched: Spans
+    home: Home,
+    landing: Landing,
+    estate: Estate,
+    history: ObjectHistory,
+    unwatched: Spans,
+    windows: Iterable[Interval],
 ) -> None:
     store = Scribe(history, unwatched).write(estate.started_at - BEFORE, estate.ended_at + 3600)
     clock = StoppedClock(epoch(estate.ended_at) + 2 * HOUR)
-    for window in days_of(estate):
+    for window in windows:
         attempt = pull_journal(history.cluster_id, window, store, landing, clock)
         replay(landing, home.runs, attempt)
 
@@ -237,6 +249,7 @@ def _ask_samples(
     histories: Mapping[str, ObjectHistory],
     ledger: FaultLedger,
     telemetry: bool,
+    windows: Iterable[Interval],
 ) -> None:
     clock = driven(epoch(estate.ended_at) + 2 * HOUR)
     source = EstateSeries(estate, dict(histories), clock, ledger)
@@ -247,7 +260,7 @@ def _ask_samples(
     for cluster in estate.clusters:
         settings = ThanosSettings("hub", connection, replica_labels=tuple(labels))
         asked = ClusterSource(cluster.cluster_id, settings, sampling_of(cluster))
-        for window in days_of(estate):
+        for window in windows:
             pull_samples(asked, window, landing, home.runs, clock, client)
 
 

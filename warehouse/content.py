@@ -22,9 +22,10 @@ BATCH_ROWS = 100_000
 """Rows that are held in memory at a time; a row of the widest table has about 500 bytes."""
 
 
-PROVENANCE = frozenset({"attempt_id"})
-"""Columns that say from which asking a fact came. The same evidence, asked in other windows, is the
-same fact: what stands on an invoice must not tell them apart."""
+PROVENANCE = frozenset({"attempt_id", "attempt_count"})
+"""Columns that say from which asking a fact came, and how often it was asked. The same evidence,
+asked in other windows or twice, is the same fact: what stands on an invoice must not tell them
+apart."""
 
 
 def columns_of(
