@@ -1,0 +1,67 @@
+"""A headless Chromium on Dagster's pages: what an operator does there, and pictures of it.
+
+Put here: going to a page, waiting for what it shows, taking a picture.
+Not here: the order in which an operator does it (`test_pages_in_a_browser`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.servers.process import required
+
+SIZE = {"width": 1280, "height": 800}
+PATIENCE_MS = 600_000  # a rebuild of a period and its judgement, on a machine under load
+SETTLE_MS = 1_500
+
+
+@dataclass
+class Browser:
+    """One page of a browser, and the folder for its pictures."""
+
+    url: str
+    page: Any
+    pictures: Path
+
+    def go(self, path: str, shows: str) -> None:
+        self.page.goto(f"{self.url}{path}")
+        self.sees(shows)
+
+    def sees(self, text: str) -> None:
+        self.page.get_by_text(text).first.wait_for(timeout=PATIENCE_MS)
+
+    def until(self, path: str, shows: str, every_ms: int = 8_000) -> None:
+        """Load a page again and again, until it shows something."""
+        for _ in range(PATIENCE_MS // every_ms):
+            self.page.goto(f"{self.url}{path}")
+            self.page.wait_for_timeout(every_ms)
+            if self.page.get_by_text(shows).count():
+                return
+        raise AssertionError(f"{path} never showed {shows!r}")
+
+    def press(self, name: str) -> None:
+        self.page.get_by_role("button", name=name).first.click(timeout=PATIENCE_MS)
+
+    def picture(self, name: str) -> None:
+        self.page.wait_for_timeout(SETTLE_MS)
+        self.page.screenshot(path=self.pictures / f"{name}.png")
+
+
+@contextmanager
+def browser(url: str, pictures: Path) -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    pictures.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox does not start as root, and these pages are our own.
+        chromium = playwright.chromium.launch(
+            executable_path=required("chromium"), args=["--no-sandbox"]
+        )
+        try:
+            yield Browser(url, chromium.new_page(viewport=SIZE), pictures)
+        finally:
+            chromium.close()

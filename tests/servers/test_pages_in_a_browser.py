@@ -1,0 +1,111 @@
+"""What docs/how-to/heal-a-gap-and-close-a-month.md tells, done in a browser on `up --demo`.
+
+Put here: the steps of that page, in its order.
+Not here: what the pages are made of (`unit/test_dagster_hours`, `unit/test_dagster_month`).
+
+With GPU_LEDGER_PICTURES=docs/how-to/pages it takes that page's pictures again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from billing.record import Record
+from domain.billing_period import BillingPeriod
+from orchestration import standing
+from orchestration.links import close_link
+from tests.orchestrated import opened_at
+from tests.servers.browser import PATIENCE_MS, Browser, browser
+from tests.servers.process import free_port, required, running
+from warehouse.home import Home
+
+pytestmark = pytest.mark.servers
+
+PERIOD = BillingPeriod("2026-10")
+STRIP = "/assets/direct/thanos_hours?view=partitions"
+EVENTS = "/assets/direct/thanos_hours?view=events"
+WHOLE = "/assets/direct/thanos_hours?view=checks&checkDetail=hours_are_whole"
+DRAFTS = "/assets/billing/invoice_drafts?view=events"
+INVOICES = "/assets/billing/invoices?view=events"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pages") / "home"
+
+
+@pytest.fixture(scope="module")
+def operator(home: Path) -> Iterator[Browser]:
+    pytest.importorskip("playwright", reason="on demand: pip install playwright")
+    required("chromium")
+    port = free_port()
+    command = [Path(sys.executable).parent / "gpu-ledger", "up", "--demo"]
+    log = home.parent / "up.log"
+
+    def shown() -> bool:
+        return "stop it with Ctrl-C" in log.read_text()
+
+    pictures = Path(os.environ.get("GPU_LEDGER_PICTURES", home.parent / "pictures")).absolute()
+    with (
+        running([*command, "--home", home, "--port", port], shown, log),
+        browser(f"http://127.0.0.1:{port}", pictures) as operator,
+    ):
+        yield operator
+
+
+def launch(operator: Browser, issue: bool, picture: str) -> None:
+    """The launch pad of `close_period`, filled in, and the button."""
+    said = str(issue).lower()
+    operator.go(close_link(PERIOD, issue), f"issue: {said}")
+    operator.picture(picture)
+    operator.press("Launch Run")
+    operator.page.wait_for_url("**/runs/*", timeout=PATIENCE_MS)
+
+
+def facts_follow(operator: Browser, home: Path) -> None:
+    """Facts are rebuilt from the healed hours by themselves, as soon as a sensor looked."""
+    opened = opened_at(home, datetime(2026, 11, 4, tzinfo=UTC))
+    for _ in range(PATIENCE_MS // 5_000):
+        if not standing.needs_build(opened, PERIOD):
+            return
+        operator.page.wait_for_timeout(5_000)
+    raise AssertionError("nothing rebuilt the facts")
+
+
+def test_an_operator_heals_a_gap_and_closes_the_month(operator: Browser, home: Path) -> None:
+    operator.until(STRIP, "Missing (4)")
+    operator.picture("1-strip")
+    operator.go(EVENTS, "2026-10-05T10")
+    operator.page.get_by_text("2026-10-05T10").last.click()
+    operator.sees("what to run next")
+    operator.picture("2-why")
+    operator.go(WHOLE, "hours not whole")
+    operator.picture("3-red")
+
+    operator.go(STRIP, "Missing (4)")
+    operator.press("Materialize")
+    operator.page.get_by_role("button", name="Missing", exact=True).click()
+    operator.sees("4 partitions")
+    operator.picture("4-backfill")
+    operator.press("Launch backfill")
+    operator.until(STRIP, "Missing (0)")
+    operator.picture("5-healed")
+    operator.go(WHOLE, "Passed")
+    operator.picture("6-green")
+
+    facts_follow(operator, home)
+
+    launch(operator, issue=False, picture="7-dry")
+    operator.until(DRAFTS, "what to run next")
+    operator.picture("8-draft")
+    assert Record(Home.open(home).record_store()).closed_periods() == frozenset()
+    launch(operator, issue=True, picture="9-real")
+    operator.until(INVOICES, "what to run next")
+    operator.picture("10-invoices")
+    assert "2026-10" in Record(Home.open(home).record_store()).closed_periods()
