@@ -272,7 +272,9 @@ def half_even(value: Fraction) -> int:
 def _check_prices(document: dict[str, Any]) -> int:
     rates = {rate["rate_id"]: rate for rate in document["rates"]}
     for line in document["lines"]:
-        if line["rate_id"] and not line["kind"] == "correction" and line["rate_id"] not in rates:
+        # A correction's price may be one that was amended since; a void may take one back.
+        may_be_of_others = line["kind"] in ("correction", "void")
+        if line["rate_id"] and not may_be_of_others and line["rate_id"] not in rates:
             raise Wrong(f"line {line['line']} names a rate that is not on the document")
         if line["credited"]:
             _check_credit(line, document["lines"])

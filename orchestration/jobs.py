@@ -147,7 +147,11 @@ class ClosePeriod(dg.Config):
     )
 
 
-@dg.op(pool=POOL, description="Judge a period again and close it; a dry run unless told to issue.")
+@dg.op(
+    pool=POOL,
+    description="Judge a period again and close it; a dry run unless told to issue. Before "
+    "issuing, the sample stores are asked once more whether anything arrived late.",
+)
 def close_one_period(
     context: dg.OpExecutionContext, config: ClosePeriod, ledger_home: GivenHome
 ) -> None:
@@ -155,6 +159,8 @@ def close_one_period(
         period = BillingPeriod(config.period)
         tag_run(context, period)
         opened = ledger_home.open()
+        if config.issue:
+            _count_again(context, opened, period)
         result = steps.close(opened, period, dry_run=not config.issue)
     metadata = close_metadata(period, result)
     if not result.closed:
@@ -168,6 +174,15 @@ def close_one_period(
         )
     for document in result.invoices:
         context.log.info(f"{document.number} {document.tenant} {document.sha256}")
+
+
+def _count_again(context: dg.OpExecutionContext, opened: OpenHome, period: BillingPeriod) -> None:
+    """As `gpu-ledger close` does: a store that does not answer stops no close."""
+    found = steps.count_before_close(opened, period)
+    for name, why in sorted(found.unanswered.items()):
+        context.log.warning(f"Not counted: {name}: {why}")
+    if found.differing_count:
+        context.log.info(f"{found.differing_count} hours were asked again and counted in.")
 
 
 @dg.job(description="Close a billing period: judge it again, issue its invoices. Dry by default.")

@@ -14,13 +14,14 @@ from billing.books import Books, NoSuchDocument
 from billing.close import PeriodNotBillable, close_period
 from billing.corrections import billed_so_far
 from billing.events import DocumentStatus
-from billing.record import Record
+from billing.record import Record, event_key, sealed_key
 from billing.recount import (
     PeriodIsOpen,
     RecountResult,
     recount_decisions,
     recount_period,
 )
+from billing.verifier import verify, write_bundle
 from billing.voiding import CannotBeVoided, void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
@@ -255,6 +256,25 @@ def test_an_invoice_with_corrections_is_voided_with_them(ledger: Ledger) -> None
     assert ledger.billed() == 7_200_000_000
     [line] = ledger.recount([pod("a", "x", 3)], day(12, 6)).lines
     assert line.cost_nanos == 3_600_000_000
+
+
+def test_the_void_of_a_correction_by_an_amended_price_passes_the_verifier(ledger: Ledger) -> None:
+    world = ledger.facts(OCTOBER, [pod("a", "x", 2)])
+    ledger.close(world, day(11, 4))
+    dearer = [f",A100-40,whole,EUR,4.0,2026-01-01,,{SIGNED},"]
+    present = World(ledger.path, rates=dearer).decisions
+    amended = world.decisions_with_amendment(present, "rates", "wrong list", "ada", "bob")
+    ledger.recount([pod("a", "x", 2)], day(11, 20), present=amended, rates=dearer)
+    november = ledger.facts(NOVEMBER, [])
+    ledger.close(november, day(12, 4))
+    void_document(november.home, "INV-000002", "wrong customer", StoppedClock(day(12, 5)))
+    record = ledger.books.record
+    events = record.ledger().events
+    files = {event_key(event.sequence): event.to_bytes() for event in events}
+    for event in events:
+        for digest in event.sealed_sha256s():
+            files[sealed_key(digest)] = record.sealed_bytes(digest)
+    assert verify(write_bundle(files)).problems == []
 
 
 def test_recounted_facts_that_are_not_billable_correct_nothing(ledger: Ledger) -> None:
