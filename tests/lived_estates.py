@@ -59,21 +59,23 @@ def live(
     home: Home,
     estate: Estate,
     *,
+    watched: bool = True,
     unwatched: Spans = (),
     telemetry: bool = False,
     windows: Iterable[Interval] = (),
 ) -> FaultLedger:
     """Write into a home what both witnesses say of an estate; which of its faults fired.
 
-    `unwatched` is when the watch was broken, in seconds since 1970: what happened then is known
-    from the list that follows, as far as it shows there. `windows` is what is asked at once, in
-    which order; a day at once, in the order of time, unless it is said.
+    `watched` is whether there is a collector at all; `unwatched` is when its watch was broken, in
+    seconds since 1970: what happened then is known from the list that follows, as far as it shows
+    there. `windows` is what is asked at once, in which order; a day at once, in the order of time,
+    unless it is said.
     """
     ledger = FaultLedger()
     histories = {c.cluster_id: ObjectHistory(c, estate.faults, ledger) for c in estate.clusters}
     landing = Landing(home.landing_store())
     parts = tuple(windows) or tuple(days_of(estate))
-    for cluster in estate.clusters:
+    for cluster in estate.clusters if watched else ():
         _keep_journal(home, landing, estate, histories[cluster.cluster_id], unwatched, parts)
     _ask_samples(home, landing, estate, histories, ledger, telemetry, parts)
     return ledger

@@ -1,0 +1,286 @@
+"""A trace of real pods by its lifecycle and by samples: on paper, and through the whole line.
+
+Put here: the trace's own arithmetic, and playing it as five clusters that differ in how they are
+watched: one with a journal, four that know samples alone, every 15 seconds to every 15 minutes.
+Not here: what is expected of them (`tests/scenarios/test_trace_by_samples.py`), or the page
+(`docs/explanation/why-five-minute-samples-mislead.md`).
+
+`python -m tests.sampled_trace FOLDER` plays the whole openb trace, five months of it, compares each
+pod and prints the page's table; about half an hour. FOLDER has the two files of the trace.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tempfile
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from fractions import Fraction
+from pathlib import Path
+
+from domain.billing_period import BillingPeriod
+from fake_gpu.clock import epoch
+from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.model import Cluster, Estate
+from fake_gpu.prometheus.scrapes import Schedule
+from fake_gpu.prometheus.targets import KUBE_STATE_METRICS, targets_of
+from fake_gpu.scenario.load import Loaded
+from fake_gpu.scenario.openb import PODS_FILE, START, openb_scenario
+from fake_gpu.scenario.spec import JobSpec, MonitoringSpec, Scenario
+from fake_gpu.scenario.spec_work import PodSpec
+from tests.decisions_by_hand import decided, table
+from tests.lived_estates import live
+from tests.scenarios import against_truth as truth
+from warehouse.build import build_period
+from warehouse.home import Home
+
+INTERVALS = (15, 60, 300, 900)  # seconds
+WATCHED = "watched"
+OTHER_JOBS = ("dcgm-exporter", "amd-exporter", "kube-scheduler", "kubelet")
+THOUSAND = 1000  # the parts of a card in which the trace counts
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One pod of the trace: when it had how many thousandths of a card."""
+
+    pod: str
+    started: int
+    ended: int
+    thousandths: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What samples say of all lives; all but the count in thousandths of a card, times seconds."""
+
+    unseen_count: int
+    unseen: int
+    to_last_sample: int
+    counted_samples: int  # each sample stands for one interval
+    far_off_count: int  # pods that the count of samples misses by more than a tenth of their time
+
+
+# --- on paper ------------------------------------------------------------------------------------
+
+
+def openb_lives(folder: Path) -> list[Life]:
+    """The pods of the trace that had cards, by its files alone."""
+    with (folder / PODS_FILE).open(encoding="utf-8", newline="") as file:
+        return [
+            Life(
+                row["name"],
+                START + int(row["scheduled_time"]),
+                START + int(row["deletion_time"]),
+                int(row["num_gpu"]) * int(row["gpu_milli"]),
+            )
+            for row in csv.DictReader(file)
+            if int(row["num_gpu"]) and row["scheduled_time"]
+        ]
+
+
+def by_lifecycle(lives: Sequence[Life]) -> int:
+    return sum(life.thousandths * (life.ended - life.started) for life in lives)
+
+
+def seen_seconds(life: Life, times_ms: Sequence[int]) -> int | None:
+    """From the start, which a sample tells, to the last sample; None when no sample saw it."""
+    after_last = bisect_left(times_ms, life.ended * 1000)
+    if bisect_left(times_ms, life.started * 1000) == after_last:
+        return None
+    return times_ms[after_last - 1] // 1000 - life.started
+
+
+def by_samples(lives: Sequence[Life], times_ms: Sequence[int], interval: int) -> Sampled:
+    seen = [(life, seen_seconds(life, times_ms)) for life in lives]
+    unseen = [life for life, seconds in seen if seconds is None]
+    counted = [
+        interval
+        * (bisect_left(times_ms, life.ended * 1000) - bisect_left(times_ms, life.started * 1000))
+        for life in lives
+    ]
+    both = list(zip(lives, counted, strict=True))
+    return Sampled(
+        unseen_count=len(unseen),
+        unseen=by_lifecycle(unseen),
+        to_last_sample=sum(life.thousandths * (seconds or 0) for life, seconds in seen),
+        counted_samples=sum(life.thousandths * seconds for life, seconds in both),
+        far_off_count=sum(
+            10 * abs(seconds - (life.ended - life.started)) > life.ended - life.started
+            for life, seconds in both
+        ),
+    )
+
+
+def scrape_times(cluster: Cluster, started: int, ended: int) -> list[int]:
+    """When the one Prometheus of a cluster asks kube-state-metrics, in milliseconds."""
+    target = next(t for t in targets_of(cluster) if t.job == KUBE_STATE_METRICS)
+    return Schedule(f"{target.name}#0", target.interval_ms).times(started * 1000, ended * 1000)
+
+
+# --- through the line ----------------------------------------------------------------------------
+
+
+def openb_on_its_nodes(folder: Path) -> Scenario:
+    """The trace on those of its nodes on which its pods ran: the others say nothing of hours."""
+    whole = openb_scenario(folder)
+    placed = {pod.node_name for pod in build_estate(Loaded(whole, "openb")).clusters[0].pods}
+    (cluster,) = whole.clusters
+    nodes = tuple(node for node in cluster.nodes if node.name in placed)
+    return replace(whole, clusters=(replace(cluster, nodes=nodes),))
+
+
+def watched(scenario: Scenario, interval: int) -> Estate:
+    """As it is, with a journal."""
+    return _estate(scenario, WATCHED, interval)
+
+
+def sampled(scenario: Scenario, interval: int) -> Estate:
+    """The same pods, gone as they end, so that no object that lingers tells when that was."""
+    (cluster,) = scenario.clusters
+    work = tuple(replace(w, pods=tuple(map(_gone, w.pods))) for w in cluster.workloads)
+    gone = replace(scenario, clusters=(replace(cluster, workloads=work),))
+    return _estate(gone, f"every-{interval}s", interval)
+
+
+def _gone(pod: PodSpec) -> PodSpec:
+    return replace(pod, deleted=pod.ended, gone=pod.ended) if pod.ended is not None else pod
+
+
+def _estate(scenario: Scenario, name: str, interval: int) -> Estate:
+    jobs = {job: JobSpec(enabled=False) for job in OTHER_JOBS}
+    how = MonitoringSpec(prometheus_replicas=1, scrape_interval=interval, jobs=jobs)
+    (cluster,) = scenario.clusters
+    named = replace(cluster, name=name, monitoring=how)
+    return build_estate(Loaded(replace(scenario, clusters=(named,)), name))
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the line counted of one cluster: of each pod, seconds and their uncertainty."""
+
+    seconds: dict[str, int]
+    uncertain: dict[str, int]
+    thousandth_seconds: Fraction
+
+
+def play(folder: Path, estates: dict[str, Estate], periods: Sequence[str]) -> dict[str, Counted]:
+    """Every estate a cluster of one home, each period built once."""
+    home = Home.create(folder / "home")
+    rows = []
+    for name, estate in estates.items():
+        live(home, estate, watched=name == WATCHED)
+        rows.append(_decision(name, estate))
+        print(f"{name}: asked", file=sys.stderr, flush=True)
+    decisions = decided(table("clusters", *rows))
+    for period in periods:
+        build = build_period(home, BillingPeriod(period), decisions, closed_periods=frozenset())
+        assert build.failed_tests == [], [test.name for test in build.failed_tests]
+        print(f"{period}: counted", file=sys.stderr, flush=True)
+    return {name: _counted(home, estate) for name, estate in estates.items()}
+
+
+def _decision(name: str, estate: Estate) -> str:
+    (cluster,) = estate.clusters
+    witnesses = "both" if name == WATCHED else "samples"
+    interval = next(j for j in cluster.monitoring.jobs if j.enabled).scrape_interval_seconds
+    since, until = (
+        epoch(at).strftime("%Y-%m-%dT%H:%M:%SZ") for at in (estate.started_at, estate.ended_at)
+    )
+    return f"{cluster.cluster_id},{name},{since},{until},{witnesses},{interval},{interval}"
+
+
+def _counted(home: Home, estate: Estate) -> Counted:
+    (cluster,) = estate.clusters
+    statement = f"""
+        select pod_name, device_count, compute_share_numerator, compute_share_denominator,
+            sum(running_seconds), sum(uncertainty_seconds)
+        from marts.fct_pod_hours where cluster_id = '{cluster.cluster_id}' group by all
+    """
+    seconds, uncertain, total = {}, {}, Fraction(0)
+    for pod, count, numerator, denominator, running, about in truth.ask(home, statement):
+        seconds[pod], uncertain[pod] = int(running), int(about)
+        total += Fraction(THOUSAND * int(numerator), int(denominator)) * int(count) * int(running)
+    return Counted(seconds, uncertain, total)
+
+
+# --- the page's table ----------------------------------------------------------------------------
+
+
+def rows_of_page(lives: Sequence[Life], estates: dict[str, Estate]) -> Iterator[str]:
+    """By the trace's arithmetic; `play` says the same of the same estates."""
+    true = by_lifecycle(lives)
+    for interval in INTERVALS:
+        estate = estates[f"every-{interval}s"]
+        times = scrape_times(estate.clusters[0], estate.started_at, estate.ended_at)
+        said = by_samples(lives, times, interval)
+        yield (
+            f"| {_span(interval)} | {said.unseen_count:,} | {_hours(said.unseen)} |"
+            f" {_hours(said.to_last_sample)} | {_percent(said.to_last_sample, true)} |"
+            f" {_hours(said.counted_samples)} | {_percent(said.counted_samples, true)} |"
+            f" {said.far_off_count:,} |"
+        )
+
+
+def _span(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min"
+
+
+def _hours(thousandth_seconds: int) -> str:
+    thousandths = round(Fraction(thousandth_seconds, 3600))
+    return f"{thousandths // THOUSAND:,}.{thousandths % THOUSAND:03}"
+
+
+def _percent(part: int, whole: int) -> str:
+    hundredths = round(Fraction((part - whole) * 10_000, whole))
+    sign = "−" if hundredths < 0 else "+"
+    return f"{sign}{abs(hundredths) // 100}.{abs(hundredths) % 100:02} %"
+
+
+def compare(lives: Sequence[Life], estates: dict[str, Estate], counted: dict[str, Counted]) -> None:
+    """Each pod's seconds are what the paper says, and what it misses is inside the uncertainty."""
+    for name, estate in estates.items():
+        (cluster,) = estate.clusters
+        times = scrape_times(cluster, estate.started_at, estate.ended_at)
+        expected = {}
+        for life in lives:
+            alone = seen_seconds(life, times)
+            said = life.ended - life.started if name == WATCHED else alone
+            if said is not None:
+                expected[life.pod] = said
+        found = counted[name]
+        wrong = {
+            pod: (expected.get(pod, 0), found.seconds.get(pod, 0))
+            for pod in {*expected, *found.seconds}
+            if expected.get(pod, 0) != found.seconds.get(pod, 0)
+        }
+        assert wrong == {}, (name, len(wrong), sorted(wrong.items())[:5])
+        short = [
+            life.pod
+            for life in lives
+            if life.pod in found.seconds
+            and life.ended - life.started - found.seconds[life.pod] > found.uncertain[life.pod]
+        ]
+        assert short == [], (name, short[:5])
+
+
+def main(folder: Path) -> None:
+    lives = openb_lives(folder)
+    scenario = openb_on_its_nodes(folder)
+    estates = {WATCHED: watched(scenario, 300)}
+    estates |= {f"every-{interval}s": sampled(scenario, interval) for interval in INTERVALS}
+    months = [f"2026-{month:02}" for month in range(5, 10)]
+    assert epoch(scenario.until) + timedelta(hours=1) < BillingPeriod(months[-1]).ended_at
+    with tempfile.TemporaryDirectory() as place:
+        counted = play(Path(place), estates, months)
+    compare(lives, estates, counted)
+    assert counted[WATCHED].thousandth_seconds == by_lifecycle(lives)
+    print(f"by lifecycle: {_hours(by_lifecycle(lives))} GPU-hours")
+    print("\n".join(rows_of_page(lives, estates)))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

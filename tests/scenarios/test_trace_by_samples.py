@@ -1,0 +1,73 @@
+"""A trace of pods by lifecycle and by samples at four intervals: what the line says is what the
+arithmetic of the trace predicts, pod by pod.
+
+Put here: a small drawn trace through the whole line, and the page's table by the real trace.
+Not here: the real trace through the whole line (`python -m tests.sampled_trace FOLDER`).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from fake_gpu.scenario.trace import TraceRow, scenario_of_trace
+from tests import sampled_trace as trace
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "explanation" / "why-five-minute-samples-mislead.md"
+MIDNIGHT = 1_790_812_800  # 2026-10-01T00:00:00Z
+HOURS = 3
+PODS = 50
+SEED = 7
+
+
+def drawn() -> list[TraceRow]:
+    """Short lives for the most part, as in the real trace: every third is below five minutes."""
+    chance = random.Random(SEED)
+    rows = []
+    for number in range(PODS):
+        started = MIDNIGHT + chance.randrange((HOURS - 1) * 3600)
+        seconds = min(int(chance.lognormvariate(6.4, 1.8)) + 1, MIDNIGHT + HOURS * 3600 - started)
+        rows.append(
+            TraceRow(
+                cluster="drawn", namespace=f"team-{number % 3}", pod=f"pod-{number}", uid="",
+                node="", gpu_product="", resource="nvidia.com/gpu",
+                count=chance.choice((1, 1, 2)), created_at=started, scheduled_at=started,
+                started_at=started, finished_at=started + seconds,
+                phase=chance.choice(("Running", "Succeeded", "Failed")), owner_kind="",
+                owner_name="",
+            )
+        )  # fmt: skip
+    return rows
+
+
+def lives_of(rows: list[TraceRow]) -> list[trace.Life]:
+    return [trace.Life(r.pod, r.started_at or 0, r.finished_at or 0, 1000 * r.count) for r in rows]
+
+
+@pytest.mark.slow
+def test_each_pod_is_what_its_lifecycle_or_its_last_sample_makes_of_it(tmp_path: Path) -> None:
+    rows = drawn()
+    scenario, lives = scenario_of_trace(rows, "drawn"), lives_of(rows)
+    estates = {trace.WATCHED: trace.watched(scenario, 300)}
+    for interval in trace.INTERVALS:
+        estates[f"every-{interval}s"] = trace.sampled(scenario, interval)
+    counted = trace.play(tmp_path, estates, ["2026-10"])
+    trace.compare(lives, estates, counted)
+    assert counted[trace.WATCHED].thousandth_seconds == trace.by_lifecycle(lives)
+    assert len(counted["every-900s"].seconds) < len(counted["every-15s"].seconds)
+
+
+def test_the_page_has_what_the_real_trace_comes_to() -> None:
+    folder = Path(os.environ.get("GPU_LEDGER_OPENB") or ROOT.parent / "shared" / "data" / "openb")
+    if not folder.is_dir() and not os.environ.get("CI"):
+        pytest.skip(f"{folder} is missing: the trace is not part of the repository")
+    lives = trace.openb_lives(folder)
+    scenario = trace.openb_on_its_nodes(folder)
+    estates = {f"every-{i}s": trace.sampled(scenario, i) for i in trace.INTERVALS}
+    page = PAGE.read_text(encoding="utf-8")
+    assert [row for row in trace.rows_of_page(lives, estates) if row not in page] == []
+    assert f"**{trace.by_lifecycle(lives) / 3_600_000:,.3f} GPU-hours**" in page
