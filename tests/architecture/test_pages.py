@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from pathlib import Path
 
-from domain.errors import LedgerError
+from tests.every_error import every_error
+from tests.written_pages import DOCS, TOCTREE, first_sentence, written
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("domain", "warehouse", "ingestion", "quality", "billing", "fake_gpu", "orchestration")
-KINDS = {"WrongUse", "BadInput", "NotBillable", "CheckFailed", "EvidenceChanged", "CouldNotLook"}
+EXITS = {
+    1: "not billable, or a check failed",
+    2: "wrong use",
+    3: "could not look",
+}
 
 
-def every_error() -> dict[str, type[LedgerError]]:
-    """Import every module of ours and return the concrete errors by code."""
-    for name in PACKAGES:
-        package = importlib.import_module(name)
-        for found in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if found.name != "orchestration.definitions":  # reads a home when it is imported
-                importlib.import_module(found.name)
-    concrete: dict[str, type[LedgerError]] = {}
-    todo = list(LedgerError.__subclasses__())
-    while todo:
-        kind = todo.pop()
-        todo += kind.__subclasses__()
-        if kind.__name__ in KINDS or not kind.__module__.startswith(PACKAGES):
-            continue
-        assert "code" in kind.__dict__, f"{kind.__module__}.{kind.__name__} has no code of its own"
-        other = concrete.setdefault(kind.code, kind)
-        assert other is kind, f"{kind.code} names both {other.__name__} and {kind.__name__}"
-    return concrete
+def errors_page() -> str:
+    rows = [
+        f"| [{code}]({code}.md) | `{kind.__name__}` | {kind.exit_code}: {EXITS[kind.exit_code]} "
+        f"| {first_sentence(_section(code, 'What it means'))} |"
+        for code, kind in sorted(every_error().items())
+    ]
+    return "\n".join(
+        [
+            "# Errors\n",
+            "Every refusal has a code, and every code a page: what it means, whether a bill"
+            " changes, what to do.\n`gpu-ledger --json-errors` prints code, place and remedy for a"
+            " machine. This list is made from the code.\n",
+            "| code | name | exit code | what it means |",
+            "|---|---|---|---|",
+            *rows,
+            TOCTREE,
+        ]
+    )
+
+
+def _section(code: str, title: str) -> str:
+    text = (DOCS / "errors" / f"{code}.md").read_text(encoding="utf-8")
+    return text.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def test_every_error_is_on_the_list_of_errors() -> None:
+    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file."""
+    page = errors_page()
+    assert page == written("errors/index.md", page)
 
 
 def test_every_error_has_a_page_and_every_page_an_error() -> None:

@@ -13,12 +13,20 @@ from pathlib import Path
 from ingestion.kubernetes import lines
 from ingestion.manifest import Outcome
 from ingestion.settings import Connection, ThanosSettings, template_config
+from ingestion.settings_page import settings_page
+from tests.written_pages import written
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
 def page(name: str) -> str:
     return (REFERENCE / name).read_text(encoding="utf-8")
+
+
+def test_the_page_of_settings_is_what_the_settings_say() -> None:
+    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file."""
+    page = settings_page()
+    assert page == written("reference/config-file.md", page)
 
 
 def test_every_setting_of_the_template_is_on_the_page_and_no_other() -> None:

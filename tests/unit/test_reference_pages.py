@@ -1,19 +1,25 @@
-"""The page of named questions is written from the questions.
+"""The pages of reference that are written from what they are about.
+
+Put here: questions, findings, and that the pages are what is written today.
+Not here: errors (`architecture/test_pages`), the command line (`test_cli_reference`), tables
+(`test_model_descriptions`), decisions (`test_decisions_sealing`), scenario files
+(`test_fake_scenario`), settings (`architecture/test_pages_of_ingestion`).
 
 After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file.
 """
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections.abc import Callable
 
+import pytest
+
+from quality.catalogue import CATALOGUE
+from tests.written_pages import TOCTREE, first_sentence, written
 from warehouse.reports.questions import questions
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "queries.md"
 
-
-def page() -> str:
+def queries_page() -> str:
     parts = [
         "# Named questions\n",
         "`gpu-ledger query NAME` asks one of these of the published copy, or of the warehouse;"
@@ -29,9 +35,37 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def test_every_question_is_on_the_page_as_it_is_asked() -> None:
-    text = page()
-    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
-        PAGE.write_text(text, encoding="utf-8")
+def findings_page() -> str:
+    rows = [
+        f"| [{kind.code}]({kind.code}.md) | `{kind.name}` | {'yes' if kind.blocks else 'no'} "
+        f"| {kind.remedy.value} | {first_sentence(kind.means)} |"
+        for kind in sorted(CATALOGUE.values(), key=lambda kind: kind.code)
+    ]
+    return "\n".join(
+        [
+            "# Findings\n",
+            "A finding is a named fact that something is wrong; its page says what it means,"
+            " whether it changes a\nbill, and what to do. This list is made from the catalogue that"
+            " judging uses.\n",
+            "| code | name | blocks a close | remedy | what it means |",
+            "|---|---|---|---|---|",
+            *rows,
+            TOCTREE,
+        ]
+    )
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/queries.md": queries_page,
+    "findings/index.md": findings_page,
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_what_it_is_about(name: str) -> None:
+    page = PAGES[name]()
+    assert page == written(name, page)
+
+
+def test_there_are_as_many_questions_as_analysts_were_promised() -> None:
     assert len(questions()) >= 20
-    assert PAGE.read_text(encoding="utf-8") == text
