@@ -44,6 +44,7 @@ class PeriodNotBillable(NotBillable):
     code = "CLOSE-001"
 
     def __init__(self, judgement: Judgement, currency: str) -> None:
+        self.judgement = judgement
         period, blocking = judgement.period, judgement.blocking
         named = [f"{f.code} {f.where}: {f.seen}" for f in blocking[:FINDINGS_NAMED]]
         named += [f"check {name} was not executed" for name in judgement.missing_checks]

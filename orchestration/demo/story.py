@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from billing.close import PeriodNotBillable
 from domain.billing_period import BillingPeriod
-from domain.errors import NotBillable
 from domain.interval import HOUR, Interval, format_instant
 from orchestration import steps
 from orchestration.demo.clockwork import Driven, collecting, live_through
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int, str], None]]]
 Say = Callable[[str], None]
+Rows = list[dict[str, str]]
 
 # The collectors start before the first hour that is measured, as a real one would.
 BEFORE = timedelta(minutes=10)
@@ -51,7 +52,7 @@ class Told:
     opened: OpenHome
     period: BillingPeriod
     refusal: str
-    signed: tuple[dict[str, str], ...]  # rows of accepted_gaps.csv
+    signed: Rows  # of accepted_gaps.csv
     result: CloseResult
     published: Published
     model_pages: Path
@@ -96,26 +97,31 @@ def _bill(
     say(f"The close is refused:\n{refusal.message()}")
     say(f"Healing: {left_out:%Y-%m-%dT%H} is asked again.")
     _ask(opened, period.interval, bar)
-    signed: list[dict[str, str]] = []
-    _count(opened, period, bar)
-    with bar("Judging") as report:
-        report(0, 1, "what still stands against it")
-        judgement = steps.judge(opened, period)
-        report(1, 1, "")
-    if rows := _signatures(judgement.blocking):
-        say(_signed_in_words(rows))
-        sign_gaps(opened, rows)
-        signed += rows
-        opened = OpenHome(opened.home, opened.clock)  # with the decisions as they are now
-        _count(opened, period, bar)
-    with bar("Closing") as report:
-        report(0, 1, "judging again, sealing, rendering")
-        result = steps.close(opened, period, dry_run=False)
-        report(1, 1, "")
+    # What was refused about that hour may be gone now; what lies elsewhere has to be signed.
+    rows = _signatures(refusal.judgement.blocking, but_for=left_out)
+    opened, signed, result = _close_signed(opened, period, rows, bar, say)
     published, pages = _publish(opened, bar)
-    return Told(
-        opened, period, refusal.message(), tuple(signed), result, published, pages, clock_url
-    )
+    return Told(opened, period, refusal.message(), signed, result, published, pages, clock_url)
+
+
+def _close_signed(
+    opened: OpenHome, period: BillingPeriod, rows: Rows, bar: Bar, say: Say
+) -> tuple[OpenHome, Rows, CloseResult]:
+    """Sign, count, close; sign what still stands against it, if a person can sign that."""
+    signed: list[dict[str, str]] = []
+    while True:
+        if rows:
+            say(_signed_in_words(rows))
+            sign_gaps(opened, rows)
+            signed += rows
+            opened = OpenHome(opened.home, opened.clock)  # with the decisions as they are now
+        _count(opened, period, bar)
+        try:
+            return opened, signed, _closed(opened, period, bar)
+        except PeriodNotBillable as refusal:
+            rows = [r for r in _signatures(refusal.judgement.blocking) if r not in signed]
+            if not rows:
+                raise
 
 
 def _live(opened: OpenHome, running: Driven, span: Interval, bar: Bar) -> None:
@@ -134,15 +140,23 @@ def _count(opened: OpenHome, period: BillingPeriod, bar: Bar) -> None:
         steps.refresh(opened, period, report)
 
 
-def _refused(opened: OpenHome, period: BillingPeriod, bar: Bar) -> NotBillable:
+def _refused(opened: OpenHome, period: BillingPeriod, bar: Bar) -> PeriodNotBillable:
     with bar("Judging") as report:
         report(0, 1, "may this be billed?")
         try:
             steps.close(opened, period, dry_run=False)
-        except NotBillable as refusal:
+        except PeriodNotBillable as refusal:
             report(1, 1, "no")
             return refusal
     raise AssertionError("a close with an hour missing was not refused")
+
+
+def _closed(opened: OpenHome, period: BillingPeriod, bar: Bar) -> CloseResult:
+    with bar("Closing") as report:
+        report(0, 1, "judging again, sealing, rendering")
+        result = steps.close(opened, period, dry_run=False)
+        report(1, 1, "")
+    return result
 
 
 def _publish(opened: OpenHome, bar: Bar) -> tuple[Published, Path]:
@@ -157,12 +171,13 @@ def _publish(opened: OpenHome, bar: Bar) -> tuple[Published, Path]:
     return published, pages
 
 
-def _signatures(blocking: Sequence[Finding]) -> list[dict[str, str]]:
+def _signatures(blocking: Sequence[Finding], but_for: datetime | None = None) -> Rows:
     """What a person signs of what still blocks: one row per cluster, hours and treatment."""
     found = {
         (finding.cluster_id, finding.hour_started_at, finding.hour_ended_at, treatment)
         for finding in blocking
         if (treatment := TREATMENTS.get(finding.name)) is not None
+        and not (but_for and _touches(finding, but_for))
     }
     return [
         {
@@ -179,7 +194,14 @@ def _signatures(blocking: Sequence[Finding]) -> list[dict[str, str]]:
     ]
 
 
-def _signed_in_words(rows: Sequence[dict[str, str]]) -> str:
+def _touches(finding: Finding, hour: datetime) -> bool:
+    started_at, ended_at = finding.hour_started_at, finding.hour_ended_at
+    if started_at is None or ended_at is None:
+        return False
+    return started_at < hour + HOUR and hour < ended_at
+
+
+def _signed_in_words(rows: Rows) -> str:
     lines = [
         f"  {row['started_at']} to {row['ended_at']} {row['treatment']}: {row['cluster_id']}"
         for row in rows
