@@ -21,19 +21,16 @@ from typing import TYPE_CHECKING
 
 from domain.decisions.rows import Source
 from domain.identity import sha256
-from ingestion.derived import write_parquet
+from ingestion.derived import Derivation, write_parquet
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt
-from warehouse.derived import DerivedFolder
+from warehouse.derived import INDEX_SUFFIX, DerivedFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SETTLED_AFTER = timedelta(hours=50)
 """An hour is asked for the last time 26 hours after its end; a day has 24 of them."""
-
-SERIES_TABLE = "series"
-"""Labels of a series are the same in every attempt: a day keeps them once, of the earliest."""
 
 Progress = Callable[[int, int, str], None]
 
@@ -42,36 +39,36 @@ def compact(
     landing: Landing,
     home_runs: Path,
     now: datetime,
-    tables: Mapping[Source, Sequence[str]],
+    derivations: Mapping[Source, Derivation],
     progress: Progress | None = None,
 ) -> int:
     """Compact every settled day that has loose files; the number of days that were written.
 
     Not while facts are built: a build that lists files in between would miss some, and say so.
     """
-    days = _loose_days(landing, home_runs, now, tables)
+    days = _loose_days(landing, home_runs, now, derivations)
     for done, ((source, cluster_id, day), attempts) in enumerate(sorted(days.items())):
         if progress:
             progress(done, len(days), f"{cluster_id} {source.value} {day}")
         folder = DerivedFolder.of(home_runs, source.value, cluster_id)
-        _compact_day(folder, day, attempts, tables[source])
+        _compact_day(folder, day, attempts, derivations[source])
     return len(days)
 
 
 def finish(home_runs: Path) -> None:
     """Complete what a kill interrupted."""
-    for index in sorted(home_runs.glob("*/*/*.attempts.json")):
+    for index in sorted(home_runs.glob(f"*/*/*{INDEX_SUFFIX}")):
         folder = DerivedFolder(index.parent)
         _switch(folder, date.fromisoformat(index.name.partition(".")[0]))
 
 
-def dissolve_broken_days(home_runs: Path, tables: Mapping[Source, Sequence[str]]) -> None:
+def dissolve_broken_days(home_runs: Path, derivations: Mapping[Source, Derivation]) -> None:
     """A day of which a file was deleted counts as never compacted; its attempts are made again."""
-    for source, names in tables.items():
-        for index in sorted(home_runs.glob(f"{source.value}/*/*.attempts.json")):
+    for source, derivation in derivations.items():
+        for index in sorted(home_runs.glob(f"{source.value}/*/*{INDEX_SUFFIX}")):
             folder = DerivedFolder(index.parent)
             day = date.fromisoformat(index.name.partition(".")[0])
-            daily = [folder.daily(day, table) for table in names]
+            daily = [folder.daily(day, table) for table in derivation.tables]
             if not all(path.is_file() for path in daily):
                 index.unlink()  # first: without it, the day's files are only left over
                 for path in daily:
@@ -79,7 +76,7 @@ def dissolve_broken_days(home_runs: Path, tables: Mapping[Source, Sequence[str]]
 
 
 def _loose_days(
-    landing: Landing, home_runs: Path, now: datetime, tables: Mapping[Source, Sequence[str]]
+    landing: Landing, home_runs: Path, now: datetime, derivations: Mapping[Source, Derivation]
 ) -> dict[tuple[Source, str, date], list[Attempt]]:
     """The attempts of every settled day of which at least one has files of its own."""
     finish(home_runs)
@@ -87,12 +84,14 @@ def _loose_days(
     for attempt in landing.attempts():
         day = attempt.window.started_at.astimezone(UTC).date()
         settled = datetime(day.year, day.month, day.day, tzinfo=UTC) + SETTLED_AFTER <= now
-        if settled and attempt.source in tables:
+        if settled and attempt.source in derivations:
             days[(attempt.source, attempt.cluster_id, day)].append(attempt)
     return {
         key: attempts
         for key, attempts in days.items()
-        if _is_loose(DerivedFolder.of(home_runs, key[0].value, key[1]), attempts, tables[key[0]])
+        if _is_loose(
+            DerivedFolder.of(home_runs, key[0].value, key[1]), attempts, derivations[key[0]].tables
+        )
     }
 
 
@@ -104,12 +103,13 @@ def _is_loose(folder: DerivedFolder, attempts: Iterable[Attempt], tables: Sequen
 
 
 def _compact_day(
-    folder: DerivedFolder, day: date, attempts: Sequence[Attempt], tables: Sequence[str]
+    folder: DerivedFolder, day: date, attempts: Sequence[Attempt], derivation: Derivation
 ) -> None:
     names = [attempt.attempt_id for attempt in attempts]  # in the order of their sequence
-    for table in tables:
+    merged = {table: _merged(folder, day, names, table) for table in derivation.tables}
+    for table, rows in derivation.put_together(merged).items():
         hidden = folder.path / f".{day.isoformat()}.{table}.{_mark(names)}"
-        write_parquet(hidden, _merged(folder, day, names, table))
+        write_parquet(hidden, rows, derivation.settled_level)
     index = folder.index(day)
     unfinished = index.with_name(f".{index.name}.unfinished")
     unfinished.write_text(json.dumps(names), encoding="utf-8")
@@ -150,21 +150,4 @@ def _merged(folder: DerivedFolder, day: date, names: Sequence[str], table: str) 
             pieces.append(pq.read_table(loose))
         elif old is not None:
             pieces.append(old.filter(pc.equal(old.column("attempt_id"), name)))
-    merged = pa.concat_tables(pieces)
-    return _first_of_each_series(merged) if table == SERIES_TABLE else merged
-
-
-def _first_of_each_series(table: pa.Table) -> pa.Table:
-    """Series with their labels once, by metric and name."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    seen: set[str] = set()
-    keep = []
-    for name in table.column("series_id").to_pylist():
-        keep.append(name not in seen)
-        seen.add(name)
-    # A day on which no attempt brought a series has no row to tell the type by.
-    kept = table.filter(pa.array(keep, pa.bool_()))
-    order = pc.sort_indices(kept, [("metric", "ascending"), ("series_id", "ascending")])
-    return kept.take(order)
+    return pa.concat_tables(pieces)

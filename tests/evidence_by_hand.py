@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from domain.billing_period import BillingPeriod
-from domain.identity import sha256, sha256_bytes
+from domain.identity import sha256_bytes
+from warehouse.derived import PARQUET_SUFFIX
 from warehouse.home import Home
 from warehouse.schema import KUBERNETES_TABLES, THANOS_TABLES
 
@@ -145,10 +146,12 @@ class _Attempt:
         assert home.landing_store().create(key, body)
         folder = home.runs / self.source / self.cluster.cluster_id
         folder.mkdir(parents=True, exist_ok=True)
+        for row in [row for rows in self.rows.values() for row in rows if "series_key" in row]:
+            row["series_key"] += sequence << 32
         for name, rows in self.rows.items():
             shared = {"cluster_id": self.cluster.cluster_id, "attempt_id": attempt_id}
             write_parquet(
-                folder / f"{attempt_id}.{name}.parquet",
+                folder / f"{attempt_id}.{name}{PARQUET_SUFFIX}",
                 self.tables[name],
                 [{**shared, **row} for row in rows],
             )
@@ -246,25 +249,32 @@ class _Samples(_Attempt):
     def _series(
         self, metric: str, labels: Mapping[str, str], since: int, until: int, value: str
     ) -> None:
-        series_id = sha256({"__name__": metric, **labels})[:32]
         runs = list(self._runs(since, until))
         if not runs:
             return
-        row = {"series_id": series_id, "metric": metric, "labels": sorted(labels.items())}
-        if row not in self.rows["series"]:
-            self.rows["series"].append(row)
+        series_key = self._key_of(metric, labels)
         for first, last in runs:
             self.rows["runs"].append(
                 {
                     "hour_started_at": at(first - first % HOUR),
                     "metric": metric,
-                    "series_id": series_id,
-                    "first_sampled_at": at(first),
-                    "last_sampled_at": at(last),
+                    "series_key": series_key,
+                    "first_offset_ms": first % HOUR * 1000,
+                    "last_offset_ms": last % HOUR * 1000,
                     "sample_count": (last - first) // self.cluster.interval + 1,
                     "sample_value": value,
                 }
             )
+
+    def _key_of(self, metric: str, labels: Mapping[str, str]) -> int:
+        """One of its own for each series; of its own in the cluster once it is written."""
+        row = {"metric": metric, "uid": None, "pod": None, "labels": sorted(labels.items())}
+        for known in self.rows["series"]:
+            if {**known, **row} == known:
+                return int(known["series_key"])
+        key = len(self.rows["series"])
+        self.rows["series"].append({"series_key": key, **row})
+        return key
 
     def _runs(self, since: int, until: int) -> Iterable[tuple[int, int]]:
         """The scrapes in `[since, until)`, joined while none is missing within an hour."""

@@ -20,8 +20,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 import ingestion.landing
 from domain.clock import StoppedClock
 from domain.interval import Interval
@@ -29,6 +27,7 @@ from ingestion.landing import WRITERS, Landing
 from ingestion.manifest import Attempt
 from ingestion.rebuild import rebuild
 from ingestion.thanos.pull import pull_hours
+from tests.derived_rows import rows_of
 from tests.samples_by_hand import CLUSTER, TEN, Server, in_union
 from warehouse.store import FolderStore
 
@@ -115,8 +114,7 @@ def rows(home: Path, attempt: Attempt) -> list[list[str]]:
     """The rows of an attempt, without its name."""
     found = []
     for kind in ("runs", "series", "telemetry"):
-        path = home / "runs" / "thanos" / "c1" / f"{attempt.attempt_id}.{kind}.parquet"
-        for row in pq.read_table(path).to_pylist():
+        for row in rows_of(home / "runs", "c1", [attempt.attempt_id], kind):
             found.append([str(text) for name, text in row.items() if name != "attempt_id"])
     return found
 

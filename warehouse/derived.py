@@ -3,9 +3,9 @@
 Put here: the names of derived files, finding those of given attempts, and being alone with them.
 Not here: what is in them (`ingestion`), or when days are compacted (`ingestion.compaction`).
 
-    runs/<source>/<cluster_id>/<attempt_id>.<table>.parquet     as an attempt made it
-    runs/<source>/<cluster_id>/<day>.<table>.parquet            the attempts of a day together
-    runs/<source>/<cluster_id>/<day>.attempts.json              which attempts those are
+    runs/<source>/<cluster_id>/<attempt_id>.<table>.2.parquet   as an attempt made it
+    runs/<source>/<cluster_id>/<day>.<table>.2.parquet          the attempts of a day together
+    runs/<source>/<cluster_id>/<day>.attempts.2.json            which attempts those are
 
 A day's file may hold more attempts than were asked for; rows say which attempt they are of.
 """
@@ -23,6 +23,13 @@ from pathlib import Path
 
 from domain.errors import CouldNotLook
 from warehouse.store import make_folder
+
+LAYOUT = 2
+"""What the columns of these files are. Files of another layout are never found, so that their
+attempts count as not decoded yet, and are decoded again from the landing."""
+
+PARQUET_SUFFIX = f".{LAYOUT}.parquet"
+INDEX_SUFFIX = f".attempts.{LAYOUT}.json"
 
 WAIT_SECONDS = 30.0
 """Compacting a day takes less than a second; who holds the files for longer is building facts."""
@@ -77,18 +84,18 @@ class DerivedFolder:
 
     def loose(self, attempt_id: str, table: str) -> Path:
         """The file of one attempt, while it is not compacted."""
-        return self.path / f"{attempt_id}.{table}.parquet"
+        return self.path / f"{attempt_id}.{table}{PARQUET_SUFFIX}"
 
     def daily(self, day: date, table: str) -> Path:
-        return self.path / f"{day.isoformat()}.{table}.parquet"
+        return self.path / f"{day.isoformat()}.{table}{PARQUET_SUFFIX}"
 
     def index(self, day: date) -> Path:
-        return self.path / f"{day.isoformat()}.attempts.json"
+        return self.path / f"{day.isoformat()}{INDEX_SUFFIX}"
 
     def compacted(self) -> dict[str, date]:
         """The day of every attempt that was compacted."""
         found: dict[str, date] = {}
-        for path in sorted(self.path.glob("*.attempts.json")):
+        for path in sorted(self.path.glob(f"*{INDEX_SUFFIX}")):
             day = date.fromisoformat(path.name.partition(".")[0])
             found |= dict.fromkeys(json.loads(path.read_text(encoding="utf-8")), day)
         return found
@@ -96,11 +103,11 @@ class DerivedFolder:
     def whole(self, tables: Iterable[str]) -> set[str]:
         """The attempts of which every table is there; the folder is read once."""
         wanted = list(tables)
-        names = {path.name for path in self.path.glob("*.parquet")}
+        names = {path.name for path in self.path.glob(f"*{PARQUET_SUFFIX}")}
         loose: dict[str, set[str]] = {}
         for name in names:
             attempt_id, _, rest = name.partition(".")
-            loose.setdefault(attempt_id, set()).add(rest.removesuffix(".parquet"))
+            loose.setdefault(attempt_id, set()).add(rest.removesuffix(PARQUET_SUFFIX))
         found = {attempt_id for attempt_id, there in loose.items() if there.issuperset(wanted)}
         for attempt_id, day in self.compacted().items():
             if all(self.daily(day, table).name in names for table in wanted):
@@ -120,5 +127,5 @@ class DerivedFolder:
 
     def present(self) -> set[str]:
         """The attempts of which there is any file."""
-        loose = {path.name.partition(".")[0] for path in self.path.glob("*.parquet")}
+        loose = {path.name.partition(".")[0] for path in self.path.glob(f"*{PARQUET_SUFFIX}")}
         return loose | set(self.compacted())

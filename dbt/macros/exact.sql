@@ -27,17 +27,3 @@
 {% macro spark__whole_quotient(numerator, denominator) -%}
     (({{ numerator }}) div ({{ denominator }}))
 {%- endmacro %}
-
-
-{#- A key of 128 bits instead of its 32 hexadecimal digits: joins over it cost a third. -#}
-{% macro series_key(series_id) -%}
-    {{ return(adapter.dispatch('series_key', 'gpu_ledger')(series_id)) }}
-{%- endmacro %}
-
-{% macro duckdb__series_key(series_id) -%}
-    cast({{ series_id }} as uuid)
-{%- endmacro %}
-
-{% macro spark__series_key(series_id) -%}
-    {{ series_id }}
-{%- endmacro %}

@@ -1,19 +1,25 @@
 """The derived Parquet of an attempt: runs, series and telemetry, under the attempt's own name.
 
 Put here: the columns of these files, and how they get onto the disk whole.
-Not here: what is in them (`ingestion.thanos.decode`, `ingestion.thanos.telemetry`), or the decision
-which of several attempts counts (`dbt/`).
+Not here: what is in them (`ingestion.thanos.decode`, `ingestion.thanos.telemetry`), how those of a
+day become one (`ingestion.thanos.days`), or which of several attempts counts (`dbt/`).
 
 Everything here can be thrown away: `gpu-ledger rebuild` makes the same content from the landing.
+
+Small by their shape: a series is a number, its labels stand once beside it, in the order of metric
+and pod, so that alike stands beside alike; a pod's UID is 16 bytes; times are offsets into the
+hour, which are the same for every series of a scrape and every hour that has no change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ingestion.derived import write_parquet
 from ingestion.manifest import Attempt
@@ -27,6 +33,11 @@ if TYPE_CHECKING:
 POD_LABELS_METRIC = "kube_pod_labels"
 KINDS = ("runs", "series", "telemetry")
 
+KEYS_PER_FILE = 1 << 32
+"""Series of an attempt or day that can be numbered; its sequence, times this, comes before."""
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+
 
 def write_runs(
     home_runs: Path,
@@ -36,105 +47,112 @@ def write_runs(
     pod_labels: Sequence[str],
 ) -> None:
     """Write the three files of an attempt; each whole or not at all."""
-    folder = _folder(home_runs, attempt)
+    folder = DerivedFolder.of(home_runs, attempt.source.value, attempt.cluster_id)
+    series = _in_order(parts, telemetry)
+    first_key = attempt.sequence * KEYS_PER_FILE
+    keys = {one.series_id: first_key + place for place, one in enumerate(series)}
     tables = (
-        _runs_table(attempt, parts),
-        _series_table(attempt, parts, telemetry, pod_labels),
-        _telemetry_table(attempt, telemetry),
+        _runs_table(attempt, parts, series, keys),
+        _series_table(attempt, series, first_key, pod_labels),
+        _telemetry_table(attempt, telemetry, keys),
     )
     for kind, table in zip(KINDS, tables, strict=True):
         write_parquet(folder.loose(attempt.attempt_id, kind), table)
 
 
-def _folder(home_runs: Path, attempt: Attempt) -> DerivedFolder:
-    return DerivedFolder.of(home_runs, attempt.source.value, attempt.cluster_id)
-
-
-def _runs_table(attempt: Attempt, parts: Sequence[Runs]) -> pa.Table:
-    import pyarrow as pa
-
-    filled = [part for part in parts if len(part)]
-    tables = [_part_table(attempt, part) for part in filled]
-    table = pa.concat_tables(tables) if tables else _runs_schema().empty_table()
-    order = [(name, "ascending") for name in ("metric", "series_id", "first_sampled_at")]
-    # A text column sorts by its letters, not by the order in which a dictionary met them.
-    return table.cast(_runs_schema()).sort_by([*order, ("sample_value", "ascending")])
-
-
-def _part_table(attempt: Attempt, part: Runs) -> pa.Table:
-    import pyarrow as pa
-
-    row_count = len(part)
-    columns: dict[str, Any] = {
-        "cluster_id": _constant(attempt.cluster_id, row_count),
-        "attempt_id": _constant(attempt.attempt_id, row_count),
-        "hour_started_at": _times(part.hour_ms),
-        "metric": _taken([one.metric for one in part.series], part.series_index),
-        "series_id": _taken([one.series_id for one in part.series], part.series_index),
-        "first_sampled_at": _times(part.first_ms),
-        "last_sampled_at": _times(part.last_ms),
-        "sample_count": pa.array(part.sample_count, pa.int64()),
-        "sample_value": _taken(part.values, part.value_index),
-    }
-    return pa.table(columns)
-
-
-def _runs_schema() -> pa.Schema:
-    import pyarrow as pa
-
-    return pa.schema(
-        {
-            "cluster_id": pa.string(),
-            "attempt_id": pa.string(),
-            "hour_started_at": pa.timestamp("ms", "UTC"),
-            "metric": pa.string(),
-            "series_id": pa.string(),
-            "first_sampled_at": pa.timestamp("ms", "UTC"),
-            "last_sampled_at": pa.timestamp("ms", "UTC"),
-            "sample_count": pa.int64(),
-            "sample_value": pa.string(),
-        }
-    )
-
-
-def _series_table(
-    attempt: Attempt,
-    parts: Sequence[Runs],
-    telemetry: Sequence[DeviceHour],
-    pod_labels: Sequence[str],
-) -> pa.Table:
-    import pyarrow as pa
-
+def _in_order(parts: Sequence[Runs], telemetry: Sequence[DeviceHour]) -> list[Series]:
+    """Every series that has a row, each once, by metric and pod."""
     used: dict[str, Series] = {row.series.series_id: row.series for row in telemetry}
     for part in parts:
         for place in np.unique(part.series_index):
             used[part.series[place].series_id] = part.series[place]
-    chosen = sorted(used.values(), key=lambda one: (one.metric, one.series_id))
-    allowed = {f"label_{_sanitised(label)}" for label in pod_labels}
-    labels = [sorted(_kept_labels(one, allowed).items()) for one in chosen]
-    return pa.table(
-        {
-            "cluster_id": _constant(attempt.cluster_id, len(chosen)),
-            "attempt_id": _constant(attempt.attempt_id, len(chosen)),
-            "series_id": pa.array([one.series_id for one in chosen], pa.string()),
-            "metric": pa.array([one.metric for one in chosen], pa.string()),
-            "labels": pa.array(labels, pa.map_(pa.string(), pa.string())),
-        }
-    ).cast(_series_schema())
+    return sorted(used.values(), key=_place_of)
 
 
-def _series_schema() -> pa.Schema:
+def _place_of(series: Series) -> tuple[str, str, str, str]:
+    labels = series.labels
+    return series.metric, labels.get("pod", ""), labels.get("uid", ""), series.series_id
+
+
+def _runs_table(
+    attempt: Attempt, parts: Sequence[Runs], series: Sequence[Series], keys: Mapping[str, int]
+) -> pa.Table:
     import pyarrow as pa
 
-    return pa.schema(
+    texts = sorted({text for part in parts for text in part.values})
+    metrics = sorted({one.metric for one in series})
+    key, hour, first, last, count, value = _columns(parts, texts, keys)
+    order = np.lexsort((value, first, key))  # the text of a value last: it never depends on chance
+    metric_of = np.array([metrics.index(one.metric) for one in series], np.int32)
+    return pa.table(
         {
-            "cluster_id": pa.string(),
-            "attempt_id": pa.string(),
-            "series_id": pa.string(),
-            "metric": pa.string(),
-            "labels": pa.map_(pa.string(), pa.string()),
+            "cluster_id": _constant(attempt.cluster_id, len(order)),
+            "attempt_id": _constant(attempt.attempt_id, len(order)),
+            "hour_started_at": _times(hour[order]),
+            "metric": _named(metric_of[key[order] % KEYS_PER_FILE], metrics),
+            "series_key": pa.array(key[order]),
+            "first_offset_ms": pa.array((first - hour)[order].astype(np.int32)),
+            "last_offset_ms": pa.array((last - hour)[order].astype(np.int32)),
+            "sample_count": pa.array(count[order].astype(np.int32)),
+            "sample_value": _named(value[order], texts),
         }
     )
+
+
+def _columns(
+    parts: Sequence[Runs], texts: Sequence[str], keys: Mapping[str, int]
+) -> tuple[NDArray[np.int64], ...]:
+    """Key, hour, first, last, count, and the value by its place among the texts."""
+    place_of = {text: place for place, text in enumerate(texts)}
+    found: list[list[NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in range(6)]
+    for part in parts:
+        # A series without a run inside the hours has no key, and no row that would need it.
+        key = np.array([keys.get(one.series_id, -1) for one in part.series], np.int64)
+        value = np.array([place_of[text] for text in part.values], np.int64)
+        columns = (
+            key[part.series_index],
+            part.hour_ms,
+            part.first_ms,
+            part.last_ms,
+            part.sample_count,
+            value[part.value_index],
+        )
+        for into, column in zip(found, columns, strict=True):
+            into.append(column)
+    return tuple(np.concatenate(pieces) for pieces in found)
+
+
+def _series_table(
+    attempt: Attempt, series: Sequence[Series], first_key: int, pod_labels: Sequence[str]
+) -> pa.Table:
+    import pyarrow as pa
+
+    allowed = {f"label_{_sanitised(label)}" for label in pod_labels}
+    split = [_apart(_kept_labels(one, allowed)) for one in series]
+    uids = pa.array([uid for uid, _, _ in split], pa.binary(16))
+    return pa.table(
+        {
+            "cluster_id": _constant(attempt.cluster_id, len(series)),
+            "attempt_id": _constant(attempt.attempt_id, len(series)),
+            "series_key": pa.array(np.arange(first_key, first_key + len(series), dtype=np.int64)),
+            "metric": pa.array([one.metric for one in series], pa.string()),
+            "uid": pa.ExtensionArray.from_storage(pa.uuid(), uids),
+            "pod": pa.array([pod for _, pod, _ in split], pa.string()),
+            "labels": pa.array(
+                [sorted(labels.items()) for _, _, labels in split],
+                pa.map_(pa.string(), pa.string()),
+            ),
+        }
+    )
+
+
+def _apart(labels: Mapping[str, str]) -> tuple[bytes | None, str | None, Mapping[str, str]]:
+    """A pod's UID as bytes, its name, and the other labels; all labels where it is no UUID."""
+    uid = labels.get("uid", "")
+    if not _UUID.fullmatch(uid):
+        return None, None, labels
+    others = {name: text for name, text in labels.items() if name not in ("uid", "pod")}
+    return bytes.fromhex(uid.replace("-", "")), labels.get("pod"), others
 
 
 def _kept_labels(series: Series, allowed: set[str]) -> dict[str, str]:
@@ -153,18 +171,20 @@ def _sanitised(label: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in label)
 
 
-def _telemetry_table(attempt: Attempt, rows: Sequence[DeviceHour]) -> pa.Table:
+def _telemetry_table(
+    attempt: Attempt, rows: Sequence[DeviceHour], keys: Mapping[str, int]
+) -> pa.Table:
     import pyarrow as pa
 
-    chosen = sorted(rows, key=lambda row: (row.series.metric, row.series.series_id, row.hour_ms))
+    chosen = sorted(rows, key=lambda row: (keys[row.series.series_id], row.hour_ms))
     return pa.table(
         {
             "cluster_id": _constant(attempt.cluster_id, len(chosen)),
             "attempt_id": _constant(attempt.attempt_id, len(chosen)),
             "hour_started_at": _times(np.array([row.hour_ms for row in chosen], np.int64)),
             "metric": pa.array([row.series.metric for row in chosen], pa.string()),
-            "series_id": pa.array([row.series.series_id for row in chosen], pa.string()),
-            "sample_count": pa.array([row.sample_count for row in chosen], pa.int64()),
+            "series_key": pa.array([keys[row.series.series_id] for row in chosen], pa.int64()),
+            "sample_count": pa.array([row.sample_count for row in chosen], pa.int32()),
             "average_value": pa.array([row.average_value for row in chosen], pa.float64()),
             "maximum_value": pa.array([row.maximum_value for row in chosen], pa.float64()),
         }
@@ -177,10 +197,11 @@ def _constant(text: str, row_count: int) -> Any:
     return pa.repeat(pa.scalar(text, pa.string()), row_count)
 
 
-def _taken(texts: Sequence[str], indices: Any) -> Any:
+def _named(places: NDArray[Any], texts: Sequence[str]) -> Any:
+    """Each text of a column once, and which row has which."""
     import pyarrow as pa
 
-    return pa.array(texts, pa.string()).take(pa.array(indices))
+    return pa.DictionaryArray.from_arrays(places.astype(np.int32), pa.array(texts, pa.string()))
 
 
 def _times(millis: Any) -> Any:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from ingestion.landing import Landing
 from ingestion.manifest import Answer, Attempt, AttemptDraft, Hour, Outcome, Sampling
 from ingestion.rebuild import rebuild
 from ingestion.thanos.pull import pull_hours
+from tests.derived_rows import rows_landed
 from tests.samples_by_hand import CLUSTER, START, TEN, Form, Server, matrix
 from warehouse.store import FolderStore
 
@@ -166,10 +166,9 @@ def pulled(home: Path, found: list[Any], windows: list[Interval], seed: int) -> 
 
 def rows(home: Path) -> list[Any]:
     found = []
-    for path in (home / "runs").rglob("*.runs.parquet"):
-        for row in pq.read_table(path).to_pylist():
-            row.pop("attempt_id")
-            found.append(json.dumps(row, default=str, sort_keys=True))
+    for row in rows_landed(Landing(FolderStore(home / "landing")), home / "runs", "c1", "runs"):
+        row.pop("attempt_id")
+        found.append(json.dumps(row, default=str, sort_keys=True))
     return sorted(found)
 
 

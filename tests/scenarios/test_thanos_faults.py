@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from domain.decisions.rows import Source
@@ -28,6 +27,7 @@ from ingestion.settings import ClusterSource, Connection, ThanosSettings
 from ingestion.thanos.client import ThanosClient
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
+from tests.derived_rows import rows_of
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.slow
@@ -94,9 +94,8 @@ class Faulty:
         return sum(self.running.ledger.counts().values())
 
     def runs(self, attempt: Attempt, metric: str) -> list[dict[str, object]]:
-        folder = self.home / "runs/thanos" / attempt.cluster_id
-        table = pq.read_table(folder / f"{attempt.attempt_id}.runs.parquet")
-        return [row for row in table.to_pylist() if row["metric"] == metric]
+        runs = rows_of(self.home / "runs", attempt.cluster_id, [attempt.attempt_id], "runs")
+        return [row for row in runs if row["metric"] == metric]
 
 
 @contextmanager
@@ -299,7 +298,7 @@ def test_what_is_told_twice_is_kept_twice_and_told_apart(
     with estate(tmp_path, fault, "from: +0h, until: +4h", replicas=replicas) as faulty:
         assert faulty.hour().by_metric[REQUESTS] == (18, 2160)
         runs = faulty.runs(faulty.landing.attempts()[0], REQUESTS)
-        assert len({run["series_id"] for run in runs}) == len(runs) == 18
+        assert len({run["labels"] for run in runs}) == len(runs) == 18
 
 
 def test_how_far_a_server_looks_back_prolongs_nothing_that_is_asked_raw(tmp_path: Path) -> None:

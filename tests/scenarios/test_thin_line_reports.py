@@ -547,7 +547,7 @@ def test_the_lineage_of_a_cost_ends_in_both_witnesses(told: Told) -> None:
     """After a change that is meant: `python -m tests.lineage HOME`, with a home counted since."""
     compiled = told.opened.home.build / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
     page = lineage_page(compiled)
-    for evidence in ("thanos_runs.first_sampled_at", "kubernetes_pod_observations.started_at"):
+    for evidence in ("thanos_runs.first_offset_ms", "kubernetes_pod_observations.started_at"):
         assert f"- `raw.{evidence}`" in page
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         PAGE.write_text(page, encoding="utf-8")

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from domain.clock import StoppedClock, SystemClock
@@ -30,6 +29,7 @@ from ingestion.settings import ClusterSource, Connection, ThanosSettings
 from ingestion.thanos.probe import probe
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
+from tests.derived_rows import rows_of
 from tests.servers.prometheus import make_blocks, programs, prometheus
 from tests.small_estates import MIDNIGHT, monitoring, quiet_estate
 from warehouse.store import FolderStore
@@ -70,16 +70,14 @@ def source_of(estate: Estate, url: str) -> ClusterSource:
 
 
 def runs(home: Path, attempt: Attempt) -> list[tuple[object, ...]]:
-    folder = home / "runs/thanos" / attempt.cluster_id
-    rows = pq.read_table(folder / f"{attempt.attempt_id}.runs.parquet").to_pylist()
+    rows = rows_of(home / "runs", attempt.cluster_id, [attempt.attempt_id], "runs")
     return [tuple(v for k, v in row.items() if k != "attempt_id") for row in rows]
 
 
 def telemetry(home: Path, attempt: Attempt) -> dict[tuple[object, ...], tuple[object, ...]]:
-    folder = home / "runs/thanos" / attempt.cluster_id
-    rows = pq.read_table(folder / f"{attempt.attempt_id}.telemetry.parquet").to_pylist()
+    rows = rows_of(home / "runs", attempt.cluster_id, [attempt.attempt_id], "telemetry")
     return {
-        (row["metric"], row["series_id"], row["hour_started_at"]): (
+        (row["metric"], row["labels"], row["hour_started_at"]): (
             row["sample_count"],
             pytest.approx(row["average_value"], rel=1e-9),
             pytest.approx(row["maximum_value"], rel=1e-9),

@@ -13,7 +13,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import httpx
-import pyarrow.parquet as pq
 import pytest
 
 from domain.clock import SystemClock
@@ -34,6 +33,7 @@ from ingestion.landing import Landing
 from ingestion.manifest import Attempt, Outcome, Sampling
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
 from ingestion.thanos.pull import pull_hours
+from tests.derived_rows import rows_of
 from tests.servers import thanos
 from tests.servers.process import wait_for
 from tests.servers.stored_estates import (
@@ -91,8 +91,7 @@ class Asked:
         return pull_hours(self.source, window, self.landing, self.runs, SystemClock())
 
     def rows(self, attempt: Attempt) -> list[tuple[object, ...]]:
-        path = self.runs / "thanos" / attempt.cluster_id / f"{attempt.attempt_id}.runs.parquet"
-        rows = pq.read_table(path).to_pylist()
+        rows = rows_of(self.runs, attempt.cluster_id, [attempt.attempt_id], "runs")
         return [tuple(v for k, v in row.items() if k != "attempt_id") for row in rows]
 
 

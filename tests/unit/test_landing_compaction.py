@@ -12,7 +12,6 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from domain.clock import StoppedClock
@@ -20,16 +19,17 @@ from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
 from ingestion.compaction import SETTLED_AFTER, compact, finish
 from ingestion.landing import Landing
-from ingestion.rebuild import rebuild
+from ingestion.rebuild import derivations, rebuild
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.runs import KINDS
+from tests.derived_rows import rows_landed
 from tests.samples_by_hand import CLUSTER, NODE, UP, Form, Server, every_ten_minutes, matrix
 from warehouse.derived import DerivedFolder
 from warehouse.store import FolderStore
 
 MIDNIGHT = datetime(2026, 10, 1, tzinfo=UTC)
 SETTLED = MIDNIGHT + SETTLED_AFTER
-TABLES = {Source.THANOS: KINDS}
+SAMPLES = {Source.THANOS: derivations()[Source.THANOS]}
 LOST = {"attempt_id"}
 
 
@@ -64,29 +64,27 @@ def home_of(
 
 def rows(landing: Landing, runs: Path, table: str, without: set[str] = frozenset()) -> list[str]:  # type: ignore[assignment]
     """All rows of a table, as a build would find them."""
-    names = [attempt.attempt_id for attempt in landing.attempts()]
-    files = DerivedFolder.of(runs, "thanos", "c1").files(names, table)
-    found = [row for path in files for row in pq.read_table(path).to_pylist()]
+    found = rows_landed(landing, runs, "c1", table)
     return sorted(str({k: v for k, v in row.items() if k not in without}) for row in found)
 
 
 def test_a_settled_day_becomes_one_file_per_table_with_the_same_rows(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 3)
     before = {table: rows(landing, runs, table) for table in ("runs", "telemetry")}
-    assert compact(landing, runs, SETTLED, TABLES) == 1
+    assert compact(landing, runs, SETTLED, SAMPLES) == 1
     assert {table: rows(landing, runs, table) for table in ("runs", "telemetry")} == before
     found = sorted(path.name for path in (runs / "thanos/c1").iterdir())
     assert found == [
-        "2026-10-01.attempts.json",
-        "2026-10-01.runs.parquet",
-        "2026-10-01.series.parquet",
-        "2026-10-01.telemetry.parquet",
+        "2026-10-01.attempts.2.json",
+        "2026-10-01.runs.2.parquet",
+        "2026-10-01.series.2.parquet",
+        "2026-10-01.telemetry.2.parquet",
     ]
 
 
 def test_a_day_on_which_nothing_was_answered_is_compacted_too(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2, answer=lambda _: matrix())
-    assert compact(landing, runs, SETTLED, TABLES) == 1
+    assert compact(landing, runs, SETTLED, SAMPLES) == 1
     assert rows(landing, runs, "series") == []
 
 
@@ -94,24 +92,24 @@ def test_a_day_keeps_the_labels_of_a_series_once(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 3)
     labels = set(rows(landing, runs, "series", LOST))
     assert len(rows(landing, runs, "series")) == 6
-    compact(landing, runs, SETTLED, TABLES)
+    compact(landing, runs, SETTLED, SAMPLES)
     assert len(rows(landing, runs, "series")) == 2
     assert set(rows(landing, runs, "series", LOST)) == labels
 
 
 def test_a_day_that_may_still_change_is_left_alone(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2)
-    assert compact(landing, runs, SETTLED - timedelta(seconds=1), TABLES) == 0
-    assert compact(landing, runs, SETTLED, TABLES) == 1
-    assert compact(landing, runs, SETTLED, TABLES) == 0
+    assert compact(landing, runs, SETTLED - timedelta(seconds=1), SAMPLES) == 0
+    assert compact(landing, runs, SETTLED, SAMPLES) == 1
+    assert compact(landing, runs, SETTLED, SAMPLES) == 0
 
 
 def test_a_late_attempt_joins_its_day(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2)
-    compact(landing, runs, SETTLED, TABLES)
+    compact(landing, runs, SETTLED, SAMPLES)
     landing, runs = home_of(tmp_path, 0, again=(1, 2))
     before = rows(landing, runs, "runs")
-    assert compact(landing, runs, SETTLED, TABLES) == 1
+    assert compact(landing, runs, SETTLED, SAMPLES) == 1
     assert rows(landing, runs, "runs") == before
     assert len(DerivedFolder.of(runs, "thanos", "c1").compacted()) == 4
 
@@ -120,19 +118,19 @@ def test_compacting_once_or_step_by_step_or_after_a_rebuild_gives_the_same_files
     tmp_path: Path,
 ) -> None:
     landing, runs = home_of(tmp_path, 2)
-    compact(landing, runs, SETTLED, TABLES)
+    compact(landing, runs, SETTLED, SAMPLES)
     landing, runs = home_of(tmp_path, 0, again=(2, 3))
-    compact(landing, runs, SETTLED, TABLES)
+    compact(landing, runs, SETTLED, SAMPLES)
     stepwise = {path.name: path.read_bytes() for path in (runs / "thanos/c1").iterdir()}
     rebuild(landing, runs)
-    compact(landing, runs, SETTLED, TABLES)
+    compact(landing, runs, SETTLED, SAMPLES)
     at_once = {path.name: path.read_bytes() for path in (runs / "thanos/c1").iterdir()}
     assert at_once == stepwise
 
 
 def test_compacted_attempts_count_as_there(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2)
-    compact(landing, runs, SETTLED, TABLES)
+    compact(landing, runs, SETTLED, SAMPLES)
     assert rebuild(landing, runs, missing_only=True) == 0
     folder = DerivedFolder.of(runs, "thanos", "c1")
     assert {attempt.attempt_id for attempt in landing.attempts()} <= folder.present()
@@ -142,18 +140,18 @@ def test_a_day_of_which_a_file_was_deleted_is_made_again_from_the_landing(tmp_pa
     landing, runs = home_of(tmp_path, 2)
     before = {table: rows(landing, runs, table) for table in KINDS}
     for table in KINDS:
-        compact(landing, runs, SETTLED, TABLES)
-        (runs / f"thanos/c1/2026-10-01.{table}.parquet").unlink()
+        compact(landing, runs, SETTLED, SAMPLES)
+        (runs / f"thanos/c1/2026-10-01.{table}.2.parquet").unlink()
         assert rebuild(landing, runs, missing_only=True) == 2, table
         assert {table: rows(landing, runs, table) for table in KINDS} == before
 
 
 def test_a_day_with_a_missing_file_is_not_compacted_before_it_is_rebuilt(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2)
-    next((runs / "thanos/c1").glob("*.series.parquet")).unlink()
-    assert compact(landing, runs, SETTLED, TABLES) == 0
+    next((runs / "thanos/c1").glob("*.series.2.parquet")).unlink()
+    assert compact(landing, runs, SETTLED, SAMPLES) == 0
     rebuild(landing, runs, missing_only=True)
-    assert compact(landing, runs, SETTLED, TABLES) == 1
+    assert compact(landing, runs, SETTLED, SAMPLES) == 1
 
 
 def killed_at(step: int, act: Callable[[], object]) -> bool:
@@ -188,14 +186,14 @@ def test_a_kill_anywhere_loses_and_doubles_no_row(tmp_path: Path) -> None:
         step += 1
         home = tmp_path / str(step)
         landing, runs = home_of(home, 1)
-        compact(landing, runs, SETTLED, TABLES)
+        compact(landing, runs, SETTLED, SAMPLES)
         landing, runs = home_of(home, 0, again=(0, 1))
         before = rows(landing, runs, "runs")
         labels = set(rows(landing, runs, "series", LOST))
-        killed = killed_at(step, lambda: compact(landing, runs, SETTLED, TABLES))  # noqa: B023
+        killed = killed_at(step, lambda: compact(landing, runs, SETTLED, SAMPLES))  # noqa: B023
         finish(runs)
         assert rows(landing, runs, "runs") == before, step
-        compact(landing, runs, SETTLED, TABLES)
+        compact(landing, runs, SETTLED, SAMPLES)
         assert rows(landing, runs, "runs") == before, step
         assert set(rows(landing, runs, "series", LOST)) == labels
         hidden = [path.name for path in (runs / "thanos/c1").iterdir() if path.name[0] == "."]
@@ -205,6 +203,6 @@ def test_a_kill_anywhere_loses_and_doubles_no_row(tmp_path: Path) -> None:
 
 def test_a_day_is_the_day_on_which_the_window_begins(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 1)
-    compact(landing, runs, SETTLED, TABLES)
+    compact(landing, runs, SETTLED, SAMPLES)
     folder = DerivedFolder.of(runs, "thanos", "c1")
     assert set(folder.compacted().values()) == {date(2026, 10, 1)}

@@ -22,6 +22,7 @@ from ingestion.rebuild import rebuild
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.replay import DecodedOtherwise
 from tests.samples_by_hand import CLUSTER, TEN, Form, Server, healthy, in_union
+from warehouse.derived import PARQUET_SUFFIX
 from warehouse.store import FolderStore
 
 
@@ -50,7 +51,7 @@ def test_everything_is_rebuilt_to_the_same_bytes(tmp_path: Path) -> None:
 def test_a_crash_between_the_manifest_and_its_files_is_repaired(tmp_path: Path, kind: str) -> None:
     landing, attempt = landed(tmp_path)
     before = content(tmp_path)
-    (tmp_path / f"runs/thanos/c1/{attempt.attempt_id}.{kind}.parquet").unlink()
+    (tmp_path / f"runs/thanos/c1/{attempt.attempt_id}.{kind}{PARQUET_SUFFIX}").unlink()
     assert rebuild(landing, tmp_path / "runs", missing_only=True) == 1
     assert content(tmp_path) == before
     assert rebuild(landing, tmp_path / "runs", missing_only=True) == 0

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pyarrow.parquet as pq
 import pytest
 
 from domain.clock import StoppedClock
@@ -22,6 +21,7 @@ from ingestion.landing import Landing
 from ingestion.manifest import Outcome
 from ingestion.thanos.pull import HourNotOver, NotWholeHours, pull_hours
 from ingestion.thanos.telemetry import UNION_LIMIT
+from tests.derived_rows import rows_landed
 from tests.samples_by_hand import (
     CLUSTER,
     HOUR,
@@ -52,9 +52,7 @@ def pull(tmp_path: Path, server: Server, window: Interval | None = None) -> Any:
 
 
 def rows(tmp_path: Path, kind: str) -> list[dict[str, Any]]:
-    [path] = (tmp_path / "runs/thanos/c1").glob(f"*.{kind}.parquet")
-    found: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-    return found
+    return rows_landed(Landing(FolderStore(tmp_path / "landing")), tmp_path / "runs", "c1", kind)
 
 
 def test_a_healthy_hour_is_ok_with_its_counts(tmp_path: Path) -> None:
@@ -87,14 +85,12 @@ def test_the_runs_are_the_samples_of_the_hour(tmp_path: Path) -> None:
         "attempt_id": attempt.attempt_id,
         "hour_started_at": TEN,
         "metric": "kube_pod_container_resource_requests",
-        "series_id": run["series_id"],
+        "labels": (("resource", "nvidia_com_gpu"), ("uid", "u1")),
         "first_sampled_at": TEN,
         "last_sampled_at": TEN + timedelta(minutes=50),
         "sample_count": 6,
         "sample_value": "2",
     }
-    [series] = [r for r in rows(tmp_path, "series") if r["series_id"] == run["series_id"]]
-    assert dict(series["labels"]) == {"uid": "u1", "resource": "nvidia_com_gpu"}
 
 
 def test_questions_are_raw_ranges_with_an_interval_of_overlap_and_never_half_an_answer(
@@ -122,7 +118,7 @@ def test_telemetry_is_asked_by_function_on_whole_hours(tmp_path: Path) -> None:
         "attempt_id": attempt.attempt_id,
         "hour_started_at": TEN,
         "metric": UTIL,
-        "series_id": row["series_id"],
+        "labels": (("gpu", "0"),),
         "sample_count": 118,
         "average_value": 41.5,
         "maximum_value": 97.0,

@@ -19,7 +19,7 @@ named as (
     select distinct
         cluster_id,
         metric,
-        {{ label('labels', 'uid') }} as pod_uid,
+        pod_uid,
         {{ label('labels', 'namespace') }} as namespace,
         {{ label('labels', 'owner_kind') }} as owner_kind,
         {{ label('labels', 'owner_name') }} as owner_name,

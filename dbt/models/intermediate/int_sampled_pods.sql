@@ -24,14 +24,13 @@ resources as (
 
 ),
 
--- A series is named by the hash of its labels, so whichever attempt says it, says the same.
 named as (
 
-    select distinct
+    select
         cluster_id,
         series_key,
         metric,
-        {{ label('labels', 'uid') }} as pod_uid,
+        pod_uid,
         {{ label('labels', 'resource') }} as resource,
         {{ label('labels', 'phase') }} as phase
     from series

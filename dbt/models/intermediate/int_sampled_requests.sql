@@ -50,13 +50,13 @@ pods as (
 
 named as (
 
-    select distinct
+    select
         cluster_id,
         series_key,
         metric = 'kube_pod_init_container_resource_requests' as is_init,
-        {{ label('labels', 'uid') }} as pod_uid,
+        pod_uid,
         {{ label('labels', 'namespace') }} as namespace,
-        {{ label('labels', 'pod') }} as pod_name,
+        pod_name,
         {{ label('labels', 'container') }} as container_name,
         {{ label('labels', 'node') }} as node_name,
         {{ label('labels', 'resource') }} as resource

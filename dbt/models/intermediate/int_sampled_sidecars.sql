@@ -12,7 +12,7 @@ named as (
 
     select distinct
         cluster_id,
-        {{ label('labels', 'uid') }} as pod_uid,
+        pod_uid,
         {{ label('labels', 'container') }} as container_name
     from series
     where {{ label('labels', 'restart_policy') }} = 'Always'

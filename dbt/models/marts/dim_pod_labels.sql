@@ -49,6 +49,7 @@ series as (
 
     select distinct
         series.cluster_id,
+        series.pod_uid,
         series.labels
     from {{ ref('stg_thanos__series') }} as series
     inner join attempts
@@ -63,7 +64,7 @@ sampled_entries as (
 
     select
         cluster_id,
-        {{ label('labels', 'uid') }} as pod_uid,
+        pod_uid,
         {{ each_entry('labels') }} as entry
     from series
 

@@ -13,7 +13,7 @@ renamed as (
         attempt_id,
         {{ epoch_seconds('hour_started_at') }} as hour_second,
         metric,
-        {{ series_key('series_id') }} as series_key,
+        series_key,
         sample_count,
         -- Shown, never billed; six decimals so that no floating-point number reaches a fact.
         cast(average_value as decimal(38, 6)) as average_reading,

@@ -13,9 +13,9 @@ renamed as (
         attempt_id,
         {{ epoch_seconds('hour_started_at') }} as hour_second,
         metric,
-        {{ series_key('series_id') }} as series_key,
-        {{ epoch_milliseconds('first_sampled_at') }} as first_sampled_ms,
-        {{ epoch_milliseconds('last_sampled_at') }} as last_sampled_ms,
+        series_key,
+        {{ epoch_milliseconds('hour_started_at') }} + first_offset_ms as first_sampled_ms,
+        {{ epoch_milliseconds('hour_started_at') }} + last_offset_ms as last_sampled_ms,
         sample_count,
         sample_value
     from source

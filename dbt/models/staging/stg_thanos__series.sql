@@ -11,10 +11,13 @@ renamed as (
     select
         cluster_id,
         attempt_id,
-        {{ series_key('series_id') }} as series_key,
+        series_key,
         metric,
         labels_sha256,
-        labels
+        labels,
+        -- Stored in columns of their own where the UID is a UUID, or else among the labels.
+        coalesce(uid, {{ label('labels', 'uid') }}) as pod_uid,
+        coalesce(pod, {{ label('labels', 'pod') }}) as pod_name
     from source
 
 )
