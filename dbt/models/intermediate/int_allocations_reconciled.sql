@@ -2,7 +2,9 @@ with
 
 stretches as (
 
-    select * from {{ ref('int_allocation_stretches') }}
+    select *
+    from {{ ref('int_allocation_stretches') }}
+    where stretch_kind in ('agreed', 'not_expected', 'gap', 'samples_alone', 'open_end')
 
 ),
 
@@ -12,136 +14,18 @@ windows as (
 
 ),
 
-unsampled as (
-
-    select *
-    from {{ ref('int_unsampled_pieces') }}
-    where is_hole or ended_second - started_second <= agreement_seconds
-
-),
-
-absences as (
-
-    select * from {{ ref('int_absences') }}
-
-),
-
--- No metric shows what a pod got through a claim.
-never_shown as (
-
-    select distinct claimed.pod_number
-    from {{ ref('int_claimed_devices') }} as claimed
-    left join {{ ref('int_journal_requests') }} as requests
-        on claimed.pod_number = requests.pod_number
-    where requests.pod_number is null
-
-),
-
-watch_stretches as (
-
-    select * from {{ ref('int_watch_stretches') }}
-
-),
-
 lives as (
 
     select * from {{ ref('int_allocations_from_lifecycle') }}
 
 ),
 
-looked_for as (
-
-    select
-        pod_number,
-        stretch_kind,
-        agreement_seconds,
-        is_hole,
-        started_second,
-        ended_second
-    from unsampled
-    union all
-    select
-        pod_number,
-        stretch_kind,
-        agreement_seconds,
-        is_hole,
-        started_second,
-        ended_second
-    from absences
-
-),
-
--- Where the samples speak and the journal does not: was anybody watching?
-watched_for as (
-
-    select
-        stretches.pod_number,
-        stretches.stretch_kind,
-        watch_stretches.is_watched,
-        greatest(stretches.started_second, watch_stretches.started_second) as started_second,
-        least(stretches.ended_second, watch_stretches.ended_second) as ended_second,
-        case
-            when stretches.started_second >= watch_stretches.started_second
-                then stretches.uncertainty_before_seconds
-            else 0
-        end as uncertainty_before_seconds,
-        case
-            when stretches.ended_second <= watch_stretches.ended_second
-                then stretches.uncertainty_after_seconds
-            else 0
-        end as uncertainty_after_seconds
-    from stretches
-    inner join windows
-        on stretches.window_number = windows.window_number
-    inner join watch_stretches
-        on
-            windows.cluster_id = watch_stretches.cluster_id
-            and stretches.started_second < watch_stretches.ended_second
-            and watch_stretches.started_second
-            < greatest(stretches.ended_second, stretches.started_second + 1)
-    where stretches.stretch_kind in ('outside', 'unknown_uid')
-
-),
-
+-- The kind of these alone says what they are; of the others somebody had to look.
 judged as (
 
-    select
-        looked_for.pod_number,
-        case
-            when never_shown.pod_number is not null then 'lifecycle_only'
-            when is_hole then 'lifecycle_only'
-            when ended_second - started_second > agreement_seconds then 'disputed'
-            when stretch_kind = 'never_sampled' then 'lifecycle_only'
-            else 'confirmed'
-        end as method,
-        case
-            when never_shown.pod_number is not null then 'no_metric'
-            when is_hole then 'hole'
-            when ended_second - started_second > agreement_seconds then 'absent'
-            when stretch_kind = 'never_sampled' then 'too_short'
-            else 'agree'
-        end as method_reason,
-        started_second,
-        ended_second,
-        0 as uncertainty_before_seconds,
-        0 as uncertainty_after_seconds
-    from looked_for
-    left join never_shown
-        on looked_for.pod_number = never_shown.pod_number
+    select * from {{ ref('int_absences_judged') }}
     union all
-    select
-        pod_number,
-        case when is_watched then 'disputed' else 'samples_only' end as method,
-        case
-            when is_watched and stretch_kind = 'outside' then 'outside_lifecycle'
-            when is_watched then 'unknown_uid'
-            else 'journal_gap'
-        end as method_reason,
-        started_second,
-        ended_second,
-        uncertainty_before_seconds,
-        uncertainty_after_seconds
-    from watched_for
+    select * from {{ ref('int_contradictions_judged') }}
     union all
     select
         pod_number,
@@ -168,7 +52,6 @@ judged as (
         uncertainty_before_seconds,
         uncertainty_after_seconds
     from stretches
-    where stretch_kind in ('agreed', 'not_expected', 'gap', 'samples_alone', 'open_end')
 
 ),
 

@@ -8,11 +8,7 @@ requests as (
 
 attempts as (
 
-    select distinct
-        cluster_id,
-        attempt_id
-    from {{ ref('int_attempts_used') }}
-    where source = 'kubernetes'
+    select * from {{ ref('int_journal_attempts') }}
 
 ),
 
@@ -35,7 +31,7 @@ numbered as (
     select
         pods.pod_number,
         resources.resource_key,
-        min(requests.resource) as resource,
+        requests.resource,
         max(requests.device_count) as device_count
     from requests
     inner join attempts
@@ -49,7 +45,7 @@ numbered as (
             requests.cluster_id = pods.cluster_id
             and requests.pod_uid = pods.pod_uid
     where requests.device_count > 0
-    group by pods.pod_number, resources.resource_key
+    group by pods.pod_number, resources.resource_key, requests.resource
 
 )
 

@@ -8,11 +8,7 @@ nodes as (
 
 attempts as (
 
-    select distinct
-        cluster_id,
-        attempt_id
-    from {{ ref('int_attempts_used') }}
-    where source = 'kubernetes'
+    select * from {{ ref('int_journal_attempts') }}
 
 ),
 

@@ -64,6 +64,11 @@ paired as (
 
 select
     paired.*,
+    least(
+        greatest(paired.first_sampled_second, paired.started_second), paired.known_until_second
+    ) as first_inside_second,
+    least(greatest(paired.last_sampled_second, paired.started_second), paired.known_until_second)
+        as last_inside_second,
     windows.window_started_second,
     windows.window_ended_second,
     windows.expects_samples,
