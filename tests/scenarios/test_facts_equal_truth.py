@@ -125,6 +125,10 @@ def test_a_flag_is_explained_by_a_fault_that_was_there(played: Played) -> None:
     ]
     assert unexplained == []
     assert flagged, "nothing went wrong anywhere: the broken watches left no trace"
+    # Where the watch held, samples that nobody could take contradict nothing.
+    broken = {c.cluster_id for name in played.unwatched for c in played.estates[name].clusters}
+    held = {tuple(row[3:]) for row in flagged if row[0] not in broken}
+    assert held == {("lifecycle_only", "hole")}
 
 
 def _explained(
