@@ -46,6 +46,11 @@ BOTH = [
     cluster("requests_linger", Pod("p", 1000, 3000, lingers=4000)),
     cluster("journal_gap_inside_a_life", Pod("p", 100, 5000), unwatched=[(1000, 2000)]),
     cluster("end_lost_samples_go_on", Pod("p", 100, 2500), unwatched=[(2000, 3000)]),
+    cluster(
+        "end_lost_samples_outlast_the_gap",
+        Pod("p", 100, 2500, sampled_until=4000),
+        unwatched=[(2000, 3000)],
+    ),
     cluster("life_inside_a_journal_gap", Pod("p", 2100, 2500), unwatched=[(2000, 3000)]),
     cluster(
         "end_lost_to_both",
@@ -163,6 +168,12 @@ EXPECTED: dict[str, list[Stretch]] = {
     "end_lost_samples_go_on": [
         ("confirmed", "agree", 100, 2000, 0),
         ("samples_only", "journal_gap", 2000, 2497, 61),
+    ],
+    # Watched again, the journal would have known of it.
+    "end_lost_samples_outlast_the_gap": [
+        ("confirmed", "agree", 100, 2000, 0),
+        ("samples_only", "journal_gap", 2000, 3000, 0),
+        ("disputed", "outside_lifecycle", 3000, 3997, 0),
     ],
     # The container started at 2100, after the sample at 2077 without it (or a scrape before that).
     "life_inside_a_journal_gap": [("samples_only", "journal_gap", 2100, 2497, 53 + 61)],

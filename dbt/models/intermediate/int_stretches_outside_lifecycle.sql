@@ -21,18 +21,17 @@ early as (
 
 ),
 
+-- Also where the journal lost the end: by then it would have known of the pod.
 late as (
 
     select
         pod_number,
         window_number,
         'outside' as stretch_kind,
-        greatest(known_until_second, first_sampled_second) as started_second,
+        greatest(ended_by_second, first_sampled_second) as started_second,
         last_sampled_second as ended_second
     from witnesses
-    where
-        known_until_second = ended_by_second
-        and last_sampled_second > known_until_second + {{ clock_tolerance_seconds() }}
+    where last_sampled_second > ended_by_second + {{ clock_tolerance_seconds() }}
 
 ),
 
