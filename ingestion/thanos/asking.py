@@ -8,11 +8,10 @@ Not here: which questions there are (`ingestion.catalogue`), how they are made s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 import msgspec
 
@@ -25,6 +24,7 @@ from ingestion.thanos.answer import Matrix, RawSeries, read_matrix
 from ingestion.thanos.client import Reply, ThanosClient
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.splitting import Question, Sizes, smaller
+from ingestion.thanos.telemetry import KnownSeries
 from ingestion.thanos.texts import MalformedSeries
 
 QUERY_PATH = "/api/v1/query"
@@ -48,8 +48,16 @@ GIVEN_UP_AFTER = 2
 READ_TRIES_LIMIT = 3
 """A proxy that cuts bodies at a size will cut them again; one that hiccups will not."""
 
-Fetched = tuple[Reply, Matrix]
-_Item = TypeVar("_Item")
+Fetched = tuple[Reply, Matrix, PackedBody | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A function of metrics, evaluated once per hour of the window."""
+
+    ask: Ask
+    window: Interval
+    form: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,7 @@ class PullMemory:
     """What one pull may remember for the next one of the same cluster: only speed depends on it."""
 
     dictionary: SeriesDictionary | None = None
+    device_series: KnownSeries = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
     refuses_unions: bool = False
 
@@ -96,21 +105,25 @@ class Asker:
 
     def allocation(self, asks: Iterable[Ask], window: Interval) -> Iterator[Part]:
         """Raw samples: whole, or in smaller questions where a limit is near or bites."""
-        questions = [
-            piece for ask in asks for piece in self.memory.sizes.split(Question(ask, window))
-        ]
-        for question, (reply, matrix) in self._ahead(questions, self._fetched):
-            yield from self._understood(question, reply, matrix)
+        return self.answered(self.questions(asks, window))
 
-    def functions(
-        self, forms: Sequence[tuple[Ask, dict[str, str]]], window: Interval
-    ) -> list[Part]:
-        """Functions of single metrics, evaluated once per hour of the window."""
-        parts = []
-        for (ask, form), (reply, matrix) in self._ahead(forms, self._fetched_range):
-            answer = self._described(ask.name, form["query"], window, reply, matrix)
-            parts.append(Part(ask, window, answer, series=matrix.series))
-        return parts
+    def questions(self, asks: Iterable[Ask], window: Interval) -> Iterator[Question]:
+        """What is asked about a window, in pieces where a limit is known to be near."""
+        for ask in asks:
+            yield from self.memory.sizes.split(Question(ask, window))
+
+    def answered(self, wanted: Iterable[Question | Evaluated]) -> Iterator[Part]:
+        """The answers in the order of the questions, while the next ones are under way.
+
+        Questions are taken from `wanted` when it is their turn: what comes of one may decide
+        whether those after the next two are asked.
+        """
+        for one, fetched in self._ahead(wanted):
+            if isinstance(one, Question):
+                yield from self._understood(one, fetched)
+            else:
+                answer = self._described(one.ask.name, one.form["query"], one.window, fetched)
+                yield Part(one.ask, one.window, answer, series=fetched[1].series)
 
     def selector(self, ask: Ask, matcher: str = "") -> str:
         """`{__name__=~"a|b",resource!~"…",clusterID="…"}`."""
@@ -143,8 +156,8 @@ class Asker:
             names = _NAMES.decode(reply.body).data
         except msgspec.MsgspecError:
             return None, None
-        matrix = Matrix(Outcome.OK)
-        return frozenset(names), self._described(METRIC_NAMES_ASK, selector, window, reply, matrix)
+        fetched = (reply, Matrix(Outcome.OK), _packed(reply))
+        return frozenset(names), self._described(METRIC_NAMES_ASK, selector, window, fetched)
 
     def stores(self, window: Interval) -> tuple[Answer, int, int] | None:
         """What the querier says of its stores: landed, with their number and how many fail."""
@@ -160,19 +173,19 @@ class Asker:
         outcome = Outcome.WARNED if failing else Outcome.OK
         names = ", ".join(sorted(store.name for store in failing))[:200]
         reason = f"{len(failing)} of {len(every)} stores fail: {names}" if failing else ""
-        answer = self._described(STORES_ASK, "", window, reply, Matrix(outcome, reason))
+        fetched = (reply, Matrix(outcome, reason), _packed(reply))
+        answer = self._described(STORES_ASK, "", window, fetched)
         return answer, len(every), len(failing)
 
-    def _fetched(self, question: Question) -> Fetched:
+    def _fetched(self, wanted: Question | Evaluated) -> Fetched:
+        if isinstance(wanted, Evaluated):
+            return self._read(RANGE_PATH, {**COMMON_FORM, **wanted.form})
         form = {
             **COMMON_FORM,
-            "query": self._range_query(question),
-            "time": _seconds(question.window.ended_at + self._overlap),
+            "query": self._range_query(wanted),
+            "time": _seconds(wanted.window.ended_at + self._overlap),
         }
         return self._read(QUERY_PATH, form)
-
-    def _fetched_range(self, item: tuple[Ask, dict[str, str]]) -> Fetched:
-        return self._read(RANGE_PATH, {**COMMON_FORM, **item[1]})
 
     def _read(self, path: str, form: dict[str, str]) -> Fetched:
         """Ask and read; a body whose JSON ends early in a whole HTTP answer is asked for again."""
@@ -181,7 +194,7 @@ class Asker:
             matrix = read_matrix(reply)
             if matrix.outcome is not Outcome.TRUNCATED or reply.cut_short:
                 break
-        return reply, matrix
+        return reply, matrix, _packed(reply)
 
     def _posted(self, path: str, form: dict[str, str]) -> Reply:
         if self._silent_in_a_row >= GIVEN_UP_AFTER:
@@ -192,14 +205,15 @@ class Asker:
         self._silent_in_a_row = self._silent_in_a_row + 1 if silent else 0
         return reply
 
-    def _understood(self, question: Question, reply: Reply, matrix: Matrix) -> Iterator[Part]:
+    def _understood(self, question: Question, fetched: Fetched) -> Iterator[Part]:
+        reply, matrix, _ = fetched
         if matrix.limit_hit and (pieces := smaller(question)):
             for piece in pieces:
-                yield from self._understood(piece, *self._fetched(piece))
+                yield from self._understood(piece, self._fetched(piece))
             return
         ask, window = question.ask, question.window
         query = self._range_query(question)
-        answer = self._described(ask.name, query, window, reply, matrix)
+        answer = self._described(ask.name, query, window, fetched)
         runs = None
         if matrix.usable:
             look = Look.at(window, self.source.sampling.sample_interval_seconds)
@@ -213,11 +227,9 @@ class Asker:
                 self.memory.sizes.learn(question, len(reply.body), samples)
         yield Part(ask, window, answer, runs)
 
-    def _described(
-        self, name: str, query: str, window: Interval, reply: Reply, matrix: Matrix
-    ) -> Answer:
+    def _described(self, name: str, query: str, window: Interval, fetched: Fetched) -> Answer:
         """Set the body aside to be kept, whatever it says; describe it."""
-        body = packed(reply.body) if reply.body else None
+        reply, matrix, body = fetched
         if body is not None:
             self.bodies.append(body)
         landed = body.landed if body is not None else None
@@ -236,13 +248,13 @@ class Asker:
         )
 
     def _ahead(
-        self, items: Sequence[_Item], fetch: Callable[[_Item], Fetched]
-    ) -> Iterator[tuple[_Item, Fetched]]:
-        """Replies in the order of the items, with the next ones already under way."""
+        self, wanted: Iterable[Question | Evaluated]
+    ) -> Iterator[tuple[Question | Evaluated, Fetched]]:
+        """Replies in the order of the questions, with the next ones already under way."""
         with ThreadPoolExecutor(max_workers=FETCHED_AHEAD) as pool:
-            under_way: deque[tuple[_Item, Future[Fetched]]] = deque()
-            for item in items:
-                under_way.append((item, pool.submit(fetch, item)))
+            under_way: deque[tuple[Question | Evaluated, Future[Fetched]]] = deque()
+            for item in wanted:
+                under_way.append((item, pool.submit(self._fetched, item)))
                 if len(under_way) > FETCHED_AHEAD:
                     first, future = under_way.popleft()
                     yield first, future.result()
@@ -283,6 +295,11 @@ class _Names(msgspec.Struct):
 _NAMES = msgspec.json.Decoder(_Names)
 _SCALAR = msgspec.json.Decoder(_Scalar)
 _STORES = msgspec.json.Decoder(_Stores)
+
+
+def _packed(reply: Reply) -> PackedBody | None:
+    """Hashed and compressed where it was fetched, beside what is decoded."""
+    return packed(reply.body) if reply.body else None
 
 
 def _seconds(instant: datetime) -> str:

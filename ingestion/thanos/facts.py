@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
+from numpy.typing import NDArray
 
 from domain.interval import HOUR, Interval
 from ingestion.catalogue import device_metrics, lasting_metrics, metrics_of_every_pod
 from ingestion.hours import EARLY_ENDINGS, INCOMPLETE_PODS, MASS_ENDINGS
-from ingestion.thanos.decode import HOUR_MS, Look, Runs, Series
+from ingestion.thanos.decode import HOUR_MS, Look, Runs
 
 MASS_COUNT = 3
 """Two pods that end together are a small workload; asking once more for three costs little."""
@@ -33,12 +34,23 @@ _WHOLE_NUMBER = re.compile(r"\d+(\.0+)?|[1-9](\.\d+)?e\+\d+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class _Life:
-    """One lasting series inside the look: its hours, and its first and last sample."""
+class _Lives:
+    """The lasting series inside the look, as columns."""
 
-    series: Series
-    first_ms: int
-    last_ms: int
+    metric: NDArray[np.int64]  # numbers, here and below: what is alike has the same one
+    pod: NDArray[np.int64]  # -1: of no pod
+    first_ms: NDArray[np.int64]
+    last_ms: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _PodRows:
+    """The runs of the metrics that every pod has, as columns."""
+
+    metric: NDArray[np.int64]
+    pod: NDArray[np.int64]
+    hour_ms: NDArray[np.int64]
+    is_long: NDArray[np.bool_]  # seen for so long that it is no partial round
 
 
 def hourly_facts(
@@ -46,12 +58,12 @@ def hourly_facts(
 ) -> dict[datetime, dict[str, int]]:
     """Facts by hour, of a window's hours in their order; what is zero is left out."""
     look = Look.at(Interval(hours[0], hours[-1] + HOUR), sample_interval_seconds)
-    lives = list(_lives(parts))
+    lives, pod_rows = _lives(parts), _pod_rows(parts, look)
     found = {int(hour.timestamp()) * 1000: Counter[str]() for hour in hours}
     for hour_ms, facts in found.items():
         facts[MASS_ENDINGS] = _mass_endings(lives, hour_ms, look)
         facts[EARLY_ENDINGS] = _ending_early(lives, hour_ms, look)
-        facts[INCOMPLETE_PODS] = _incomplete_pods(parts, hour_ms, look)
+        facts[INCOMPLETE_PODS] = _incomplete_pods(pod_rows, hour_ms)
     for hour_ms, name, count in _values(parts):
         found[hour_ms][name] += count
     return {
@@ -67,7 +79,7 @@ def look_facts(parts: Sequence[Runs]) -> dict[str, int]:
     for part in parts:
         facts.update(part.facts)
         for one in part.series:
-            clusters.add((one.labels.get("clusterID", ""), one.labels.get("cluster", "")))
+            clusters.add((one.text("clusterID"), one.text("cluster")))
     if len(clusters) > 1:
         facts["clusters_in_the_answer"] = len(clusters)
     return {name: count for name, count in sorted(facts.items()) if count}
@@ -87,77 +99,93 @@ def _is_mass(count: int, out_of: int) -> bool:
     return count >= MASS_COUNT and count * 100 >= out_of * MASS_SHARE_PERCENT
 
 
-def _lives(parts: Sequence[Runs]) -> Iterator[_Life]:
+def _lives(parts: Sequence[Runs]) -> _Lives:
     wanted = lasting_metrics()
-    found: dict[str, _Life] = {}
+    row_of: dict[str, int] = {}
+    metrics: dict[str, int] = {}
+    pods: dict[str, int] = {"": -1}
+    rows: list[list[int]] = []
     for part in parts:
         if not len(part):
             continue
         # Runs are in the order of series and time: a series' first row starts it, its last ends it.
         starts = np.flatnonzero(np.diff(part.series_index, prepend=-1))
         ends = np.append(starts[1:], len(part)) - 1
-        for place, start, end in zip(part.series_index[starts], starts, ends, strict=True):
-            series = part.series[place]
-            if series.metric not in wanted:
+        times = zip(part.first_ms[starts].tolist(), part.last_ms[ends].tolist(), strict=True)
+        places = part.series_index[starts].tolist()
+        for place, (first_ms, last_ms) in zip(places, times, strict=True):
+            one = part.series[place]
+            if one.metric not in wanted:
                 continue
-            first_ms, last_ms = int(part.first_ms[start]), int(part.last_ms[end])
-            before = found.get(series.series_id)
-            if before is not None:  # a window that was split has a part of the series in each
-                first_ms = min(first_ms, before.first_ms)
-                last_ms = max(last_ms, before.last_ms)
-            found[series.series_id] = _Life(series, first_ms, last_ms)
-    yield from found.values()
+            number = row_of.setdefault(one.series_id, len(rows))
+            if number == len(rows):
+                metric = metrics.setdefault(one.metric, len(metrics))
+                pod = pods.setdefault(one.uid, len(pods))
+                rows.append([metric, pod, first_ms, last_ms])
+            else:  # a window that was split has a part of the series in each
+                row = rows[number]
+                row[2], row[3] = min(row[2], first_ms), max(row[3], last_ms)
+    return _Lives(*np.array(rows, np.int64).reshape(-1, 4).T)
 
 
-def _mass_endings(lives: Sequence[_Life], hour_ms: int, look: Look) -> int:
+def _mass_endings(lives: _Lives, hour_ms: int, look: Look) -> int:
     """The most series of one metric that ended at one scrape of the hour, if it is a mass."""
-    there = Counter(
-        life.series.metric
-        for life in lives
-        if life.first_ms < hour_ms + HOUR_MS and life.last_ms >= hour_ms
+    there = np.bincount(
+        lives.metric[(lives.first_ms < hour_ms + HOUR_MS) & (lives.last_ms >= hour_ms)]
     )
-    ended = Counter(
-        (life.series.metric, life.last_ms)
-        for life in lives
-        if hour_ms <= life.last_ms < hour_ms + HOUR_MS
+    ended = (
+        (lives.last_ms >= hour_ms)
+        & (lives.last_ms < hour_ms + HOUR_MS)
         # Later than that, the next sample is not due inside the look.
-        and life.last_ms + look.hole_ms < look.ended_ms
+        & (lives.last_ms + look.hole_ms < look.ended_ms)
     )
-    masses = [count for (metric, _), count in ended.items() if _is_mass(count, there[metric])]
+    together = np.stack((lives.metric[ended], lives.last_ms[ended]))
+    (metrics, _), counts = np.unique(together, axis=1, return_counts=True)
+    masses = [
+        count
+        for count, out_of in zip(counts.tolist(), there[metrics].tolist(), strict=True)
+        if _is_mass(count, out_of)
+    ]
     return max(masses, default=0)
 
 
-def _ending_early(lives: Sequence[_Life], hour_ms: int, look: Look) -> int:
+def _ending_early(lives: _Lives, hour_ms: int, look: Look) -> int:
     """Series that are over in this hour although another one of their pod goes on in it."""
-    last_of_pod: dict[str, int] = {}
-    for life in lives:
-        if uid := life.series.labels.get("uid"):
-            last_of_pod[uid] = max(last_of_pod.get(uid, 0), life.last_ms)
-    return sum(
-        life.last_ms < hour_ms + HOUR_MS
-        and last_of_pod.get(life.series.labels.get("uid", ""), 0) - life.last_ms > look.hole_ms
-        and last_of_pod[life.series.labels["uid"]] >= hour_ms
-        for life in lives
-    )
+    of_pods = lives.pod >= 0
+    pod, last_ms = lives.pod[of_pods], lives.last_ms[of_pods]
+    last_of_pod = np.zeros(int(pod.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(last_of_pod, pod, last_ms)
+    goes_on_until = last_of_pod[pod]
+    is_over = (last_ms < hour_ms + HOUR_MS) & (goes_on_until - last_ms > look.hole_ms)
+    return int((is_over & (goes_on_until >= hour_ms)).sum())
 
 
-def _incomplete_pods(parts: Sequence[Runs], hour_ms: int, look: Look) -> int:
+def _pod_rows(parts: Sequence[Runs], look: Look) -> _PodRows:
+    number_of = {metric: number for number, metric in enumerate(sorted(metrics_of_every_pod()))}
+    pods: dict[str, int] = {"": -1}
+    columns: list[tuple[NDArray[np.int64], ...]] = [(np.empty(0, np.int64),) * 4]
+    for part in parts:
+        metric = np.array([number_of.get(one.metric, -1) for one in part.series], np.int64)
+        pod = np.array([pods.setdefault(one.uid, len(pods)) for one in part.series], np.int64)
+        rows = np.flatnonzero(((metric >= 0) & (pod >= 0))[part.series_index])
+        of_series = part.series_index[rows]
+        lasted_ms = part.last_ms[rows] - part.first_ms[rows]
+        columns.append((metric[of_series], pod[of_series], part.hour_ms[rows], lasted_ms))
+    found = [np.concatenate(pieces) for pieces in zip(*columns, strict=True)]
+    return _PodRows(found[0], found[1], found[2], found[3] >= look.hole_ms)
+
+
+def _incomplete_pods(rows: _PodRows, hour_ms: int) -> int:
     """Pods that lack a metric which every pod has, although the cluster has it in this hour.
 
     Receivers share series by a hash of their labels: one that is gone takes the phase of some pods
     and the owner of others. A pod seen for less than an interval and a half may be a partial round.
     """
-    seen: dict[str, set[str]] = {metric: set() for metric in metrics_of_every_pod()}
-    long_seen: set[str] = set()
-    for part in parts:
-        for row in np.flatnonzero(part.hour_ms == hour_ms).tolist():
-            one = part.series[part.series_index[row]]
-            if one.metric in seen and (uid := one.labels.get("uid")):
-                seen[one.metric].add(uid)
-                if part.last_ms[row] - part.first_ms[row] >= look.hole_ms:
-                    long_seen.add(uid)
-    there = [pods for pods in seen.values() if pods]
-    return len({uid for pods in there for uid in long_seen - pods})
+    inside = rows.hour_ms == hour_ms
+    metric, pod = rows.metric[inside], rows.pod[inside]
+    long_seen = np.unique(pod[rows.is_long[inside]])
+    lacking = [np.setdiff1d(long_seen, pod[metric == one]) for one in np.unique(metric)]
+    return len(np.unique(np.concatenate(lacking))) if lacking else 0
 
 
 def _values(parts: Sequence[Runs]) -> Iterator[tuple[int, str, int]]:

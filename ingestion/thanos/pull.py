@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -29,12 +30,13 @@ from ingestion.catalogue import (
 from ingestion.landing import Landing
 from ingestion.manifest import Answer, Attempt, AttemptDraft, Hour, Outcome, whole_hours
 from ingestion.settings import ClusterSource
-from ingestion.thanos.asking import Asker, Part, PullMemory
+from ingestion.thanos.asking import Asker, Evaluated, Part, PullMemory
 from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.decode import Runs, collector_paused
 from ingestion.thanos.facts import look_facts
 from ingestion.thanos.outcomes import counts_before, counts_earlier, rows_of_hours
 from ingestion.thanos.runs import write_runs
+from ingestion.thanos.splitting import Question
 from ingestion.thanos.telemetry import (
     UNION_LIMIT,
     DeviceHour,
@@ -98,9 +100,11 @@ def pull_hours(
         asker = Asker(cluster, connected, memory)
         found = _ask(asker, window, asked_at)
     named = {answer.sha256 for answer in found.answers}
-    landing.land(body for body in asker.bodies if body.landed.sha256 in named)
-    with collector_paused():
+    bodies = [body for body in asker.bodies if body.landed.sha256 in named]
+    with collector_paused(), ThreadPoolExecutor(max_workers=1) as beside:
+        landed = beside.submit(landing.land, bodies)  # a disk syncs while facts are counted
         draft = _draft(cluster, window, hours, found, landing, asked_at, clock.now())
+        landed.result()
         attempt = landing.append_attempt(draft)
         write_runs(home_runs, attempt, found.runs, found.telemetry, cluster.pod_labels)
     return attempt
@@ -171,10 +175,16 @@ def _ask(asker: Asker, window: Interval, now: datetime) -> _Found:
         return found
     labels = pod_label_ask(asker.source.pod_labels)
     asks = (*allocation_asks(), *([labels] if labels else []))
-    found.parts = list(asker.allocation(asks, window))
+    telemetry: list[Part] = []
+    for part in asker.answered(_wanted(asker, asks, window)):
+        if ":" not in part.ask.name:
+            found.parts.append(part)
+        else:
+            telemetry.append(part)
+            asker.memory.refuses_unions = telemetry[0].answer.status in NOT_UNDERSTOOD
     found.answers = [part.answer for part in found.parts]
     found.facts.update(look_facts(found.runs))
-    _ask_telemetry(asker, window, found)
+    _read_telemetry(asker, window, found, telemetry)
     if stores := asker.stores(window):
         answer, store_count, failing_count = stores
         found.answers.append(answer)
@@ -183,19 +193,23 @@ def _ask(asker: Asker, window: Interval, now: datetime) -> _Found:
     return found
 
 
-def _ask_telemetry(asker: Asker, window: Interval, found: _Found) -> None:
-    """Ask for the functions of device metrics. Never changes an outcome."""
-    parts: list[Part] = []
+def _wanted(asker: Asker, asks: Sequence[Ask], window: Interval) -> Iterator[Question | Evaluated]:
+    """All questions of an attempt; unions only for as long as the server understands them."""
+    yield from asker.questions(asks, window)
     for group in _groups(TELEMETRY_ENTRIES):
         if not asker.memory.refuses_unions:
-            parts += _asked_functions(asker, [group], window)
-            asker.memory.refuses_unions = parts[0].answer.status in NOT_UNDERSTOOD
+            yield from _functions(asker, [group], window)
+
+
+def _read_telemetry(asker: Asker, window: Interval, found: _Found, parts: list[Part]) -> None:
+    """Rows of the functions of device metrics. Never changes an outcome."""
     if asker.memory.refuses_unions:
         parts = _asked_one_by_one(asker, window, found)
     failed_count = sum(part.outcome is not Outcome.OK for part in parts)
     answered = [function_answer(part.answer.ask, part.series) for part in parts]
     try:
-        found.telemetry = device_hours(answered, asker.source.thanos.replica_labels, window)
+        labels = asker.source.thanos.replica_labels
+        found.telemetry = device_hours(answered, labels, window, asker.memory.device_series)
     except MalformedSeries:
         failed_count += 1
     found.answers += [part.answer for part in parts]
@@ -207,24 +221,22 @@ def _asked_one_by_one(asker: Asker, window: Interval, found: _Found) -> list[Par
     names, answer = asker.metric_names(TELEMETRY_NAMES, window)
     found.answers += [answer] if answer else []
     entries = [e for e in TELEMETRY_ENTRIES if names is None or e.metric in names]
-    return _asked_functions(asker, [[entry] for entry in entries], window)
+    return list(asker.answered(_functions(asker, [[entry] for entry in entries], window)))
 
 
 def _groups(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
     return [entries[at : at + UNION_LIMIT] for at in range(0, len(entries), UNION_LIMIT)]
 
 
-def _asked_functions(
+def _functions(
     asker: Asker, groups: Sequence[Sequence[Entry]], window: Interval
-) -> list[Part]:
-    forms = []
+) -> Iterator[Evaluated]:
     for group in groups:
         selectors = {e.metric: asker.selector(Ask("", (e.metric,), e.matchers)) for e in group}
         for function in group[0].functions:
             name = ask_name(function, list(selectors))
             query = telemetry_query(function, selectors)
-            forms.append((Ask(name, tuple(selectors), ""), range_form(query, window)))
-    return asker.functions(forms, window)
+            yield Evaluated(Ask(name, tuple(selectors), ""), window, range_form(query, window))
 
 
 def _ready_at(cluster: ClusterSource, window: Interval) -> datetime:

@@ -21,7 +21,7 @@ from ingestion.catalogue import Ask, Entry, rechecked_entries
 from ingestion.hours import HourEntry
 from ingestion.manifest import Hour, Outcome, whole_hours
 from ingestion.settings import ClusterSource
-from ingestion.thanos.asking import Asker
+from ingestion.thanos.asking import Asker, Evaluated
 from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.outcomes import RAW_SAMPLES
 from ingestion.thanos.telemetry import range_form, telemetry_query
@@ -73,15 +73,17 @@ def _compared(asker: Asker, window: Interval, entries: Sequence[HourEntry]) -> R
     differences: list[Difference] = []
     unanswered: dict[str, str] = {}
     wanted = rechecked_entries()
-    forms = [(_ask(entry), range_form(_query(asker, entry), window)) for entry in wanted]
-    for entry, part in zip(wanted, asker.functions(forms, window), strict=True):
+    counted = [
+        Evaluated(_ask(entry), window, range_form(_query(asker, entry), window)) for entry in wanted
+    ]
+    for entry, part in zip(wanted, asker.answered(counted), strict=True):
         if part.outcome is not Outcome.OK:
             unanswered[entry.metric] = part.answer.reason
             continue
-        counted = _counted([bytes(raw.values) for raw in part.series])
+        by_hour = _counted([bytes(raw.values) for raw in part.series])
         for hour in whole_hours(window):
             if hour in landed:
-                now = counted.get(int((hour + HOUR).timestamp()), 0)
+                now = by_hour.get(int((hour + HOUR).timestamp()), 0)
                 before = _landed_count(landed[hour], entry.metric)
                 if now != before:
                     differences.append(Difference(hour, entry.metric, before, now))

@@ -13,7 +13,6 @@ hour, which are the same for every series of a scrape and every hour that has no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,8 +34,6 @@ KINDS = ("runs", "series", "telemetry")
 
 KEYS_PER_FILE = 1 << 32
 """Series of an attempt or day that can be numbered; its sequence, times this, comes before."""
-
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 def write_runs(
@@ -70,8 +67,7 @@ def _in_order(parts: Sequence[Runs], telemetry: Sequence[DeviceHour]) -> list[Se
 
 
 def _place_of(series: Series) -> tuple[str, str, str, str]:
-    labels = series.labels
-    return series.metric, labels.get("pod", ""), labels.get("uid", ""), series.series_id
+    return series.metric, series.pod or "", series.uid, series.series_id
 
 
 def _runs_table(
@@ -128,8 +124,9 @@ def _series_table(
     import pyarrow as pa
 
     allowed = {f"label_{_sanitised(label)}" for label in pod_labels}
-    split = [_apart(_kept_labels(one, allowed)) for one in series]
-    uids = pa.array([uid for uid, _, _ in split], pa.binary(16))
+    kept = [_kept_labels(one, allowed) for one in series]
+    offsets = np.cumsum([0, *(len(names) for names, _ in kept)], dtype=np.int32)
+    uids = pa.array([one.uuid for one in series], pa.binary(16))
     return pa.table(
         {
             "cluster_id": _constant(attempt.cluster_id, len(series)),
@@ -137,33 +134,26 @@ def _series_table(
             "series_key": pa.array(np.arange(first_key, first_key + len(series), dtype=np.int64)),
             "metric": pa.array([one.metric for one in series], pa.string()),
             "uid": pa.ExtensionArray.from_storage(pa.uuid(), uids),
-            "pod": pa.array([pod for _, pod, _ in split], pa.string()),
-            "labels": pa.array(
-                [sorted(labels.items()) for _, _, labels in split],
-                pa.map_(pa.string(), pa.string()),
+            "pod": pa.array([one.pod for one in series], pa.string()),
+            "labels": pa.MapArray.from_arrays(
+                pa.array(offsets),
+                pa.array([name for names, _ in kept for name in names], pa.string()),
+                pa.array([text for _, texts in kept for text in texts], pa.string()),
             ),
         }
     )
 
 
-def _apart(labels: Mapping[str, str]) -> tuple[bytes | None, str | None, Mapping[str, str]]:
-    """A pod's UID as bytes, its name, and the other labels; all labels where it is no UUID."""
-    uid = labels.get("uid", "")
-    if not _UUID.fullmatch(uid):
-        return None, None, labels
-    others = {name: text for name, text in labels.items() if name not in ("uid", "pod")}
-    return bytes.fromhex(uid.replace("-", "")), labels.get("pod"), others
-
-
-def _kept_labels(series: Series, allowed: set[str]) -> dict[str, str]:
+def _kept_labels(series: Series, allowed: set[str]) -> tuple[Sequence[str], Sequence[str]]:
     """All labels, except that of a pod's own labels only those on the allow-list are kept."""
     if series.metric != POD_LABELS_METRIC:
-        return series.labels
-    return {
-        name: text
-        for name, text in series.labels.items()
+        return series.names, series.texts
+    kept = [
+        (name, text)
+        for name, text in zip(series.names, series.texts, strict=True)
         if not name.startswith("label_") or name in allowed
-    }
+    ]
+    return [name for name, _ in kept], [text for _, text in kept]
 
 
 def _sanitised(label: str) -> str:

@@ -20,7 +20,7 @@ import msgspec
 
 from domain.interval import HOUR, Interval
 from ingestion.thanos.answer import RawSeries
-from ingestion.thanos.decode import HOUR_MS, Series, series_name
+from ingestion.thanos.decode import HOUR_MS, SERIES_LIMIT, Series
 from ingestion.thanos.texts import MalformedSeries
 
 METRIC_LABEL = "gpu_ledger_metric"
@@ -29,6 +29,9 @@ METRIC_LABEL = "gpu_ledger_metric"
 UNION = "*"
 UNION_LIMIT = 10
 """Metrics in one union: each `or` compares with all before it, so its cost grows as a square."""
+
+KnownSeries = dict[tuple[str, bytes], Series]
+"""By the metric that was asked and the labels as they came."""
 
 _PAIRS = msgspec.json.Decoder(list[tuple[float, str]])
 _LABELS = msgspec.json.Decoder(dict[str, str])
@@ -86,11 +89,20 @@ def function_answer(ask: str, series: Sequence[RawSeries]) -> FunctionAnswer:
 
 
 def device_hours(
-    answers: Iterable[FunctionAnswer], replica_labels: Iterable[str], window: Interval
+    answers: Iterable[FunctionAnswer],
+    replica_labels: Iterable[str],
+    window: Interval,
+    known: KnownSeries | None = None,
 ) -> list[DeviceHour]:
-    """Rows for the hours of the window. Of replicas the one with most samples speaks."""
+    """Rows for the hours of the window. Of replicas the one with most samples speaks.
+
+    The three functions have the same label sets, and so has the next hour: `known` remembers them.
+    """
     dropped = frozenset(replica_labels)
-    known: dict[tuple[str, bytes], Series] = {}  # the three functions have the same label sets
+    known = {} if known is None else known
+    if len(known) > SERIES_LIMIT:
+        known.clear()
+    shared: dict[tuple[str, ...], tuple[str, ...]] = {}
     found: dict[tuple[str, int], dict[bytes, dict[str, float]]] = {}
     series_by_id: dict[str, Series] = {}
     for answer in answers:
@@ -98,8 +110,9 @@ def device_hours(
             replica = bytes(raw.metric)
             series = known.get((answer.metric, replica))
             if series is None:
-                series = known[answer.metric, replica] = _series(replica, answer.metric, dropped)
-                series_by_id[series.series_id] = series
+                series = _series(replica, answer.metric, dropped, shared)
+                known[answer.metric, replica] = series
+            series_by_id[series.series_id] = series
             for hour_ms, value in _hourly(raw, window):
                 by_replica = found.setdefault((series.series_id, hour_ms), {})
                 by_replica.setdefault(replica, {})[answer.function] = value
@@ -139,13 +152,16 @@ def _hourly(raw: RawSeries, window: Interval) -> list[tuple[int, float]]:
     return [pair for pair in found if started_ms <= pair[0] < ended_ms]
 
 
-def _series(raw_labels: bytes, metric: str, dropped: frozenset[str]) -> Series:
+def _series(
+    raw_labels: bytes,
+    metric: str,
+    dropped: frozenset[str],
+    shared: dict[tuple[str, ...], tuple[str, ...]],
+) -> Series:
     try:
         labels = _LABELS.decode(raw_labels)
     except msgspec.MsgspecError as cause:
         raise MalformedSeries(f"labels: {cause}") from None
     kept = {name: text for name, text in labels.items() if name not in dropped}
-    kept.pop("__name__", None)
-    metric = metric or kept.get(METRIC_LABEL, "")
-    kept.pop(METRIC_LABEL, None)
-    return Series(series_name({**kept, "__name__": metric}), metric, kept)
+    told = kept.pop(METRIC_LABEL, "")
+    return Series.of({**kept, "__name__": metric or told}, shared)

@@ -205,9 +205,21 @@ def test_all_requests_of_an_attempt_share_one_budget_of_waiting() -> None:
 
 def test_gzip_is_asked_for_and_unpacked() -> None:
     body = b'{"status":"success"}' * 5000
-    line = Line(lambda request: respond(gzip.compress(body), content_encoding="gzip"))
+    zipped = respond(gzip.compress(body), content_encoding="gzip")
+    line = Line(lambda request: zipped, url="http://thanos.example:9090")
     assert line.post().body == body
     assert line.requests[0].headers["accept-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_a_server_on_the_same_machine_need_not_compress_unless_a_proxy_is_between(
+    host: str,
+) -> None:
+    line = Line(lambda request: respond(), url=f"http://{host}:1")
+    line.post()
+    assert line.requests[0].headers["accept-encoding"] == "identity"
+    proxied = Connection(f"http://{host}:1", proxy="http://proxy.example:3128")
+    assert ThanosClient(proxied).encoding == "gzip"
 
 
 @pytest.mark.parametrize("cut", [1, 8, 20])
