@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 from fake_gpu.estate.model import Card, Device, Hold, Node, PodLife, Utilisation
 
@@ -62,8 +63,7 @@ class Holder:
         return bool(self.hold.claim_uid)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """The state of an entity during `[from_at, until_at)`, in whole seconds."""
 
     from_at: int
@@ -198,10 +198,17 @@ class NodeUse:
             power = self.milliwatts(card, times[position], at)
             # A milliwatt for a second is a millijoule.
             spent = sum(milliwatts * (high - low) for low, high, milliwatts in power) * 1000
-            times.insert(position + 1, at)
-            totals.insert(position + 1, totals[position] + spent)
             position += 1
+            times.insert(position, at)
+            totals.insert(position, totals[position - 1] + spent)
         return totals[position]
+
+    def remember_energy(self, card: Card, at: int, microjoules: int) -> None:
+        """What somebody worked out who went through the card's power until then."""
+        times, totals = self._energy.setdefault(card.card_id, ([self.node.created_at], [0]))
+        if at > times[-1]:
+            times.append(at)
+            totals.append(microjoules)
 
 
 def _milliwatts(card: Card, load_pct: Fraction | int) -> int:

@@ -48,6 +48,7 @@ def parse_value(text: str) -> float:
     return special[text] if text in special else float(text)
 
 
+@lru_cache(maxsize=1 << 12)
 def timestamp_text(milliseconds: int) -> str:
     """A time in an answer of Prometheus: seconds, and three decimals unless they are zero."""
     sign = "-" if milliseconds < 0 else ""
@@ -62,7 +63,9 @@ def _special(value: float) -> str:
 
 
 def _plain(value: float) -> str:
-    text = format(Decimal(repr(value)), "f")
+    text = repr(value)
+    if "e" in text:
+        text = format(Decimal(text), "f")
     return text[:-2] if text.endswith(".0") else text
 
 

@@ -45,19 +45,40 @@ def raw_matrix(found: Iterable[RawSeries]) -> list[str]:
 
 def matrix(answers: Iterable[Points]) -> list[str]:
     """Values at steps, one text per series."""
+    pairs = _Pairs()
     return [
-        f'{{"metric":{points.label_set.text},"values":[{_pairs(points)}]}}' for points in answers
+        f'{{"metric":{points.label_set.text},"values":[{pairs.of(points)}]}}' for points in answers
     ]
 
 
 def vector(answers: Iterable[Points]) -> list[str]:
     """The values at the only step, one text per series."""
-    return [f'{{"metric":{points.label_set.text},"value":{_pairs(points)}}}' for points in answers]
+    pairs = _Pairs()
+    return [
+        f'{{"metric":{points.label_set.text},"value":{pairs.of(points)}}}' for points in answers
+    ]
 
 
-def _pairs(points: Points) -> str:
-    pairs = zip(points.times_ms, points.values, strict=True)
-    return ",".join(f'[{timestamp_text(at)},"{answer_text(value)}"]' for at, value in pairs)
+class _Pairs:
+    """Times and values of one answer; series often share the very same ones."""
+
+    def __init__(self) -> None:
+        self._heads: dict[int, list[str]] = {}
+        self._written: dict[tuple[int, int], str] = {}
+
+    def of(self, points: Points) -> str:
+        # Their owners, the points, live as long as the answer is written: no `id` comes again.
+        key = id(points.times_ms), id(points.values)
+        known = self._written.get(key)
+        if known is None:
+            heads = self._heads.get(key[0])
+            if heads is None:
+                heads = [f'[{timestamp_text(at)},"' for at in points.times_ms]
+                self._heads[key[0]] = heads
+            pairs = zip(heads, points.values, strict=True)
+            known = '"],'.join([head + answer_text(value) for head, value in pairs]) + '"]'
+            self._written[key] = known
+        return known
 
 
 def label_sets(sets: Iterable[Mapping[str, str]]) -> str:

@@ -7,8 +7,9 @@ Not here: the stretches (`node_stretches`), labels and values (`fake_gpu.exporte
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 from fake_gpu.estate.model import Node
@@ -25,19 +26,69 @@ from fake_gpu.prometheus.segments import (
     joined,
     within,
 )
+from fake_gpu.prometheus.sweeps import Levels, Said, Slopes, Sweep, Track
 from fake_gpu.prometheus.targets import Target
 
 Key = tuple[int, Pairs]  # an entity's `id` (0: the node), and the labels that are exposed of it
 Segments = dict[Key, tuple[AnySegment, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Exposed:
     """The stretches during which one set of labels is exposed, in order."""
 
     entity: Entity
     labels: Pairs
     stretches: list[Stretch]
+    _runs: list[_Run] | None = None
+
+    @property
+    def runs(self) -> list[_Run]:
+        """The stretches without a hole between them; the same for every metric."""
+        if self._runs is None:
+            ends = [
+                number
+                for number, (one, other) in enumerate(pairwise(self.stretches), 1)
+                if one.until_at != other.from_at
+            ]
+            edges = [0, *ends, len(self.stretches)]
+            self._runs = [_Run(self.stretches[low:high]) for low, high in pairwise(edges)]
+        return self._runs
+
+    def levels(self, value: Callable[[Stretch], float]) -> tuple[AnySegment, ...]:
+        """A metric's values; equal states have equal values and are computed once."""
+        known: dict[int, float] = {}
+        return tuple([run.levels(value, known) for run in self.runs])
+
+
+class _Run:
+    """Adjoining stretches of one exposed set of labels."""
+
+    def __init__(self, stretches: Sequence[Stretch]) -> None:
+        import numpy as np
+
+        self.stretches = stretches
+        self.track = Track([stretch.from_at * 1000 for stretch in stretches])
+        states = np.array([stretch.state for stretch in stretches], dtype=np.int64)
+        _, first, self._which = np.unique(states, return_index=True, return_inverse=True)
+        self._examples = [stretches[position] for position in first.tolist()]
+
+    def swept(self, said: Said) -> Sweep:
+        from_at, until_at = self.stretches[0].from_at, self.stretches[-1].until_at
+        return Sweep(from_at * 1000, until_at * 1000, self.track, said)
+
+    def levels(self, value: Callable[[Stretch], float], known: dict[int, float]) -> AnySegment:
+        import numpy as np
+
+        numbers = []
+        for stretch in self._examples:
+            if stretch.state not in known:
+                known[stretch.state] = float(value(stretch))
+            numbers.append(known[stretch.state])
+        if numbers.count(numbers[0]) == len(numbers):
+            from_at, until_at = self.stretches[0].from_at, self.stretches[-1].until_at
+            return Segment(from_at * 1000, until_at * 1000, numbers[0])
+        return self.swept(Levels(np.array(numbers, dtype=np.float64)[self._which]))
 
 
 class Exporter(Protocol):
@@ -68,7 +119,7 @@ class DeviceSeries:
         self._groups: OrderedDict[int, list[Exposed]] = OrderedDict()
         # What was asked for last: a month is read window by window, function by function.
         self._days: dict[str, dict[int, Segments]] = {}
-        self._lives: dict[str, tuple[tuple[int, int], list[Life]]] = {}
+        self._lives: dict[str, tuple[tuple[int, int], dict[Key, Life]]] = {}
 
     def names(self) -> Iterable[str]:
         return self.exporter.names()
@@ -77,10 +128,13 @@ class DeviceSeries:
         days = (start_ms // DAY_MS, end_ms // DAY_MS)
         known = self._lives.get(name)
         if known is None or known[0] != days:
-            known = self._lives[name] = (days, self._made(name, *days))
-        return known[1]
+            before = known[1] if known else {}
+            known = self._lives[name] = (days, self._made(name, before, *days))
+        return list(known[1].values())
 
-    def _made(self, name: str, first_day: int, last_day: int) -> list[Life]:
+    def _made(
+        self, name: str, lives: Mapping[Key, Life], first_day: int, last_day: int
+    ) -> dict[Key, Life]:
         """The lives in some days, of which the first was most likely asked for before."""
         before = self._days.get(name, {})
         days = range(first_day, last_day + 1)
@@ -90,10 +144,18 @@ class DeviceSeries:
         for segments in made.values():
             for key, more in segments.items():
                 found[key] = (*found[key], *more) if key in found else more
-        return [
-            Life(self.target, self.target.labelled(name, labels), joined(segments), labels)
-            for (_, labels), segments in found.items()
-        ]
+        return {
+            key: self._life(name, key[1], joined(segments), lives.get(key))
+            for key, segments in found.items()
+        }
+
+    def _life(
+        self, name: str, labels: Pairs, segments: tuple[AnySegment, ...], before: Life | None
+    ) -> Life:
+        """With the labels of the days before, which were written already."""
+        if before is not None:
+            return Life(self.target, before.labels, segments, labels, label_sets=before.label_sets)
+        return Life(self.target, self.target.labelled(name, labels), segments, labels)
 
     def _of_day(self, name: str, day: int) -> Segments:
         segments = self.exporter.segments(name, day, self._exposed(day))
@@ -133,24 +195,17 @@ def _grouped(
     return list(found.values())
 
 
-def _valued(group: Exposed, value: Callable[[Stretch], float]) -> tuple[AnySegment, ...]:
-    """The segments of one series; equal states have equal values and are computed once."""
-    known: dict[int, float] = {}
-    segments: list[AnySegment] = []
-    start = end = 0
-    last: float | None = None
-    for stretch in group.stretches:
-        current = known.get(stretch.state)
-        if current is None:
-            current = known[stretch.state] = float(value(stretch))
-        if current != last or stretch.from_at != end:
-            if last is not None:
-                segments.append(Segment(start * 1000, end * 1000, last))
-            start, last = stretch.from_at, current
-        end = stretch.until_at
-    if last is not None:
-        segments.append(Segment(start * 1000, end * 1000, last))
-    return tuple(segments)
+def _energy(group: Exposed, stretches: NodeStretches, divisor: int) -> tuple[AnySegment, ...]:
+    """The card's energy, in microjoules by `divisor`."""
+    import numpy as np
+
+    found = []
+    for run in group.runs:
+        bases = np.array([stretches.microjoules(each) for each in run.stretches], dtype=np.int64)
+        watts = np.array([each.milliwatts for each in run.stretches], dtype=np.int64)
+        # A milliwatt for a millisecond is a microjoule.
+        found.append(run.swept(Slopes(run.track.starts, bases, watts, divisor)))
+    return tuple(found)
 
 
 class Dcgm:
@@ -179,7 +234,7 @@ class Dcgm:
 
     def _values(self, field: dcgm.Field, group: Exposed) -> tuple[AnySegment, ...]:
         if field.head.name == dcgm.ENERGY:
-            return tuple(self.stretches.energy(each, divisor=1000) for each in group.stretches)
+            return _energy(group, self.stretches, divisor=1000)
 
         def value(stretch: Stretch) -> float:
             reading = dcgm.Reading(
@@ -187,7 +242,7 @@ class Dcgm:
             )
             return field.value(reading)
 
-        return _valued(group, value)
+        return group.levels(value)
 
     def line_counts(self, start_ms: int, end_ms: int) -> LineCounts:
         of_instances = sum(field.of_instances for field in self.fields.values())
@@ -227,7 +282,7 @@ class Amd:
 
     def _values(self, metric: amd.Metric, group: Exposed) -> tuple[AnySegment, ...]:
         if metric.head.name == amd.ENERGY and not group.entity.partition_id:
-            return tuple(self.stretches.energy(each, divisor=1) for each in group.stretches)
+            return _energy(group, self.stretches, divisor=1)
 
         def value(stretch: Stretch) -> float:
             reading = amd.Reading(
@@ -239,7 +294,7 @@ class Amd:
             )
             return metric.value(reading)
 
-        return _valued(group, value)
+        return group.levels(value)
 
     def line_counts(self, start_ms: int, end_ms: int) -> LineCounts:
         first_day, last_day = start_ms // DAY_MS, end_ms // DAY_MS

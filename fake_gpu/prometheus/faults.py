@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 from fake_gpu.estate.model import Fault
 from fake_gpu.faults.ledger import FaultLedger
@@ -51,8 +52,9 @@ def whole(fault: Fault, name: str, default: int) -> int:
     return int(str(fault.parameters.get(name, default)))
 
 
-def share(fault: Fault, default: Fraction = Fraction(1)) -> Fraction:
-    return Fraction(str(fault.parameters.get("share", default)))
+@lru_cache(maxsize=1024)
+def _share(written: str) -> tuple[int, int]:
+    return Fraction(written).as_integer_ratio()
 
 
 def words(fault: Fault, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
@@ -64,10 +66,10 @@ def words(fault: Fault, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
 
 def drawn(fault: Fault, *names: object) -> bool:
     """Whether the thing with these names is in the fault's share; the same every time."""
-    part = share(fault)
-    if part >= 1:
+    numerator, denominator = _share(str(fault.parameters.get("share", 1)))
+    if numerator >= denominator:
         return True
-    return _word(fault, names) * part.denominator < part.numerator << 64
+    return _word(fault, names) * denominator < numerator << 64
 
 
 def pick(fault: Fault, items: Sequence[str], *names: object) -> str:

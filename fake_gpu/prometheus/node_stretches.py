@@ -10,18 +10,18 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from fake_gpu.estate.model import Card, Incident
 from fake_gpu.exporters import dcgm
 from fake_gpu.exporters.devices import Entity, NodeUse, Step
-from fake_gpu.prometheus.segments import DAY_MS, Ramp
+from fake_gpu.prometheus.segments import DAY_MS
 
 # Days of readings that a node keeps; one is enough for reading a month in order.
 LARGEST_CACHE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """An entity's state while nothing of it or of its card changes."""
 
     entity: Entity
@@ -40,8 +40,7 @@ class Stretch:
         return min(100.0, (self.milliwatts / 1000 - card.idle_watts) * 100 / above)
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(NamedTuple):
     """A card's power while it stays the same, and its energy when that begins."""
 
     from_at: int
@@ -115,6 +114,7 @@ class NodeStretches:
         for low, high, milliwatts in self.use.milliwatts(card, from_at, until_at, steps):
             levels.append(_Level(low, high, milliwatts, spent))
             spent += milliwatts * (high - low) * 1000
+        self.use.remember_energy(card, until_at, spent)
         return levels
 
     def _trouble(self, card: Card) -> _Trouble:
@@ -162,15 +162,12 @@ class NodeStretches:
                 for low, high in _without(step.from_at, step.until_at, lost):
                     yield entity, step, low * 1000, high * 1000
 
-    def energy(self, stretch: Stretch, divisor: int) -> Ramp:
-        """The card's energy during the stretch, in microjoules by `divisor`."""
-        base = stretch.microjoules
+    def microjoules(self, stretch: Stretch) -> int:
+        """The card's energy when the stretch begins, as its counter shows it."""
         before = [at for at in self.resets if at <= stretch.from_at]
-        if before:
-            base -= self.use.microjoules_at(stretch.entity.card, before[-1])
-        from_ms = stretch.from_at * 1000
-        until_ms = stretch.until_at * 1000
-        return Ramp(from_ms, until_ms, from_ms, base, stretch.milliwatts, divisor)
+        if not before:
+            return stretch.microjoules
+        return stretch.microjoules - self.use.microjoules_at(stretch.entity.card, before[-1])
 
 
 def _without(low: int, high: int, lost: Sequence[Incident]) -> list[tuple[int, int]]:

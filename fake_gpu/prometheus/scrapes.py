@@ -30,6 +30,8 @@ _SCRAPES_PER_DIGEST = 32
 OLDEST_COLLECTED_MS = 300_000
 # Hours of times that one grid keeps; older ones are computed again when asked for.
 LARGEST_BLOCK_CACHE = 48
+# A pull asks for a window of allocation and one of telemetry, again and again.
+LARGEST_WINDOW_CACHE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +131,36 @@ class Collection:
 
 
 class Grid:
-    """The times of one target's samples, hour by hour."""
+    """The times of one target's samples, hour by hour, and those of the windows asked for last."""
 
     def __init__(self, block: Callable[[int, int], TimeBlock]) -> None:
         self._block = block
         self._hours: OrderedDict[int, TimeBlock] = OrderedDict()
+        self._windows: OrderedDict[tuple[int, int], TimeBlock] = OrderedDict()
+
+    def between(self, from_ms: int, until_ms: int) -> TimeBlock:
+        """The samples in the closed range; the same block for whoever asks for the same range."""
+        window = (from_ms, until_ms)
+        known = self._windows.get(window)
+        if known is None:
+            while len(self._windows) >= LARGEST_WINDOW_CACHE:
+                self._windows.popitem(last=False)
+            known = self._windows[window] = self._joined(from_ms, until_ms)
+        return known
+
+    def _joined(self, from_ms: int, until_ms: int) -> TimeBlock:
+        times: list[int] = []
+        real: list[int] = []
+        for block in self.blocks(from_ms, until_ms):
+            low, high = block.cut(from_ms, until_ms)
+            times += block.times[low:high]
+            real += block.real[low:high]
+        return TimeBlock(times, real)
 
     def blocks(self, from_ms: int, until_ms: int) -> Iterator[TimeBlock]:
         """The hours that touch the closed range, in order."""
-        first, last = from_ms // HOUR_MS, until_ms // HOUR_MS
-        for hour in range(first, last + 1):
-            yield self._hours.get(hour) or self._hour(hour, last - first + 1)
+        for hour in range(from_ms // HOUR_MS, until_ms // HOUR_MS + 1):
+            yield self._hours.get(hour) or self._hour(hour)
 
     def first_time(self, from_ms: int, until_ms: int) -> int | None:
         """The first sample in the closed range."""
@@ -149,10 +170,9 @@ class Grid:
                 return block.times[low]
         return None
 
-    def _hour(self, hour: int, wanted: int) -> TimeBlock:
+    def _hour(self, hour: int) -> TimeBlock:
         block = self._block(hour * HOUR_MS, (hour + 1) * HOUR_MS)
-        # A window must not push out its own beginning: all series of a target go through it.
-        while len(self._hours) >= max(LARGEST_BLOCK_CACHE, 2 * wanted):
+        while len(self._hours) >= LARGEST_BLOCK_CACHE:
             self._hours.popitem(last=False)
         self._hours[hour] = block
         return block

@@ -1,4 +1,4 @@
-"""A series before anybody scraped it: stretches with one value, or with one slope.
+"""A series before anybody scraped it: stretches with one value, or with many.
 
 Put here: segments, joining and clipping them, and what a scrape reads from one.
 Not here: where they come from (`object_series`, `device_series`, `target_series`).
@@ -13,6 +13,7 @@ from typing import Protocol
 
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.prometheus.series import LabelPairs, LabelSet
+from fake_gpu.prometheus.sweeps import Sweep
 from fake_gpu.prometheus.targets import Target
 
 # Later than anything, in milliseconds: the end of what has no end.
@@ -41,27 +42,6 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Ramp:
-    """A counter that grows by `per_ms` each millisecond from `base` on, shown in whole units."""
-
-    from_ms: int
-    until_ms: int
-    origin_ms: int
-    base: int
-    per_ms: int
-    divisor: int
-
-    def at(self, time_ms: int) -> float:
-        return float((self.base + self.per_ms * (time_ms - self.origin_ms)) // self.divisor)
-
-    def clipped(self, from_ms: int, until_ms: int) -> Ramp:
-        return Ramp(from_ms, until_ms, self.origin_ms, self.base, self.per_ms, self.divisor)
-
-    def continues(self, other: AnySegment) -> bool:
-        return False
-
-
-@dataclass(frozen=True, slots=True)
 class Noise:
     """A number that differs from scrape to scrape around a middle."""
 
@@ -81,7 +61,7 @@ class Noise:
         return False
 
 
-AnySegment = Segment | Ramp | Noise
+AnySegment = Segment | Noise | Sweep
 # (from, until, lines), in milliseconds; overlapping ones add up.
 LineCounts = Iterator[tuple[int, int, int]]
 

@@ -26,20 +26,23 @@ if TYPE_CHECKING:
 LabelPairs = tuple[tuple[str, str], ...]
 # The queries whose answer one series remembers: a pull asks a dozen different ones.
 LARGEST_MATCH_CACHE = 64
-# The fragments that one block remembers; an hour of one target has a few dozen distinct cuts.
-LARGEST_FRAGMENT_CACHE = 4096
+# The cuts that one block remembers; an hour of one target has a few dozen distinct ones.
+LARGEST_PIECE_CACHE = 4096
+# And the characters of their texts: a day of one series is 60 kB of them.
+LARGEST_TEXT_CACHE = 4_000_000
 
 
 class LabelSet:
     """The labels of one series in the order in which servers compare them; made once per series."""
 
-    __slots__ = ("_matched", "_order", "_text", "key", "mapping")
+    __slots__ = ("_matched", "_nameless", "_order", "_text", "key", "mapping")
 
     def __init__(self, labels: Iterable[tuple[str, str]]) -> None:
         self.key: LabelPairs = tuple(sorted(labels))
         self.mapping: dict[str, str] = dict(self.key)
         self._text: str | None = None
         self._order: str | None = None
+        self._nameless: LabelSet | None = None
         self._matched: dict[tuple[Matcher, ...], bool] = {}
 
     @property
@@ -65,6 +68,13 @@ class LabelSet:
             known = self._matched[matchers] = all_match(matchers, self.mapping)
         return known
 
+    @property
+    def nameless(self) -> LabelSet:
+        """The labels of what a function makes of the series."""
+        if self._nameless is None:
+            self._nameless = self.without(("__name__",))
+        return self._nameless
+
     def without(self, names: Container[str]) -> LabelSet:
         return LabelSet(pair for pair in self.key if pair[0] not in names)
 
@@ -72,15 +82,16 @@ class LabelSet:
 class TimeBlock:
     """Ascending times of samples in milliseconds, shared by many series."""
 
-    __slots__ = ("_fragments", "_pieces", "_real_array", "_texts", "real", "times")
+    __slots__ = ("_arrays", "_fragments", "_fragments_size", "_pieces", "_texts", "real", "times")
 
     def __init__(self, times: Sequence[int], real: Sequence[int] | None = None) -> None:
         self.times = tuple(times)
         # When the scrapes really were, which says what they found; faults make the two differ.
         self.real = self.times if real is None else tuple(real)
-        self._real_array: npt.NDArray[np.int64] | None = None
+        self._arrays: dict[bool, npt.NDArray[np.int64]] = {}
         self._texts: tuple[str, ...] | None = None
         self._fragments: dict[tuple[int, int, float], str] = {}
+        self._fragments_size = 0
         self._pieces: dict[tuple[int, int, float], Piece] = {}
 
     def piece(self, low: int, high: int, value: float) -> Piece:
@@ -88,7 +99,7 @@ class TimeBlock:
         key = (low, high, value)
         known = self._pieces.get(key)
         if known is None:
-            if len(self._pieces) >= LARGEST_FRAGMENT_CACHE:
+            if len(self._pieces) >= LARGEST_PIECE_CACHE:
                 self._pieces.clear()
             known = self._pieces[key] = Piece(self, low, high, value)
         return known
@@ -103,11 +114,20 @@ class TimeBlock:
 
     def real_array(self) -> npt.NDArray[np.int64]:
         """The real times, for arithmetic on all of them at once."""
-        if self._real_array is None:
+        return self._array(real=True)
+
+    def times_array(self) -> npt.NDArray[np.int64]:
+        """The written times, for the same."""
+        return self._array(real=False)
+
+    def _array(self, *, real: bool) -> npt.NDArray[np.int64]:
+        known = self._arrays.get(real)
+        if known is None:
             import numpy as np
 
-            self._real_array = np.array(self.real, dtype=np.int64)
-        return self._real_array
+            times = self.real if real else self.times
+            known = self._arrays[real] = np.array(times, dtype=np.int64)
+        return known
 
     def texts(self) -> tuple[str, ...]:
         if self._texts is None:
@@ -124,15 +144,20 @@ class TimeBlock:
         key = (low, high, value)
         known = self._fragments.get(key)
         if known is None:
-            if len(self._fragments) >= LARGEST_FRAGMENT_CACHE:
-                self._fragments.clear()
             written = answer_text(value)
             joint = f',"{written}"],['
             known = f'[{joint.join(self.texts()[low:high])},"{written}"]'
             # -0 and 0 are equal keys and different texts; NaN is never found again.
             if value or written == "0":
-                self._fragments[key] = known
+                self._remember(key, known)
         return known
+
+    def _remember(self, key: tuple[int, int, float], written: str) -> None:
+        if self._fragments_size > LARGEST_TEXT_CACHE:
+            self._fragments.clear()
+            self._fragments_size = 0
+        self._fragments[key] = written
+        self._fragments_size += len(written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +224,44 @@ class VaryingPiece:
         return VaryingPiece(self.block, low, high, numbers)
 
 
-AnyPiece = Piece | VaryingPiece
+@dataclass(frozen=True, slots=True, eq=False)
+class SweptPiece:
+    """The same, as an array: the metrics of devices, of which a month has very many."""
+
+    block: TimeBlock
+    low: int
+    high: int
+    array: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return self.high - self.low
+
+    @property
+    def times(self) -> tuple[int, ...]:
+        return self.block.times[self.low : self.high]
+
+    @property
+    def numbers(self) -> Sequence[float]:
+        return self.values()
+
+    def values(self) -> list[float]:
+        numbers: list[float] = self.array.tolist()
+        return numbers
+
+    def fragment(self) -> str:
+        return VaryingPiece(self.block, self.low, self.high, self.values()).fragment()
+
+    def clipped(self, from_ms: int, until_ms: int) -> SweptPiece | None:
+        low, high = self.block.cut(from_ms, until_ms)
+        low, high = max(low, self.low), min(high, self.high)
+        if (low, high) == (self.low, self.high):
+            return self
+        if low >= high:
+            return None
+        return SweptPiece(self.block, low, high, self.array[low - self.low : high - self.low])
+
+
+AnyPiece = Piece | VaryingPiece | SweptPiece
 
 
 @dataclass(frozen=True, slots=True)

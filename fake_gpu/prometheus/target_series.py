@@ -22,6 +22,7 @@ from fake_gpu.prometheus.segments import (
     joined,
     within,
 )
+from fake_gpu.prometheus.sweeps import gathered
 from fake_gpu.prometheus.targets import Target
 
 _LINES = ("scrape_samples_scraped", "scrape_samples_post_metric_relabeling")
@@ -70,7 +71,7 @@ class TargetSeries:
         answered = within(segments, target.reachable)
         # A scrape that failed has no lines, and says so.
         failed = [s for s in up_segments(target) if isinstance(s, Segment) and s.value == 0]
-        return joined(sorted([*answered, *failed], key=lambda segment: segment.from_ms))
+        return gathered(joined(sorted([*answered, *failed], key=lambda segment: segment.from_ms)))
 
 
 def _duration(target: Target) -> Noise:

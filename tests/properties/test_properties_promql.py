@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from math import fsum
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fake_gpu.prometheus.deduplicate import deduplicated
 from fake_gpu.prometheus.evaluate import Dialect, evaluate_steps
-from fake_gpu.prometheus.language import Call, Selector, parse_query
+from fake_gpu.prometheus.language import Call, Function, Selector, parse_query
+from fake_gpu.prometheus.many_over_time import many_over_time
 from fake_gpu.prometheus.matchers import Matcher, all_match
-from fake_gpu.prometheus.series import LabelSet, Piece, RawSeries, TimeBlock
+from fake_gpu.prometheus.over_time import each_over_time
+from fake_gpu.prometheus.series import (
+    AnyPiece,
+    LabelSet,
+    Piece,
+    RawSeries,
+    SweptPiece,
+    TimeBlock,
+    VaryingPiece,
+)
 
 SAMPLES = st.dictionaries(
     st.integers(0, 2_000_000), st.integers(-1000, 1000).map(float), max_size=40
@@ -187,3 +199,52 @@ def test_united_replicas_show_only_samples_that_a_replica_has_in_order(
     assert all(left.get(at) == value or right.get(at) == value for at, value in samples)
     if left and right:
         assert samples[0][0] == min(min(left), min(right))
+
+
+NUMBERS = st.one_of(
+    st.sampled_from([0.0, -0.0, 1.0, 0.1, 7.0, -3.5, 1e301, float("nan"), float("inf")]),
+    st.floats(0, 1e6),
+)
+
+
+@st.composite
+def series_of_all_kinds(draw: st.DrawFn) -> RawSeries:
+    """Levels, arrays and lists over a few shared times, with holes."""
+    block = BLOCKS[draw(st.integers(0, len(BLOCKS) - 1))]
+    edges = sorted(draw(st.sets(st.integers(0, len(block.times)), min_size=2, max_size=6)))
+    pieces: list[AnyPiece] = []
+    for low, high in pairwise(edges):
+        numbers = draw(st.lists(NUMBERS, min_size=high - low, max_size=high - low))
+        kind = draw(st.sampled_from(["level", "array", "list", "hole"]))
+        if kind == "level":
+            pieces.append(Piece(block, low, high, numbers[0]))
+        elif kind == "array":
+            pieces.append(SweptPiece(block, low, high, np.array(numbers)))
+        elif kind == "list":
+            pieces.append(VaryingPiece(block, low, high, numbers))
+    return RawSeries(LabelSet((("__name__", "m"),)), tuple(pieces))
+
+
+BLOCKS = [
+    TimeBlock(range(0, 60_000, 1_000)),
+    TimeBlock([at + at % 7 for at in range(500, 90_000, 3_000)]),
+]
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(series_of_all_kinds(), min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(0, 80_000), st.integers(0, 30_000)), min_size=1, max_size=6),
+    st.sampled_from(["avg_over_time", "max_over_time", "min_over_time", "count_over_time"]),
+    st.booleans(),
+)
+def test_many_series_at_once_are_what_they_are_one_by_one(
+    found: list[RawSeries], spans: list[tuple[int, int]], function: Function, direct: bool
+) -> None:
+    ranges = [(low, low + length) for low, length in spans]
+    at_once = many_over_time(function, found, ranges, direct)
+    singly = each_over_time(function, found, ranges, direct)
+    # As text, so that -0 and NaN are told from what compares equal or unequal to them.
+    assert [list(map(repr, numbers)) for numbers in at_once] == [
+        list(map(repr, numbers)) for numbers in singly
+    ]
