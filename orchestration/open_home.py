@@ -15,8 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from domain.clock import Clock, SystemClock
+from domain.clock import Clock, StoppedClock, SystemClock
 from domain.decisions import Decisions, load_decisions
+from domain.interval import parse_instant
 from warehouse.home import Home
 from warehouse.store import Store, open_store
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from billing.record import Record
     from ingestion.landing import Landing
     from ingestion.settings import ClusterSource, Settings
+
+
+CLOCK_VARIABLE = "GPU_LEDGER_NOW"
+"""In whose time everything happens: unset, the machine's. For fake estates and for trying out."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class OpenHome:
 
     @classmethod
     def at(cls, path: Path, clock: Clock | None = None) -> OpenHome:
-        return cls(Home.open(path), clock or SystemClock())
+        return cls(Home.open(path), clock or clock_of(os.environ.get(CLOCK_VARIABLE, "")))
 
     @cached_property
     def settings(self) -> Settings:
@@ -76,6 +81,17 @@ class OpenHome:
             return None
         sampling = Sampling(decided.sample_interval_seconds, decided.scrape_interval_seconds)
         return ClusterSource(cluster_id, cluster.thanos, sampling, self.settings.pod_labels)
+
+
+def clock_of(text: str) -> Clock:
+    """The machine's clock; else one that stands at a time, or that of a fake estate, by its URL."""
+    if not text:
+        return SystemClock()
+    if text.startswith("http"):
+        from orchestration.demo.estate_clock import EstateClock
+
+        return EstateClock(text)
+    return StoppedClock(parse_instant(text))
 
 
 def decision_files(home: Home) -> Mapping[str, bytes]:

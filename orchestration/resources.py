@@ -15,14 +15,10 @@ from pathlib import Path
 
 import dagster as dg
 
-from domain.clock import Clock, StoppedClock, SystemClock
 from domain.errors import LedgerError, WrongUse
-from domain.interval import parse_instant
-from orchestration.demo.estate_clock import EstateClock
-from orchestration.open_home import OpenHome
+from orchestration.open_home import CLOCK_VARIABLE, OpenHome, clock_of
 
 HOME_VARIABLE = "GPU_LEDGER_HOME"
-CLOCK_VARIABLE = "GPU_LEDGER_NOW"
 
 
 class NoHomeNamed(WrongUse):
@@ -50,14 +46,7 @@ class LedgerHome:
     now: str = ""  # empty: the machine's; else a fixed time, or where a fake estate tells its own
 
     def open(self) -> OpenHome:
-        return OpenHome.at(Path(self.path), self._clock())
-
-    def _clock(self) -> Clock:
-        if not self.now:
-            return SystemClock()
-        if self.now.startswith("http"):
-            return EstateClock(self.now)
-        return StoppedClock(parse_instant(self.now))
+        return OpenHome.at(Path(self.path), clock_of(self.now))
 
 
 GivenHome = dg.ResourceParam[LedgerHome]

@@ -20,10 +20,10 @@ import dagster as dg
 from domain.billing_period import BillingPeriod
 from domain.clock import SystemClock
 from domain.interval import HOUR, Interval, format_instant, parse_instant, require_aware
-from ingestion.hours import Debt
+from ingestion.hours import Debt, HourEntry
 from orchestration import ledger, mirror, standing
 from orchestration.assets.facts import EvidenceKeys
-from orchestration.checks import evidence_states, open_entries
+from orchestration.checks import HOURS_WHOLE, evidence_states, open_entries
 from orchestration.jobs import pull_hours, reconcile_hours
 from orchestration.partitions import hour_name, hour_of_name
 from orchestration.proposals import in_words
@@ -46,6 +46,10 @@ WAIT_FOR_HOURS = timedelta(hours=1)
 """Facts wait for hours that are on their way, but no longer than this: a queue may be endless."""
 
 LIVE_PRIORITY, OLD_PRIORITY = "10", "1"
+
+WHY, UNTOLD = "why", "say what is wrong with hours that were asked elsewhere"
+"""The tag of a run that says why it is, and what it says of a run that asks nothing."""
+
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -80,26 +84,19 @@ def hours_owed_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKey
         opened = ledger_home.open()
         entries = open_entries(opened)
         hint = _Hint.read(context.cursor)
-        told_at = opened.clock.now()
-        news = list(
-            islice(
-                mirror.unknown_hours(opened, context.instance, entries, assets, hint.told_after),
-                EVENTS_LIMIT,
-            )
-        )
+        news = mirror.whole_hours(opened, context.instance, entries, assets)
         states = {
             f"{state.asset_key.to_user_string()} {state.check_name}": state
             for state in evidence_states(opened, entries, keys)
         }
         changed = [s for name, s in states.items() if hint.passed.get(name) is not s.passed]
-        requests = run_requests(ledger.owed_of(opened, entries), keys, busy)
-        if len(news) < EVENTS_LIMIT:
-            hint.told_after = told_at
+        owed = run_requests(ledger.owed_of(opened, entries), keys, busy)
+        requests = [*owed[:REQUESTS_LIMIT], *_told(context.instance, entries, keys, busy)]
         hint.passed = {name: state.passed for name, state in states.items()}
         return dg.SensorResult(
-            run_requests=requests[:REQUESTS_LIMIT],
+            run_requests=requests,
             skip_reason=None if requests else "Nothing is owed that is not on its way.",
-            asset_events=[*news, *changed],
+            asset_events=[*islice(news, EVENTS_LIMIT), *changed],
             cursor=hint.written(),
         )
 
@@ -131,9 +128,35 @@ def _request(
             PRIORITY: LIVE_PRIORITY if is_live else OLD_PRIORITY,
             PERIOD: BillingPeriod.containing(window.started_at).name,
             REQUESTED_BY: "hours_owed",
-            "why": "; ".join(sorted({debt.why.value for _, debt in asked})),
+            WHY: "; ".join(sorted({debt.why.value for _, debt in asked})),
         },
     )
+
+
+def _told(
+    instance: dg.DagsterInstance,
+    entries: Sequence[HourEntry],
+    keys: EvidenceKeys,
+    busy: Mapping[dg.AssetKey, set[datetime]],
+) -> list[dg.RunRequest]:
+    """A run of checks, for witnesses whose strips do not yet say what is wrong with an hour.
+
+    A second one waits until the first has ended.
+    """
+    silent = [
+        key
+        for place, key in keys.items()
+        if any(mirror.untold_hours(instance, entries, place, key, busy.get(key, frozenset())))
+    ]
+    if not silent or any(run.tags.get(WHY) == UNTOLD for run in runs_on_their_way(instance)):
+        return []
+    return [
+        dg.RunRequest(
+            asset_selection=[],
+            asset_check_keys=[dg.AssetCheckKey(key, HOURS_WHOLE) for key in silent],
+            tags={REQUESTED_BY: "hours_owed", PRIORITY: LIVE_PRIORITY, WHY: UNTOLD},
+        )
+    ]
 
 
 def hours_on_their_way(
@@ -261,22 +284,13 @@ def _instant(cursor: str | None) -> datetime | None:
 class _Hint:
     """What the last look remembers. Lost, it costs events that say again what was said."""
 
-    def __init__(self, told_after: datetime | None, passed: dict[str, bool]) -> None:
-        self.told_after = told_after
+    def __init__(self, passed: dict[str, bool]) -> None:
         self.passed = passed
 
     @classmethod
     def read(cls, cursor: str | None) -> "_Hint":
         value = json.loads(cursor) if cursor else {}
-        told = value.get("told_after")
-        return cls(parse_instant(told) if told else None, value.get("passed", {}))
+        return cls(value.get("passed", {}))
 
     def written(self) -> str:
-        told = self.told_after
-        return json.dumps(
-            {
-                "told_after": format_instant(told.replace(microsecond=0)) if told else None,
-                "passed": self.passed,
-            },
-            sort_keys=True,
-        )
+        return json.dumps({"passed": self.passed}, sort_keys=True)

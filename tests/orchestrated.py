@@ -151,6 +151,10 @@ class Dagster:
             if request.job_name
             else self.defs.resolve_implicit_global_asset_job_def()
         )
+        if request.asset_check_keys and not request.asset_selection:
+            job = job.get_subset(
+                asset_selection=set(), asset_check_selection=set(request.asset_check_keys)
+            )
         return job.execute_in_process(
             run_config=request.run_config or None,
             instance=self.instance,

@@ -4,20 +4,26 @@ Put here: asking inside a Dagster run, and saying per hour what came of it, wher
 Not here: asking itself (`orchestration.steps`), what an hour shows (`assets.hour_events`).
 
 Each hour of a run gets its own event: a materialization when its answer was whole, an observation
-with the reason when it was not. Then the run fails, so that exactly those hours are red.
+with the reason when it was not. Then the run fails, so that exactly those hours are red. A run of
+the checks alone asks nothing, and says of hours that were asked elsewhere what is wrong with them.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, islice
 
 import dagster as dg
 
 from domain.decisions import Cluster, Source
 from ingestion.manifest import Attempt
-from orchestration import steps
-from orchestration.assets.hour_events import HourEvent, attempt_events, evidence_keys
+from orchestration import mirror, steps
+from orchestration.assets.hour_events import (
+    HourEvent,
+    attempt_events,
+    evidence_keys,
+    hour_event,
+)
 from orchestration.checks import (
     EvidenceKeys,
     evidence_result,
@@ -85,7 +91,11 @@ def _evidence_asset(
         with failing_in_words():
             opened = ledger_home.open()
             bad = _asked(context, opened, keys) if context.selected_asset_keys else []
-            for state in evidence_states(opened, open_entries(opened), keys):
+            entries = open_entries(opened)
+            untold = mirror.untold_hours(context.instance, entries, (cluster_id, source), key)
+            for entry, told in islice(untold, mirror.HOURS_AT_ONCE):
+                context.log_event(hour_event(opened, key, entry, told))
+            for state in evidence_states(opened, entries, keys):
                 if state.asset_check_key in context.selected_asset_check_keys:
                     yield evidence_result(state)
         fail_where_not_whole(bad)

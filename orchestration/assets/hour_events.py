@@ -25,6 +25,9 @@ ASSET_OF_SOURCE = {Source.THANOS: "thanos_hours", Source.KUBERNETES: "kubernetes
 LINKS_SHOWN = 100
 """Links in one table; the partition strip itself shows every hour."""
 
+ATTEMPT = "attempt"
+"""The metadata that says which attempt an event speaks of."""
+
 CELL_LIMIT = 240
 """Letters of one cell of a table: a reason can be as long as a server's error page."""
 
@@ -113,7 +116,7 @@ def _landed(told: Told) -> dict[str, dg.MetadataValue]:
         "dagster/row_count": dg.MetadataValue.int(told.hour.sample_count),
         "series": dg.MetadataValue.int(told.hour.series_count),
         "asked at": dg.MetadataValue.text(format_instant(told.asked_at)),
-        "attempt": dg.MetadataValue.text(told.attempt_id),
+        ATTEMPT: dg.MetadataValue.text(told.attempt_id),
         **{
             name.replace("_", " "): dg.MetadataValue.int(count)
             for name, count in told.hour.facts.items()
@@ -133,6 +136,7 @@ def _not_whole(
         "first missing": dg.MetadataValue.text(_first_missing(entry, told.hour)),
         "asked at": dg.MetadataValue.text(format_instant(told.asked_at)),
         **remedy(opened, key, entry),
+        ATTEMPT: dg.MetadataValue.text(told.attempt_id),
     }
 
 

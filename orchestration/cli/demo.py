@@ -68,7 +68,8 @@ def demo(home_path: Path, scenario: str, keep_running: bool, port: int) -> None:
     ):
         _show(told)
         if keep_running:
-            from orchestration.resources import CLOCK_VARIABLE, home_from_environment
+            from orchestration.open_home import CLOCK_VARIABLE
+            from orchestration.resources import home_from_environment
 
             home = str(told.opened.home.path.resolve())
             os.environ |= {"GPU_LEDGER_HOME": home, CLOCK_VARIABLE: told.clock_url}

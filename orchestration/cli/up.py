@@ -44,9 +44,9 @@ def up(port: int, host: str, demo: bool, scenario: str, home_path: Path) -> int:
     Whoever reaches the pages can close a month: they are shown to this machine alone, unless a
     --host is given.
     """
-    from orchestration.open_home import OpenHome
+    from orchestration.open_home import CLOCK_VARIABLE, OpenHome
     from orchestration.pages import require_free
-    from orchestration.resources import CLOCK_VARIABLE, home_from_environment
+    from orchestration.resources import home_from_environment
 
     require_free(host, port)
     with interrupted_quietly():

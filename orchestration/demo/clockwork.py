@@ -14,11 +14,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from domain.errors import CouldNotLook
-from domain.interval import Interval, format_instant
+from domain.interval import HOUR, Interval, format_instant, hour_of
 from fake_gpu.clock import epoch
 from orchestration.collecting import collector_of
 from orchestration.open_home import OpenHome
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fake_gpu.estate.model import Estate
     from fake_gpu.kubernetes.objects import ObjectHistory
     from ingestion.kubernetes.collector import Collector
+    from orchestration.demo.estate_clock import EstateClock
 
 Progress = Callable[[int, int, str], None]
 
@@ -108,6 +109,31 @@ def instants(running: Driven, span: Interval) -> dict[datetime, set[str]]:
         for second in stops(history, first, last, running.estate.faults, quota_use=False):
             wanted.setdefault(second, set()).add(cluster_id)
     return {epoch(at): wanted[at] for at in sorted(wanted) if epoch(at) > now}
+
+
+def drive(
+    clock: EstateClock,
+    collector: Collector,
+    end: datetime,
+    progress: Progress | None = None,
+) -> None:
+    """Turn an estate's clock on, hour by hour, with one collector that keeps up with it.
+
+    It stops a second before each hour is over as well: what happened in an hour is told in it.
+    """
+    now = clock.now()
+    hours = [at for at in Interval(hour_of(now), end).hours() if at > now]
+    stops = sorted(
+        {*hours, *(at - timedelta(seconds=1) for at in hours if at - now > HOUR / 2), end}
+    )
+    for number, instant in enumerate([now, *stops]):
+        if instant > now:
+            clock.advance_to(instant)
+        if not collector.wait_until_caught_up(0, STEP_SECONDS_LIMIT):
+            cluster_id = collector.settings.cluster_id
+            raise CollectorStuck(cluster_id, instant, collector.health.trouble)
+        if progress:
+            progress(number, len(stops), f"{instant:%d %b %H:%M}")
 
 
 def _wait(running: Driven, collectors: Mapping[str, Collector], instant: datetime) -> None:

@@ -1,7 +1,7 @@
-"""The clock of a fake estate, read over HTTP: Dagster's processes live in the estate's time.
+"""The clock of a fake estate over HTTP: other processes live in the estate's time, and drive it.
 
-Put here: asking what time it is.
-Not here: the clock itself (`fake_gpu.clock`), or driving it (`orchestration.demo.clockwork`).
+Put here: asking what time it is, and turning it on.
+Not here: the clock itself (`fake_gpu.clock`), or where it stops (`orchestration.demo.clockwork`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from domain.errors import CouldNotLook
-from domain.interval import parse_instant
+from domain.interval import format_instant, parse_instant
 
 ANSWER_SECONDS = 30.0
 NAP_SECONDS = 0.2
@@ -38,10 +38,18 @@ class EstateClock:
     url: str  # of the control endpoint's clock, …/-/clock
 
     def now(self) -> datetime:
+        return self._asked("GET")
+
+    def advance_to(self, instant: datetime) -> datetime:
+        """Turn it on; returns when every watch was told what happened meanwhile."""
+        return self._asked("POST", {"advance_to": format_instant(instant)})
+
+    def _asked(self, method: str, body: dict[str, str] | None = None) -> datetime:
         import httpx
 
         try:
-            answer = httpx.get(self.url, timeout=ANSWER_SECONDS).raise_for_status()
+            answer = httpx.request(method, self.url, json=body, timeout=ANSWER_SECONDS)
+            answer.raise_for_status()
         except httpx.HTTPError as cause:
             raise EstateGone(self.url, str(cause) or type(cause).__name__) from None
         return parse_instant(str(answer.json()["now"]))

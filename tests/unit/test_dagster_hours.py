@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -69,6 +70,10 @@ def lose_journal(home: Path, *hours: int) -> None:
 
 def attempts(home: Path, source: Source) -> int:
     return sum(one.source is source for one in opened_at(home, AFTER).landing.attempts())
+
+
+def of_checks_alone(looked: Any) -> list[dg.RunRequest]:
+    return [request for request in looked.run_requests if not request.asset_selection]
 
 
 def test_a_range_of_hours_is_one_run_and_each_hour_becomes_green(dagster: Dagster) -> None:
@@ -238,11 +243,37 @@ def test_strips_show_what_the_command_line_asked(dagster: Dagster) -> None:
     lose_journal(dagster.home, 2)
     steps.pull(opened, Interval(FIRST + timedelta(hours=2), FIRST + timedelta(hours=3)))
     assert set(dagster.statuses(SAMPLES).values()) == {"MISSING"}
-    cursor = dagster.look("hours_owed").cursor
+    looked = dagster.look("hours_owed")
     shown = dagster.statuses(SAMPLES)
     assert [shown[name] for name in NAMES] == ["MATERIALIZED"] * 3 + ["MISSING"] * 3
-    assert len(dagster.observations(JOURNAL, NAMES[2])) == 1
-    assert dagster.look("hours_owed", cursor).asset_events == []  # told once
+    # What is wrong with an hour is said by a run: a partition's page lists nothing else.
+    [tells] = of_checks_alone(looked)
+    assert dagster.observations(JOURNAL, NAMES[2]) == []
+    assert dagster.execute(tells).success
+    [mark] = dagster.observations(JOURNAL, NAMES[2])
+    assert mark.metadata["can heal"].value == "no: nobody watched this time"
+    [run] = [run for run in dagster.instance.get_runs() if run.tags["why"] == tells.tags["why"]]
+    assert run.tags["requested_by"] == "hours_owed"
+    assert attempts(dagster.home, Source.KUBERNETES) == 2  # it asked nothing
+    again = dagster.look("hours_owed", looked.cursor)
+    assert again.asset_events == []  # told once
+    assert of_checks_alone(again) == []
+
+
+def test_an_hour_that_was_asked_again_elsewhere_says_what_the_last_answer_was(
+    dagster: Dagster,
+) -> None:
+    before = wrong_address(dagster.home)
+    assert not dagster.materialize(SAMPLES, partition=NAMES[2]).success
+    config = dagster.home / "config.toml"
+    config.write_text(before.replace('url = "http://127.0.0.1', 'url = "http://127.0.0.2', 1))
+    opened = opened_at(dagster.home, AFTER + timedelta(minutes=20))
+    steps.pull(opened, Interval(FIRST + timedelta(hours=2), FIRST + timedelta(hours=3)))
+    [tells] = of_checks_alone(dagster.look("hours_owed"))
+    dagster.execute(tells)
+    newest, oldest = dagster.observations(SAMPLES, NAMES[2])
+    assert "404" in str(oldest.metadata["reason"].value)
+    assert "404" not in str(newest.metadata["reason"].value)
 
 
 def test_a_red_hour_that_the_command_line_healed_becomes_green(dagster: Dagster) -> None:
