@@ -11,11 +11,11 @@ closes that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import yaml
 
-from ingestion.catalogue import ALLOCATION_ENTRIES, TELEMETRY_ENTRIES
+from ingestion.catalogue import ALLOCATION_ENTRIES, POD_LABELS_METRIC, TELEMETRY_ENTRIES
 from ingestion.yaml_text import yaml_text
 
 HUB_NAMESPACE = "open-cluster-management-observability"
@@ -42,11 +42,15 @@ DEVICE_RESOURCES = "(nvidia|amd|intel|habana)_com_.*"
 RAW_DEVICE_RESOURCES = "nvidia.com.*|amd.com.*|gpu.intel.com.*|habana.ai.*"
 
 
-def allowlist() -> str:
-    """The ConfigMap for the hub, with every metric that the default list lacks."""
+def allowlist(pod_labels: Sequence[str] = ()) -> str:
+    """The ConfigMap for the hub, with every metric that the default list lacks.
+
+    Labels of pods are forwarded only where some are kept.
+    """
     asked = [entry.metric for entry in (*ALLOCATION_ENTRIES, *TELEMETRY_ENTRIES)]
     names = [name for name in asked if name not in FORWARDED_BY_DEFAULT]
     names = [name for name in names if name != "kube_pod_resource_request"]
+    names += [POD_LABELS_METRIC] if pod_labels else []
     inner = {
         "names": names,
         "matches": [

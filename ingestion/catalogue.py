@@ -297,6 +297,9 @@ TELEMETRY_ENTRIES = (
 TELEMETRY_NAMES = ("scrape_samples_scraped", "DCGM_FI_.+", "gpu_.+")
 """Which names to look for before single metrics are asked; what is absent is not asked."""
 
+POD_LABELS_METRIC = "kube_pod_labels"
+"""Asked only for the labels on the allow-list of config.toml."""
+
 CATALOGUE = (*ALLOCATION_ENTRIES, *TELEMETRY_ENTRIES)
 
 
@@ -324,7 +327,7 @@ def pod_label_ask(pod_labels: tuple[str, ...]) -> Ask | None:
     """The request for labels of pods on the allow-list; None when nothing is allowed."""
     if not pod_labels:
         return None
-    return Ask("pod_labels", ("kube_pod_labels",), "")
+    return Ask("pod_labels", (POD_LABELS_METRIC,), "")
 
 
 def lasting_metrics() -> frozenset[str]:

@@ -10,6 +10,7 @@ reads: no secrets, no exec, no wildcard, no write.
 from __future__ import annotations
 
 import importlib.metadata
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,7 @@ class CollectorPlace:
     image: str = ""  # "" is the image of this version
     api_port: int = 6443
     journal: str = ""  # a bucket's URL; "" keeps the journal on a volume of the cluster
+    pod_labels: tuple[str, ...] = ()  # the allow-list of the home; () keeps the usual ones
 
 
 def collector_manifests(place: CollectorPlace) -> str:
@@ -133,6 +135,8 @@ def _config(place: CollectorPlace) -> Document:
     )
     if place.journal:
         text += f'journal = "{place.journal}"\n'
+    if place.pod_labels:
+        text += f"\n[ask]\npod_labels = {json.dumps(place.pod_labels)}\n"
     config = _object("v1", "ConfigMap", NAME, place.namespace)
     return config | {"data": {"config.toml": text}}
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ingestion.catalogue import POD_LABELS_METRIC
 from ingestion.derived import write_parquet
 from ingestion.manifest import Attempt
 from ingestion.thanos.decode import Runs, Series
@@ -29,7 +30,6 @@ from warehouse.derived import DerivedFolder
 if TYPE_CHECKING:
     import pyarrow as pa
 
-POD_LABELS_METRIC = "kube_pod_labels"
 KINDS = ("runs", "series", "telemetry")
 
 KEYS_PER_FILE = 1 << 32

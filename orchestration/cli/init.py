@@ -94,7 +94,7 @@ def init(
         click.echo(f"  2. which clusters are measured since when:    {home.decisions}/clusters.csv")
         click.echo(f"  3. check both: gpu-ledger decisions check --home {folder}")
     manifests = {
-        **_collectors(collectors, journal, namespace, image, api_port),
+        **_collectors(home, collectors, journal, namespace, image, api_port),
         **(_acm(home, managed_clusters) if from_acm else {}),
     }
     for name, text in manifests.items():
@@ -113,12 +113,19 @@ def _write(path: Path, text: str) -> bool:
 
 
 def _collectors(
-    cluster_ids: tuple[str, ...], journal: str, namespace: str, image: str, api_port: int
+    home: Home,
+    cluster_ids: tuple[str, ...],
+    journal: str,
+    namespace: str,
+    image: str,
+    api_port: int,
 ) -> dict[str, str]:
     from ingestion.kubernetes.manifests import CollectorPlace, collector_manifests
+    from ingestion.settings import load_settings
 
+    labels = load_settings(home.config_path).pod_labels
     places = [
-        CollectorPlace(cluster_id, namespace, image, api_port, journal)
+        CollectorPlace(cluster_id, namespace, image, api_port, journal, labels)
         for cluster_id in cluster_ids
     ]
     return {f"collector-{place.cluster_id}.yaml": collector_manifests(place) for place in places}
@@ -127,6 +134,7 @@ def _collectors(
 def _acm(home: Home, managed_clusters: tuple[str, ...]) -> dict[str, str]:
     from domain.decisions import load_decisions
     from ingestion.acm import admission_policy, allowlist, reader
+    from ingestion.settings import load_settings
     from orchestration.open_home import decision_files
 
     names = set(managed_clusters)
@@ -134,7 +142,7 @@ def _acm(home: Home, managed_clusters: tuple[str, ...]) -> dict[str, str]:
     if not names:
         raise NoManagedClusters(home.path)
     return {
-        "acm/1-hub-allowlist.yaml": allowlist(),
+        "acm/1-hub-allowlist.yaml": allowlist(load_settings(home.config_path).pod_labels),
         "acm/2-hub-reader.yaml": reader(names),
         "acm/3-every-cluster-admission-policy.yaml": admission_policy(),
     }

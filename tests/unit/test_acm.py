@@ -34,6 +34,12 @@ def test_every_metric_of_the_catalogue_is_forwarded_by_default_or_by_us() -> Non
         assert listed or any(f'"{entry.metric}"' in match for match in matches), entry.metric
 
 
+def test_labels_of_pods_are_forwarded_only_where_some_are_kept() -> None:
+    assert "kube_pod_labels" not in forwarded()[0]
+    inner = yaml.safe_load(allowlist(["team"]))["data"]["metrics_list.yaml"]
+    assert "kube_pod_labels" in yaml.safe_load(inner)["names"]
+
+
 def test_nothing_is_listed_twice_or_as_a_removal() -> None:
     names, _ = forwarded()
     assert not names & FORWARDED_BY_DEFAULT

@@ -71,6 +71,19 @@ def test_a_hub_gets_its_list_its_reader_and_the_clusters_a_policy(tmp_path: Path
     assert "ValidatingAdmissionPolicyBinding" in policy
 
 
+def test_the_pod_labels_of_the_home_are_forwarded_by_the_hub_and_kept_by_the_collector(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path)
+    (tmp_path / "config.toml").write_text('[ask]\npod_labels = ["team", "x.io/cost"]\n', "utf-8")
+    written(tmp_path, "--from-acm", "--managed-cluster", "prod-us", "--collector", CLUSTER_ID)
+    listed = objects(tmp_path / "deploy/acm/1-hub-allowlist.yaml")["ConfigMap"]
+    assert "- kube_pod_labels\n" in listed["data"]["metrics_list.yaml"]
+    collector = objects(tmp_path / f"deploy/collector-{CLUSTER_ID}.yaml")["ConfigMap"]
+    config = tomllib.loads(collector["data"]["config.toml"])
+    assert config["ask"] == {"pod_labels": ["team", "x.io/cost"]}
+
+
 def test_a_manifest_that_was_changed_by_hand_stays_and_is_named(tmp_path: Path) -> None:
     written(tmp_path, "--collector", CLUSTER_ID)
     path = tmp_path / f"deploy/collector-{CLUSTER_ID}.yaml"
