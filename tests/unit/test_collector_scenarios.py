@@ -17,13 +17,15 @@ from fake_gpu.clock import epoch
 from fake_gpu.estate.build import build_estate
 from fake_gpu.estate.model import Cluster, Estate, PodLife
 from fake_gpu.kubernetes.pace import HOUR_SECONDS, stops
-from fake_gpu.scenario.load import load_scenario
+from fake_gpu.scenario.load import load_scenario, read_scenario
 from ingestion.kubernetes.observe import is_device
 from ingestion.kubernetes.pull import pull_hours
 from tests.collected import World, world
 
 QUIET = [
     "card_falls_ill",
+    "cards_cut_anew",
+    "evicted_without_an_end",
     "every_way_to_share",
     "init_and_sidecars",
     "namespace_made_again",
@@ -98,7 +100,35 @@ def at_or_none(second: int | None, before: int) -> datetime | None:
 
 @pytest.mark.parametrize("name", QUIET)
 def test_the_journal_equals_what_was_played(tmp_path: Path, name: str) -> None:
-    estate = build_estate(load_scenario(name))
+    check_journal(tmp_path, build_estate(load_scenario(name)))
+
+
+RECUT = """
+name: recut
+story: A node's cards are cut anew in the middle of an hour, and its pods go.
+seed: 5
+from: 2026-10-05T00:00:00Z
+until: 2026-10-05T03:00:00Z
+clusters:
+  - name: lab
+    nodes:
+      - {name: a100, product: NVIDIA-A100-SXM4-40GB, cards: 2, mig: {layout: {all: {1g.5gb: 7}}}}
+    workloads:
+      - {name: small, namespace: speech, kind: Deployment, replicas: 5,
+         requests: {nvidia.com/mig-1g.5gb: 1}}
+faults:
+  - {fault: mig_repartition, from: +50m, node: a100, layout: all-2g.10gb, takes: 6m}
+"""
+
+
+def test_cards_that_are_cut_anew_by_a_fault_end_their_pods_to_the_second(tmp_path: Path) -> None:
+    estate = build_estate(read_scenario(RECUT, "recut.yaml", None))
+    (node,) = estate.clusters[0].nodes
+    assert len(node.states) > 1
+    check_journal(tmp_path, estate)
+
+
+def check_journal(tmp_path: Path, estate: Estate) -> None:
     for cluster in estate.clusters:
         folder = tmp_path / cluster.name
         with world(cluster, folder, estate.started_at, faults=estate.faults) as made:

@@ -1,0 +1,144 @@
+"""The faults that corrupt a bill most often, and in silence: what each one of them ends as.
+
+Put here: a table of those faults of the sources and the landing, the fake's name for each, and the
+tests that switch it on and say what comes of it.
+Not here: those tests; each stands with others of its source. What is billed of a fault
+(`test_simulated_months`).
+
+The table fails where the fake estate knows a fault of such a number that no row names, where a row
+names a test that is gone, and where none of a row's tests switches its fault on.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from fake_gpu.faults.catalogue import CATALOGUE
+from tests.scenarios import test_thanos_faults as thanos
+from tests.unit import test_collector_faults as collector
+from tests.unit import test_collector_scenarios as journal
+from tests.unit import test_collector_spool as spool
+from tests.unit import test_landing_crashes as crashes
+
+SCENARIOS = Path(__file__).parents[2] / "fake_gpu" / "scenarios"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault by its number in the catalogue, and what shows how it ends."""
+
+    code: str
+    what: str
+    ends_as: str
+    names: tuple[str, ...]  # in the fake estate; or what the test's text calls it
+    shown_by: tuple[Callable[..., Any], ...]
+
+
+TABLE = (
+    Fault("A01", "a store is down, refuses or hangs, and no warning says so",
+          "warned while it warns, then empty, a mass absence, or pods that lack a metric",
+          ("store_vanishes", "store_hangs", "receiver_gone", "partial_response"),
+          (thanos.test_a_store_that_vanishes_warns_first_and_is_empty_then,
+           thanos.test_a_store_that_hangs_is_an_error_first_and_is_empty_then,
+           thanos.test_a_receiver_that_is_gone_takes_pods_in_silence_and_is_asked_again,
+           thanos.test_a_receiver_that_went_between_two_hours_is_a_mass_absence,
+           thanos.test_a_partial_response_keeps_its_warning)),
+    Fault("A02", "success, and nothing in it",
+          "empty, which is not no usage; a renamed metric is asked for and absent",
+          ("empty_success", "metric_renamed"),
+          (thanos.test_an_empty_success_is_empty_and_not_no_usage,
+           thanos.test_a_renamed_metric_is_asked_and_absent_and_a_mass)),
+    Fault("A04", "the same thing told twice, by replicas or by a second exporter",
+          "kept twice, each series under its own labels, so that it is counted once",
+          ("second_kube_state_metrics", "replicas_undeclared"),
+          (thanos.test_what_is_told_twice_is_kept_twice_and_told_apart,)),
+    Fault("A05", "averages of down-sampled blocks in the place of samples",
+          "counts that do not fit the sampling interval",
+          ("downsampled",), (thanos.test_down_sampled_blocks_show_in_the_counts,)),
+    Fault("A06", "evaluation steps look back and prolong every series",
+          "right evidence: what is asked raw is prolonged by nothing",
+          ("lookback_overrun",),
+          (thanos.test_how_far_a_server_looks_back_prolongs_nothing_that_is_asked_raw,)),
+    Fault("A08", "samples arrive after the hour was asked for",
+          "counted again, and asked again where the counts differ; both versions stay",
+          ("late_arrival",), (thanos.test_samples_that_arrive_late_are_found_by_counting_again,)),
+    Fault("A10", "scrapes or rounds of the collector are lost",
+          "holes: runs that break, and failed scrapes as a counted zero",
+          ("dropped_scrapes", "exporter_down", "collector_down"),
+          (thanos.test_scrapes_that_every_replica_lost_break_the_runs,
+           thanos.test_a_failed_scrape_is_a_counted_zero,
+           thanos.test_half_an_hour_without_samples_is_a_hole_in_every_pod)),
+    Fault("B02", "the watch drops, 410, and what was deleted meanwhile is lost",
+          "a list that is compared with what was open, and a gap with both ends",
+          ("watch_dropped", "watch_expired", "api_unavailable", "bookmarks_missing"),
+          (collector.test_what_ended_behind_a_dropped_watch_is_gone_within_a_gap_that_says_so,
+           collector.test_a_410_leads_to_a_list_that_is_compared_and_a_gap_with_both_ends,
+           collector.test_a_fault_that_heals_leaves_every_second_right,
+           collector.test_missing_bookmarks_cost_coverage_and_no_truth)),
+    Fault("B04", "the same name with another UID",
+          "two lives, each to the second",
+          ("pods_replaced",), (journal.test_the_journal_equals_what_was_played,)),
+    Fault("B05", "ended pods keep their requests until they are collected",
+          "an end where the containers ended, or where the object was seen to be over",
+          ("evicted_without_end", "terminal_pods_kept"),
+          (journal.test_the_journal_equals_what_was_played,)),
+    Fault("B15", "devices through claims, or under another vendor's name",
+          "who held which device since when, with its product",
+          ("claims",),
+          (journal.test_devices_that_are_given_by_claims_are_known_with_their_product,
+           journal.test_the_journal_equals_what_was_played)),
+    Fault("B17", "cards are cut anew in the middle of an hour",
+          "every capacity from the second on at which it changed, and the ends of the pods",
+          ("mig_repartition",),
+          (journal.test_cards_that_are_cut_anew_by_a_fault_end_their_pods_to_the_second,)),
+    Fault("C02", "an error although the write was durable, and a retry",
+          "written once; an hour that was asked again has both attempts, and one of them counts",
+          ("StoreUnusable",),
+          (spool.test_a_write_that_was_durable_and_said_no_is_not_written_twice,
+           crashes.test_a_full_disk_at_any_write_is_said_and_healed)),
+)  # fmt: skip
+
+
+def switched_on(test: Callable[..., Any]) -> str:
+    """Everything that a test names: its text, its cases, their scenarios, what it calls nearby."""
+    cases = [mark.args for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    module = inspect.getmodule(test)
+    assert isinstance(module, ModuleType)
+    text = inspect.getsource(test) + repr(cases)
+    nearby = [value for name, value in vars(module).items() if name in test.__code__.co_names]
+    text += "".join(value for value in nearby if isinstance(value, str))
+    text += "".join(
+        inspect.getsource(value)
+        for value in nearby
+        if (inspect.isfunction(value) or inspect.isclass(value))
+        and value.__module__ == module.__name__
+    )
+    played = [path for path in SCENARIOS.glob("*.yaml") if f"'{path.stem}'" in repr(cases)]
+    return text + "".join(path.read_text(encoding="utf-8") for path in played)
+
+
+@pytest.mark.parametrize("fault", TABLE, ids=lambda fault: fault.code)
+def test_each_of_them_is_switched_on_and_ends_as_the_table_says(fault: Fault) -> None:
+    shown = {test.__name__: switched_on(test) for test in fault.shown_by}
+    for name in fault.names:
+        assert any(name in text for text in shown.values()), (fault.code, name)
+    for test_name, text in shown.items():
+        assert test_name.startswith("test_")
+        assert any(name in text for name in fault.names), (test_name, "shows none of the faults")
+
+
+def test_no_fault_of_such_a_number_is_left_out() -> None:
+    codes = [fault.code for fault in TABLE]
+    assert codes == sorted(set(codes))
+    assert len(codes) == 13
+    for kind in CATALOGUE.values():
+        for fault in TABLE:
+            if fault.code in kind.codes:
+                assert kind.name in fault.names, (fault.code, kind.name)
