@@ -97,13 +97,14 @@ def served(days: int) -> Iterator[Measurement]:
     from fake_gpu.prometheus.api import Api, ApiOptions
     from fake_gpu.prometheus.parameters import Parameters
     from fake_gpu.scenario.load import read_scenario
-    from fake_gpu.serve import series_of
+    from fake_gpu.serve import series_of, settle
     from ingestion.catalogue import allocation_asks
 
     text = scenario(3, days, whole=35, mig=5, every="1456s")
     estate = build_estate(read_scenario(text, "served", None))
     clock = fixed(epoch(estate.ended_at + 3600))
     api = Api(series_of(estate, clock), clock, ApiOptions())
+    settle()
     began, size = time.process_time(), 0
     for hour in range(days * 24):
         at = estate.started_at + (hour + 1) * 3600

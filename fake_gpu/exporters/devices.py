@@ -203,10 +203,11 @@ class NodeUse:
             totals.insert(position, totals[position - 1] + spent)
         return totals[position]
 
-    def remember_energy(self, card: Card, at: int, microjoules: int) -> None:
-        """What somebody worked out who went through the card's power until then."""
+    def remember_energy(self, card: Card, since: int, at: int, microjoules: int) -> None:
+        """What somebody worked out who went through the card's power from `since` on."""
         times, totals = self._energy.setdefault(card.card_id, ([self.node.created_at], [0]))
-        if at > times[-1]:
+        # A day in which the node was made counts from there, and not from its midnight.
+        if times[0] <= since and times[-1] < at:
             times.append(at)
             totals.append(microjoules)
 

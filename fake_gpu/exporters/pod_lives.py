@@ -11,16 +11,15 @@ and a document of each costs a hundred times what its lines cost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from fake_gpu.estate.model import Container, PodLife
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.kube_state_metrics.forms import prometheus_labels, sanitised, unit_of
 
 
-@dataclass(frozen=True, slots=True)
-class PodStretch:
+class PodStretch(NamedTuple):
     """A line of a pod during `[from_at, until_at)`: all its labels, and its value."""
 
     labels: Pairs

@@ -16,8 +16,9 @@ from fake_gpu.prometheus.life_sources import sources_of
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.scrape_faults import LARGEST_SKEW_MS, WRITTEN, Sampling, arrived
 from fake_gpu.prometheus.scrapes import Grid
-from fake_gpu.prometheus.segments import Life
+from fake_gpu.prometheus.segments import Life, LifeSource
 from fake_gpu.prometheus.series import (
+    LARGEST_MATCH_CACHE,
     AnyPiece,
     LabelPairs,
     RawSeries,
@@ -48,6 +49,7 @@ class ClusterSeries:
         self._relabelled = bool(self.faults.of(*EXTERNAL))
         self._slack_ms = LARGEST_SKEW_MS if self.faults.of(*WRITTEN) else 0
         self._grids: dict[tuple[str, int, str], Grid] = {}
+        self._asked: dict[tuple[Matcher, ...], list[tuple[LifeSource, str]]] = {}
 
     def grid(self, target: Target, replica: int, metric: str) -> Grid:
         """The times of a target's samples as they reach the Thanos."""
@@ -71,14 +73,25 @@ class ClusterSeries:
         ]
         if not possible or window.start_ms > end_ms:
             return
-        named = [matcher for matcher in matchers if matcher.name == "__name__"]
         others = self._still_open(matchers)
-        for source in self.sources:
-            for name in source.names():
-                if all(matcher.test(name) for matcher in named):
-                    lives = source.lives(name, window.start_ms, end_ms)
-                    for number in possible:
-                        yield from self._sampled(name, lives, number, others, window, now_ms)
+        for source, name in self._named(tuple(m for m in matchers if m.name == "__name__")):
+            lives = source.lives(name, window.start_ms, end_ms)
+            for number in possible:
+                yield from self._sampled(name, lives, number, others, window, now_ms)
+
+    def _named(self, matchers: tuple[Matcher, ...]) -> list[tuple[LifeSource, str]]:
+        """Who has the metrics that are asked for; the same query comes again for every hour."""
+        known = self._asked.get(matchers)
+        if known is None:
+            if len(self._asked) >= LARGEST_MATCH_CACHE:
+                self._asked.clear()
+            known = self._asked[matchers] = [
+                (source, name)
+                for source in self.sources
+                for name in source.names()
+                if all(matcher.test(name) for matcher in matchers)
+            ]
+        return known
 
     def _still_open(self, matchers: Sequence[Matcher]) -> tuple[Matcher, ...]:
         """The matchers that neither the name nor the replica has answered."""

@@ -20,7 +20,7 @@ from fake_gpu.prometheus.segments import (
     Segment,
     within,
 )
-from fake_gpu.prometheus.series import LabelPairs
+from fake_gpu.prometheus.series import Labels
 from fake_gpu.prometheus.targets import DCGM, Target
 
 Change = Callable[[Fault, Life], Life | None]
@@ -106,7 +106,7 @@ class FaultedSeries:
 
 
 def _name(life: Life) -> str:
-    return dict(life.labels).get("__name__", "")
+    return life.labels.get("__name__", "")
 
 
 def _cut(segments: Iterable[AnySegment], fault: Fault) -> tuple[AnySegment, ...]:
@@ -117,9 +117,9 @@ def _without(segments: Iterable[AnySegment], fault: Fault) -> tuple[AnySegment, 
     return within(segments, ((-NO_END, fault.from_at * 1000), (fault.until_at * 1000, None)))
 
 
-def _set(labels: LabelPairs, changed: dict[str, str]) -> LabelPairs:
+def _set(labels: Labels, changed: Labels) -> Labels:
     """The labels with some changed; an empty value takes a label away."""
-    return tuple((key, value) for key, value in {**dict(labels), **changed}.items() if value)
+    return {key: value for key, value in {**labels, **changed}.items() if value}
 
 
 def _value(life: Life, value: float) -> Life:
@@ -153,7 +153,7 @@ def _exporter_moved(fault: Fault, life: Life) -> Life | None:
     if not for_job(fault, life.target.job, "kube-state-metrics"):
         return life
     own = dict(life.target.labels)
-    labels = dict(life.labels)
+    labels = life.labels
     moved = {
         "instance": _elsewhere(own.get("instance", "")),
         "pod": own.get("pod", "") + "-moved",
@@ -209,7 +209,7 @@ def _hostname_renamed(fault: Fault, life: Life) -> Life | None:
 
 
 def _pod_metadata_lost(fault: Fault, life: Life) -> Life | None:
-    labels = dict(life.labels)
+    labels = life.labels
     wanted = text(fault, "namespace")
     if labels.get("__name__") not in _KSM_ABOUT_PODS:
         return life
@@ -222,10 +222,11 @@ def _odd_values(fault: Fault, life: Life) -> Life | None:
     name = _name(life)
     if name != text(fault, "metric", "kube_pod_container_resource_requests"):
         return life
-    if not drawn(fault, life.labels):
+    which = tuple(life.labels.items())
+    if not drawn(fault, which):
         return life
     values = words(fault, "values", _ODD_VALUES)
-    return _value(life, parse_value(pick(fault, values, life.labels)))
+    return _value(life, parse_value(pick(fault, values, which)))
 
 
 def _cluster_label_lost(fault: Fault, life: Life) -> Life | None:

@@ -114,7 +114,7 @@ class NodeStretches:
         for low, high, milliwatts in self.use.milliwatts(card, from_at, until_at, steps):
             levels.append(_Level(low, high, milliwatts, spent))
             spent += milliwatts * (high - low) * 1000
-        self.use.remember_energy(card, until_at, spent)
+        self.use.remember_energy(card, from_at, until_at, spent)
         return levels
 
     def _trouble(self, card: Card) -> _Trouble:

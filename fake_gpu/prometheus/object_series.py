@@ -18,6 +18,10 @@ from fake_gpu.prometheus.targets import Target
 
 # How many (family, days) are kept; a month read day by day needs one of each family.
 LARGEST_CACHE = 512
+# So few are looked at one by one.
+FEW = 64
+# A clock that is ahead writes a sample up to six hours away from its scrape.
+MARGIN_MS = 7 * 3_600_000
 
 
 class ObjectSeries:
@@ -36,7 +40,7 @@ class ObjectSeries:
         self._history = history
         self._spoken_of = spoken_of or {}
         self._days: dict[str, _Days] = {}
-        self._lives: OrderedDict[tuple[str, int, int], list[Life]] = OrderedDict()
+        self._lives: OrderedDict[tuple[str, int, int], _Made] = OrderedDict()
 
     def names(self) -> Iterable[str]:
         return self.families
@@ -46,11 +50,11 @@ class ObjectSeries:
         key = (name, start_ms // DAY_MS, end_ms // DAY_MS)
         known = self._lives.get(key)
         if known is None:
-            known = self._made(self.families[name], key[1], key[2])
+            known = _Made(self._made(self.families[name], key[1], key[2]))
             while len(self._lives) >= LARGEST_CACHE:
                 self._lives.popitem(last=False)
             self._lives[key] = known
-        return known
+        return known.between(start_ms, end_ms)
 
     def _made(self, family: Family, first_day: int, last_day: int) -> list[Life]:
         found: dict[LabelPairs, list[AnySegment]] = {}
@@ -62,7 +66,7 @@ class ObjectSeries:
             until = NO_END if version.until_at is None else version.until_at * 1000
             seen: set[LabelPairs] = set()
             for line in family.lines(version.object):
-                labels = self.target.labelled(family.head.name, line.labels)
+                labels = tuple(self.target.labelled(family.head.name, line.labels).items())
                 # Of two equal series in one scrape, Prometheus keeps the first.
                 if labels not in seen:
                     seen.add(labels)
@@ -70,7 +74,7 @@ class ObjectSeries:
                     found.setdefault(labels, []).append(segment)
                     exposed.setdefault(labels, line.labels)
         return [
-            Life(self.target, labels, joined(parts), exposed[labels])
+            Life(self.target, dict(labels), joined(parts), exposed[labels])
             for labels, parts in found.items()
         ]
 
@@ -79,6 +83,24 @@ class ObjectSeries:
         if days is None:
             days = self._days[kind] = _Days(self._history.versions(kind))
         return days.between(first_day, last_day)
+
+
+class _Made:
+    """The series of some days, of which an hour has few."""
+
+    def __init__(self, lives: list[Life]) -> None:
+        import numpy as np
+
+        self._lives = lives
+        self._from = np.array([life.segments[0].from_ms for life in lives], dtype=np.int64)
+        self._until = np.array([life.segments[-1].until_ms for life in lives], dtype=np.int64)
+
+    def between(self, start_ms: int, end_ms: int) -> list[Life]:
+        """Those that may have a sample there, or the marker of their end."""
+        if len(self._lives) < FEW:
+            return self._lives
+        near = (self._from <= end_ms + MARGIN_MS) & (self._until >= start_ms - MARGIN_MS)
+        return [self._lives[position] for position in near.nonzero()[0].tolist()]
 
 
 class _Days:

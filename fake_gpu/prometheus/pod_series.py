@@ -12,7 +12,6 @@ from fake_gpu.estate.model import PodLife
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.pod_lives import Stretches, stretches
 from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Segment, joined
-from fake_gpu.prometheus.series import LabelPairs
 from fake_gpu.prometheus.targets import Target
 
 HOUR_SECONDS = 3600
@@ -79,17 +78,15 @@ class PodSeries:
         return [life for lives in self._made[name].values() for life in lives]
 
     def _of(self, name: str, pod: PodLife) -> list[Life]:
-        found: dict[LabelPairs, list[AnySegment]] = {}
-        exposed: dict[LabelPairs, Pairs] = {}
+        # Within a family of a pod, equal labels are equally written.
+        found: dict[Pairs, list[AnySegment]] = {}
         for stretch in stretches(self.families, name, pod):
-            labels = self.target.labelled(name, stretch.labels)
             until = NO_END if stretch.until_at is None else stretch.until_at * 1000
-            parts = found.setdefault(labels, [])
-            exposed.setdefault(labels, stretch.labels)
+            parts = found.setdefault(stretch.labels, [])
             # Of two equal series in one scrape, Prometheus keeps the first.
             if not parts or parts[-1].until_ms <= stretch.from_at * 1000:
                 parts.append(Segment(stretch.from_at * 1000, until, stretch.value))
         return [
-            Life(self.target, labels, joined(parts), exposed[labels])
-            for labels, parts in found.items()
+            Life(self.target, self.target.labelled(name, exposed), joined(parts), exposed)
+            for exposed, parts in found.items()
         ]

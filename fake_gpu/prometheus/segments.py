@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fake_gpu.exporters.exposition import Pairs
-from fake_gpu.prometheus.series import LabelPairs, LabelSet
+from fake_gpu.prometheus.series import LabelPairs, Labels, LabelSet
 from fake_gpu.prometheus.sweeps import Sweep
 from fake_gpu.prometheus.targets import Target
 
@@ -79,7 +79,7 @@ class Life:
     """One series of one target: its labels without external ones, and its segments in order."""
 
     target: Target
-    labels: LabelPairs
+    labels: Labels
     segments: tuple[AnySegment, ...]
     exposed: Pairs | None = None  # the labels as the exporter wrote them
     external: Mapping[str, str] | None = None  # instead of those of the cluster; a fault
@@ -95,11 +95,8 @@ class Life:
                 added = {**added, **self.external}
             if self.replica_label and replica_label in added:
                 added[self.replica_label] = added.pop(replica_label)
-            merged = {
-                **{name: value for name, value in added.items() if value},
-                **dict(self.labels),
-            }
-            known = self.label_sets[number] = LabelSet(merged.items())
+            given = {name: value for name, value in added.items() if value}
+            known = self.label_sets[number] = LabelSet({**given, **self.labels}.items())
         return known
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 LabelPairs = tuple[tuple[str, str], ...]
+# Of these there are very many, and a mapping of texts is not looked through for cycles.
+Labels = dict[str, str]
 # The queries whose answer one series remembers: a pull asks a dozen different ones.
 LARGEST_MATCH_CACHE = 64
 # The cuts that one block remembers; an hour of one target has a few dozen distinct ones.
@@ -35,36 +38,41 @@ LARGEST_TEXT_CACHE = 4_000_000
 class LabelSet:
     """The labels of one series in the order in which servers compare them; made once per series."""
 
-    __slots__ = ("_matched", "_nameless", "_order", "_text", "key", "mapping")
+    __slots__ = ("_matched", "_nameless", "_order", "_text", "mapping")
 
     def __init__(self, labels: Iterable[tuple[str, str]]) -> None:
-        self.key: LabelPairs = tuple(sorted(labels))
-        self.mapping: dict[str, str] = dict(self.key)
+        self.mapping: Labels = dict(sorted(labels))
         self._text: str | None = None
         self._order: str | None = None
         self._nameless: LabelSet | None = None
-        self._matched: dict[tuple[Matcher, ...], bool] = {}
+        self._matched: dict[tuple[Matcher, ...], bool] | None = None
+
+    @property
+    def key(self) -> LabelPairs:
+        """The labels as a value that can be looked up."""
+        return tuple(self.mapping.items())
 
     @property
     def text(self) -> str:
         """The labels as a JSON object."""
         if self._text is None:
-            self._text = encode(self.mapping)
+            pairs = [f"{_quoted(name)}:{_quoted(value)}" for name, value in self.mapping.items()]
+            self._text = f"{{{','.join(pairs)}}}"
         return self._text
 
     @property
     def order(self) -> str:
         """A text that compares as label sets compare, and much faster."""
         if self._order is None:
-            self._order = "\0".join(chain.from_iterable(self.key))
+            self._order = "\0".join(chain.from_iterable(self.mapping.items()))
         return self._order
 
     def matches(self, matchers: tuple[Matcher, ...]) -> bool:
         """Whether all matchers hold; the same query comes again for every hour."""
+        if self._matched is None or len(self._matched) >= LARGEST_MATCH_CACHE:
+            self._matched = {}
         known = self._matched.get(matchers)
         if known is None:
-            if len(self._matched) >= LARGEST_MATCH_CACHE:
-                self._matched.clear()
             known = self._matched[matchers] = all_match(matchers, self.mapping)
         return known
 
@@ -76,7 +84,13 @@ class LabelSet:
         return self._nameless
 
     def without(self, names: Container[str]) -> LabelSet:
-        return LabelSet(pair for pair in self.key if pair[0] not in names)
+        return LabelSet(pair for pair in self.mapping.items() if pair[0] not in names)
+
+
+@lru_cache(maxsize=1 << 15)
+def _quoted(text: str) -> str:
+    """One text as JSON; a pod's name is in dozens of series."""
+    return encode(text)
 
 
 class TimeBlock:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fake_gpu.estate.model import Cluster, Node, ScrapeJob
-from fake_gpu.prometheus.series import LabelPairs
+from fake_gpu.prometheus.series import LabelPairs, Labels
 
 KUBE_STATE_METRICS = "kube-state-metrics"
 SCHEDULER = "kube-scheduler"
@@ -48,7 +48,7 @@ class Target:
     reachable: tuple[tuple[int, int | None], ...]  # milliseconds; `up` is 0 elsewhere
     node: Node | None = None
 
-    def labelled(self, name: str, exposed: Iterable[tuple[str, str]]) -> LabelPairs:
+    def labelled(self, name: str, exposed: Iterable[tuple[str, str]]) -> Labels:
         """The labels of a sample: those exposed, those of the target, and what conflicts make."""
         labels = dict(self.labels)
         if self.honor_labels:
@@ -58,11 +58,11 @@ class Target:
         labels["__name__"] = name
         for dropped in self.dropped:
             labels.pop(dropped, None)
-        return tuple([pair for pair in labels.items() if pair[1]])
+        return {name: value for name, value in labels.items() if value}
 
-    def labelled_up(self, name: str) -> LabelPairs:
+    def labelled_up(self, name: str) -> Labels:
         """The labels of what a Prometheus says itself about the scrapes of this target."""
-        return (*self.labels, ("__name__", name))
+        return {**dict(self.labels), "__name__": name}
 
 
 def _target_first(own: dict[str, str], exposed: dict[str, str]) -> dict[str, str]:

@@ -195,6 +195,7 @@ def serve(
     from fake_gpu.clock import VirtualClock
     from fake_gpu.estate.model import instant
     from fake_gpu.serve import serve as start_serving
+    from fake_gpu.serve import settle
 
     if sum((at_text is not None, live, driven)) > 1:
         raise click.UsageError("--at, --live and --driven exclude each other.")
@@ -209,6 +210,7 @@ def serve(
         when = parse_instant(at_text, "--at") if at_text else instant(estate.ended_at)
         clock = VirtualClock(when, "fixed")
     with start_serving(estate, clock, host=host, port=port) as running:
+        settle()
         emit(_addresses(running), output)
         click.echo(f"{format_instant(clock.now())} ({clock.mode}); Ctrl-C stops", err=True)
         _stay(running, watched)

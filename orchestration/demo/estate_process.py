@@ -80,13 +80,14 @@ def _serve(scenario: str, start: datetime, line: Connection) -> None:
     """In the other process: serve, and go where we are told until nobody tells any more."""
     from fake_gpu.estate.build import build_estate
     from fake_gpu.scenario.load import load_scenario
-    from fake_gpu.serve import serve
+    from fake_gpu.serve import serve, settle
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever drives
     # A watch that its collector has left is told so once for every object that it would have had.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     estate = build_estate(load_scenario(scenario))
     with serve(estate, driven(start)) as running:
+        settle()
         line.send((running.thanos_url, running.control_url, running.kubernetes_urls))
         while True:
             try:

@@ -6,8 +6,11 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
+import pytest
+
 from fake_gpu.estate.model import Device, Hold, Node, PodLife, Run, Utilisation
 from fake_gpu.exporters.devices import NodeUse, Stowaway, entities_of
+from fake_gpu.prometheus.node_stretches import NodeStretches
 from tests.small_estates import HOUR, MIDNIGHT, node, pod, whole
 
 PHASES = Utilisation(((600, 80), (300, 0)), repeat=2, after_pct=10)
@@ -63,6 +66,23 @@ def test_energy_is_the_sum_of_the_power_of_every_second() -> None:
     for at in (MIDNIGHT + 1234, MIDNIGHT + 17, MIDNIGHT + 2999):
         other.microjoules_at(card, at)
     assert other.microjoules_at(card, MIDNIGHT + HOUR) == expected
+
+
+@pytest.mark.parametrize("before", [(), (-2,), (-1,), (-2, -1), (1,), (-1, 1)])
+def test_a_day_s_energy_is_the_same_whichever_days_were_read_before(
+    before: tuple[int, ...],
+) -> None:
+    one = node("node-a")
+    stretches = NodeStretches(NodeUse(one, [_busy(one)]))
+    today = MIDNIGHT // 86_400
+    for day in before:
+        stretches.day(today + day)
+    first = next(s for s in stretches.day(today) if s.entity.card is one.cards[0])
+    # The node is an hour older than midnight, and idle until then.
+    assert stretches.microjoules(first) == 50 * HOUR * 1_000_000
+    busy = round(3.5 * sum(_pct_by_hand(second) for second in range(HOUR)))
+    tomorrow = stretches.day(today + 1)[0]
+    assert stretches.microjoules(tomorrow) == (50 * 25 * HOUR + busy) * 1_000_000
 
 
 def test_memory_is_used_while_the_pod_runs_and_adds_up_to_the_card() -> None:

@@ -74,7 +74,7 @@ def _told(pages: Expositions, path: str, at_ms: int) -> Found:
     target, _ = pages.texts[path]
     found: Found = {}
     for name, line in read_lines(pages.text(path, at_ms) or ""):
-        found.setdefault(tuple(sorted(target.labelled(name, line.labels))), line.value)
+        found.setdefault(tuple(sorted(target.labelled(name, line.labels).items())), line.value)
     return found
 
 
