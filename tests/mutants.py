@@ -5,8 +5,9 @@ Not here: the comparison (`tests/scenarios/test_facts_equal_truth.py`), or why s
 (`docs/explanation/mutants.md`).
 
 The models are copied and one text in one of them is replaced. A mutant is caught when it cannot be
-built, when a data test of dbt fails, or when a fact is not the truth. Estates, evidence and
-decisions are the same for all, so a run takes a build per mutant: about twenty seconds each.
+built, when a data test of dbt fails, when a fact is not the truth, or, if all of these are silent,
+when a unit test of the models fails. Estates, evidence and decisions are the same for all, so a
+mutant takes a build of what comes after the broken model: about twenty seconds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -28,9 +29,13 @@ from tests.random_estates import scenario
 from tests.scenarios import against_truth as truth
 from tests.scenarios import test_facts_equal_truth as compared
 from warehouse import dbt_run
-from warehouse.build import build_period
+from warehouse.build import WORKING_NAME, BuildResult, build_period
+from warehouse.cards import answer_card_questions
+from warehouse.classify import catalogue_of
+from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
+from warehouse.switch import switch_in
 
 SCENARIOS = (
     "cards_cut_anew",
@@ -67,7 +72,7 @@ MUTANTS = (
     Mutant("an_ended_pod_goes_on", f"{INT}/int_pods_observed.sql",
            " or phase in ('Succeeded', 'Failed')", ""),
     Mutant("requests_are_added_up", f"{INT}/int_journal_requests.sql",
-           "max(requests.device_count)", "sum(requests.device_count)"),
+           "max(requests.device_count)", "cast(sum(requests.device_count) as bigint)"),
     Mutant("a_claim_without_distinct", f"{INT}/int_claimed_devices.sql",
            "select distinct\n        claims.cluster_id", "select\n        claims.cluster_id"),
     Mutant("an_extended_claim_counts_twice", f"{INT}/int_claimed_devices.sql",
@@ -99,7 +104,7 @@ MUTANTS = (
     Mutant("a_nano_is_lost", f"{INT}/int_pieces_apportioned.sql",
            "remainder_rank <= left_nanos", "remainder_rank < left_nanos"),
     Mutant("an_hour_of_3601_seconds", "macros/price_nanos.sql", "* 3600)", "* 3601)"),
-    Mutant("rates_join_without_class", f"{INT}/int_allocations_priced.sql",
+    Mutant("rates_join_without_class", f"{INT}/int_allocations_matched_to_prices.sql",
            "and allocations.gpu_class = rate_spans.gpu_class", ""),
     Mutant("namespaces_are_mixed", f"{INT}/int_allocations.sql",
            "on paired.pod_number = pods.pod_number", "on paired.pod_number = pods.pod_number + 1"),
@@ -107,6 +112,87 @@ MUTANTS = (
            "then least(ended_second, first_ended_second)", "then first_ended_second"),
     Mutant("held_is_running", f"{INT}/int_allocations_reconciled.sql",
            "'held' as allocation_state", "'running' as allocation_state"),
+    Mutant("an_answer_that_failed_counts", f"{INT}/int_attempts_used.sql",
+           "'truncated')", "'truncated', 'failed')"),
+    Mutant("an_administrators_look_takes", f"{INT}/int_claimed_devices.sql",
+           "and not is_admin_access", ""),
+    Mutant("an_end_that_the_living_name", f"{INT}/int_pods_observed.sql",
+           "case when observations.is_ended then observations.ended_second end",
+           "observations.ended_second"),
+    Mutant("a_life_that_never_was_short", f"{INT}/int_allocations_from_lifecycle.sql",
+           "then least(started_second, known_until_second) end", "then started_second end"),
+    Mutant("a_watch_that_was_not_broken", f"{INT}/int_allocations_from_lifecycle.sql",
+           "when first_ended_second <= watched_until_second then first_ended_second",
+           "when first_ended_second is not null then first_ended_second"),
+    Mutant("the_look_may_be_outside_the_watch", f"{INT}/int_allocations_from_lifecycle.sql",
+           "            and alive.placed_second < stretches.ended_second", ""),
+    Mutant("holes_of_two_intervals", "macros/agreement.sql", "> 3000 *", "> 4000 *"),
+    Mutant("clocks_of_a_minute", "macros/agreement.sql", "    15\n", "    60\n"),
+    Mutant("samples_after_the_window", f"{INT}/int_allocations_from_samples.sql",
+           "least(sightings.last_sampled_ms, windows.window_ended_second * 1000)",
+           "sightings.last_sampled_ms"),
+    Mutant("islands_of_all_pods_together", f"{INT}/int_allocations_from_samples.sql",
+           "group by pod_number, window_number, island_number", "group by all"),
+    Mutant("a_start_an_interval_late", f"{INT}/int_stretches_between_samples.sql",
+           "then witnesses.started_second", "then islands.first_sampled_second"),
+    Mutant("an_end_at_the_last_sample", f"{INT}/int_stretches_between_samples.sql",
+           "then witnesses.known_until_second\n            else",
+           "then islands.last_sampled_second\n            else"),
+    Mutant("gaps_are_not_proved", f"{INT}/int_stretches_between_samples.sql",
+           "    union all\n    select * from gaps\n", ""),
+    Mutant("early_samples_are_passed_over", f"{INT}/int_stretches_outside_lifecycle.sql",
+           "    select * from early\n    union all\n", ""),
+    Mutant("late_samples_are_passed_over", f"{INT}/int_stretches_outside_lifecycle.sql",
+           "    union all\n    select * from late\n", ""),
+    Mutant("lost_ends_are_forgotten", f"{INT}/int_allocation_stretches.sql",
+           "    select * from {{ ref('int_stretches_left_open') }}\n    union all\n", ""),
+    Mutant("uncertainty_is_none", f"{INT}/int_stretches_left_open.sql",
+           "        - ended_second as uncertainty_after_seconds",
+           "        - greatest(least(ended_by_second, coalesce(unseen_from_second, "
+           "ended_by_second)), ended_second) as uncertainty_after_seconds"),
+    Mutant("nobody_ever_watched", f"{INT}/int_contradictions_judged.sql",
+           "case when is_watched then 'disputed' else 'samples_only' end", "'samples_only'"),
+    Mutant("an_absence_is_agreement", f"{INT}/int_absences_judged.sql",
+           "> agreement_seconds then 'disputed'", "> agreement_seconds then 'confirmed'"),
+    Mutant("a_claim_has_a_metric", f"{INT}/int_absences_judged.sql",
+           "    where requests.pod_number is null\n", "    where false\n"),
+    Mutant("nothing_is_held", f"{INT}/int_allocations_reconciled.sql",
+           "where lives.bound_second is not null", "where false"),
+    Mutant("held_beyond_the_start", f"{INT}/int_allocations_reconciled.sql",
+           "coalesce(lives.started_second, lives.known_until_second)", "lives.known_until_second"),
+    Mutant("capacity_of_all_resources_at_once", f"{INT}/int_node_resource_states.sql",
+           "partition by cluster_id, node_name, resource order by observed_second\n            ),",
+           "partition by cluster_id, node_name order by observed_second\n            ),"),
+    Mutant("a_resource_not_listed_stays", f"{INT}/int_node_resources_listed.sql",
+           "coalesce(journal.capacity_count, 0)", "coalesce(journal.capacity_count, 1)"),
+    Mutant("both_witnesses_of_capacity", f"{INT}/int_node_resource_states.sql",
+           "    where source = best_source\n", ""),
+    Mutant("policies_without_an_end", f"{INT}/int_allocations_matched_to_prices.sql",
+           "            and epochs.epoch_started_second < policies.valid_until_second\n", ""),
+    Mutant("weights_of_any_resource", f"{INT}/int_allocations_matched_to_prices.sql",
+           "            and allocations.resource = weights.resource\n", ""),
+    Mutant("rates_of_any_profile", f"{INT}/int_allocations_matched_to_prices.sql",
+           "            and allocations.mig_profile = rate_spans.mig_profile\n", ""),
+    Mutant("a_shared_claim_is_paid_by_each", f"{INT}/int_claim_shares.sql",
+           "and devices.resource_key = levels.resource_key", ""),
+    Mutant("levels_are_one_event_late", f"{INT}/int_node_card_levels.sql",
+           "rows between unbounded preceding and current row",
+           "rows between unbounded preceding and 1 preceding"),
+    Mutant("sum_of_maxima_is_a_maximum", "models/marts/fct_cluster_hours.sql",
+           "sum(running_cards) as sum_of_node_max", "max(running_cards) as sum_of_node_max"),
+    Mutant("the_most_workers_on_the_hour", "models/marts/fct_cluster_hours.sql",
+           "min_by(active_workers, started_second)", "max(active_workers)"),
+    Mutant("a_deleted_node_stays_ready", f"{INT}/int_node_ready_states.sql",
+           "nodes.is_ready and not nodes.is_deleted as is_ready", "nodes.is_ready as is_ready"),
+    Mutant("replicas_of_a_series_are_added", f"{INT}/int_sampled_requests.sql",
+           "max(runs.device_count) as device_count", "sum(runs.device_count) as device_count"),
+    Mutant("a_claim_of_any_number_of_holders", f"{INT}/int_allocations_split_to_hours.sql",
+           "            and allocations.holder_count = shares.holder_count\n", ""),
+    Mutant("pieces_of_every_epoch", f"{INT}/int_allocations_split_to_hours.sql",
+           "            and held.epoch_number = prices.epoch_number\n", ""),
+    Mutant("segments_of_every_hour", f"{INT}/int_stretches_split_to_hours.sql",
+           "            hours.hour_second = segments.hour_second\n            and ",
+           "            "),
 )  # fmt: skip
 
 
@@ -130,10 +216,38 @@ def broken(project: Path, mutant: Mutant | None) -> Iterator[None]:
         dbt_run.dbt_project_dir = original
 
 
+class Project(dbt_run.DbtProject):
+    """Models of which only those after a broken one are built again."""
+
+    def run_from(self, model: str, answer: Callable[[], None]) -> None:
+        asking = f"+{dbt_run.QUESTIONS}"
+        if model in self._before(dbt_run.QUESTIONS):
+            dbt_run.require_models(self._results("run", "--select", f"{model}+,{asking}"))
+            answer()
+        dbt_run.require_models(self._results("run", "--select", f"{model}+", "--exclude", asking))
+
+    def _before(self, model: str) -> set[str]:
+        """The model and all that it is made of."""
+        assert self._manifest is not None
+        made_of = {
+            node.name: [name.rpartition(".")[2] for name in node.depends_on_nodes]
+            for node in self._manifest.nodes.values()
+        }
+        found, todo = {model}, [model]
+        while todo:
+            new = set(made_of.get(todo.pop(), ())) - found
+            found |= new
+            todo += new
+        return found
+
+
 class Bench:
     """One home with evidence, and the comparison of what is counted of it."""
 
+    healthy: BuildResult  # of the models as they are; made first
+
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.home = Home.create(folder / "home")
         self.estates = {n: e for n, e in compared.library().items() if n in SCENARIOS}
         self.estates |= {f"seed {seed}": read(scenario(seed)) for seed in SEEDS}
@@ -152,29 +266,67 @@ class Bench:
             clusters_csv(self.estates.values()), table("rates", *rates.splitlines())
         )
 
-    def catchers(self) -> list[str]:
+    def catchers(self, mutant: Mutant | None) -> list[str]:
         """What says that something is wrong; nothing when all is well."""
         try:
-            build = build_period(
-                self.home, compared.PERIOD, self.decisions, closed_periods=frozenset()
-            )
+            failed = self._build_whole() if mutant is None else self._build_from(mutant)
         except LedgerError as refused:
             return [f"not built: {refused.seen[:200]}"]
+        found = [test.name for test in failed]
         played = compared.Played(
-            self.estates, self.unwatched, self.home, build, truth.counted_facts(self.home)
+            self.estates, self.unwatched, self.home, self.healthy, truth.counted_facts(self.home)
         )
-        found = [test.name for test in build.failed_tests]
         for test in (
             compared.test_with_an_unbroken_journal_every_fact_is_the_truth,
             compared.test_a_flag_is_explained_by_a_fault_that_was_there,
             compared.test_after_a_broken_watch_a_pod_is_right_or_its_uncertainty_holds_the_truth,
             self.money_is_what_was_weighed,
         ):
+            if found:
+                break
             try:
                 test(played)
             except AssertionError:
                 found.append(test.__name__)
-        return found
+        return found or self.failed_situations()
+
+    def _build_whole(self) -> list[dbt_run.DbtTest]:
+        self.healthy = build_period(
+            self.home, compared.PERIOD, self.decisions, closed_periods=frozenset()
+        )
+        shutil.copy(self.healthy.build_path, self.folder / "healthy.duckdb")
+        return self.healthy.failed_tests
+
+    def _build_from(self, mutant: Mutant) -> list[dbt_run.DbtTest]:
+        """What stands before the broken model is as it was; the rest is counted again."""
+        working = self.home.build / WORKING_NAME
+        shutil.copy(self.folder / "healthy.duckdb", working)
+        project = Project(self.home.build / "dbt", working)
+        project.parse()
+        if mutant.file.startswith("macros"):
+            project.run_models(lambda: self._answer(working))
+        else:
+            project.run_from(Path(mutant.file).stem, lambda: self._answer(working))
+        failed = [t for t in dbt_run.tests_of(project.run_tests(), {}) if not t.passed]
+        working.replace(self.healthy.build_path)
+        switch_in(self.home.warehouse_path, self.healthy.build_path, compared.PERIOD)
+        return failed
+
+    def _answer(self, working: Path) -> None:
+        with connected(working) as connection:
+            answer_card_questions(connection, catalogue_of(self.decisions))
+
+    def failed_situations(self) -> list[str]:
+        """Unit tests of the models bring their own rows; they only need the types of a build."""
+        working = self.home.build / WORKING_NAME
+        shutil.copy(self.home.build / f"{compared.PERIOD.name}.duckdb", working)
+        try:
+            project = dbt_run.DbtProject(self.home.build / "dbt", working)
+            project.parse()
+            results = project.run_unit_tests()
+        finally:
+            working.unlink()
+        return [result.node.name for result in results if str(result.status) != "pass"]
 
     def money_is_what_was_weighed(self, played: compared.Played) -> None:
         """Weighted seconds of the truth, times the one price; each charge is rounded once."""
@@ -204,12 +356,12 @@ def main(names: list[str]) -> int:
         project = Path(folder) / "project"
         shutil.copytree(dbt_project_dir(), project)
         with broken(project, None):
-            healthy = bench.catchers()
+            healthy = bench.catchers(None)
         assert not healthy, f"unbroken models are not right: {healthy}"
         survivors = []
         for mutant in wanted:
             with broken(project, mutant):
-                catchers = bench.catchers()
+                catchers = bench.catchers(mutant)
             print(f"{mutant.name}: {', '.join(catchers[:4]) or 'SURVIVED'}", flush=True)
             survivors += [] if catchers else [mutant.name]
     caught = len(wanted) - len(survivors)

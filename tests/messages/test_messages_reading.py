@@ -1,6 +1,6 @@
 """Every message of reading facts, each from what provokes it, compared with its golden file.
 
-Put here: READ-001 to READ-005.
+Put here: READ-001 to READ-006.
 Not here: messages of the warehouse itself (`test_messages_warehouse`).
 
 After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed as
@@ -47,12 +47,19 @@ def for_a_tenant() -> None:
     ask(facts({}), question("usage-by-day"), {"tenant": "vision"})
 
 
+def by_label_of_an_old_home() -> None:
+    opened = facts({})
+    opened.connection.execute("drop table dim_pod_labels")
+    usage(opened, BillingPeriod("2026-10").interval, "label:team")
+
+
 PROVOKED: dict[str, Callable[[], None]] = {
     "READ-001": of_september,
     "READ-002": by_colour,
     "READ-003": half_an_hour,
     "READ-004": misspelled,
     "READ-005": for_a_tenant,
+    "READ-006": by_label_of_an_old_home,
 }
 
 

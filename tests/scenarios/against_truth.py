@@ -229,6 +229,25 @@ def counted_facts(home: Home) -> dict[str, Facts]:
     }
 
 
+def true_cards(estate: Estate) -> dict[tuple[Any, ...], tuple[int, int]]:
+    """(cluster, node, hour): the most cards in use at one instant, really and by the bound."""
+    return {
+        (row["cluster_id"], row["node_name"], row["hour_started_at"]): (
+            row["gpu_count_max"],
+            row["gpu_count_max_bound"],
+        )
+        for row in ledger(plain_rows(estate), "node-hours", instants=False)
+    }
+
+
+def counted_cards(home: Home) -> dict[tuple[Any, ...], int | None]:
+    """The same card by card, as counted; None where no evidence names every card."""
+    statement = f"""
+        select cluster_id, node_name, {_EPOCH}, gpu_count_max_by_devices from marts.fct_node_hours
+    """
+    return {(c, node, hour): most for c, node, hour, most in ask(home, statement)}
+
+
 def of_clusters(facts: Facts, estate: Estate) -> Facts:
     ids = {cluster.cluster_id for cluster in estate.clusters}
     return {key: value for key, value in facts.items() if key[0] in ids}

@@ -42,6 +42,9 @@ LIBRARY = Path(__file__).parents[2] / "fake_gpu" / "scenarios"
 # play them, or a part of them, over HTTP.
 TOO_LONG = ("demo", "demo_day", "everything_at_once")
 
+# Telemetry decides no amount and takes two thirds of the time: asked where it names cards.
+WITH_TELEMETRY = ("cards_cut_anew", "thin_line")
+
 CERTAIN = """
     method = 'confirmed'
     or (method = 'lifecycle_only'
@@ -87,7 +90,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     estates = library() | estates
     home = Home.create(tmp_path_factory.mktemp("truth") / "home")
     for name, estate in estates.items():
-        live(home, estate, unwatched=[unwatched[name]] if name in unwatched else ())
+        blind = [unwatched[name]] if name in unwatched else ()
+        live(home, estate, unwatched=blind, telemetry=name in WITH_TELEMETRY)
     decisions = decided(clusters_csv(estates.values()))
     build = build_period(home, PERIOD, decisions, closed_periods=frozenset())
     return Played(estates, unwatched, home, build, truth.counted_facts(home))
@@ -103,6 +107,23 @@ def test_with_an_unbroken_journal_every_fact_is_the_truth(played: Played) -> Non
             if found := truth.differences(true[grain], counted):
                 wrong[name, grain] = dict(list(found.items())[:3])
     assert wrong == {}
+
+
+def test_cards_that_telemetry_names_are_counted_as_they_really_were(played: Played) -> None:
+    """Also where the node's capacity would allow that fewer were in use."""
+    counted = truth.counted_cards(played.home)
+    known = more = 0
+    wrong = {}
+    for name in WITH_TELEMETRY:
+        for key, (true, bound) in truth.true_cards(played.estates[name]).items():
+            by_devices = counted[key]
+            known += by_devices is not None
+            more += by_devices is not None and by_devices > bound
+            if by_devices not in (None, true):
+                wrong[name, key] = (true, by_devices)
+    assert wrong == {}
+    assert known, "no node-hour was known card by card"
+    assert more, "no node-hour had more cards in use than its capacity's bound"
 
 
 def test_every_data_test_passes_on_all_of_them(played: Played) -> None:

@@ -45,6 +45,21 @@ class NoFactsYet(CouldNotLook):
         )
 
 
+class FactsOfAnotherVersion(CouldNotLook):
+    """Facts were counted by a version of the code that had other tables or columns."""
+
+    code = "READ-006"
+
+    def __init__(self, where: str, periods: tuple[str, ...], cause: str) -> None:
+        super().__init__(
+            where=where,
+            seen=f"facts of another version of the code: {cause}",
+            why="a table or column that was never counted is not empty, and is not answered for",
+            remedy=f"gpu-ledger refresh --period {periods[-1] if periods else '2026-10'}, "
+            "then gpu-ledger publish",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Marts behind an open connection; tables are named without a schema."""
@@ -54,8 +69,15 @@ class Facts:
     periods: tuple[str, ...]
 
     def rows(self, statement: str, parameters: Mapping[str, object] | None = None) -> list[Row]:
-        """The rows of a query, as dictionaries, in its order."""
-        found = self.connection.execute(statement, dict(parameters or {}))
+        """The rows of a query, as dictionaries, in its order; raises FactsOfAnotherVersion."""
+        import duckdb
+
+        try:
+            found = self.connection.execute(statement, dict(parameters or {}))
+        except (duckdb.CatalogException, duckdb.BinderException) as cause:
+            # Questions are the project's own: what they name and the file lacks was not there yet.
+            said = str(cause).splitlines()[0]
+            raise FactsOfAnotherVersion(str(self.path), self.periods, said) from cause
         names = [column[0] for column in found.description or ()]
         return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 

@@ -1,8 +1,8 @@
 with
 
-telemetry as (
+named as (
 
-    select * from {{ ref('int_device_telemetry') }}
+    select * from {{ ref('int_devices_named') }}
 
 ),
 
@@ -18,29 +18,12 @@ parameters as (
 
 ),
 
-seen as (
-
-    select
-        cluster_id,
-        node_name,
-        device_uuid,
-        gpu_index,
-        instance_id,
-        max(instance_profile) as mig_profile,
-        max(model_name) as model_name,
-        min(hour_second) as first_seen_second,
-        max(hour_second) + 3600 as last_seen_second
-    from telemetry
-    group by cluster_id, node_name, device_uuid, gpu_index, instance_id
-
-),
-
 nodes_seen as (
 
     select distinct
         cluster_id,
         node_name
-    from seen
+    from named
 
 ),
 
@@ -73,14 +56,14 @@ united as (
         device_uuid,
         gpu_index,
         instance_id,
-        case when mig_profile = '' then 'whole' else mig_profile end as mig_profile,
-        '' as gpu_class,
+        mig_profile,
+        gpu_class,
         model_name,
         cast(1 as bigint) as device_count,
         'telemetry' as how_known,
         first_seen_second,
         last_seen_second
-    from seen
+    from named
     union all
     select
         cluster_id,

@@ -12,6 +12,12 @@ class_levels as (
 
 ),
 
+by_devices as (
+
+    select * from {{ ref('int_node_hours_by_devices') }}
+
+),
+
 parameters as (
 
     select * from {{ ref('stg_parameters') }}
@@ -60,6 +66,8 @@ node_hours as (
         hours.gpu_capacity,
         hours.gpu_allocatable,
         hours.gpu_count_max,
+        case when hours.gpu_count_max = 0 then cast(0 as bigint) else by_devices.gpu_count_max end
+            as gpu_count_max_by_devices,
         hours.gpu_seconds,
         knowledge.how_known,
         {{ whole_quotient('knowledge.unmeasured_class_seconds', 'knowledge.class_count') }}
@@ -70,6 +78,11 @@ node_hours as (
             hours.cluster_id = knowledge.cluster_id
             and hours.node_name = knowledge.node_name
             and hours.hour_second = knowledge.hour_second
+    left join by_devices
+        on
+            hours.cluster_id = by_devices.cluster_id
+            and hours.node_name = by_devices.node_name
+            and hours.hour_second = by_devices.hour_second
     cross join parameters
 
 )
