@@ -135,7 +135,7 @@ def _target_down(fault: Fault, life: Life) -> Life | None:
     if not for_job(fault, life.target.job, _default_job(fault)) or not _on_node(fault, life.target):
         return life
     name = _name(life)
-    if name == "up" or name.startswith("scrape_samples"):
+    if name == "up" or name.startswith(("scrape_samples", "scrape_series")):
         return _value(life, 0.0)
     return life if name == "scrape_duration_seconds" else None
 

@@ -24,6 +24,7 @@ from fake_gpu.prometheus.node_stretches import NodeStretches
 from fake_gpu.prometheus.object_series import ObjectSeries
 from fake_gpu.prometheus.pod_series import PodIndex, PodSeries
 from fake_gpu.prometheus.segments import LifeSource, LineCounts
+from fake_gpu.prometheus.series_added import SeriesAdded
 from fake_gpu.prometheus.target_series import TargetSeries
 from fake_gpu.prometheus.targets import AMD, DCGM, KUBE_STATE_METRICS, SCHEDULER, Target
 
@@ -62,10 +63,11 @@ def sources_of(
     def lines(target: Target, start_ms: int, end_ms: int) -> LineCounts:
         return counters[target.name](start_ms, end_ms)
 
+    added = SeriesAdded(targets, list(found))
     found += [
         ForgedSeries(fault, faults, targets[0].interval_ms) for fault in faults.of("forged_series")
     ]
-    everything: list[LifeSource] = [TargetSeries(targets, lines), *found]
+    everything: list[LifeSource] = [TargetSeries(targets, lines), added, *found]
     if faults.of(*KINDS):
         return [FaultedSeries(source, faults, cluster_ids) for source in everything]
     return everything

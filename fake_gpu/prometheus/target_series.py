@@ -1,10 +1,7 @@
 """What a Prometheus says itself about each scrape: `up` and `scrape_*`.
 
 Put here: reachability, and the number of lines of an exposition through time.
-Not here: the lines.
-
-`scrape_series_added` is not told: it would need every series of every family of every scrape, and
-nothing reads it.
+Not here: the lines; how many series are new (`series_added`).
 """
 
 from __future__ import annotations
@@ -67,16 +64,21 @@ class TargetSeries:
         return self._counted[name]
 
     def _counts(self, target: Target, start_ms: int, end_ms: int) -> tuple[AnySegment, ...]:
-        segments = _steps(self._lines(target, start_ms, end_ms), start_ms, end_ms)
-        answered = within(segments, target.reachable)
-        # A scrape that failed has no lines, and says so.
-        failed = [s for s in up_segments(target) if isinstance(s, Segment) and s.value == 0]
-        return gathered(joined(sorted([*answered, *failed], key=lambda segment: segment.from_ms)))
+        return counted(target, self._lines(target, start_ms, end_ms), start_ms, end_ms)
 
 
 def _duration(target: Target) -> Noise:
     from_ms = target.present[0][0] if target.present else 0
     return Noise(from_ms, NO_END, target.name, 0.04)
+
+
+def counted(
+    target: Target, counts: LineCounts, start_ms: int, end_ms: int
+) -> tuple[AnySegment, ...]:
+    """What adds up at each scrape of a target in a closed range; 0 where it failed."""
+    answered = within(_steps(counts, start_ms, end_ms), target.reachable)
+    failed = [s for s in up_segments(target) if isinstance(s, Segment) and s.value == 0]
+    return gathered(joined(sorted([*answered, *failed], key=lambda segment: segment.from_ms)))
 
 
 def _steps(counts: LineCounts, start_ms: int, end_ms: int) -> list[AnySegment]:

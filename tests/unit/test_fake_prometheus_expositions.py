@@ -9,12 +9,13 @@ import pytest
 
 from fake_gpu.clock import driven, epoch
 from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Cluster, Estate, Incident
+from fake_gpu.estate.model import Estate, Incident
 from fake_gpu.exporters.exposition import read_lines
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.expositions import CONTENT_TYPE, Expositions, make_metrics_app
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.source import EstateSeries
+from fake_gpu.prometheus.targets import Target
 from fake_gpu.scenario.load import load_scenario
 from tests.asgi import Client
 from tests.small_estates import HOUR, MIDNIGHT, estate_of, quiet_cluster
@@ -95,20 +96,57 @@ def test_samples_are_what_the_pages_say(story: str, estate: Estate, times: list[
                 assert _scraped(source, target.job, instance, at_ms) == told, f"{path} at {at_ms}"
                 compared += len(told)
                 count = len(list(read_lines(pages.text(path, at_ms) or "")))
-                assert _line_count(source, cluster, target.job, instance, at_ms) == count
+                assert _own(source, target, "scrape_samples_scraped", at_ms) == count
         assert compared > 1000, story
 
 
-def _line_count(source: EstateSeries, cluster: Cluster, job: str, instance: str, at_ms: int) -> int:
+def _own(source: EstateSeries, target: Target, name: str, at_ms: int) -> int:
+    """What the Prometheus says itself of a scrape."""
+    labels = dict(target.labels)
     matchers = (
-        Matcher("__name__", "=", "scrape_samples_scraped"),
-        Matcher("job", "=", job),
-        Matcher("instance", "=", instance),
+        Matcher("__name__", "=", name),
+        Matcher("job", "=", target.job),
+        Matcher("instance", "=", labels["instance"]),
         Matcher("prometheus_replica", "=", "prometheus-k8s-0"),
     )
     # A target that is not known any more is not scraped, and nothing is said about it.
     found = [s.numbers[0] for s in source.select(matchers, at_ms, at_ms) if s.pieces]
     return int(found[0]) if found else 0
+
+
+def test_series_are_new_at_the_scrapes_at_which_a_prometheus_finds_them_new() -> None:
+    """Its memory of a target, walked scrape by scrape: a failed scrape forgets nothing."""
+    estate = _troubled()
+    cluster = estate.clusters[0]
+    history = ObjectHistory(cluster)
+    source = EstateSeries(estate, {cluster.cluster_id: history}, driven(epoch(estate.ended_at)))
+    pages = Expositions(cluster, history)
+    new = 0
+    for path, (target, _) in pages.texts.items():
+        grid = source.clusters[0].grid(target, 0, "")
+        remembered: dict[str, int] = {}
+        block = grid.between((MIDNIGHT - 120) * 1000, (MIDNIGHT + HOUR) * 1000)
+        for number, at_ms in enumerate(block.times):
+            text = pages.text(path, at_ms)
+            if not _is_known(target.present, at_ms):
+                remembered.clear()
+                continue
+            if text is None:
+                assert _own(source, target, "scrape_series_added", at_ms) == 0
+                continue
+            series = {row.rpartition(" ")[0] for row in text.splitlines() if row[0] != "#"}
+            added = series - remembered.keys()
+            if number > 3 and remembered:
+                found = _own(source, target, "scrape_series_added", at_ms)
+                assert found == len(added), f"{path} at {at_ms}"
+                new += len(added)
+            remembered |= dict.fromkeys(series, number)
+            remembered = {row: seen for row, seen in remembered.items() if number - seen <= 2}
+    assert new > 50
+
+
+def _is_known(present: tuple[tuple[int, int | None], ...], at_ms: int) -> bool:
+    return any(low <= at_ms and (high is None or at_ms < high) for low, high in present)
 
 
 def test_the_pages_are_served_under_their_paths_and_not_while_the_exporter_is_away() -> None:
