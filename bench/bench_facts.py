@@ -1,0 +1,192 @@
+"""P3, P4, P5: a month's facts from intervals, counted by the models themselves.
+
+Put here: building a month of an estate with the project's own models, and the time of each model.
+Not here: the estate (`month_of_an_estate`), reading what was published (`bench_published`).
+
+    python -m bench P3 P4 P5
+
+A tenth of the estate that the goals are for: 1,000 GPUs, 31 days; the samples that are scanned are
+the same tenth. P3 has every model on the way from the reconciled intervals to the three facts, as
+it runs in a refresh: it also prices, apportions, and writes what it counts, for each hour. The
+whole refresh, from the raw evidence to the last mart, is told beside it.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.measurement import Measurement
+from bench.month_of_an_estate import (
+    DAYS,
+    Month,
+    answer,
+    create_lives,
+    expected_seconds,
+    fill,
+    write_samples,
+)
+
+if TYPE_CHECKING:
+    from dbt.artifacts.schemas.results import NodeResult
+
+NODES = 125  # of 8 cards, a tenth
+SMALL_NODES = 25  # where only two sizes of one estate are compared
+INTERVALS = "int_allocations_reconciled"
+FACTS = ("fct_node_hours", "fct_pod_periods", "fct_mig_weighted_hours")
+FROM_INTERVALS, FINER, LAST_DAY, MEMORY_MIB = 4.0, 1.2, 2.2, 1024.0
+SCANS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One build: seconds of each model, which models each needs, and what it came to."""
+
+    seconds: Mapping[str, float]
+    parents: Mapping[str, frozenset[str]]
+    device_seconds: int
+    pods: int
+
+    @property
+    def whole(self) -> float:
+        return sum(self.seconds.values())
+
+    def between(self, first: str, last: Iterable[str]) -> list[str]:
+        """Models that need `first`, and that one of `last` needs."""
+        needed = set().union(*(self._needed(name) | {name} for name in last))
+        return sorted(name for name in needed if first in self._needed(name))
+
+    def _needed(self, name: str) -> set[str]:
+        found: set[str] = set()
+        todo = [name]
+        while todo:
+            new = self.parents.get(todo.pop(), frozenset()) - found
+            found |= new
+            todo.extend(new)
+        return found
+
+
+def counted(folder: Path, month: Month) -> Counted:
+    """A refresh of the month by the models: seeds, models, no tests, no start of the tools."""
+    from warehouse.connection import connected
+    from warehouse.dbt_run import DbtProject
+
+    seconds: dict[str, float] = {}
+    parents: dict[str, frozenset[str]] = {}
+
+    class Timed(DbtProject):
+        def _results(self, *command: str) -> list[NodeResult]:
+            results = super()._results(*command)
+            for result in results:
+                node = result.node
+                seconds[node.name] = result.execution_time
+                needed = getattr(node.depends_on, "nodes", ())
+                parents[node.name] = frozenset(name.rpartition(".")[2] for name in needed)
+            return results
+
+    database = folder / "facts.duckdb"
+    decided = fill(folder / "evidence", database, month)
+    project = Timed(folder / "dbt", database)
+    project.parse()
+    project.run_models(lambda: answer(database, decided))
+    with connected(database, read_only=True) as connection:
+        statement = "select sum(running_seconds * device_count), count(distinct pod_uid)"
+        row = connection.execute(f"{statement} from marts.fct_pod_hours").fetchone()
+    assert row
+    return Counted(seconds, parents, int(row[0]), int(row[1]))
+
+
+def scan_seconds(path: Path) -> float:
+    """One full scan of samples: two sums and a maximum, the best of some."""
+    from warehouse.connection import connected
+
+    took = []
+    with connected(":memory:") as connection:
+        for _ in range(SCANS):
+            began = time.perf_counter()
+            connection.execute(
+                f"select sum(devices), sum(series), max(sampled_at) from '{path}'"
+            ).fetchall()
+            took.append(time.perf_counter() - began)
+    return min(took)
+
+
+def measure() -> list[Measurement]:
+    folder = Path(tempfile.mkdtemp(prefix="bench_facts_"))
+    try:
+        return [*_month(folder / "month"), *_finer(folder), *_one_hour_more(folder)]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _month(folder: Path) -> list[Measurement]:
+    from warehouse.connection import connected
+
+    folder.mkdir()
+    month = Month(NODES)
+    with connected(":memory:") as connection:
+        create_lives(connection, month)
+        samples = write_samples(connection, month, folder / "samples.parquet")
+    before = peak_of_process_mib()
+    ours = counted(folder, month)
+    used = peak_of_process_mib() - before
+    assert ours.device_seconds == expected_seconds(month), "the facts are not what was made"
+    scan = scan_seconds(folder / "samples.parquet")
+    names = ours.between(INTERVALS, FACTS)
+    ours_seconds = sum(ours.seconds.get(name, 0.0) for name in names)
+    slowest = sorted(names, key=lambda name: -ours.seconds.get(name, 0.0))[:3]
+    listed = ", ".join(f"{name} {ours.seconds[name]:.1f} s" for name in slowest)
+    how = f"{ours.pods:,} pods of {month.gpus:,} GPUs in {DAYS} days"
+    return [
+        Measurement("P3", "facts from intervals against one scan of the samples",
+                    ours_seconds / scan, FROM_INTERVALS, "at most",
+                    f"{how}: {len(names)} models from the intervals on {ours_seconds:.1f} s"
+                    f" ({listed}), one scan of {samples:,} samples {scan:.3f} s; the whole refresh,"
+                    f" {len(ours.seconds)} models from raw evidence to marts, {ours.whole:.1f} s"),
+        Measurement("P3", "memory of the whole refresh", used, MEMORY_MIB, "at most",
+                    f"{how}: the growth of the process's peak while the models ran", "MiB"),
+    ]  # fmt: skip
+
+
+def _finer(folder: Path) -> list[Measurement]:
+    coarse = counted(_made(folder / "coarse"), Month(SMALL_NODES, step=300))
+    fine = counted(_made(folder / "fine"), Month(SMALL_NODES, step=30))
+    assert coarse.device_seconds == fine.device_seconds
+    return [
+        Measurement("P4", "the whole refresh from samples of 30 s against 5 min",
+                    fine.whole / coarse.whole, FINER, "at most",
+                    f"{coarse.pods:,} pods of {SMALL_NODES * 8} GPUs in {DAYS} days:"
+                    f" {fine.whole:.1f} s against {coarse.whole:.1f} s"),
+    ]  # fmt: skip
+
+
+def _one_hour_more(folder: Path) -> list[Measurement]:
+    half = counted(_made(folder / "half"), Month(SMALL_NODES, days=DAYS // 2))
+    full = counted(_made(folder / "full"), Month(SMALL_NODES, days=DAYS))
+    return [
+        Measurement("P5", "a refresh on the last day against one in the middle",
+                    full.whole / half.whole, LAST_DAY, "at most",
+                    f"{SMALL_NODES * 8} GPUs, the period rebuilt whole: {full.pods:,} pods"
+                    f" {full.whole:.1f} s, {half.pods:,} pods {half.whole:.1f} s;"
+                    " start-up of the tools aside"),
+    ]  # fmt: skip
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def peak_of_process_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    for row in measure():
+        print(row.line())

@@ -1,0 +1,185 @@
+"""P7: the month's facts, against PromQL on a real Prometheus that holds the same samples.
+
+Put here: writing a month's samples as blocks, starting Prometheus on them, and asking it.
+Not here: our side (`bench_facts`), or how small our evidence is (`bench_storage`).
+
+    python -m bench P7
+
+Three questions, as one would ask them for a bill: the most GPUs in use per node and hour, GPU-hours
+per pod, GPU-hours per tenant. Prometheus answers from its blocks over HTTP; ours are the models
+from the reconciled intervals to the three facts. Both have a fiftieth of the estate that the goals
+are for, because writing its blocks takes hours; a model takes a tenth of a second however small its
+month is, so that our side looks slower here than it is on the whole.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.bench_facts import FACTS, INTERVALS, counted, peak_of_process_mib
+from bench.measurement import CannotMeasure, Measurement
+from bench.month_of_an_estate import START, Month, create_lives
+
+NODES = 25
+METRIC = "kube_pod_container_resource_requests"
+GOAL_SPEED, GOAL_MEMORY, GOAL_OVERCOUNT = 70.0, 0.2, 0.0
+START_SECONDS_LIMIT = 60
+ASK_SECONDS_LIMIT = 600
+
+
+def write_blocks(month: Month, folder: Path) -> int:
+    """The requests' samples as Prometheus keeps them; how many GPU-seconds they stand for."""
+    from warehouse.connection import connected
+
+    folder.mkdir()
+    with connected(":memory:") as connection:
+        create_lives(connection, month)
+        lives = connection.execute(
+            "select uid, name, namespace, node, started, ended from lives order by pod"
+        ).fetchall()
+    true = 0
+    with (folder / "om.txt").open("w", encoding="utf-8") as file:
+        file.write(f"# TYPE {METRIC} gauge\n")
+        for uid, name, namespace, node, started, ended in lives:
+            labels = f'uid="{uid}",pod="{name}",namespace="{namespace}",node="{node}"'
+            true += min(ended, month.ended) - started
+            first = -(-started // month.step) * month.step
+            file.writelines(
+                f"{METRIC}{{{labels}}} 1 {at}\n"
+                for at in range(first, min(ended, month.ended), month.step)
+            )
+        file.write("# EOF\n")
+    command = ["promtool", "tsdb", "create-blocks-from", "--max-block-duration=54h"]
+    subprocess.run(
+        [*command, "openmetrics", "om.txt", "data"], cwd=folder, check=True, capture_output=True
+    )
+    return true
+
+
+@contextmanager
+def prometheus(folder: Path) -> Iterator[tuple[str, int]]:
+    """A Prometheus on these blocks that scrapes nothing: its address and process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (folder / "prometheus.yml").write_text("global: {}\n", encoding="utf-8")
+    process = subprocess.Popen(
+        [
+            "prometheus",
+            f"--config.file={folder}/prometheus.yml",
+            f"--storage.tsdb.path={folder}/data",
+            "--storage.tsdb.retention.time=100y",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--query.max-samples=500000000",
+            "--query.timeout=10m",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _wait(f"http://127.0.0.1:{port}/-/ready")
+        yield f"http://127.0.0.1:{port}", process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait(url: str) -> None:
+    until = time.monotonic() + START_SECONDS_LIMIT
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
+def ask(address: str, path: str, **form: str) -> list[dict[str, Any]]:
+    body = urllib.parse.urlencode(form).encode()
+    with urllib.request.urlopen(f"{address}{path}", body, timeout=ASK_SECONDS_LIMIT) as answer:
+        said = json.load(answer)
+    assert said["status"] == "success", said
+    found: list[dict[str, Any]] = said["data"]["result"]
+    return found
+
+
+def bill(address: str, month: Month) -> float:
+    """The three questions; the GPU-seconds that the last of them says."""
+    hours = {"start": str(START + 3600), "end": str(month.ended), "step": "3600"}
+    window = f"[{month.ended - START}s]"
+    most = ask(
+        address,
+        "/api/v1/query_range",
+        query=f"max_over_time(sum by (node) ({METRIC})[1h:{month.step}s])",
+        **hours,
+    )
+    assert most
+    at = str(month.ended - 1)
+    pods = ask(address, "/api/v1/query", query=f"sum_over_time({METRIC}{window})", time=at)
+    assert pods
+    tenants = ask(
+        address,
+        "/api/v1/query",
+        query=f"sum by (namespace) (sum_over_time((sum by (namespace, uid) ({METRIC}))"
+        f"{window[:-1]}:{month.step}s]))",
+        time=at,
+    )
+    return sum(float(one["value"][1]) for one in tenants) * month.step
+
+
+def peak_mib(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise CannotMeasure("the system does not tell the memory of a process")
+
+
+def measure() -> list[Measurement]:
+    if shutil.which("prometheus") is None or shutil.which("promtool") is None:
+        raise CannotMeasure("no prometheus")
+    folder = Path(tempfile.mkdtemp(prefix="bench_promql_"))
+    month = Month(NODES)
+    try:
+        true = write_blocks(month, folder / "prometheus")
+        with prometheus(folder / "prometheus") as (address, pid):
+            began = time.perf_counter()
+            said = bill(address, month)
+            theirs = time.perf_counter() - began
+            their_memory = peak_mib(pid)
+        (folder / "ours").mkdir()
+        before = peak_of_process_mib()
+        ours = counted(folder / "ours", month)
+        our_memory = peak_of_process_mib() - before
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    seconds = sum(ours.seconds.get(name, 0.0) for name in ours.between(INTERVALS, FACTS))
+    over = (ours.device_seconds - true) / true
+    size = f"{ours.pods:,} pods of {month.gpus} GPUs in {month.days} days, a sample each 5 min"
+    return [
+        Measurement("P7", "PromQL against the facts from intervals", theirs / seconds, GOAL_SPEED,
+                    "at least", f"{size}: {theirs:.1f} s against {seconds:.1f} s"),
+        Measurement("P7", "our memory against Prometheus", our_memory / their_memory, GOAL_MEMORY,
+                    "at most", f"{our_memory:.0f} MiB for the whole refresh against"
+                    f" {their_memory:.0f} MiB"),
+        Measurement("P7", "what we count too much", abs(over) * 100, GOAL_OVERCOUNT, "at most",
+                    f"{ours.device_seconds:,} GPU-seconds are the truth; PromQL with look-back says"
+                    f" {(said - true) * 100 / true:+.2f} %", "%"),
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    for row in measure():
+        print(row.line())
