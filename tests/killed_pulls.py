@@ -84,13 +84,13 @@ def _half(descriptor: int) -> None:
         os.ftruncate(descriptor, size // 2)
 
 
-def killed_at(step: int, home: Path, writers: int) -> bool:
-    """Pull in a child that dies at the step; False when it finished before."""
+def killed_at(step: int, act: Callable[[], object], writers: int = 1) -> bool:
+    """Act in a child that dies at the step; False when it finished before."""
     child = os.fork()
     if child == 0:
         ingestion.landing.WRITERS = writers
         Steps(step).watch()
-        pull(home)
+        act()
         os._exit(FINISHED)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
 
@@ -126,7 +126,7 @@ def main(folder: Path) -> None:
         home = folder / str(step)
         # One writer makes the steps the same on every run; many, as in life, mix them.
         writers = 1 if step % 3 else WRITERS
-        died = killed_at(step, home, writers)
+        died = killed_at(step, lambda: pull(home), writers)  # noqa: B023
         left = described(home)
         pull(home)
         then = described(home)

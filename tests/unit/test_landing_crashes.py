@@ -25,6 +25,7 @@ from domain.interval import Interval
 from ingestion.landing import Landing
 from ingestion.manifest import Outcome
 from ingestion.thanos.pull import pull_hours
+from tests.killed_journals import LINES
 from tests.killed_pulls import described, pull
 from tests.samples_by_hand import CLUSTER, TEN, Server, healthy
 from warehouse.store import FolderStore, StoreUnusable
@@ -37,9 +38,18 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def kills(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """One entry for each step at which a pull was killed, and a last one that was not."""
-    folder = tmp_path_factory.mktemp("kills")
+    return each_kill("tests.killed_pulls", tmp_path_factory.mktemp("kills"))
+
+
+@pytest.fixture(scope="module")
+def journals(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The same of a journal that was written and landed."""
+    return each_kill("tests.killed_journals", tmp_path_factory.mktemp("journals"))
+
+
+def each_kill(module: str, folder: Path) -> list[dict[str, Any]]:
     run = subprocess.run(
-        [sys.executable, "-m", "tests.killed_pulls", str(folder)],
+        [sys.executable, "-m", module, str(folder)],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -50,9 +60,29 @@ def kills(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-def test_the_kill_points_cover_a_whole_pull(kills: list[dict[str, Any]]) -> None:
-    assert len(kills) > 100
-    assert [kill["died"] for kill in kills] == [True] * (len(kills) - 1) + [False]
+def test_the_kill_points_are_hundreds_and_cover_everything_from_the_first_to_the_last_step(
+    kills: list[dict[str, Any]], journals: list[dict[str, Any]]
+) -> None:
+    for killed in (kills, journals):
+        assert len(killed) > 100
+        assert [kill["died"] for kill in killed] == [True] * (len(killed) - 1) + [False]
+    print(f"{len(kills) - 1} kill points of a pull, {len(journals) - 1} of a journal")
+    assert len(kills) + len(journals) > 300
+
+
+def test_a_journal_that_is_killed_anywhere_loses_and_doubles_no_line(
+    journals: list[dict[str, Any]],
+) -> None:
+    """What is durable is the beginning of what was written; who comes next writes the rest."""
+    whole = list(range(LINES))
+    for kill in journals:
+        assert kill["spooled"] == whole[: len(kill["spooled"])]
+        assert kill["landed"] in ([], [whole])
+        assert kill["then"] == whole
+        assert kill["landed_then"] == [*kill["landed"], whole]
+    lengths = [len(kill["spooled"]) for kill in journals]
+    assert lengths == sorted(lengths)
+    assert set(lengths) == set(range(LINES + 1))
 
 
 def test_no_kill_leaves_a_manifest_without_its_bytes(kills: list[dict[str, Any]]) -> None:
