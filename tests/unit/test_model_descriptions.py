@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,16 @@ def test_the_exposure_of_questions_names_every_table_that_they_ask() -> None:
     # Names of clusters and hours are only looked up.
     assert asked - named <= {"dim_clusters", "fct_coverage"}
     assert named <= asked
+
+
+def test_every_data_test_names_the_invariant_that_it_holds_and_the_page_has_it() -> None:
+    page = (PAGE.parents[1] / "explanation" / "invariants.md").read_text(encoding="utf-8")
+    described = {one["name"]: one["description"] for one in declared("data_tests")}
+    sentences = {path.stem for path in (dbt_project_dir() / "data_tests").glob("*.sql")}
+    assert set(described) == sentences
+    for name, text in described.items():
+        number, title = re.findall(r"^Invariant (\d+), ([^:]+):", text)[0]
+        [row] = [line for line in page.splitlines() if re.match(rf"\| (\d+, )?{number} \|", line)]
+        assert (title in row, name in row) == (True, True), name
+    for path in re.findall(r"`(tests/[^`]+)`", page):
+        assert (PAGE.parents[2] / path).is_file(), path
