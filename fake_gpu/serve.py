@@ -15,7 +15,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
 
 from domain.errors import CouldNotLook
@@ -51,13 +52,21 @@ class PortTaken(CouldNotLook):
 
 
 class Switch:
-    """An ASGI application that can be replaced while it is served."""
+    """An ASGI application that can be replaced while it is served; it has the estate's time."""
 
-    def __init__(self, app: Asgi) -> None:
+    def __init__(self, app: Asgi, clock: VirtualClock) -> None:
         self.app = app
+        self.clock = clock
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        await self.app(scope, receive, send)
+        async def dated(message: Scope) -> None:
+            if message["type"] == "http.response.start":
+                # Clients learn from it how far their clock is off.
+                now = format_datetime(self.clock.now().astimezone(UTC), usegmt=True)
+                message["headers"] = [*message.get("headers", ()), (b"date", now.encode())]
+            await send(message)
+
+        await self.app(scope, receive, dated)
 
 
 @dataclass(slots=True)
@@ -178,7 +187,7 @@ class Running:
             if name in self._switches:
                 self._switches[name].app = app
             else:
-                self._switches[name] = Switch(app)
+                self._switches[name] = Switch(app, self.clock)
 
 
 def serve(
@@ -197,7 +206,7 @@ def serve(
         ledger.fired_before(fault_id, count)
     running = Running(estate, clock, ledger)
     running._show(build_views(estate, clock, ledger))
-    running._switches["control"] = Switch(make_control_app(running))
+    running._switches["control"] = Switch(make_control_app(running), clock)
     sockets = _listen(host, port, list(_in_order(running._switches)))
     _start(running, sockets)
     for name, listening in sockets.items():
@@ -249,6 +258,7 @@ def _start(running: Running, sockets: Mapping[str, socket.socket]) -> None:
             running._switches[name],
             log_level="critical",
             lifespan="off",
+            date_header=False,
             timeout_graceful_shutdown=1,
             timeout_keep_alive=60,
         )

@@ -18,7 +18,7 @@ from fake_gpu.scenario.schema import Unreadable
 from fake_gpu.scenario.seeds import stream
 from fake_gpu.scenario.spec import ClusterSpec, Scenario
 from fake_gpu.scenario.spec_hardware import IncidentSpec, Layout, NodeChangeSpec, NodeSpec
-from fake_gpu.scenario.spec_work import NamespaceSpec
+from fake_gpu.scenario.spec_work import NamespaceChangeSpec, NamespaceSpec
 
 # Someone else makes the namespace again this long after it is gone.
 RECREATED_AFTER_SECONDS = 3_600
@@ -70,6 +70,8 @@ def with_estate_faults(
         nodes = [_node_with(node, fault, fired) for node in nodes]
         if fault.kind == "namespace_recreated":
             namespaces = _recreated(namespaces, fault, fired)
+        if fault.kind == "label_edited":
+            namespaces = _edited(namespaces, fault, fired)
     for node in nodes:
         check_named_layouts(node, layouts)
     return replace(spec, nodes=tuple(nodes), namespaces=tuple(namespaces))
@@ -153,3 +155,21 @@ def _recreated(
     fired[fault.fault_id] = fired.get(fault.fault_id, 0) + 1
     others = [n for n in namespaces if n.name != name]
     return [*others, *before[:-1], replace(before[-1], deleted=fault.from_at), again]
+
+
+def _edited(
+    namespaces: list[NamespaceSpec], fault: Fault, fired: dict[str, int]
+) -> list[NamespaceSpec]:
+    """The namespace says something else of itself, for a while."""
+    name = str(fault.parameters["namespace"])
+    before = [n for n in namespaces if n.name == name] or [NamespaceSpec(name)]
+    own = before[-1].labels
+    edited = {**own, str(fault.parameters["label"]): str(fault.parameters["to"])}
+    changes = (
+        NamespaceChangeSpec(fault.from_at, edited),
+        NamespaceChangeSpec(fault.until_at, own),
+    )
+    fired[fault.fault_id] = fired.get(fault.fault_id, 0) + 1
+    others = [n for n in namespaces if n.name != name]
+    changed = replace(before[-1], changes=(*before[-1].changes, *changes))
+    return [*others, *before[:-1], changed]

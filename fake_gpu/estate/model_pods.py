@@ -192,6 +192,10 @@ class NamespaceLife:
     terminating_at: int | None
     gone_at: int | None
     labels: Mapping[str, str] = field(default_factory=dict)
+    relabelled: tuple[tuple[int, Mapping[str, str]], ...] = ()  # (from when, all its labels)
+
+    def labels_at(self, at: int) -> Mapping[str, str]:
+        return next((labels for since, labels in self.relabelled[::-1] if since <= at), self.labels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Not here: what a deletion does to pods (`disturbances`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fake_gpu.estate.model import NamespaceLife
@@ -70,5 +70,14 @@ def _life(seed: int, cluster_id: str, spec: NamespaceSpec, created_at: int) -> N
         created_at=created,
         terminating_at=spec.deleted,
         gone_at=None if spec.deleted is None else spec.deleted + TERMINATING_SECONDS,
-        labels={"kubernetes.io/metadata.name": spec.name, **spec.labels},
+        labels=_labels(spec.name, spec.labels),
+        relabelled=tuple(
+            (change.at, _labels(spec.name, change.labels))
+            for change in sorted(spec.changes, key=lambda change: change.at)
+            if change.at > created
+        ),
     )
+
+
+def _labels(name: str, written: Mapping[str, str]) -> dict[str, str]:
+    return {"kubernetes.io/metadata.name": name, **written}

@@ -92,6 +92,15 @@ ESTATE = (
         Parameter("namespace", "text", "", "which namespace; needed"),
     ),
     kind(
+        "label_edited",
+        "B21",
+        "estate",
+        "Somebody edits a label of a namespace, and takes it back at the end.",
+        Parameter("namespace", "text", "", "which namespace; needed"),
+        Parameter("label", "text", "cost-centre", "which label"),
+        Parameter("to", "text", "somebody-else", "what it says meanwhile"),
+    ),
+    kind(
         "terminal_pods_kept",
         "B05",
         "estate",

@@ -11,7 +11,7 @@ from fake_gpu.faults.kinds import NAMESPACE, NODE, POD, REQUESTS, SHARE, Paramet
 KUBERNETES = (
     kind(
         "watch_dropped",
-        "B02",
+        "B01 B02",
         "kubernetes",
         "Watches end, and none can be opened until the time is over: what happened meanwhile is "
         "never told as an event.",
@@ -75,5 +75,12 @@ KUBERNETES = (
     kind("api_unavailable", "B02", "kubernetes", "The API server answers 503.", REQUESTS),
     kind("api_throttled", "A14", "kubernetes", "429 with Retry-After.", REQUESTS),
     kind("api_truncated", "A14", "kubernetes", "The body ends in the middle.", REQUESTS),
+    kind(
+        "events_lost",
+        "B22",
+        "kubernetes",
+        "Lists of events miss some: they expired, were aggregated, or hit a rate limit.",
+        SHARE,
+    ),
     kind("bookmarks_missing", "B02", "kubernetes", "Watches carry no bookmarks."),
 )

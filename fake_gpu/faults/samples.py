@@ -226,6 +226,13 @@ SAMPLES = (
         Parameter("job", "text", "kube-state-metrics", "the job"),
     ),
     kind(
+        "engine_upgraded",
+        "A29",
+        "samples",
+        "The servers are of the next major version: ranges leave their oldest edge out, and means "
+        "are taken from sums.",
+    ),
+    kind(
         "interval_changed",
         "A30",
         "samples",

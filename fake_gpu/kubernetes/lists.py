@@ -19,7 +19,7 @@ from fake_gpu.kubernetes.answers import (
     token_expired,
     too_large,
 )
-from fake_gpu.kubernetes.faults import chosen, text
+from fake_gpu.kubernetes.faults import chosen, drawn, text
 from fake_gpu.kubernetes.forms import Document
 from fake_gpu.kubernetes.objects import Change
 from fake_gpu.kubernetes.resources import Resource
@@ -123,6 +123,8 @@ def _shown_keys(view: View, resource: Resource, state: State, at: int) -> list[t
     keys = sorted(state)
     if resource.plural == "pods" and view.faults.active("mass_absence", at):
         keys = _without_mass(view, state, keys, at)
+    if resource.plural == "events":
+        keys = _without_lost(view, keys, at)
     fault = view.faults.active("rbac_lost", at, resource.plural)
     if fault is None or text(fault, "mode", "forbidden") != "fewer":
         return keys
@@ -130,6 +132,17 @@ def _shown_keys(view: View, resource: Resource, state: State, at: int) -> list[t
     if hidden:
         view.faults.fire(fault, at, f"{len(hidden)} {resource.plural} left out")
     return [key for key in keys if key not in hidden]
+
+
+def _without_lost(view: View, keys: list[tuple[str, str]], at: int) -> list[tuple[str, str]]:
+    """Events of which some are not kept."""
+    fault = view.faults.active("events_lost", at)
+    if fault is None:
+        return keys
+    kept = [key for key in keys if not drawn(fault, "/".join(key))]
+    if len(kept) < len(keys):
+        view.faults.fire(fault, at, f"{len(keys) - len(kept)} of {len(keys)} events")
+    return kept
 
 
 def _without_mass(

@@ -19,7 +19,7 @@ def namespace_document(life: NamespaceLife, at: int, version: int) -> Document:
         uid=life.uid,
         created_at=life.created_at,
         resource_version=version,
-        labels={"kubernetes.io/metadata.name": life.name} | dict(life.labels),
+        labels={"kubernetes.io/metadata.name": life.name} | dict(life.labels_at(at)),
     )
     terminating = life.terminating_at is not None and at >= life.terminating_at
     if terminating and life.terminating_at is not None:

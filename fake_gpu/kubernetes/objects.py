@@ -223,7 +223,8 @@ def _life(
 
 
 def _namespace_steps(life: NamespaceLife) -> Iterator[_Step]:
-    times = [t for t in (life.created_at, life.terminating_at) if t is not None]
+    edits = [at for at, _ in life.relabelled if life.gone_at is None or at < life.gone_at]
+    times = sorted({life.created_at, *edits, *(t for t in (life.terminating_at,) if t is not None)})
     for at, step in _life("Namespace", "", life.name, life.uid, times, life.gone_at):
         yield step(partial(namespace_document, life, at))
 

@@ -30,6 +30,10 @@ def refusal(refused: Refused) -> str:
     return encode({"status": "error", "errorType": refused.error_type, "error": refused.message})
 
 
+def scalar_data(pair: str, extra: str = "") -> str:
+    return f'{{"resultType":"scalar","result":{pair}{extra}}}'
+
+
 def query_data(kind: str, series: Iterable[str], extra: str = "") -> str:
     return f'{{"resultType":"{kind}","result":[{",".join(series)}]{extra}}}'
 
@@ -57,6 +61,11 @@ def vector(answers: Iterable[Points]) -> list[str]:
     return [
         f'{{"metric":{points.label_set.text},"value":{pairs.of(points)}}}' for points in answers
     ]
+
+
+def scalar(at_ms: int) -> str:
+    """A time, with the number that it is."""
+    return f'[{timestamp_text(at_ms)},"{answer_text(at_ms / 1000)}"]'
 
 
 class _Pairs:

@@ -188,6 +188,13 @@ class AnswerFaults:
             return whole(fault, "lookback", 600) * 1000, False
         return usual_ms, True
 
+    def newer_engine(self, at: int) -> bool:
+        """Whether the servers are of the next major version."""
+        found = self.faults.active("engine_upgraded", at)
+        for fault in found:
+            self._fire(fault, at, "query")
+        return bool(found)
+
     def cached(self, at: int, request: str, partial: Callable[[Fault], bytes]) -> bytes | None:
         """The answer of a front-end that keeps what it once answered in part."""
         for fault in self.faults.active("cached_partial", at):

@@ -10,7 +10,7 @@ import gc
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import Literal
 
@@ -20,7 +20,7 @@ from fake_gpu.prometheus import answer
 from fake_gpu.prometheus.answer_faults import AnswerFaults, Ruin
 from fake_gpu.prometheus.evaluate import Dialect, evaluate_steps, raw_range
 from fake_gpu.prometheus.go_json import encode
-from fake_gpu.prometheus.language import Call, Expression, Selector
+from fake_gpu.prometheus.language import Call, Expression, Selector, asks_for_the_time
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.parameters import Parameters
 from fake_gpu.prometheus.refusals import ParseError, Refused, bad_parameter
@@ -116,6 +116,10 @@ class Api:
 
     def query(self, asked: Parameters, _: str = "") -> Reply:
         at_ms = asked.time("time", self.now_ms())
+        if asks_for_the_time(asked.first("query")):
+            return Reply(
+                answer.success(answer.scalar_data(answer.scalar(at_ms), self.extra)).encode()
+            )
         expression = asked.expression()
         request = f"query {asked.first('query')} {at_ms} {asked.first('dedup')}"
         return self._cached(
@@ -136,6 +140,11 @@ class Api:
     def query_range(self, asked: Parameters, _: str = "") -> Reply:
         thanos = self.options.flavour == "thanos"
         steps = asked.steps(self.options.default_step_ms if thanos else None)
+        if asks_for_the_time(asked.first("query")):
+            values = ",".join(answer.scalar(at_ms) for at_ms in steps)
+            series = [f'{{"metric":{{}},"values":[{values}]}}']
+            data = answer.query_data("matrix", series, self.extra)
+            return Reply(answer.success(data).encode())
         expression = asked.expression()
         request = f"range {asked.first('query')} {steps[0]} {steps[-1]} {len(steps)}"
         return self._cached(
@@ -168,8 +177,12 @@ class Api:
             )
 
     def answered(self, series: list[str], kind: str, view: QuerierView) -> Reply:
-        extra = ',"analysis":{}' if self.options.flavour == "thanos" else ""
-        return self.success(answer.query_data(kind, series, extra), view)
+        return self.success(answer.query_data(kind, series, self.extra), view)
+
+    @property
+    def extra(self) -> str:
+        """What a Thanos adds to every answer."""
+        return ',"analysis":{}' if self.options.flavour == "thanos" else ""
 
     def success(self, data: str, view: QuerierView) -> Reply:
         body = answer.success(data, view.warnings).encode()
@@ -221,9 +234,11 @@ class Api:
 
     # -- the server itself
 
-    def build_info(self, _: Parameters, __: str = "") -> Reply:
+    def build_info(self, asked: Parameters, _: str = "") -> Reply:
+        upgraded = self.faults.newer_engine(self.second_of(asked))
+        options = replace(self.options, left_open=True) if upgraded else self.options
         info = {
-            "version": self.options.version,
+            "version": options.version,
             "revision": "fake",
             "branch": "HEAD",
             "buildUser": "",
@@ -261,7 +276,8 @@ class Api:
         view = QuerierView(
             self.source, self.faults, at, deduplicate, names, markers, function, in_part
         )
-        return view, Dialect(self.options.left_open, lookback_ms)
+        left_open = self.options.left_open or self.faults.newer_engine(at)
+        return view, Dialect(left_open, lookback_ms)
 
 
 @contextmanager

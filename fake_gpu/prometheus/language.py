@@ -2,6 +2,7 @@
 
     metric{label="…", label!="…", label=~"…", label!~"…"} [range] offset 5m
     avg_over_time( … [range] offset …)     also max_, min_, count_
+    time()
 
 Put here: the grammar and its refusals.
 Not here: tokens (`tokens`), values (`evaluate`).
@@ -12,6 +13,7 @@ an empty result.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
@@ -63,6 +65,12 @@ class Call:
 
 
 Expression = Selector | Call
+_TIME = re.compile(r"\s*time\s*\(\s*\)\s*")
+
+
+def asks_for_the_time(query: str) -> bool:
+    """`time()`, by which a client learns how far its own clock is off."""
+    return _TIME.fullmatch(query) is not None
 
 
 @lru_cache(maxsize=1024)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from fake_gpu.estate.hardware import products, profiles
+from fake_gpu.faults import codes
 from fake_gpu.faults.catalogue import CATALOGUE
 from fake_gpu.scenario.schema import Scalar, Shaped, yaml_name
 from fake_gpu.scenario.spec import Scenario, parameter_notation
@@ -46,7 +47,7 @@ def reference_page() -> str:
     parts = [_HEAD]
     for kind, path in _records(Scenario, ""):
         parts.append(_section(kind, path))
-    parts += [_faults(), _trace(), _products()]
+    parts += [_faults(), _codes(), _trace(), _products()]
     return "\n".join(parts)
 
 
@@ -147,6 +148,33 @@ def _faults() -> str:
                 lines.append(f"| `{fault.name}` | {codes} | {fault.doc} | {parameters} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def _codes() -> str:
+    lines = [
+        "### What each code is",
+        "",
+        "The codes name what goes wrong with real sources. One with a star is among those that",
+        "most often corrupt a bill in silence. What is no fault line is something that really",
+        "happens: a scenario of the library tells it.",
+        "",
+        "| code | what goes wrong | faults | scenarios |",
+        "|---|---|---|---|",
+    ]
+    for code in (*codes.SAMPLES, *codes.KUBERNETES):
+        faults = ", ".join(f"`{name}`" for name in code.faults) or code.otherwise
+        stories = ", ".join(f"`{name}`" for name in code.stories)
+        star = "★" if code.is_grave else ""
+        lines.append(f"| {code.code}{star} | {code.what} | {faults} | {stories} |")
+    lines += [
+        "",
+        "What would make a fake estate worthless, and the test that holds that this one is not:",
+        "",
+        "| code | what would be wrong | test |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {code} | {what} | `{test}` |" for code, what, test in codes.FAKE]
+    return "\n".join([*lines, ""])
 
 
 _TRACE = """\

@@ -40,11 +40,18 @@ KNOWN_KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceChangeSpec:
+    at: Time = key("When.")
+    labels: Mapping[str, str] = key("All its labels from then on.")
+
+
+@dataclass(frozen=True, slots=True)
 class NamespaceSpec:
     name: str = key("Its name: the tenant.")
     created: Time | None = key("Made then; it was always there when left out.", default=None)
     deleted: Time | None = key("Deleted then, with all that is in it.", default=None)
     labels: Mapping[str, str] = key("Its labels.", factory=dict)
+    changes: tuple[NamespaceChangeSpec, ...] = key("Later labels.", factory=tuple)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,7 @@ def ask(running: Running, client: httpx.Client, when: datetime) -> None:
                 break
             token = quietly(client, f"{url}/api/v1/pods", {"limit": "5", "continue": token})
         quietly(client, f"{url}/api/v1/pods", {})
+        quietly(client, f"{url}/api/v1/events", {})
 
 
 def quietly(client: httpx.Client, url: str, parameters: dict[str, str]) -> str:

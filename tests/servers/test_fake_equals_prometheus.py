@@ -95,6 +95,16 @@ def test_every_raw_hour_of_the_catalogue_is_the_same(both: Both, metric: str) ->
         assert answer["data"]["result"]
 
 
+def test_the_servers_clock_is_told_in_the_same_form(both: Both) -> None:
+    for path, asked in (
+        ("/api/v1/query", {"query": "time()", "time": MIDNIGHT + 0.25}),
+        ("/api/v1/query_range", {"query": "time()", "start": MIDNIGHT, "end": MIDNIGHT + 90.5,
+                                 "step": 45}),
+    ):  # fmt: skip
+        real, fake = (client.post(path, data=asked) for client in both)
+        assert fake.json() == real.json()
+
+
 NAMES = [*CATALOGUE, "absent_metric"]
 LABELS = ["pod", "namespace", "node", "phase", "job", "resource", "nolabel"]
 VALUES = ["", "team-a", "short", "node-a", "Running", "nvidia_com_gpu", "kube-.*", "team-.|node-b"]

@@ -6,6 +6,7 @@ import pytest
 
 from fake_gpu.estate.build import cluster_ids, stages
 from fake_gpu.estate.fault_specs import as_faults
+from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.scenario.load import load_scenario
 from tests.estates import T0, check_invariants, cluster_of, pods
 
@@ -38,6 +39,28 @@ def test_init_containers_use_the_devices_that_main_ones_use_later() -> None:
     assert prep.runs[0].ended_at <= main.runs[0].started_at
     assert side.runs[0].ended_at == p.finished_at
     assert p.started_at == main.runs[0].started_at
+
+
+def test_a_label_that_is_edited_says_something_else_for_a_while_and_then_what_it_said() -> None:
+    cluster = cluster_of(
+        """\
+    nodes: [{name: n, product: Tesla-T4, cards: 1}]
+    namespaces: [{name: chat, labels: {cost-centre: "17"}}]
+    workloads: [{name: w, namespace: chat, requests: 1}]
+""",
+        "faults: [{fault: label_edited, namespace: chat, to: '18', from: +1h, until: +2h}]\n",
+    )
+    history = ObjectHistory(cluster)
+
+    def said(second: int) -> str:
+        chat = [
+            n
+            for n in history.objects_at("Namespace", T0 + second)
+            if n["metadata"]["name"] == "chat"
+        ]
+        return str(chat[0]["metadata"]["labels"]["cost-centre"])
+
+    assert [said(s) for s in (3599, 3600, 7199, 7200)] == ["17", "18", "18", "17"]
 
 
 def test_the_effective_request_counts_sidecars_that_started_before_an_init_container() -> None:

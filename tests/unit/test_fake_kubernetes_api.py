@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import threading
 import time
@@ -386,11 +387,22 @@ def test_events_tell_of_pods_for_an_hour() -> None:
     assert told(3 * HOUR) == []
 
 
+def test_lost_events_are_lost_for_good_and_counted() -> None:
+    wrong = Fault("e#0", "events_lost", "", MIDNIGHT, MIDNIGHT + HOUR, 7, {"share": "1/2"})
+    api, client = api_at(1000, None, wrong)
+    left = names(client.get("/api/v1/events").json())
+    everything = names(api_at(1000)[1].get("/api/v1/events").json())
+    assert 0 < len(left) < len(everything) == 7
+    assert names(client.get("/api/v1/events").json()) == left
+    assert set(left) < set(everything)
+    assert api.view.faults.ledger.count("e#0") == 2
+
+
 # --- the official client -------------------------------------------------------------------------
 
 
 def test_the_official_client_reads_it() -> None:
-    kubernetes = pytest.importorskip("kubernetes")
+    kubernetes = importlib.import_module("kubernetes")  # it has no types
     with served(quiet_cluster(), 1000) as (_, clock, url):
         configuration = kubernetes.client.Configuration(host=url)
         with kubernetes.client.ApiClient(configuration) as client:

@@ -40,6 +40,27 @@ def test_an_answer_is_written_as_a_server_writes_it(quiet: Thanos) -> None:
     )
 
 
+def test_the_servers_clock_is_told(quiet: Thanos) -> None:
+    asked = quiet.http.post("/api/v1/query", data={"query": "time()", "time": f"{MIDNIGHT}.25"})
+    assert asked.json()["data"] == {
+        "resultType": "scalar",
+        "result": [MIDNIGHT + 0.25, f"{MIDNIGHT}.25"],
+        "analysis": {},
+    }
+    now = quiet.http.get("/api/v1/query?query=time()").json()["data"]["result"]
+    assert now == [MIDNIGHT + 24 * HOUR, str(MIDNIGHT + 24 * HOUR)]
+    steps = {"query": " time( ) ", "start": MIDNIGHT, "end": MIDNIGHT + 60, "step": 60}
+    [series] = quiet.http.post("/api/v1/query_range", data=steps).json()["data"]["result"]
+    assert series == {
+        "metric": {},
+        "values": [[MIDNIGHT, str(MIDNIGHT)], [MIDNIGHT + 60, str(MIDNIGHT + 60)]],
+    }
+
+
+def test_the_server_says_of_itself_that_it_is_none(quiet: Thanos) -> None:
+    assert quiet.http.get("/api/v1/status/buildinfo").json()["data"]["revision"] == "fake"
+
+
 def test_large_answers_are_zipped_when_asked_for(quiet: Thanos) -> None:
     asked = {"query": '{__name__=~"kube_.*"}[1h]', "time": str(MIDNIGHT + HOUR)}
     plain = quiet.http.post("/api/v1/query", data=asked, headers={"accept-encoding": "identity"})

@@ -452,6 +452,18 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
     assert honest.rows(ended, 1600 + 60) == []
 
 
+@check("engine_upgraded")
+def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
+    later = with_it(HOUR, 2 * HOUR, now=HOUR + 30)
+    # A range that is as long as the way to its oldest sample has it, until the upgrade.
+    first = honest.samples(f"{TRAIN}[1h]", HOUR)[0][0]
+    query = f"{TRAIN}[{round((HOUR - first) * 1000)}ms]"
+    assert honest.samples(query, HOUR)[0][0] == first
+    assert later.samples(query, HOUR)[0][0] > first
+    version = later.http.get("/api/v1/status/buildinfo").json()["data"]["version"]
+    assert version != honest.http.get("/api/v1/status/buildinfo").json()["data"]["version"]
+
+
 @check("timeout")
 def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
     answers = _three(with_it(HOUR, 2 * HOUR, requests=1, now=HOUR + 60))

@@ -57,6 +57,20 @@ def test_one_clock_moves_thanos_and_kubernetes(running: Running) -> None:
     assert {name.split("-")[0] for name in running_pods} == {"serve", "train"}
 
 
+def test_every_server_dates_its_answers_by_the_estate_s_clock(running: Running) -> None:
+    urls = [
+        f"{running.thanos_url}/-/ready",
+        f"{running.kubernetes_urls[EAST]}/version",
+        f"{running.metrics_urls[EAST]}/",
+        f"{running.control_url}/-/clock",
+    ]
+    for url in urls:
+        dates = httpx.get(url).headers.get_list("date")
+        expected = running.clock.now().strftime("%a, %d %b %Y %H:%M:%S GMT")
+        assert dates == [expected], url
+        assert "Oct 2026" in expected
+
+
 def test_time_does_not_go_back_over_http(running: Running) -> None:
     advance(running, at("00:30:00"))  # refused too, if another test was further already
     refused = advance(running, at("00:00:00"))

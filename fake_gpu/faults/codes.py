@@ -1,0 +1,114 @@
+"""The numbers of the catalogue of faults: what each is, and what in a scenario shows it.
+
+Put here: one row per number; the table in the reference is generated from it and from the faults.
+Not here: the faults (`catalogue`).
+
+Groups A (samples) and B (Kubernetes) are what goes wrong with a source; group I is what would make
+a fake estate worthless. Most numbers are one fault line. Some are no fault but something that
+really happens: these are stories of the library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fake_gpu.faults.catalogue import CATALOGUE
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A number of the catalogue."""
+
+    code: str
+    what: str
+    stories: tuple[str, ...] = ()  # scenarios of the library in which it happens
+    otherwise: str = ""  # where neither a fault nor a story shows it
+    is_grave: bool = False  # among the twenty that most often corrupt a bill in silence
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        return tuple(name for name, kind in CATALOGUE.items() if self.code in kind.codes)
+
+
+def _code(code: str, what: str, *stories: str, otherwise: str = "") -> Code:
+    return Code(code.rstrip("*"), what, stories, otherwise, code.endswith("*"))
+
+
+SAMPLES = (
+    _code("A01*", "a store is gone, with a warning first and none later", "store_goes_silent"),
+    _code("A02*", "success, and nothing in it"),
+    _code("A03", "uniting replicas invents a hole that none of them has"),
+    _code("A04*", "the same thing told twice"),
+    _code("A05*", "coarse samples where raw ones were asked for"),
+    _code("A06*", "series that live on after their end, by look-back"),
+    _code("A07", "a pod that lives and dies between two samples", "shorter_than_a_scrape"),
+    _code("A08*", "samples that arrive after they were asked for"),
+    _code("A09", "samples that are dropped because they come out of order"),
+    _code("A10*", "lost scrapes, and everything that stops them", "exporter_outage"),
+    _code("A11", "a backlog that is written with the time of its arrival"),
+    _code("A12", "a clock that is off"),
+    _code("A13", "a cache that keeps a partial answer"),
+    _code("A14", "errors, half answers, and pages that are no answers"),
+    _code("A15", "answers that are cut at a limit"),
+    _code("A16", "a stretch of time that no block covers"),
+    _code("A17", "history that is gone"),
+    _code("A18", "two clusters under one name"),
+    _code("A19", "counters that begin again"),
+    _code("A20", "`pod` and `exported_pod` change places"),
+    _code("A21", "metrics without their pods"),
+    _code("A22", "a tenant that invents series of another one", "forged_series"),
+    _code("A23", "new names for products, labels and metrics", "relabelled_node"),
+    _code("A24", "values that are no numbers of devices"),
+    _code("A25", "scrapes that fail at a limit"),
+    _code("A26", "series without their cluster"),
+    _code("A27", "an exporter that moves: the same things under other labels"),
+    _code(
+        "A28",
+        "times in another zone, or in other units",
+        otherwise="a source's times are seconds since 1970 here as everywhere; reading them in "
+        "another zone is what the tests of the models do",
+    ),
+    _code("A29", "servers of another version"),
+    _code("A30", "another sampling interval"),
+)
+KUBERNETES = (
+    _code("B01", "pods that are deleted while nobody looks", "watch_gap"),
+    _code("B02*", "deletes that no watch told", "watch_gap", "double_gap"),
+    _code("B03", "old objects told again"),
+    _code("B04*", "one name, several UIDs", "same_name_another_pod"),
+    _code("B05*", "ended pods that keep their requests", "evicted_without_an_end"),
+    _code("B06", "bound, and not running", "quota_and_queue", "init_and_sidecars"),
+    _code("B07", "containers that restart", "restarts_and_crash_loops"),
+    _code("B08", "a node that is not heard of", "node_not_heard_of"),
+    _code("B09", "a node that is deleted with its pods"),
+    _code("B10", "containers that end before they start"),
+    _code("B11", "several things in one second", "shorter_than_a_scrape"),
+    _code("B12", "pods of the provider", "demo"),
+    _code("B13", "pods that use their grace period", "node_drained_mid_hour"),
+    _code("B14", "init containers and sidecars", "init_and_sidecars"),
+    _code("B15*", "devices by claim, and of other vendors", "every_way_to_share", "demo"),
+    _code("B16", "one card shown as several", "every_way_to_share"),
+    _code("B17*", "cards that are cut anew within an hour", "cards_cut_anew"),
+    _code("B18", "less to allocate than is allocated", "card_falls_ill"),
+    _code("B19", "a card in use that nobody asked for"),
+    _code("B20", "a namespace that somebody else makes again", "namespace_made_again"),
+    _code("B21", "a tenant that edits its own labels"),
+    _code("B22", "events that are not kept"),
+    _code("B23", "a list that ends in the middle"),
+    _code("B24", "rights that are taken away"),
+    _code("B25", "a store that goes back in time"),
+    _code("B26", "everything told twice"),
+    _code("B27", "a list that misses many"),
+)
+# (what would be wrong with a fake, the test that holds that it is not)
+FAKE = (
+    ("I01", "answers too well behaved to be real", "tests/servers/test_fake_equals_thanos.py"),
+    ("I02", "cards picked at random, use that adds up to nothing",
+     "tests/properties/test_properties_estate.py"),
+    ("I03", "no metrics of MIG instances", "tests/unit/test_exporter_devices.py"),
+    ("I04", "real time", "tests/unit/test_fake_clock.py"),
+    ("I05", "a truth that shares the product's code", "tests/architecture/test_imports.py"),
+    ("I06", "its series taken for a real cluster's", "tests/unit/test_fake_prometheus_api.py"),
+    ("I07", "a fault that was not injected", "tests/scenarios/test_fake_everything_fires.py"),
+    ("I08", "an API that never refuses", "tests/servers/test_fake_leads_the_same_conversation.py"),
+)  # fmt: skip
