@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from domain.billing_period import BillingPeriod
-from orchestration.cli.output import emit, emit_document, home_option, output_option
+from orchestration.cli.output import emit, emit_document, home_option, output_option, progress
 from orchestration.cli.periods import PERIOD
 
 if TYPE_CHECKING:
@@ -47,12 +47,13 @@ def explain(
     from warehouse.home import Home
 
     home = Home.open(home_path)
-    if sha256:
-        stops = explain_answer(home, sha256)
-    elif number and line is not None:
-        stops = explain_line(home, number, line, pod_uid)
-    else:
-        raise click.UsageError("give a document's NUMBER and --line, or --answer")
+    with progress("Walking"):
+        if sha256:
+            stops = explain_answer(home, sha256)
+        elif number and line is not None:
+            stops = explain_line(home, number, line, pod_uid)
+        else:
+            raise click.UsageError("give a document's NUMBER and --line, or --answer")
     if output == "json":
         emit_document({"stops": [_as_dict(stop) for stop in stops]})
         return
@@ -90,6 +91,8 @@ def compare(period: BillingPeriod, home_path: Path, output: str) -> int:
     from warehouse.home import Home
 
     titles = {rule.name: rule.title for rule in RULES}
+    with progress("Comparing"):
+        compared = compare_period(Home.open(home_path), period)
     rows = [
         {
             "tenant": found.tenant,
@@ -98,7 +101,7 @@ def compare(period: BillingPeriod, home_path: Path, output: str) -> int:
             "would_bill": format_nanos(found.rule_nanos),
             "difference": format_nanos(found.nanos),
         }
-        for found in compare_period(Home.open(home_path), period)
+        for found in compared
     ]
     emit(rows, output, ["tenant", "rule", "ledger", "would_bill", "difference"])
     return 0
@@ -128,7 +131,8 @@ def verify(bundle: Path, head_path: Path | None, output: str) -> int:
     from billing.verifier import verify as check
 
     head = json.loads(head_path.read_bytes()) if head_path else None
-    report = check(bundle.read_bytes(), head)
+    with progress("Checking"):
+        report = check(bundle.read_bytes(), head)
     rows = [{"result": "ok", "what": what} for what in report.checked]
     rows += [{"result": "WRONG", "what": what} for what in report.problems]
     emit(rows, output, ["result", "what"])
@@ -149,7 +153,8 @@ def backup(folder: Path, home_path: Path) -> None:
     from billing.backup import back_up
     from warehouse.home import Home
 
-    report = back_up(Home.open(home_path), folder)
+    with progress("Copying"):
+        report = back_up(Home.open(home_path), folder)
     click.echo(
         f"{report.file_count} files, {report.byte_count} bytes; "
         f"the record's head is event {report.head_sequence} with {report.head_sha256}."
@@ -196,7 +201,8 @@ def restore(
     if folder is None and not vouched:
         raise click.UsageError("give the FOLDER of a backup, or --head, or --by and --and")
     clock = SystemClock()
-    home = restore_home(folder, home_path, clock) if folder else Home.open(home_path)
+    with progress("Copying"):
+        home = restore_home(folder, home_path, clock) if folder else Home.open(home_path)
     if folder:
         click.echo(f"Restored into {home.path}; next: gpu-ledger rebuild --home {home.path}")
     if vouched:

@@ -58,7 +58,8 @@ def close(
     opened = OpenHome.at(home_path)
     if recheck if recheck is not None else not dry_run:
         _count_again(opened, period)
-    result = close_period(opened, period, dry_run=dry_run)
+    with progress("Judging" if dry_run else "Closing"):
+        result = close_period(opened, period, dry_run=dry_run)
     rows = [
         {
             "invoice": document.number,

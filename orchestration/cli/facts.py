@@ -56,7 +56,8 @@ def judge(period: BillingPeriod, home_path: Path, output: str) -> int:
     from orchestration.open_home import OpenHome
     from orchestration.steps import judge as judge_period
 
-    judgement = judge_period(OpenHome.at(home_path), period)
+    with progress("Judging"):
+        judgement = judge_period(OpenHome.at(home_path), period)
     rows = [
         {
             "code": finding.code,

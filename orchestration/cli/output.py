@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ Progress = Callable[[int, int, str], None]
 Row = Mapping[str, Any]
 
 PLAIN_LINE_SECONDS = 10.0  # without a terminal a line this often says that work goes on
+LOOK_SECONDS = 0.5  # how late such a line may be
 
 output_option = click.option(
     "-o",
@@ -152,7 +154,11 @@ def _escape(text: str) -> str:
 def progress(title: str) -> Iterator[Progress]:
     """A bar on stderr for people; a plain line every ten seconds where there is no terminal."""
     if not sys.stderr.isatty():
-        yield _plain_progress(title)
+        lines = _PlainLines(title)
+        try:
+            yield lines.report
+        finally:
+            lines.end()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -173,12 +179,32 @@ def progress(title: str) -> Iterator[Progress]:
         yield report
 
 
-def _plain_progress(title: str) -> Progress:
-    last = [time.monotonic()]
+class _PlainLines:
+    """A line every ten seconds, also from work that reports nothing while it goes on."""
 
-    def report(done: int, total: int, what: str) -> None:
-        if time.monotonic() - last[0] >= PLAIN_LINE_SECONDS or (done == total and total > 1):
-            last[0] = time.monotonic()
-            click.echo(f"{title}: {done} of {total} {what}".rstrip(), err=True)
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._said = ""
+        self._began = self._last = time.monotonic()
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        threading.Thread(target=self._go_on, name="progress", daemon=True).start()
 
-    return report
+    def report(self, done: int, total: int, what: str) -> None:
+        with self._lock:
+            self._said = f"{done} of {total} {what}".rstrip()
+            self._say(at_once=done == total and total > 1)
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def _go_on(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            with self._lock:
+                self._say()
+
+    def _say(self, *, at_once: bool = False) -> None:
+        now = time.monotonic()
+        if at_once or now - self._last >= PLAIN_LINE_SECONDS:
+            self._last = now
+            click.echo(f"{self._title}: {self._said or f'{now - self._began:.0f} s'}", err=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from orchestration.cli.output import emit, home_option, output_option
+from orchestration.cli.output import emit, home_option, output_option, progress
 
 PUBLISH_EPILOG = """\b
 Examples:
@@ -34,7 +34,8 @@ def publish(pages: bool, home_path: Path, output: str) -> None:
     from orchestration.publishing import publish as publish_marts
 
     opened = OpenHome.at(home_path)
-    published = publish_marts(opened)
+    with progress("Copying"):
+        published = publish_marts(opened)
     rows = [
         {"what": "this version", "where": str(published.path)},
         {"what": "the newest, always", "where": str(published.latest_path)},

@@ -59,7 +59,8 @@ def verify(home_path: Path, output: str) -> int:
     """
     from orchestration.open_home import OpenHome
 
-    report = OpenHome.at(home_path).landing.verify()
+    with progress("Checking"):
+        report = OpenHome.at(home_path).landing.verify()
     emit([problem.as_dict() for problem in report.problems], output)
     click.echo(
         f"{report.attempt_count} attempts and {report.body_count} bodies were read; "

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars
@@ -27,7 +28,10 @@ from domain.errors import LedgerError
 from orchestration.cli.main import cli
 from orchestration.demo.story import Told, telling
 from orchestration.publishing import publish
+from tests.how_to import commands_in, of
+from tests.json_output import differences
 from tests.lineage import PAGE, lineage_page
+from tests.written_pages import DOCS
 from warehouse.build import WORKING_NAME
 from warehouse.connection import connected
 from warehouse.dbt_run import DbtProject
@@ -438,6 +442,112 @@ def test_a_recount_of_what_did_not_change_corrects_nothing(told: Told) -> None:
     assert ran.exit_code == 0
     found = json.loads(ran.stdout)
     assert (found["corrections"], found["recorded"], found["difference"]) == ([], False, "0")
+    assert differences("recount", ran.stdout) == []
+
+
+def ends_well(command: list[str], **instead: Path | str) -> None:
+    """A command of a page, with the reader's places instead of the page's."""
+    words = []
+    for word in command:
+        for page, own in instead.items():
+            word = word.replace(page, str(own))
+        words.append(word)
+    assert words[0] == "gpu-ledger"
+    ran = CliRunner().invoke(cli, words[1:], catch_exceptions=False)
+    assert ran.exit_code == 0, f"{shlex.join(words)}\n{ran.output}"
+
+
+def test_a_number_is_checked_as_the_readme_says(told: Told) -> None:
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"## How a number is checked\n\n```\w*\n(.*?)```", readme, re.DOTALL)
+    commands = commands_in(block)
+    assert [command[1] for command in commands] == ["explain", "verify", "landing"]
+    for command in commands:
+        ends_well(command, **{"demo-home": told.opened.home.path})
+
+
+def test_what_is_corrected_voided_and_restored_is_so_as_the_page_says(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recount is counted in a test of its own: here its options are typed."""
+    nothing = SimpleNamespace(lines=(), recorded=False, nanos=0, currency="USD")
+    counted: list[bool] = []
+
+    def recount(*_: object, dry_run: bool, progress: object) -> SimpleNamespace:
+        counted.append(dry_run)
+        return nothing
+
+    monkeypatch.setattr("orchestration.recounting.recount", recount)
+    home = tmp_path / "home"
+    shutil.copytree(told.opened.home.path, home)
+    witnessed = shutil.copy(home / "documents" / "2026-10" / "head.json", tmp_path)
+    monkeypatch.setenv("GPU_LEDGER_HOME", str(home))
+    late, wrong, keep, restored = of("how-to/correct-void-and-restore.md", "sh")
+    instead: dict[str, Path | str] = {
+        "INV-000007": "INV-000001",
+        "documents/": f"{home}/documents/",
+        "head-as-witnessed.json": str(witnessed),
+        "/mnt/backup/2026-11-18": tmp_path / "backup",
+    }
+    for command in [*commands_in(late), *commands_in(keep)[:-1], *commands_in(wrong)]:
+        ends_well(command, **instead)
+    assert counted == [True, False]
+    [restore] = commands_in(keep)[-1:]
+    for number, after in enumerate(commands_in(restored)):
+        place = tmp_path / f"restored-{number}"
+        ends_well(restore, **instead, **{"restored-ledger": place})
+        ends_well(after, **instead, **{"restored-ledger": place})
+
+
+IN_THE_MONTH = "2026-10-01T03:00:00Z"
+MONTH = ("--period", "2026-10")
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("doctor", ()),
+        ("hours", ("2026-10", "--all")),
+        ("gaps", ("2026-10",)),
+        ("landing verify", ()),
+        ("judge", ("2026-10",)),
+        ("close", ("2026-10",)),
+        ("invoice", ("2026-10",)),
+        ("invoice", ("2026-10", "--number", "INV-000001")),
+        ("usage", (*MONTH, "--by", "label:team")),
+        ("usage", (*MONTH, "--by", "hour", "--unit", "seconds")),
+        ("usage", (*MONTH, "--by", "pod", "--tenant", "vision")),
+        ("nodes", ("--hour", "2026-10-01T02")),
+        ("nodes", ("--month", "2026-10")),
+        ("inventory", ()),
+        ("quota", ()),
+        ("quota", MONTH),
+        ("query", ("dearest-workloads",)),
+        ("publish", ()),
+        ("explain", ("INV-000001", "--line", "1")),
+        ("compare", ("2026-10",)),
+    ],
+)
+def test_what_machines_read_is_as_promised(
+    told: Told, command: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each schema is on docs/reference/json-output.md; `unit/test_cli_json` has the other ones."""
+    if command == "doctor":  # it looks at what is measured now
+        monkeypatch.setenv("GPU_LEDGER_NOW", IN_THE_MONTH)
+    ran = run(told, *command.split(), *arguments, "-o", "json")
+    assert json.loads(ran.stdout) or command in ("gaps", "landing verify")
+    assert differences(command, ran.stdout) == []
+
+
+def test_a_bundle_and_a_pull_are_told_to_machines_as_promised(told: Told, tmp_path: Path) -> None:
+    bundle = told.opened.home.documents / "2026-10" / "2026-10.zip"
+    ran = CliRunner().invoke(cli, ["verify", str(bundle), "-o", "json"])
+    assert differences("verify", ran.stdout) == []
+    shutil.copytree(told.opened.home.path, tmp_path / "home")
+    hour = ["--hours", "2026-10-01T00..2026-10-01T01", "--again", "--home", str(tmp_path / "home")]
+    ran = CliRunner().invoke(cli, ["pull", *hour, "-o", "json"])
+    assert len(json.loads(ran.stdout)) == 2
+    assert differences("pull", ran.stdout) == []
 
 
 WALK = (

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -93,6 +94,20 @@ def test_without_a_terminal_work_says_every_ten_seconds_that_it_goes_on(
         "Asking: 20 of 100",
         "Asking: 30 of 100",
     ]
+
+
+def test_work_that_reports_nothing_says_that_it_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "PLAIN_LINE_SECONDS", 0.05)
+    monkeypatch.setattr(output, "LOOK_SECONDS", 0.01)
+    with progress("Judging"):
+        time.sleep(0.3)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 1
+    assert set(lines) == {"Judging: 0 s"}
+    time.sleep(0.1)
+    assert capsys.readouterr().err == ""  # it ended with the work
 
 
 def test_no_colour_is_printed_where_none_is_wanted(

@@ -1,0 +1,107 @@
+"""What machines read: the schema of every command's JSON, and what in a document is not like it.
+
+Put here: the schemas by command, comparing a document, the page about them.
+Not here: which documents are compared (the tests that run commands).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import click
+from jsonschema import Draft202012Validator
+
+from orchestration.cli.main import COMMANDS, cli
+from tests.written_pages import DOCS
+
+FILE = DOCS / "reference" / "json-output.schema.json"
+SHARED = ("instant", "period", "sha256", "row", "error")
+
+
+@cache
+def schemas() -> Mapping[str, Any]:
+    """The schema file's definitions: what is shared, then a schema for each command."""
+    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))["$defs"]
+    return found
+
+
+def commands_with_json() -> list[str]:
+    """The commands that print JSON, as they are typed."""
+    return [
+        path
+        for path, command in _leaves()
+        for option in command.params
+        if isinstance(option.type, click.Choice) and "json" in option.type.choices
+    ]
+
+
+def _leaves() -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {leaf}", command.commands[leaf]) for leaf in command.commands)
+        elif command is not None:
+            yield name, command
+
+
+def differences(command: str, printed: str) -> list[str]:
+    """Where what was printed is not as the command's schema says; nothing when it is."""
+    whole = {"$ref": f"#/$defs/{command}", "$defs": schemas()}
+    found = Draft202012Validator(whole).iter_errors(json.loads(printed))
+    return [f"{command} {error.json_path}: {error.message[:300]}" for error in found]
+
+
+def json_page() -> str:
+    """The page `docs/reference/json-output.md`, made of the schemas."""
+    parts = [
+        "# JSON output\n",
+        "What `-o json` (or `--json`) prints, command by command. This page is made from"
+        " [the schema file](json-output.schema.json),\nin which each command has a definition to"
+        " validate against; the tests validate what the commands print.\n",
+        "Amounts and exact fractions are text, so that no digit is lost; times are UTC, to the"
+        " second. An error goes to\nstderr, and with `--json-errors` it is one object of `code`,"
+        " `where`, `seen`, `why`, `remedy`.\n",
+    ]
+    parts += [f"- `{name}`: {schemas()[name]['description']}" for name in SHARED]
+    parts.append("")
+    for name, schema in schemas().items():
+        if name not in SHARED:
+            parts += [f"## gpu-ledger {name}\n", *_section(schema)]
+    return "\n".join(parts)
+
+
+def _section(schema: Mapping[str, Any]) -> Iterator[str]:
+    for number, one in enumerate(schema.get("oneOf", [schema])):
+        if number:
+            yield "or, asked for one:\n"
+        rows = list(_fields(one, ""))
+        yield "| field | type |\n|---|---|"
+        yield "\n".join(f"| `{path}` | {kind} |" for path, kind in rows) + "\n"
+
+
+def _fields(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    if schema.get("type") == "array" and "items" in schema:
+        yield from _fields(schema["items"], f"{path}[]")
+        return
+    if "properties" not in schema:
+        yield path, _kind(schema)
+        return
+    for name, field in schema["properties"].items():
+        sometimes = "" if name in schema["required"] else ", not always there"
+        inner = [*_fields(field, f"{path}.{name}" if path else name)]
+        yield from ((deeper, f"{kind}{sometimes}") for deeper, kind in inner)
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"]).rsplit("/", 1)[-1]
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    kind = schema.get("type", "anything")
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)

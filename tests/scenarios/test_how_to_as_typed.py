@@ -1,0 +1,128 @@
+"""What the how-to pages tell their reader to run, runs; a block that went stale fails.
+
+Put here: the pages that need no closed month, and that every page is typed somewhere.
+Not here: the page on correcting and the README (`test_thin_line_reports`), Dagster's pages
+(`servers/test_pages_in_a_browser`), tutorials (`test_pages_as_typed`).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from ingestion.settings import load_settings
+from tests.how_to import CLUSTER_ID, FENCED, blocks, commands_in, of, typed
+from tests.written_pages import DOCS
+
+FAKE, HUB = "how-to/a-fake-cluster-of-your-own.md", "how-to/ask-an-acm-hub.md"
+WATCH, HEAL = "how-to/watch-a-cluster.md", "how-to/heal-a-gap-and-close-a-month.md"
+# Typed elsewhere: `test_thin_line_reports` has the first two, the last one begins with
+# `up --demo`, which the browser's test starts; its other blocks are typed as a tutorial.
+CORRECT, WALK = (
+    "how-to/correct-void-and-restore.md",
+    "explanation/from-an-invoice-line-to-the-raw-sample.md",
+)
+OPERATOR = "tutorials/operator.md"
+
+
+@contextmanager
+def serving(folder: Path, command: list[str]) -> Iterator[dict[str, str]]:
+    """What the page starts in a terminal of its own; the addresses that it prints, by name."""
+    program = Path(sys.executable).with_name(command[0])
+    with subprocess.Popen(
+        [program, *command[1:], "-o", "csv"], cwd=folder, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        try:
+            header = server.stdout.readline()
+            assert header == "what,cluster,url\n"
+            rows = [server.stdout.readline().strip().split(",") for _ in range(4)]
+            yield {what.upper(): url for what, _, url in rows}
+        finally:
+            server.terminate()
+
+
+def test_a_fake_cluster_is_written_served_asked_and_exported(tmp_path: Path) -> None:
+    estate, faults = of(FAKE, "yaml")
+    (tmp_path / "my-estate.yaml").write_text(estate)
+    look, serve, ask, truth, load = of(FAKE, "sh")
+    assert "team-blue" in typed(tmp_path, look)
+    [command] = commands_in(serve)
+    with serving(tmp_path, command) as addresses:
+        said = typed(tmp_path, ask, addresses)
+        for part in ('"status":"success"', '"kind":"PodList"', "DCGM_FI_DEV_GPU_UTIL"):
+            assert part in said
+        seen = json.loads(typed(tmp_path, 'curl -s "$CONTROL/-/clock"', addresses))
+        assert seen["now"] == "2026-10-05T12:00:00Z"
+    assert "team-red" in typed(tmp_path, truth)
+    typed(tmp_path, load)
+    assert (tmp_path / "data").is_dir()
+    with_faults = yaml.safe_load(estate + faults)
+    assert len(with_faults["faults"]) == 3
+    (tmp_path / "my-estate.yaml").write_text(estate + faults)
+    typed(tmp_path, commands_and_nothing_else(look)[0])
+
+
+def commands_and_nothing_else(block: str) -> list[str]:
+    return [line for line in block.splitlines() if line and not line.startswith("#")]
+
+
+def test_a_hub_gets_its_manifests_and_the_ledger_its_settings(tmp_path: Path) -> None:
+    init, token, doctor = (text.replace("/run/secrets", str(tmp_path)) for text in of(HUB, "sh"))
+    said = typed(tmp_path, init)
+    for name in ("1-hub-allowlist.yaml", "2-hub-reader.yaml", "3-every-cluster-admission"):
+        assert name in said
+    typed(tmp_path, token)
+    assert (tmp_path / "thanos-token").read_text() == "a-token\n"
+    config = tmp_path / "my-ledger" / "config.toml"
+    [settings] = of(HUB, "toml")
+    config.write_text(config.read_text() + settings)
+    assert load_settings(config).cluster(CLUSTER_ID).thanos is not None
+    # Nothing is measured yet, and that is a ✗ of its own: the doctor ends with 1.
+    where = {"GPU_LEDGER_HOME": "my-ledger"}
+    typed(tmp_path, f"{doctor.strip()} || test $? = 1", where)
+
+
+def test_a_cluster_gets_its_collector_and_the_ledger_its_settings(tmp_path: Path) -> None:
+    init, look = of(WATCH, "sh")
+    typed(tmp_path, init)
+    assert (tmp_path / f"my-ledger/deploy/collector-{CLUSTER_ID}.yaml").is_file()
+    config = tmp_path / "my-ledger" / "config.toml"
+    [settings] = of(WATCH, "toml")
+    config.write_text(config.read_text() + settings)
+    kubernetes = load_settings(config).cluster(CLUSTER_ID).kubernetes
+    assert kubernetes is not None
+    assert kubernetes.journal == "s3://spool/prod-us"
+    doctor, *others = commands_and_nothing_else(look)
+    where = {"GPU_LEDGER_HOME": "my-ledger", "CLUSTER": CLUSTER_ID}
+    typed(tmp_path, f"{doctor.split('#')[0]} || test $? = 1", where)
+    typed(tmp_path, "\n".join(others), where)
+
+
+def test_every_page_with_something_to_type_is_typed() -> None:
+    pages = {
+        str(path.relative_to(DOCS)): {kind for kind, _ in blocks(str(path.relative_to(DOCS)))}
+        for folder in ("how-to", "explanation", "tutorials")
+        for path in (DOCS / folder).glob("*.md")
+    }
+    to_type = {page for page, kinds in pages.items() if kinds - {"console"}}
+    assert to_type == {FAKE, HUB, WATCH, HEAL, CORRECT, OPERATOR}
+    shown = {page for page, kinds in pages.items() if "console" in kinds}
+    assert {page for page in shown if not page.startswith("tutorials/")} == {WALK}
+    # A block without a language would be read by nobody.
+    assert {page for page, kinds in pages.items() if "" in kinds} == set()
+
+
+def test_what_the_page_on_healing_starts_is_there() -> None:
+    [block] = of(HEAL, "sh")
+    makefile = (DOCS.parent / "Makefile").read_text()
+    assert commands_in(block) == [["make", "ui"]]
+    assert "\nui: " in makefile
+    assert "gpu-ledger up --demo" in makefile
+    assert FENCED.search(f"```sh\n{block}```")
