@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from billing.record import Record
     from ingestion.landing import Landing
     from ingestion.settings import ClusterSource, Settings
+    from ingestion.thanos.asking import PullMemory
 
 
 CLOCK_VARIABLE = "GPU_LEDGER_NOW"
@@ -37,6 +38,7 @@ class OpenHome:
 
     home: Home
     clock: Clock
+    _memories: dict[str, PullMemory] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def at(cls, path: Path, clock: Clock | None = None) -> OpenHome:
@@ -81,6 +83,18 @@ class OpenHome:
             return None
         sampling = Sampling(decided.sample_interval_seconds, decided.scrape_interval_seconds)
         return ClusterSource(cluster_id, cluster.thanos, sampling, self.settings.pod_labels)
+
+    def pull_memory(self, cluster_id: str) -> PullMemory:
+        """What pulls of one cluster remember for each other: its labels, decoded once.
+
+        Clusters are asked one after the other, so only the last one's is kept.
+        """
+        if cluster_id not in self._memories:
+            from ingestion.thanos.asking import PullMemory
+
+            self._memories.clear()
+            self._memories[cluster_id] = PullMemory()
+        return self._memories[cluster_id]
 
 
 def clock_of(text: str) -> Clock:

@@ -57,7 +57,10 @@ def ask(opened: OpenHome, cluster_id: str, source: Source, window: Interval) -> 
         how = opened.thanos_source(cluster_id, window.started_at)
         if how is None:
             return None
-        return pull_hours(how, window, opened.landing, opened.home.runs, opened.clock)
+        memory = opened.pull_memory(cluster_id)
+        return pull_hours(
+            how, window, opened.landing, opened.home.runs, opened.clock, memory=memory
+        )
     from ingestion.kubernetes.pull import pull_hours as pull_journal
     from ingestion.kubernetes.replay import replay
 

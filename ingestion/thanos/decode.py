@@ -27,8 +27,9 @@ from domain.interval import Interval
 from ingestion.thanos.answer import NO_HISTOGRAMS, RawSeries
 from ingestion.thanos.texts import MalformedSeries, Samples, decoded_texts
 
-SERIES_LIMIT = 400_000
-"""Label sets remembered at once; beyond it the dictionary starts again instead of growing."""
+SERIES_LIMIT = 100_000
+"""Label sets remembered at once, about a kilobyte each: several hours of a large cluster. Beyond
+it the dictionary starts again instead of growing."""
 
 HOUR_MS = 3_600_000
 

@@ -13,18 +13,22 @@ closed as well as on those whose ranges are left-open.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from domain.interval import HOUR, Interval
 from ingestion.thanos.answer import RawSeries
 from ingestion.thanos.decode import HOUR_MS, SERIES_LIMIT, Series
-from ingestion.thanos.texts import MalformedSeries
+from ingestion.thanos.texts import MalformedSeries, Samples, decoded_texts
 
 METRIC_LABEL = "gpu_ledger_metric"
 """Carries a metric's name through a union; never part of what is stored."""
+
+FUNCTIONS = ("avg_over_time", "max_over_time", "count_over_time")
 
 UNION = "*"
 UNION_LIMIT = 10
@@ -33,7 +37,6 @@ UNION_LIMIT = 10
 KnownSeries = dict[tuple[str, bytes], Series]
 """By the metric that was asked and the labels as they came."""
 
-_PAIRS = msgspec.json.Decoder(list[tuple[float, str]])
 _LABELS = msgspec.json.Decoder(dict[str, str])
 
 
@@ -102,54 +105,92 @@ def device_hours(
     known = {} if known is None else known
     if len(known) > SERIES_LIMIT:
         known.clear()
+    replicas: dict[tuple[str, bytes], int] = {}
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}
-    found: dict[tuple[str, int], dict[bytes, dict[str, float]]] = {}
-    series_by_id: dict[str, Series] = {}
+    read: list[tuple[str, NDArray[np.int64], Samples]] = []
     for answer in answers:
+        numbers = []
         for raw in answer.series:
-            replica = bytes(raw.metric)
-            series = known.get((answer.metric, replica))
-            if series is None:
-                series = _series(replica, answer.metric, dropped, shared)
-                known[answer.metric, replica] = series
-            series_by_id[series.series_id] = series
-            for hour_ms, value in _hourly(raw, window):
-                by_replica = found.setdefault((series.series_id, hour_ms), {})
-                by_replica.setdefault(replica, {})[answer.function] = value
-    return [
-        _row(series_by_id[series_id], hour_ms, by_replica)
-        for (series_id, hour_ms), by_replica in sorted(found.items())
-    ]
+            name = (answer.metric, bytes(raw.metric))
+            if name not in known:
+                known[name] = _series(name[1], answer.metric, dropped, shared)
+            numbers.append(replicas.setdefault(name, len(replicas)))
+        samples = decoded_texts([bytes(raw.values) for raw in answer.series])
+        read.append((answer.function, np.array(numbers, np.int64), samples))
+    cells = _cells(read, len(replicas), window)
+    by_series: dict[str, list[int]] = {}
+    named = list(replicas)
+    for name, replica in sorted(replicas.items(), key=lambda item: item[0][1]):
+        by_series.setdefault(known[name].series_id, []).append(replica)
+    groups = [of for _, of in sorted(by_series.items())]
+    series = [known[named[of[0]]] for of in groups]
+    return list(_united(cells, series, groups, int(window.started_at.timestamp()) * 1000))
 
 
-def _row(
-    series: Series, hour_ms: int, by_replica: Mapping[bytes, Mapping[str, float]]
-) -> DeviceHour:
-    _, fullest = max(
-        by_replica.items(), key=lambda item: (item[1].get("count_over_time", 0.0), item[0])
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """What the functions gave, by replica and hour; not a number where they gave none."""
+
+    is_there: NDArray[np.bool_]
+    by_function: dict[str, NDArray[np.float64]]
+
+
+def _united(
+    cells: _Cells, series: Sequence[Series], groups: Sequence[Sequence[int]], started_ms: int
+) -> Iterator[DeviceHour]:
+    """The hours of every series: first replicas of all of them, then second ones, and so on.
+
+    Of those with the same count the one whose labels come last speaks.
+    """
+    shape = (len(groups), cells.is_there.shape[1])
+    count, average, maximum = np.full(shape, -1.0), np.full(shape, np.nan), np.full(shape, np.nan)
+    for turn in range(max(map(len, groups), default=0)):
+        rows = [row for row, of in enumerate(groups) if len(of) > turn]
+        its = [groups[row][turn] for row in rows]
+        found = {name: values[its] for name, values in cells.by_function.items()}
+        its_count = np.nan_to_num(found["count_over_time"], posinf=0.0, neginf=0.0)
+        speaks = cells.is_there[its] & (its_count >= count[rows])
+        count[rows] = np.where(speaks, its_count, count[rows])
+        average[rows] = np.where(speaks, found["avg_over_time"], average[rows])
+        its_maximum = found["max_over_time"]
+        its_maximum[~np.isfinite(its_maximum)] = np.nan
+        maximum[rows] = np.fmax(maximum[rows], its_maximum)
+    at, places = np.nonzero(count >= 0)
+    numbers = zip(
+        count[at, places].tolist(),
+        average[at, places].tolist(),
+        maximum[at, places].tolist(),
+        strict=True,
     )
-    maxima = [values.get("max_over_time", math.nan) for values in by_replica.values()]
-    finite = [value for value in maxima if math.isfinite(value)]
-    average = fullest.get("avg_over_time", math.nan)
-    return DeviceHour(
-        series,
-        hour_ms,
-        int(fullest.get("count_over_time", 0.0)),
-        average if math.isfinite(average) else None,
-        max(finite) if finite else None,
-    )
+    where = zip(at.tolist(), places.tolist(), strict=True)
+    for (row, place), (samples, mean, most) in zip(where, numbers, strict=True):
+        yield DeviceHour(
+            series[row],
+            started_ms + place * HOUR_MS,
+            int(samples),
+            mean if math.isfinite(mean) else None,
+            most if math.isfinite(most) else None,
+        )
 
 
-def _hourly(raw: RawSeries, window: Interval) -> list[tuple[int, float]]:
-    """The values by the start of their hour; a value is evaluated at its hour's end."""
+def _cells(
+    read: Sequence[tuple[str, NDArray[np.int64], Samples]], replica_count: int, window: Interval
+) -> _Cells:
+    """A value is evaluated at its hour's end."""
     started_ms = int(window.started_at.timestamp()) * 1000
-    ended_ms = int(window.ended_at.timestamp()) * 1000
-    try:
-        pairs = _PAIRS.decode(raw.values)
-        found = [(round(seconds * 1000.0) - HOUR_MS, float(text)) for seconds, text in pairs]
-    except (msgspec.MsgspecError, ValueError) as cause:
-        raise MalformedSeries(f"telemetry: {cause}") from None
-    return [pair for pair in found if started_ms <= pair[0] < ended_ms]
+    shape = (replica_count, window.seconds // 3600)
+    cells = _Cells(np.zeros(shape, bool), {name: np.full(shape, np.nan) for name in FUNCTIONS})
+    for function, numbers, samples in read:
+        try:
+            readings = np.array([float(text) for text in samples.values], np.float64)
+        except ValueError as cause:
+            raise MalformedSeries(f"telemetry: {cause}") from None
+        places = (samples.time_ms - HOUR_MS - started_ms) // HOUR_MS
+        inside = (places >= 0) & (places < shape[1])
+        replica = numbers[samples.owner[inside]]
+        cells.is_there[replica, places[inside]] = True
+        cells.by_function[function][replica, places[inside]] = readings[samples.value[inside]]
+    return cells
 
 
 def _series(

@@ -147,11 +147,14 @@ def _values(
         else:
             known: dict[bytes, int] = {}
             spans = np.ascontiguousarray(read[starts[rows][:, None] + np.arange(width)])
-            every = spans.tobytes()
-            cut = [every[at : at + width] for at in range(0, width * rows.size, width or 1)]
-            inverse = [known.setdefault(word, len(known)) for word in cut or [b""] * rows.size]
+            # Neighbours are mostly equal: only where a value changes is it looked up.
+            new = np.ones(rows.size, bool)
+            new[1:] = (spans[1:] != spans[:-1]).any(axis=1)
+            every = spans[new].tobytes()
+            cut = [every[at : at + width] for at in range(0, len(every), width or 1)] or [b""]
+            inverse = np.array([known.setdefault(word, len(known)) for word in cut], np.int64)
             words = list(known)
-            value[rows] = np.array(inverse, np.int64) + len(values)
+            value[rows] = inverse[np.cumsum(new) - 1] + len(values)
         values += [word.decode("latin-1") for word in words]
     return value, values
 
