@@ -29,6 +29,18 @@ LOGIN_PAGE = (
 _ALWAYS_WHOLE = ("up", "scrape_duration_seconds", "scrape_samples_scraped")
 
 
+# Faults by which series are missing in answers; a coarse sample is one too.
+_TAKE_SERIES = (
+    "store_vanishes",
+    "store_hangs",
+    "receiver_gone",
+    "partial_response",
+    "history_vanished",
+    "empty_success",
+    "truncated_result",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Ruin:
     """What becomes of a whole answer."""
@@ -113,6 +125,10 @@ class AnswerFaults:
         for fault in self.faults.active("truncated_result", at):
             found = self._drop(fault, found, found[whole(fault, "series", 10) :], at)
         return found
+
+    def leave_series_alone(self, at: int) -> bool:
+        """Whether no fault takes any series out of an answer at this time."""
+        return not any(self.faults.active(kind, at) for kind in _TAKE_SERIES)
 
     def _drop(
         self, fault: Fault, found: list[RawSeries], lost: Sequence[RawSeries], at: int

@@ -20,7 +20,13 @@ from fake_gpu.prometheus import answer
 from fake_gpu.prometheus.answer_faults import AnswerFaults, Ruin
 from fake_gpu.prometheus.evaluate import Dialect, evaluate_steps, raw_range
 from fake_gpu.prometheus.go_json import encode
-from fake_gpu.prometheus.language import Call, Expression, Selector, asks_for_the_time
+from fake_gpu.prometheus.language import (
+    METRIC_NAME,
+    Call,
+    Expression,
+    Selector,
+    asks_for_the_time,
+)
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.parameters import Parameters
 from fake_gpu.prometheus.refusals import ParseError, Refused, bad_parameter
@@ -208,8 +214,16 @@ class Api:
         if not _LABEL_NAME.fullmatch(name):
             raise Refused("bad_data", f'invalid label name: "{name}"')
         view = self._of_all_replicas(asked)
+        if name == METRIC_NAME:
+            return self.success(encode(sorted(self._names(view, asked))), view)
         values = {labels[name] for labels in self._label_sets(view, asked) if name in labels}
         return self.success(encode(sorted(values)), view)
+
+    def _names(self, view: QuerierView, asked: Parameters) -> set[str]:
+        """Of metrics: a pull asks for them in every window."""
+        start, end = asked.time("start", _EARLIEST_MS), asked.time("end", self.now_ms())
+        found = [view.names_in(matchers, start, end) for matchers in self._selectors(asked)]
+        return set().union(*found)
 
     def _of_all_replicas(self, asked: Parameters) -> QuerierView:
         """Names and values of labels are never deduplicated."""
@@ -218,12 +232,15 @@ class Api:
         return view
 
     def _label_sets(self, view: QuerierView, asked: Parameters) -> list[dict[str, str]]:
-        selectors = asked.selectors() or [(Matcher("__name__", "!=", ""),)]
         return [
             dict(series.labels)
-            for matchers in selectors
+            for matchers in self._selectors(asked)
             for series in self.in_window(view, matchers, asked)
         ]
+
+    @staticmethod
+    def _selectors(asked: Parameters) -> list[tuple[Matcher, ...]]:
+        return asked.selectors() or [(Matcher(METRIC_NAME, "!=", ""),)]
 
     def in_window(
         self, view: QuerierView, matchers: Sequence[Matcher], asked: Parameters

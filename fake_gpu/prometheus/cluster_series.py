@@ -6,7 +6,7 @@ Not here: which lives there are (`object_series`, `device_series`), several clus
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from fake_gpu.estate.model import Cluster
 from fake_gpu.kubernetes.objects import ObjectHistory
@@ -65,6 +65,26 @@ class ClusterSeries:
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, now_ms: int
     ) -> Iterator[RawSeries]:
         """The series with samples, or with the marker of their end, in the closed range."""
+        for _, found in self._by_name(matchers, start_ms, end_ms, now_ms):
+            yield from found
+
+    def names_in(
+        self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, now_ms: int, known: set[str]
+    ) -> None:
+        """Add the names of the metrics that have samples there; what is known is not looked for."""
+        for name, found in self._by_name(matchers, start_ms, end_ms, now_ms, known):
+            if any(series.pieces for series in found):
+                known.add(name)
+
+    def _by_name(
+        self,
+        matchers: Sequence[Matcher],
+        start_ms: int,
+        end_ms: int,
+        now_ms: int,
+        but: Container[str] = (),
+    ) -> Iterator[tuple[str, Iterator[RawSeries]]]:
+        """The series of each metric of each source and replica, made as they are taken."""
         window = Window(max(start_ms, self.cluster.created_at * 1000), end_ms, self._slack_ms)
         possible = [
             number
@@ -75,9 +95,11 @@ class ClusterSeries:
             return
         others = self._still_open(matchers)
         for source, name in self._named(tuple(m for m in matchers if m.name == "__name__")):
+            if name in but:
+                continue
             lives = source.lives(name, window.start_ms, end_ms)
             for number in possible:
-                yield from self._sampled(name, lives, number, others, window, now_ms)
+                yield name, self._sampled(name, lives, number, others, window, now_ms)
 
     def _named(self, matchers: tuple[Matcher, ...]) -> list[tuple[LifeSource, str]]:
         """Who has the metrics that are asked for; the same query comes again for every hour."""

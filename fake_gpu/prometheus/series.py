@@ -14,7 +14,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from fake_gpu.exporters.numbers import answer_text
 from fake_gpu.prometheus.go_json import encode
@@ -334,6 +334,15 @@ class RawSeries:
                 return None
             return piece.values()[high - 1 - piece.low]
         return None
+
+
+@runtime_checkable
+class NamesSource(Protocol):
+    """A source that can say which metrics it has without making all of their series."""
+
+    def names_in(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> set[str]:
+        """The names of the metrics that have samples in the closed range."""
+        ...
 
 
 class SeriesSource(Protocol):

@@ -72,6 +72,15 @@ class EstateSeries:
                 self._last = (asked, found)
             return list(found)
 
+    def names_in(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> set[str]:
+        """The names of the metrics that have samples in the closed range."""
+        now_ms = self.now_ms()
+        known: set[str] = set()
+        with self._lock:
+            for cluster in self.clusters:
+                cluster.names_in(matchers, start_ms, min(end_ms, now_ms), now_ms, known)
+        return known
+
     def _found(
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, now_ms: int
     ) -> list[RawSeries]:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from fake_gpu.estate.model import Fault
 from fake_gpu.prometheus.answer_faults import AnswerFaults, partly
 from fake_gpu.prometheus.deduplicate import deduplicated
+from fake_gpu.prometheus.language import METRIC_NAME
 from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.series import RawSeries, SeriesSource
+from fake_gpu.prometheus.series import NamesSource, RawSeries, SeriesSource
 
 
 @dataclass
@@ -29,6 +30,13 @@ class QuerierView:
     function: str = ""  # around the selector: a hint that stores of coarse samples use
     in_part: Fault | None = None  # answer only a part, without a word
     warnings: list[str] = field(default_factory=list)
+
+    def names_in(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> set[str]:
+        """The names of the metrics that have samples in the closed range."""
+        if isinstance(self.source, NamesSource) and self.faults.leave_series_alone(self.at):
+            return self.source.names_in(matchers, start_ms, end_ms)
+        found = self.select(matchers, start_ms, end_ms)
+        return {series.labels[METRIC_NAME] for series in found if series.pieces}
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
         found = self.source.select(matchers, start_ms, end_ms)

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from fake_gpu.prometheus.app import ApiOptions
-from tests.served_samples import Thanos, thanos
+from tests.served_samples import Thanos, fault, thanos
 from tests.small_estates import CLUSTER_ID, HOUR, MIDNIGHT, monitoring, quiet_estate
 
 
@@ -253,3 +253,14 @@ def test_an_ended_pod_stays_for_the_look_back_only_without_markers() -> None:
     assert unmarked.rows(query, 1640)
     assert unmarked.rows(query, 1860)
     assert unmarked.rows(query, 1901) == []
+
+
+@pytest.mark.parametrize("trouble", ["", "empty_success", "store_vanishes"])
+def test_names_of_metrics_are_those_of_the_series_that_an_answer_has(trouble: str) -> None:
+    wrong = [fault(trouble, HOUR, 2 * HOUR, requests=0, warns_for=0)] if trouble else []
+    shown = thanos(quiet_estate(), *wrong, now=HOUR + 60)
+    for selector in ('{__name__=~"DCGM_FI_.+|up"}', '{node="node-b"}', '{__name__!="",job="x"}'):
+        asked = {"match[]": selector, "start": MIDNIGHT, "end": MIDNIGHT + HOUR}
+        names = shown.http.get("/api/v1/label/__name__/values", params=asked).json()["data"]
+        series = shown.http.get("/api/v1/series", params=asked).json()["data"]
+        assert names == sorted({labels["__name__"] for labels in series})
