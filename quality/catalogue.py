@@ -299,6 +299,19 @@ _KINDS = (
         to_do="Ask whose namespace it is; if it changed hands, add a dated row to tenants.csv.",
     ),
     Kind(
+        "JRN-001",
+        "journal_contradicts_itself",
+        blocks=False,
+        remedy=Remedy.COVERED,
+        means="The API of a cluster said two things that cannot both be true: an end that moved, a "
+        "pod that was gone and is there again, an object that a list left out and a later look "
+        "had, a clock or a resource version that went back.",
+        bill="The rule that the ledger follows is fixed: the earliest start, the first end, and an "
+        "ended pod never opens again. Amounts that rest on these objects follow it.",
+        to_do="Look at the rows in `fct_contradictions`. Many at one instant point to a control "
+        "plane that was restored from a backup, or to a clock that was set.",
+    ),
+    Kind(
         "CHECK-001",
         "check_failed",
         blocks=True,

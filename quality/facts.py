@@ -20,7 +20,7 @@ from quality.conservation import Comparison
 from quality.coverage import HourCoverage, HourUse
 from quality.pricing import PricedCharge
 from quality.reconciliation import Stretch, TenantUse
-from quality.unknowns import NamespaceLife, Use
+from quality.unknowns import Contradictions, NamespaceLife, Use
 
 if TYPE_CHECKING:
     import duckdb
@@ -132,6 +132,16 @@ _NAMESAKES = """
     )
     qualify count(*) over (partition by cluster_id, namespace) > 1
     order by cluster_id, namespace, first_seen_at, namespace_uid
+"""
+
+_CONTRADICTIONS = """
+    select cluster_id, concat(object_kind, ' ', contradiction), count(*),
+        min_by(concat(object_uid, ': ', before_value, ', then ', after_value),
+            (observed_at, object_uid, before_value, after_value)),
+        min(observed_at), max(observed_at)
+    from marts.fct_contradictions
+    where billing_period = $period
+    group by all order by all
 """
 
 _USE = """
@@ -280,6 +290,15 @@ def read_namesakes(connection: duckdb.DuckDBPyConnection, period: str) -> list[N
     return [
         NamespaceLife(cluster, name, uid, _utc(first), _utc(last))
         for cluster, name, uid, first, last in _rows(connection, _NAMESAKES, period=period)
+    ]
+
+
+def read_contradictions(connection: duckdb.DuckDBPyConnection, period: str) -> list[Contradictions]:
+    return [
+        Contradictions(cluster, what, int(count), example, _utc(first), _utc(last))
+        for cluster, what, count, example, first, last in _rows(
+            connection, _CONTRADICTIONS, period=period
+        )
     ]
 
 

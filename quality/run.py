@@ -39,6 +39,7 @@ from quality.required import ONE_VERDICT_PER_HOUR, WITH_ROWS, required_checks
 from quality.suites.runner import run_suites
 from quality.tables import write_judgement
 from quality.unknowns import (
+    contradiction_findings,
     made_again_findings,
     price_change_findings,
     unknown_device_findings,
@@ -179,6 +180,7 @@ def _findings(
     yield from unknown_device_findings(facts.read_unknown_devices(connection, name))
     yield from price_change_findings(decisions.valid_in(window).problems)
     yield from made_again_findings(facts.read_namesakes(connection, name))
+    yield from contradiction_findings(facts.read_contradictions(connection, name))
 
 
 def _checks(

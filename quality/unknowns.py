@@ -77,6 +77,33 @@ def made_again_findings(lives: Sequence[NamespaceLife]) -> list[Finding]:
     ]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Contradictions:
+    """All contradictions of one kind that one cluster's journal has."""
+
+    cluster_id: str
+    what: str
+    count: int
+    example: str
+    first_at: datetime
+    last_at: datetime
+
+
+def contradiction_findings(found: Iterable[Contradictions]) -> list[Finding]:
+    """One finding per cluster and kind of contradiction, with how many there are."""
+    return [
+        CATALOGUE["journal_contradicts_itself"].finding(
+            where=f"cluster {one.cluster_id}, {one.what}",
+            seen=f"{one.count} from {format_instant(one.first_at)} "
+            f"to {format_instant(one.last_at)}; the first: {one.example}",
+            cluster_id=one.cluster_id,
+            started_at=hour_of(one.first_at),
+            ended_at=hour_of(one.last_at) + HOUR,
+        )
+        for one in sorted(found)
+    ]
+
+
 def _use(name: str, use: Use) -> Finding:
     shape = f"{use.gpu_class or 'unknown class'} {use.mig_profile or 'unknown profile'}"
     return CATALOGUE[name].finding(

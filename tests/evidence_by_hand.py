@@ -89,6 +89,7 @@ class Cluster:
     with_samples: bool = True
     with_journal: bool = True
     outcome: str = "ok"
+    contradictions: list[tuple[int, str, str]] = field(default_factory=list)  # when, UID, what
 
 
 def at(second: int) -> datetime:
@@ -311,6 +312,10 @@ class _Journal(_Attempt):
                         "list_complete": since == hour,
                     }
                 )
+        for second, uid, what in self.cluster.contradictions:
+            told = {"object_uid": uid, "what": what, "before_value": "1", "after_value": "2"}
+            row = {"observed_at": at(second), "resource": "pods", **told}
+            self.rows["contradictions"].append(row)
         for node in self.cluster.nodes:
             self._node(node)
         for pod in self.cluster.pods:

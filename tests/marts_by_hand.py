@@ -103,6 +103,10 @@ TABLES = {
         billing_period VARCHAR, cluster_id VARCHAR, namespace VARCHAR, namespace_uid VARCHAR,
         first_seen_at TIMESTAMPTZ, last_seen_at TIMESTAMPTZ, is_deleted BOOLEAN
     """,
+    "fct_contradictions": """
+        billing_period VARCHAR, cluster_id VARCHAR, observed_at TIMESTAMPTZ, object_kind VARCHAR,
+        object_uid VARCHAR, contradiction VARCHAR, before_value VARCHAR, after_value VARCHAR
+    """,
     "fct_gaps": """
         billing_period VARCHAR, cluster_id VARCHAR, source VARCHAR, gap_started_at TIMESTAMPTZ,
         gap_ended_at TIMESTAMPTZ
@@ -175,6 +179,8 @@ class World:
     missing: dict[tuple[str, str, datetime], Loss] = field(default_factory=dict)
     made_again: dict[str, str] = field(default_factory=dict)
     """Namespace of the first cluster → when it was made again, such as `20 10:05`."""
+    contradictions: list[tuple[str, str, str, str, str]] = field(default_factory=list)
+    """When the journal of the first cluster heard what: object, contradiction, before, after."""
     stretches: list[tuple[str, str, Interval]] = field(default_factory=list)
 
     @property
@@ -251,6 +257,10 @@ class World:
                 "fct_metric_coverage": list(self._metric_coverage()),
                 "fct_gaps": list(self._gaps()),
                 "dim_namespaces": list(self._namespaces()),
+                "fct_contradictions": [
+                    (self.period.name, "c1", at(when), "pods", *rest)
+                    for when, *rest in self.contradictions
+                ],
                 "fct_cluster_hours": list(self._cluster_hours()),
             }
             for table, columns in TABLES.items():

@@ -156,6 +156,16 @@ KUBERNETES_TABLES: dict[str, Columns] = {
         "watched_until": "TIMESTAMPTZ",
         "list_complete": "BOOLEAN",
     },
+    "contradictions": {
+        "cluster_id": "VARCHAR",
+        "attempt_id": "VARCHAR",
+        "observed_at": "TIMESTAMPTZ",
+        "resource": "VARCHAR",
+        "object_uid": "VARCHAR",
+        "what": "VARCHAR",
+        "before_value": "VARCHAR",
+        "after_value": "VARCHAR",
+    },
     "journal_gaps": {
         "cluster_id": "VARCHAR",
         "attempt_id": "VARCHAR",

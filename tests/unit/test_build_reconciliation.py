@@ -24,7 +24,7 @@ def cluster(name: str, *pods: Pod, **changes: Any) -> Cluster:
 
 
 BOTH = [
-    cluster("agreed", Pod("p", 100, 5000)),
+    cluster("agreed", Pod("p", 100, 5000), contradictions=[(3000, "uid-p", "absent_then_seen")]),
     cluster("one_scrape_lost", Pod("p", 100, 5000), lost_scrapes=[(1010, 1040)]),
     cluster("too_short_to_be_sampled", Pod("p", 1000, 1020)),
     cluster("starts_and_ends_in_one_second", Pod("p", 1010, 1010)),
@@ -219,6 +219,15 @@ def test_all_situations_are_expected() -> None:
         *EXPECTED,
         "many_end_at_one_scrape",
     }
+
+
+def test_what_the_api_said_twice_otherwise_is_told_and_changes_nothing(home: Home) -> None:
+    with connected(home.warehouse_path, read_only=True) as connection:
+        rows = connection.execute(
+            "select cluster_id, epoch_us(observed_at) // 1000000, object_uid, contradiction "
+            "from marts.fct_contradictions"
+        ).fetchall()
+    assert rows == [("agreed", epoch(3000), "uid-p", "absent_then_seen")]
 
 
 def test_holding_comes_before_running(home: Home) -> None:

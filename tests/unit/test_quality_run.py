@@ -327,6 +327,20 @@ def test_a_namespace_that_was_made_again_is_told_with_both_uids(world: World) ->
     )
 
 
+def test_a_journal_that_contradicts_itself_is_told_once_for_each_kind(world: World) -> None:
+    world.contradictions = [
+        ("20 10:05", "uid-1", "end_moved", "10:00", "10:01"),
+        ("20 12:10", "uid-2", "end_moved", "12:00", "12:05"),
+        ("20 10:06", "uid-1", "absent_then_seen", "absent", "hourly"),
+    ]
+    judgement = judged(world)
+    assert [(f.code, f.blocks) for f in judgement.findings] == [("JRN-001", False)] * 2
+    assert judgement.findings[1].seen == (
+        "2 from 2026-10-20T10:05:00Z to 2026-10-20T12:10:00Z; the first: uid-1: 10:00, then 10:01"
+    )
+    assert judgement.billable
+
+
 def test_scrapes_lost_now_and_then_are_one_gap_with_all_their_seconds(world: World) -> None:
     for minute in (5, 20, 50):
         world.lose_stretch("thanos", f"20 10:{minute:02}", f"20 10:{minute + 1:02}")

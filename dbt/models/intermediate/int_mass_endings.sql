@@ -55,19 +55,46 @@ endings as (
 
 ),
 
+-- How many are sampled at an instant: those that began by then, without those that ended before.
+instants as (
+
+    select
+        window_number,
+        sampled_second,
+        sum(begun_count) as begun_count,
+        sum(ended_count) as ended_count
+    from (
+        select
+            window_number,
+            first_sampled_second as sampled_second,
+            1 as begun_count,
+            0 as ended_count
+        from islands
+        union all
+        select
+            window_number,
+            last_sampled_second as sampled_second,
+            0 as begun_count,
+            1 as ended_count
+        from islands
+    ) as turns
+    group by window_number, sampled_second
+
+),
+
 alive as (
 
     select
-        endings.window_number,
-        endings.last_sampled_second,
-        count(distinct islands.pod_number) as alive_count
-    from endings
-    inner join islands
-        on
-            endings.window_number = islands.window_number
-            and islands.first_sampled_second <= endings.last_sampled_second
-            and endings.last_sampled_second <= islands.last_sampled_second
-    group by endings.window_number, endings.last_sampled_second
+        window_number,
+        sampled_second,
+        sum(begun_count - ended_count) over so_far + ended_count as alive_count
+    from instants
+    window
+        so_far as (
+            partition by window_number
+            order by sampled_second
+            rows between unbounded preceding and current row
+        )
 
 ),
 
@@ -78,12 +105,12 @@ mass_endings as (
         endings.window_number,
         endings.last_sampled_second,
         endings.ended_count,
-        alive.alive_count
+        cast(alive.alive_count as bigint) as alive_count
     from endings
     inner join alive
         on
             endings.window_number = alive.window_number
-            and endings.last_sampled_second = alive.last_sampled_second
+            and endings.last_sampled_second = alive.sampled_second
     inner join windows
         on endings.window_number = windows.window_number
     inner join sample_stretches
