@@ -40,7 +40,8 @@ DEFAULT_RAW_RETENTION_DAYS = 365
 DEFAULT_CLUSTER_MATCHER = 'clusterID="{cluster_id}"'
 """ACM adds `clusterID`, which survives a renaming; a Prometheus of one cluster has none ("")."""
 
-_MATCHER = re.compile(r'[a-zA-Z_][a-zA-Z0-9_]*(=~|!~|!=|=)"[^"\\\n]*"', re.ASCII)
+_MATCHER = r'[a-zA-Z_][a-zA-Z0-9_]*(=~|!~|!=|=)"[^"\\\n]*"'
+_MATCHERS = re.compile(f"{_MATCHER}(,{_MATCHER})*", re.ASCII)
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 
@@ -201,11 +202,11 @@ class _Reader:
         others = {"cluster_matcher", "replica_labels", "raw_retention_days"}
         connection = self._connection(section, table, others)
         matcher = table.get("cluster_matcher", DEFAULT_CLUSTER_MATCHER)
-        if not isinstance(matcher, str) or (matcher and not _MATCHER.fullmatch(matcher)):
+        if not isinstance(matcher, str) or (matcher and not _MATCHERS.fullmatch(matcher)):
             self._refuse(
                 section,
                 "cluster_matcher",
-                f"{matcher!r} is not one label matcher",
+                f"{matcher!r} is no label matcher, and no list of them",
                 'write cluster_matcher = \'clusterID="{cluster_id}"\', or "" for one cluster',
             )
         labels = table.get("replica_labels", list(DEFAULT_REPLICA_LABELS))

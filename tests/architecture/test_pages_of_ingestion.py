@@ -38,6 +38,28 @@ def test_every_setting_of_the_template_is_on_the_page_and_no_other() -> None:
     assert code - {"connection", "name"} <= named
 
 
+def test_the_tests_that_hold_a_threat_are_there() -> None:
+    page = REFERENCE.parent / "explanation" / "who-could-tamper.md"
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line[:2] == "| "]
+    assert len(rows) > 10
+    for row in rows[1:]:
+        named = re.findall(r"`(tests/[a-z_0-9/]+\.py)`", row)
+        assert named, row
+        for path in named:
+            assert (REFERENCE.parents[1] / path).is_file(), path
+
+
+def test_nothing_that_is_read_can_make_objects_or_skip_verification() -> None:
+    """No pickle, no YAML loader but the safe one, and nothing that switches TLS checks off."""
+    forbidden = re.compile(
+        r"\bpickle\b|\bmarshal\b|yaml\.(load|full_load|unsafe_load)\(|verify=False|CERT_NONE"
+        r"|check_hostname ?= ?False|_create_unverified"
+    )
+    for package in ("domain", "ingestion", "warehouse", "quality", "billing", "orchestration"):
+        for path in (REFERENCE.parents[1] / package).rglob("*.py"):
+            assert not forbidden.search(path.read_text(encoding="utf-8")), path
+
+
 def test_every_outcome_and_every_line_of_a_journal_is_on_the_page() -> None:
     text = page("landing-format.md")
     for outcome in Outcome:

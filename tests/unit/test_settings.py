@@ -100,6 +100,14 @@ def test_what_is_not_given_has_a_default() -> None:
     assert thanos.replica_labels == DEFAULT_REPLICA_LABELS
 
 
+def test_matchers_beside_the_clusters_own_keep_other_sources_of_series_out() -> None:
+    pinned = 'clusterID="{cluster_id}",prometheus="openshift-monitoring/k8s"'
+    text = HUB + f"cluster_matcher = '{pinned}'\n[clusters.c]\nthanos = \"hub\"\n"
+    thanos = parse_settings(text).clusters["c"].thanos
+    assert thanos is not None
+    assert thanos.cluster_matcher == pinned
+
+
 def test_a_prometheus_of_one_cluster_needs_no_matcher() -> None:
     text = HUB + 'cluster_matcher = ""\n[clusters.c]\nthanos = "hub"\n'
     thanos = parse_settings(text).cluster("c").thanos
@@ -123,12 +131,12 @@ REFUSED = {
     "a token in a url": ("[thanos.hub]\nurl = 'https://hub/?token=canary'\n", 2, "a query"),
     "a token over http": ("[thanos.hub]\ntoken_file = 't'\nurl = 'http://hub'\n", 3, "http://"),
     "half a certificate": (HUB + "client_key_file = 'tls.key'\n", 1, "one is missing"),
-    "a matcher that is none": (HUB + "cluster_matcher = 'clusterID'\n", 3, "not one label"),
-    "two matchers": (HUB + 'cluster_matcher = \'a="1",b="2"\'\n', 3, "not one label"),
+    "a matcher that is none": (HUB + "cluster_matcher = 'clusterID'\n", 3, "no label matcher"),
+    "matchers with a space": (HUB + 'cluster_matcher = \'a="1", b="2"\'\n', 3, "no label matcher"),
     "a matcher that leaves its quotes": (
         HUB + """cluster_matcher = 'a="x"} or up{b="y"'\n""",
         3,
-        "not one label",
+        "no label matcher",
     ),
     "a replica label that is none": (HUB + "replica_labels = ['a-b']\n", 3, "not a list of names"),
     "a server that is not there": ("[clusters.c]\nthanos = 'hub'\n", 2, "'hub' is not a server"),
