@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,15 @@ class ModelTest:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelGraph:
     models: tuple[Model, ...]  # each after those that it depends on
     tests: tuple[ModelTest, ...]
+
+    @cached_property
+    def columns(self) -> Mapping[str, set[str]]:
+        """The names of each model's columns."""
+        return {model.name: {column.name for column in model.columns} for model in self.models}
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"

@@ -1,13 +1,18 @@
 """Column lineage: from the cost of a charge back to the columns of the raw evidence.
 
-Put here: following one column through the models' compiled SQL, and the page about it.
-Not here: what the models are (`dbt/models`), or that the page is what this says (a test).
+Put here: following columns through the models' compiled SQL, the page about one of them, and the
+file of all of them that Dagster shows.
+Not here: what the models are (`dbt/models`), or that page and file are what this says (a test).
 
-`python -m tests.lineage HOME` writes the page from the models that a home was last counted with.
+`python -m tests.lineage HOME` writes both from the models that a home was last counted with. To
+follow all columns takes a minute; so each model is kept with the hash of its SQL, and only those
+are followed again that changed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -21,6 +26,7 @@ from sqlglot.lineage import lineage
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import build_scope
 
+from orchestration.column_lineage import FILE, Kept
 from warehouse.project import dbt_project_dir
 from warehouse.schema import PARQUET_TABLES, RAW_TABLES
 
@@ -57,6 +63,16 @@ class Models:
         }
         self._schema = {**dict(_declared()), **_raw()}
         self._scopes: dict[str, Any] = {}
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._sql.keys() & self._schema.keys())
+
+    def sql_sha256(self, table: str) -> str:
+        return hashlib.sha256(" ".join(self._sql[table].split()).encode()).hexdigest()
+
+    def columns(self, table: str) -> list[str]:
+        return list(self._schema[table])
 
     def made_of(self, column: Column) -> list[Column]:
         """The columns of other tables that a column is made of; none of raw tables."""
@@ -105,6 +121,39 @@ def lineage_page(compiled: Path) -> str:
     return HEAD + "".join(evidence) + table
 
 
+def changed(models: Models, kept: Kept) -> list[str]:
+    """The models whose SQL is not the one that was followed, and those that are no more."""
+    now = {name: models.sql_sha256(name) for name in models.names}
+    then = {name: one["sql_sha256"] for name, one in kept.items()}
+    return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
+
+
+def followed(models: Models, kept: Kept) -> Kept:
+    """All columns of all models; those of a model that did not change are taken over."""
+    again = set(changed(models, kept))
+    return {name: _followed(models, name) if name in again else kept[name] for name in models.names}
+
+
+def _followed(models: Models, name: str) -> dict[str, Any]:
+    made = {column: models.made_of((name, column)) for column in models.columns(name)}
+    columns = {
+        column: [[table, one] for table, one in parents if not table.startswith(RAW)]
+        for column, parents in made.items()
+    }
+    return {"sql_sha256": models.sql_sha256(name), "columns": columns}
+
+
+def as_text(kept: Kept) -> str:
+    """One line per column, so that a change of the models can be read."""
+    lines = []
+    for name, one in sorted(kept.items()):
+        made = sorted(one["columns"].items())
+        columns = ",\n".join(f"  {json.dumps(c)}: {json.dumps(made_of)}" for c, made_of in made)
+        head = f' {json.dumps(name)}: {{"sql_sha256": "{one["sql_sha256"]}", "columns": {{'
+        lines.append(f"{head}\n{columns}\n }}}}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def _name(column: Column) -> str:
     return f"{column[0].replace(RAW, 'raw.')}.{column[1]}"
 
@@ -135,4 +184,6 @@ def _raw() -> dict[str, dict[str, str]]:
 if __name__ == "__main__":
     built = Path(sys.argv[1]) / "build" / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
     PAGE.write_text(lineage_page(built), encoding="utf-8")
-    print(PAGE)
+    before: Kept = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
+    FILE.write_text(as_text(followed(Models(built), before)), encoding="utf-8")
+    print(PAGE, FILE, sep="\n")

@@ -16,7 +16,7 @@ import dagster as dg
 from domain.billing_period import BillingPeriod
 from domain.findings import Judgement, VerdictState
 from domain.interval import format_instant
-from domain.money import format_nanos
+from domain.money import format_nanos, minor_unit_digits
 from orchestration import ledger, steps
 from orchestration.assets.facts import OWNERS, POOL, EvidenceKeys, model_key
 from orchestration.assets.hour_events import remedy
@@ -158,14 +158,22 @@ def close_metadata(period: BillingPeriod, result: "CloseResult") -> dict[str, dg
         "closed": dg.MetadataValue.bool(result.closed),
         "may be closed from": dg.MetadataValue.text(format_instant(result.closes_from)),
         "total": dg.MetadataValue.text(str(result.total) if result.total else "no prices"),
-        "invoices": dg.MetadataValue.md(invoice_table(result.invoices)),
+        "invoices": dg.MetadataValue.md(
+            invoice_table(result.invoices, result.total.currency if result.total else "")
+        ),
         "what stands against it": dg.MetadataValue.md(_against(result)),
         "what to run next": dg.MetadataValue.md(_proposal(period, result)),
     }
 
 
-def invoice_table(invoices: "Sequence[DocumentSummary]") -> str:
-    rows = [f"| {d.number} | {d.tenant} | {format_nanos(d.billed_nanos)} |" for d in invoices]
+def invoice_table(invoices: "Sequence[DocumentSummary]", currency: str) -> str:
+    """Amounts with all their cents; none where there are no prices."""
+    digits = minor_unit_digits(currency) if currency else 0
+    amounts = [format_nanos(d.billed_nanos, digits) if currency else "" for d in invoices]
+    rows = [
+        f"| {d.number} | {d.tenant} | {amount} |"
+        for d, amount in zip(invoices, amounts, strict=True)
+    ]
     return "\n".join(["| invoice | tenant | amount |", "|---|---|---:|", *rows])
 
 

@@ -12,6 +12,7 @@ import dagster as dg
 
 from domain.decisions import Source
 from orchestration import steps
+from orchestration.column_lineage import lineage_of
 from orchestration.model_graph import Model, ModelGraph, ModelTest
 from orchestration.partitions import period_of
 from orchestration.resources import GivenHome, failing_in_words
@@ -57,7 +58,7 @@ def facts_assets(
 
     @dg.multi_asset(
         name="models_of_a_period",
-        specs=[_spec(model, evidence, partitions) for model in graph.models],
+        specs=[_spec(model, graph, evidence, partitions) for model in graph.models],
         check_specs=[_check_spec(test) for test in graph.tests],
         pool=POOL,
     )
@@ -97,7 +98,10 @@ def reported(
 
 
 def _spec(
-    model: Model, evidence: EvidenceKeys, partitions: dg.PartitionsDefinition[str]
+    model: Model,
+    graph: ModelGraph,
+    evidence: EvidenceKeys,
+    partitions: dg.PartitionsDefinition[str],
 ) -> dg.AssetSpec:
     columns = [
         dg.TableColumn(column.name, column.data_type or "?", description=column.description)
@@ -111,7 +115,10 @@ def _spec(
         owners=OWNERS,
         kinds={"dbt", "duckdb"},
         code_version=model.code_version,
-        metadata={"dagster/column_schema": dg.TableSchema(columns)},
+        metadata={
+            "dagster/column_schema": dg.TableSchema(columns),
+            "dagster/column_lineage": lineage_of(model.name, graph.columns, model_key),
+        },
         partitions_def=partitions,
     )
 

@@ -51,7 +51,6 @@ def close(
 
     The facts are judged again in the same step. Exit 1 while anything stands against it.
     """
-    from domain.money import format_nanos
     from orchestration.open_home import OpenHome
     from orchestration.steps import close as close_period
 
@@ -86,7 +85,7 @@ def close(
         emit(rows, output, ["invoice", "tenant", "billed", "currency", last])
     if result.total:
         click.echo(
-            f"Together {format_nanos(result.total.nanos)} {result.total.currency}.", err=True
+            f"Together {_amount(result.total.nanos, result)} {result.total.currency}.", err=True
         )
     for finding in result.refused_by:
         click.echo(f"stands against it: {finding.code} {finding.where}: {finding.seen}", err=True)
@@ -114,18 +113,16 @@ def _count_again(opened: OpenHome, period: BillingPeriod) -> None:
 
 
 def _amount(nanos: int, result: CloseResult) -> str:
-    from domain.money import format_nanos
+    from domain.money import format_nanos, minor_unit_digits
 
-    return format_nanos(nanos) if result.total else ""
+    return format_nanos(nanos, minor_unit_digits(result.total.currency)) if result.total else ""
 
 
 def _difference(document: DocumentSummary, result: CloseResult) -> str:
     """Against the estimate of the dry run before this one; nothing where there was none."""
-    from domain.money import format_nanos
-
-    if document.estimated_nanos is None or not result.total:
+    if document.estimated_nanos is None:
         return ""
-    return format_nanos(document.billed_nanos - document.estimated_nanos)
+    return _amount(document.billed_nanos - document.estimated_nanos, result)
 
 
 VOID_EPILOG = """\b

@@ -26,11 +26,12 @@ from click.testing import CliRunner, Result
 
 from domain.errors import LedgerError
 from orchestration.cli.main import cli
+from orchestration.column_lineage import FILE
 from orchestration.demo.story import Told, telling
 from orchestration.publishing import publish
 from tests.how_to import commands_in, of
 from tests.json_output import differences
-from tests.lineage import PAGE, lineage_page
+from tests.lineage import PAGE, Models, as_text, changed, followed, lineage_page
 from tests.written_pages import DOCS
 from warehouse.build import WORKING_NAME
 from warehouse.connection import connected
@@ -662,3 +663,17 @@ def test_the_lineage_of_a_cost_ends_in_both_witnesses(told: Told) -> None:
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         PAGE.write_text(page, encoding="utf-8")
     assert page == PAGE.read_text(encoding="utf-8")
+
+
+def test_every_column_that_dagster_shows_was_followed_in_the_models_as_they_are(told: Told) -> None:
+    """After a change that is meant: `python -m tests.lineage HOME`, with a home counted since."""
+    models = Models(
+        told.opened.home.build / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
+    )
+    kept = json.loads(FILE.read_text(encoding="utf-8"))
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        kept = followed(models, kept)
+        FILE.write_text(as_text(kept), encoding="utf-8")
+    assert changed(models, kept) == []
+    weights = [["stg_decisions__rates", "rate_nanos_per_hour"]]
+    assert kept["dim_rates"]["columns"]["rate_nanos_per_hour"] == weights

@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from billing.record import Record
 from domain.billing_period import BillingPeriod
 from orchestration import standing
-from orchestration.links import close_link
+from orchestration.links import close_link, partition_link
 from tests.orchestrated import opened_at
 from tests.servers.browser import PATIENCE_MS, Browser, browser
 from tests.servers.process import free_port, required, running
@@ -29,7 +30,10 @@ pytestmark = pytest.mark.servers
 
 PERIOD = BillingPeriod("2026-10")
 STRIP = "/assets/direct/thanos_hours?view=partitions"
-EVENTS = "/assets/direct/thanos_hours?view=events"
+SAMPLES, FIRST_MISSING = (
+    dg.AssetKey(["direct", "thanos_hours"]),
+    datetime(2026, 10, 5, 10, tzinfo=UTC),
+)
 WHOLE = "/assets/direct/thanos_hours?view=checks&checkDetail=hours_are_whole"
 DRAFTS = "/assets/billing/invoice_drafts?view=events"
 INVOICES = "/assets/billing/invoices?view=events"
@@ -81,7 +85,7 @@ def facts_follow(operator: Browser, home: Path) -> None:
 def test_an_operator_heals_a_gap_and_closes_the_month(operator: Browser, home: Path) -> None:
     operator.until(STRIP, "Missing (4)")
     operator.picture("1-strip")
-    operator.go(EVENTS, "2026-10-05T10")
+    operator.until(partition_link(SAMPLES, FIRST_MISSING), "Observation")
     operator.page.get_by_text("2026-10-05T10").last.click()
     operator.sees("what to run next")
     operator.picture("2-why")

@@ -62,8 +62,8 @@ def test_a_look_shows_what_changed_since_the_last_one(
         world.write()
         ran = run(close, "2026-10", "-o", "json", home=world.path)
         shown.append(json.loads(ran.stdout)["invoices"][0])
-    assert [row["billed"] for row in shown] == ["5.4", "9"]
-    assert [row["since_last_look"] for row in shown] == ["", "3.6"]
+    assert [row["billed"] for row in shown] == ["5.40", "9.00"]
+    assert [row["since_last_look"] for row in shown] == ["", "3.60"]
 
 
 def test_a_restored_home_is_admitted_by_its_witnessed_head_or_two_names(

@@ -118,6 +118,23 @@ def test_every_asset_says_what_it_is_and_whose(defs: dg.Definitions) -> None:
     assert all(node.kinds for node in nodes)
 
 
+def test_a_column_says_of_which_columns_it_is_made(defs: dg.Definitions) -> None:
+    graph = defs.resolve_asset_graph()
+    facts = [key for key in graph.get_all_asset_keys() if key.path[0] == "facts"]
+    shown = {key.path[1]: graph.get(key).metadata["dagster/column_lineage"] for key in facts}
+    [rate] = shown["dim_rates"].deps_by_column["rate_nanos_per_hour"]
+    assert rate.asset_key == dg.AssetKey(["facts", "stg_decisions__rates"])
+    assert shown["fct_charges"].deps_by_column["cost_nanos"]
+    # Nothing is named that is not there.
+    columns = {
+        key: {column.name for column in graph.get(key).metadata["dagster/column_schema"].columns}
+        for key in facts
+    }
+    for lineage in shown.values():
+        for made_of in lineage.deps_by_column.values():
+            assert all(one.column_name in columns[one.asset_key] for one in made_of)
+
+
 def test_a_staging_model_depends_on_its_own_witness_only(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
 
