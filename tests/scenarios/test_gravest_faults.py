@@ -25,6 +25,7 @@ from tests.scenarios import test_thanos_faults as thanos
 from tests.unit import test_collector_faults as collector
 from tests.unit import test_collector_scenarios as journal
 from tests.unit import test_collector_spool as spool
+from tests.unit import test_landing as landing
 from tests.unit import test_landing_crashes as crashes
 
 SCENARIOS = Path(__file__).parents[2] / "fake_gpu" / "scenarios"
@@ -101,7 +102,8 @@ TABLE = (
     Fault("C02", "an error although the write was durable, and a retry",
           "written once; an hour that was asked again has both attempts, and one of them counts",
           ("StoreUnusable",),
-          (spool.test_a_write_that_was_durable_and_said_no_is_not_written_twice,
+          (landing.test_an_error_although_it_was_written_keeps_the_bytes_once_and_the_chain_whole,
+           spool.test_a_write_that_was_durable_and_said_no_is_not_written_twice,
            crashes.test_a_full_disk_at_any_write_is_said_and_healed)),
 )  # fmt: skip
 

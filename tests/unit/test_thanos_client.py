@@ -203,6 +203,18 @@ def test_all_requests_of_an_attempt_share_one_budget_of_waiting() -> None:
     assert len(line.waits) > waited
 
 
+def test_a_redirect_is_not_followed_and_carries_no_token_anywhere(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("canary")
+    line = Line(
+        lambda request: respond(status=302, location="https://elsewhere.example/login"),
+        url="https://hub.test",
+        token_file=str(token),
+    )
+    assert line.post().status == 302
+    assert [request.url.host for request in line.requests] == ["hub.test"]
+
+
 def test_gzip_is_asked_for_and_unpacked() -> None:
     body = b'{"status":"success"}' * 5000
     zipped = respond(gzip.compress(body), content_encoding="gzip")

@@ -1,0 +1,164 @@
+"""Limits that bite: each is met here, and what lies beyond it is said or forgotten, never guessed.
+
+Put here: limits whose own tests are nowhere else.
+Not here: sizes of answers and waiting (`test_thanos_client`), splitting (`test_thanos_splitting`),
+pages and events of an API server (`test_collector_client`).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from domain.clock import StoppedClock
+from domain.decisions.rows import Source
+from domain.interval import HOUR, Interval, format_instant
+from ingestion import landing as landing_module
+from ingestion.kubernetes import kinship, records, spool
+from ingestion.kubernetes.hours import CATCH_UP_LIMIT, Calendar
+from ingestion.landing import Landing, packed
+from ingestion.manifest import Attempt, Outcome
+from ingestion.settings import Connection
+from ingestion.thanos.answer import read_matrix_body
+from ingestion.thanos.asking import FETCHED_AHEAD, GIVEN_UP_AFTER, READ_TRIES_LIMIT
+from ingestion.thanos.client import CONNECT_TIMEOUT_SECONDS, CONNECTION_LIMIT, ThanosClient
+from ingestion.thanos.decode import SERIES_LIMIT, SeriesDictionary
+from ingestion.thanos.outcomes import NAMED_LIMIT
+from ingestion.thanos.pull import pull_hours
+from tests.samples_by_hand import CLUSTER, TEN, Form, Server, every_ten_minutes, healthy, matrix
+from warehouse.store import FolderStore
+
+NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
+WINDOW = Interval(TEN, TEN + HOUR)
+
+
+def pull(home: Path, server: Server) -> Attempt:
+    landing = Landing(FolderStore(home / "landing"))
+    clock = StoppedClock(TEN + timedelta(days=2))
+    return pull_hours(CLUSTER, WINDOW, landing, home / "runs", clock, server.client())
+
+
+def test_a_server_that_answers_nothing_is_given_up_after_two_questions(tmp_path: Path) -> None:
+    def away(form: Form) -> httpx.Response:
+        raise httpx.ConnectTimeout("away")
+
+    server = Server(away)
+    attempt = pull(tmp_path, server)
+    assert attempt.outcome is Outcome.FAILED
+    tried = {answer.query for answer in attempt.answers if answer.tries}
+    # Those that were under way already may still be tried.
+    assert 1 <= len(tried) <= GIVEN_UP_AFTER + FETCHED_AHEAD
+    rest = {answer.reason for answer in attempt.answers if not answer.tries}
+    assert rest == {f"not asked: {GIVEN_UP_AFTER} requests before it got no answer"}
+
+
+def test_a_body_that_ends_early_in_a_whole_answer_is_asked_for_three_times(tmp_path: Path) -> None:
+    def cut(form: Form) -> httpx.Response:
+        if not form["query"].startswith("up"):
+            return healthy(form)
+        return httpx.Response(200, headers={"content-type": "application/json"}, content=b'{"st')
+
+    server = Server(cut)
+    assert pull(tmp_path, server).outcome is Outcome.DEGRADED
+    assert sum(form["query"].startswith("up") for form in server.forms) == READ_TRIES_LIMIT == 3
+
+
+def test_a_reason_names_three_metrics_and_says_that_there_are_more(tmp_path: Path) -> None:
+    """The second answer lacks everything but the sentinels."""
+    lasting = [
+        "kube_node_status_capacity",
+        "kube_pod_container_resource_requests",
+        "kube_pod_info",
+        "kube_pod_owner",
+        "kube_pod_status_phase",
+    ]
+    lost = False
+
+    def answer(form: Form) -> httpx.Response:
+        found = [
+            ({"__name__": name, "uid": f"u{number}"}, every_ten_minutes("1"))
+            for name in lasting
+            if name in form["query"] and "_over_time" not in form["query"]
+            for number in range(1 if lost else 2)
+        ]
+        return matrix(*found) if found and "[" in form["query"] else healthy(form)
+
+    pull(tmp_path, Server(answer))
+    lost = True
+    [hour] = pull(tmp_path, Server(answer)).hours
+    assert hour.outcome is Outcome.DEGRADED
+    assert sum(name in hour.reason for name in lasting) == NAMED_LIMIT == 3
+    assert hour.reason.endswith(" and others")
+
+
+def test_connections_and_their_making_are_bounded() -> None:
+    with ThanosClient(Connection("https://hub.test", timeout_seconds=300)) as client:
+        assert client._http.timeout.connect == CONNECT_TIMEOUT_SECONDS == 10
+        pool = client._http._transport._pool  # type: ignore[attr-defined]
+        assert pool._max_connections == CONNECTION_LIMIT == 4
+
+
+def test_the_dictionary_of_labels_begins_again_instead_of_growing() -> None:
+    assert SERIES_LIMIT == 100_000
+    dictionary = SeriesDictionary([], limit=3)
+    for number in range(20):
+        raw = matrix(({"__name__": "up", "n": str(number)}, [(1, "1")])).content
+        [place] = dictionary.numbers(read_matrix_body(raw).series)
+        assert place <= 3
+        assert dictionary.series(place).labels == {"n": str(number)}
+
+
+def test_only_so_many_of_the_latest_attempts_are_looked_at(tmp_path: Path) -> None:
+    for _ in range(3):
+        pull(tmp_path, Server(healthy))
+    landing = Landing(FolderStore(tmp_path / "landing"))
+    latest = landing.latest_attempts("c1", Source.THANOS, limit=2)
+    assert [attempt.sequence for attempt in latest] == [3, 2]
+    assert landing_module.LATEST_LIMIT == 50
+
+
+def test_a_body_larger_than_is_ever_landed_is_refused_when_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landing = Landing(FolderStore(tmp_path))
+    digest = landing.land([packed(b"x" * 1000)])[0].sha256
+    assert landing_module.BODY_BYTES_LIMIT == 1 << 30
+    monkeypatch.setattr(landing_module, "BODY_BYTES_LIMIT", 999)
+    with pytest.raises(landing_module.BodyChanged, match="it claims 1000 bytes, at most 999"):
+        landing.read_body(digest)
+
+
+def test_an_hour_has_only_so_many_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FolderStore(tmp_path)
+    monkeypatch.setattr(spool, "SEGMENTS_PER_HOUR_LIMIT", 3)
+    journal = spool.JournalWriter(store, "c1", "one", "0.1.0")
+    journal.add([{"line": "broken", "at": format_instant(NOON)}])
+    for sequence in range(1, 5):  # somebody else's, taken while this one looked away
+        store.create(spool.segment_key("c1", NOON, sequence), b"of another collector")
+    journal._sequences = {NOON: 1}
+    with pytest.raises(spool.SegmentDamaged, match="more than 3 segments in one hour"):
+        journal.flush(NOON)
+    assert journal.pending_count == 1
+
+
+def test_owners_and_tombstones_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinship, "OWNERS_LIMIT", 3)
+    monkeypatch.setattr(records, "TOMBSTONES_LIMIT", 3)
+    known = kinship.Kinship()
+    graves: dict[str, int] = {}
+    for number in range(5):
+        known.note_owner(f"o{number}", {})
+        records.bury(graves, f"p{number}", number)
+    assert list(known.owners) == ["o2", "o3", "o4"]
+    assert graves == {"p2": 2, "p3": 3, "p4": 4}
+
+
+def test_after_a_long_absence_only_a_month_of_hours_is_closed() -> None:
+    calendar = Calendar()
+    calendar.reach(NOON)
+    calendar.reach(NOON + timedelta(days=100))
+    assert calendar.open_hours[0] == NOON + timedelta(days=100) - CATCH_UP_LIMIT
+    assert len(calendar.open_hours) == CATCH_UP_LIMIT // HOUR + 1 == 31 * 24 + 1
