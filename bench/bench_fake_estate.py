@@ -1,7 +1,7 @@
 """The fake estate: playing a large one through, and serving a small one hour by hour.
 
 Put here: 10,000 GPUs and their pods, one by one as they end, against their own floor; a month of
-3 clusters x 40 nodes, asked for the catalogue's allocation hour by hour.
+3 clusters x 40 nodes, asked for the catalogue's allocation hour by hour, and written as text.
 Not here: what is made of the answers (`bench_pull`, `bench_decode`).
 
     python -m bench.bench_fake_estate [--clusters 1] [--days 7]     (the whole: 10 and 31)
@@ -17,6 +17,8 @@ import resource
 import time
 from collections.abc import Iterator
 from datetime import date, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlencode
 
 from bench.measurement import Measurement
@@ -31,6 +33,7 @@ GOAL_RATIO, GOAL_MINUTES, GOAL_MIB = 12.0, 15.0, 300.0
 # "In seconds": no longer than it takes to read the month's invoices.
 GOAL_SERVED_SECONDS, GOAL_SERVED_MIB = 30.0, 600.0
 SERVED_DAYS = 2
+EXPORTED_HOURS = 6
 
 
 def scenario(clusters: int, days: int, whole: int = 108, mig: int = 17, every: str = "466s") -> str:
@@ -123,9 +126,40 @@ def served(days: int) -> Iterator[Measurement]:
     yield Measurement(GOAL, "memory of serving", _mib(), GOAL_SERVED_MIB, "at most", how, "MiB")
 
 
+def exported(hours: int) -> Iterator[Measurement]:
+    """The same estate's allocation as OpenMetrics, in which every sample has all its labels."""
+    from fake_gpu.clock import epoch, fixed
+    from fake_gpu.estate.build import build_estate
+    from fake_gpu.prometheus.language import parse_selector
+    from fake_gpu.prometheus.openmetrics import write_openmetrics
+    from fake_gpu.scenario.load import read_scenario
+    from fake_gpu.serve import series_of
+    from ingestion.catalogue import ALLOCATION_ENTRIES
+
+    text = scenario(3, 1, whole=35, mig=5, every="1456s")
+    estate = build_estate(read_scenario(text, "exported", None))
+    source = series_of(estate, fixed(epoch(estate.ended_at)))
+    names = "|".join(entry.metric for entry in ALLOCATION_ENTRIES)
+    end = epoch(estate.ended_at)
+    with TemporaryDirectory() as folder:
+        began = time.process_time()
+        files = write_openmetrics(
+            source,
+            end - timedelta(hours=hours),
+            end,
+            Path(folder),
+            matchers=parse_selector(f'{{__name__=~"{names}"}}'),
+        )
+        taken = time.process_time() - began
+        size = sum(file.stat().st_size for file in files)
+    month = taken / hours * WHOLE_HOURS
+    how = f"{hours} hours of 3 x 40 nodes: {size / 1e6:.0f} MB of text in {taken:.1f} s"
+    yield Measurement(GOAL, "a month exported", month, GOAL_SERVED_SECONDS, "at most", how, "s")
+
+
 def measure(clusters: int = 1, days: int = 7) -> list[Measurement]:
     """Playing before serving: the memory is the largest that the process ever had."""
-    return [*played(clusters, days), *served(SERVED_DAYS)]
+    return [*played(clusters, days), *served(SERVED_DAYS), *exported(EXPORTED_HOURS)]
 
 
 def _mib() -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from domain.identity import sha256
@@ -18,6 +19,7 @@ _DECIMAL_SUFFIXES = ("", "k", "M", "G", "T", "P", "E")
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
+@lru_cache(maxsize=1 << 15)
 def time_text(second: int) -> str:
     """A second of the model as the API server writes it."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -13,7 +13,7 @@ of its look-back where a source with markers would have stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
@@ -35,8 +35,9 @@ def write_openmetrics(
     end: datetime,
     folder: Path,
     progress: Progress | None = None,
+    matchers: Sequence[Matcher] = EVERYTHING,
 ) -> list[Path]:
-    """Write all samples of `[start, end)`; returns the files in order."""
+    """Write the samples of `[start, end)`; returns the files in order."""
     start_ms, end_ms = _milliseconds(start), _milliseconds(end)
     folder.mkdir(parents=True, exist_ok=True)
     days = range(start_ms // _DAY_MS, -(-end_ms // _DAY_MS))
@@ -48,15 +49,17 @@ def write_openmetrics(
         path = folder / f"{name}.om"
         from_ms, until_ms = max(start_ms, day * _DAY_MS), min(end_ms, (day + 1) * _DAY_MS)
         with path.open("w", encoding="utf-8", newline="\n") as sink:
-            _write_day(source, from_ms, until_ms, sink)
+            _write_day(source, matchers, from_ms, until_ms, sink)
         paths.append(path)
     return paths
 
 
-def _write_day(source: SeriesSource, from_ms: int, until_ms: int, sink: TextIO) -> None:
+def _write_day(
+    source: SeriesSource, matchers: Sequence[Matcher], from_ms: int, until_ms: int, sink: TextIO
+) -> None:
     for hour_ms in range(from_ms, until_ms, HOUR_MS):
         last_ms = min(hour_ms + HOUR_MS, until_ms) - 1
-        for series in source.select(EVERYTHING, hour_ms, last_ms):
+        for series in source.select(matchers, hour_ms, last_ms):
             sink.writelines(_lines(series))
     sink.write("# EOF\n")
 

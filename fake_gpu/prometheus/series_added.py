@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from fake_gpu.prometheus.device_series import DeviceSeries
 from fake_gpu.prometheus.segments import DAY_MS, NO_END, AnySegment, Life, LifeSource
 from fake_gpu.prometheus.target_series import counted
 from fake_gpu.prometheus.targets import Target
@@ -43,8 +44,9 @@ class SeriesAdded:
         begun: dict[str, list[tuple[int, int, int]]] = {target.name: [] for target in self.targets}
         for source in self.sources:
             for name in source.names():
-                # A day more, because devices are told of day by day: midnight begins nothing.
-                for life in source.lives(name, start_ms - DAY_MS, end_ms):
+                # Devices are told of day by day, and midnight begins nothing.
+                earlier_ms = DAY_MS if isinstance(source, DeviceSeries) else 0
+                for life in source.lives(name, start_ms - earlier_ms, end_ms):
                     if life.target.name in begun:
                         begun[life.target.name] += _beginnings(life)
         for target in self.targets:

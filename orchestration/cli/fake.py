@@ -19,6 +19,7 @@ from orchestration.cli.output import emit, output_option, progress
 
 if TYPE_CHECKING:
     from fake_gpu.estate.model import Estate
+    from fake_gpu.prometheus.matchers import Matcher
     from fake_gpu.scenario.load import Loaded
     from fake_gpu.serve import Running
 
@@ -124,6 +125,7 @@ def truth(scenario: str, grain: str, data: Path | None, output: str) -> None:
 EXPORT_EPILOG = """\b
 Examples:
   gpu-ledger fake export thin_line --openmetrics OUT
+  gpu-ledger fake export demo --openmetrics OUT --match '{__name__=~"kube_.+|up"}'
   for day in OUT/*.om; do promtool tsdb create-blocks-from openmetrics $day DATA; done
 """
 
@@ -139,24 +141,42 @@ Examples:
 )
 @click.option("--from", "from_text", help="From when; the scenario's start when left out.")
 @click.option("--until", "until_text", help="Until when; the scenario's end when left out.")
+@click.option("--match", "selector", help="Only the series of this selector; all when left out.")
 @data_option
 def export(
-    scenario: str, folder: Path, from_text: str | None, until_text: str | None, data: Path | None
+    scenario: str,
+    folder: Path,
+    from_text: str | None,
+    until_text: str | None,
+    selector: str | None,
+    data: Path | None,
 ) -> None:
     """Write SCENARIO's samples for `promtool tsdb create-blocks-from openmetrics`."""
     from fake_gpu.clock import fixed
     from fake_gpu.estate.model import instant
-    from fake_gpu.prometheus.openmetrics import write_openmetrics
+    from fake_gpu.prometheus.openmetrics import EVERYTHING, write_openmetrics
     from fake_gpu.serve import series_of
 
+    matchers = _matchers(selector) if selector else EVERYTHING
     estate = _estate(_load(scenario, data))
     start = parse_instant(from_text, "--from") if from_text else instant(estate.started_at)
     end = parse_instant(until_text, "--until") if until_text else instant(estate.ended_at)
     with progress("Writing samples") as report:
-        paths = write_openmetrics(series_of(estate, fixed(end)), start, end, folder, report)
+        source = series_of(estate, fixed(end))
+        paths = write_openmetrics(source, start, end, folder, report, matchers)
     click.echo(f"{len(paths)} files in {folder}", err=True)
     for path in paths:
         click.echo(str(path))
+
+
+def _matchers(selector: str) -> tuple[Matcher, ...]:
+    from fake_gpu.prometheus.language import parse_selector
+    from fake_gpu.prometheus.refusals import ParseError
+
+    try:
+        return parse_selector(selector)
+    except ParseError as error:
+        raise click.BadParameter(f"{error}: {selector}", param_hint="--match") from None
 
 
 SERVE_EPILOG = """\b

@@ -81,12 +81,18 @@ def test_samples_are_exported_a_day_a_file(tmp_path: Path) -> None:
         str(tmp_path / "om"),
         "--until",
         "2026-10-01T00:10:00Z",
+        "--match",
+        '{__name__=~"kube_node_.+"}',
     )
     assert ran.returncode == 0
     [path] = ran.stdout.split()
     text = Path(path).read_text()
     assert text.endswith("# EOF\n")
     assert "kube_node_info{" in text
+    assert {row[:10] for row in text.splitlines()} == {"kube_node_", "# EOF"}
+    refused = run("export", "thin_line", "--openmetrics", str(tmp_path), "--match", "{")
+    assert refused.returncode == 2
+    assert "--match" in refused.stderr
 
 
 def serving(*arguments: str) -> tuple[subprocess.Popen[str], list[dict[str, str]]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fake_gpu.clock import epoch
+from fake_gpu.prometheus.language import parse_selector
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.openmetrics import EVERYTHING, write_openmetrics
 from fake_gpu.prometheus.series import RawSeries
@@ -49,6 +50,16 @@ def test_a_line_has_labels_in_order_a_value_and_milliseconds(tmp_path: Path) -> 
     value, at = rows[0].split()[-2:]
     assert value == "1.790811e+09"  # half an hour before midnight
     assert MIDNIGHT <= float(at) < MIDNIGHT + 60
+
+
+def test_only_what_is_asked_for_is_written(tmp_path: Path) -> None:
+    source = thanos(quiet_estate()).source
+    times = epoch(MIDNIGHT), epoch(MIDNIGHT + 60)
+    wanted = parse_selector('{__name__=~"up|kube_node_info",node!="node-a"}')
+    (file,) = write_openmetrics(source, *times, tmp_path, matchers=wanted)
+    rows = file.read_text().splitlines()[:-1]
+    assert {row.partition("{")[0] for row in rows} == {"up", "kube_node_info"}
+    assert not any('node="node-a"' in row for row in rows)
 
 
 class OnTheHour:
