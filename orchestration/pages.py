@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,11 +105,18 @@ class Pages:
             raise PagesDidNotStart(name, f"it ended with code {code}", self.log(name))
 
 
+BOTH = ("webserver", "daemon")
+
+
 @contextmanager
 def pages(
-    opened: OpenHome, host: str, port: int, environment: Mapping[str, str]
+    opened: OpenHome,
+    host: str,
+    port: int,
+    environment: Mapping[str, str],
+    names: Sequence[str] = BOTH,
 ) -> Iterator[Pages]:
-    """Webserver and daemon on a home, until the block is left."""
+    """Webserver and daemon on a home, or one of them, until the block is left."""
     require_free(host, port)
     folder = opened.home.dagster
     workspace = folder / "workspace.yaml"
@@ -121,7 +128,8 @@ def pages(
     }
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        for name, (program, *arguments) in commands.items():
+        for name in names:
+            program, *arguments = commands[name]
             with (folder / f"{name}.log").open("ab") as log:
                 processes[name] = subprocess.Popen(
                     [str(programs / program), *arguments, "-w", str(workspace)],

@@ -18,17 +18,18 @@ EXITS = {
 
 def errors_page() -> str:
     rows = [
-        f"| [{code}]({code}.md) | `{kind.__name__}` | {kind.exit_code}: {EXITS[kind.exit_code]} "
+        f"| [{code}]({code}.md) | `{kind.__name__}` | {kind.exit_code} "
         f"| {first_sentence(_section(code, 'What it means'))} |"
         for code, kind in sorted(every_error().items())
     ]
+    exits = "; ".join(f"{number} {why}" for number, why in EXITS.items())
     return "\n".join(
         [
             "# Errors\n",
             "Every refusal has a code, and every code a page: what it means, whether a bill"
             " changes, what to do.\n`gpu-ledger --json-errors` prints code, place and remedy for a"
-            " machine. This list is made from the code.\n",
-            "| code | name | exit code | what it means |",
+            f" machine. Exit\ncodes: {exits}. This list is made from the code.\n",
+            "| code | name | exit | what it means |",
             "|---|---|---|---|",
             *rows,
             TOCTREE,

@@ -1,0 +1,77 @@
+"""Dagster as several real processes on one PostgreSQL, and the calls that its pages make.
+
+Put here: starting them, putting runs into the queue as the pages do, looking at strips.
+Not here: what is expected.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+import httpx
+
+from orchestration.links import LOCATION
+
+PATIENCE_SECONDS = 600.0  # each run is a process of its own, on a machine under load
+ANSWER_SECONDS = 120.0
+
+LAUNCH = """
+mutation Launch($runs: [ExecutionParams!]!) {
+  launchMultipleRuns(executionParamsList: $runs) {
+    __typename
+    ... on LaunchMultipleRunsResult { launchMultipleRunsResult { __typename } }
+    ... on PythonError { message }
+  }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Webserver:
+    """Dagster's own API, as its pages call it."""
+
+    url: str
+
+    def queue(self, asset: Sequence[str], hours: Sequence[str], tags: dict[str, str]) -> None:
+        """A run for each of the hours, into the queue."""
+        runs = [self._run(asset, tags | {"dagster/partition": hour}) for hour in hours]
+        answer = self._ask(LAUNCH, {"runs": runs})["launchMultipleRuns"]
+        kinds = {one["__typename"] for one in answer.get("launchMultipleRunsResult", [answer])}
+        assert kinds == {"LaunchRunSuccess"}, answer
+
+    def _run(self, asset: Sequence[str], tags: dict[str, str]) -> dict[str, Any]:
+        return {
+            "selector": {
+                "repositoryLocationName": LOCATION,
+                "repositoryName": "__repository__",
+                "jobName": "__ASSET_JOB",
+                "assetSelection": [{"path": list(asset)}],
+                "assetCheckSelection": [],
+            },
+            "runConfigData": {},
+            "mode": "default",
+            "executionMetadata": {"tags": [{"key": k, "value": v} for k, v in tags.items()]},
+        }
+
+    def _ask(self, query: str, variables: dict[str, Any]) -> dict[str, Any]:
+        sent = {"query": query, "variables": variables}
+        answer = httpx.post(f"{self.url}/graphql", json=sent, timeout=ANSWER_SECONDS)
+        said = answer.raise_for_status().json()
+        assert "errors" not in said, said
+        found: dict[str, Any] = said["data"]
+        return found
+
+
+def wait_until(true: Callable[[], bool], what: str, every_seconds: float = 2.0) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < deadline, f"it never came to this: {what}"
+        time.sleep(every_seconds)
+
+
+def counted(instance: dg.DagsterInstance, **filters: Any) -> int:
+    return instance.get_runs_count(dg.RunsFilter(**filters))

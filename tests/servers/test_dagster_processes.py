@@ -1,0 +1,111 @@
+"""Webserver, daemon and runs at once, on one PostgreSQL: a long queue, a database that goes away.
+
+Put here: what only real processes show.
+Not here: faults of Dagster's memory seen from one process (`test_dagster_on_postgres`,
+`unit/test_dagster_faults`).
+
+A thousand partitions in the queue, and a minute without the database, take a quarter of an hour:
+GPU_LEDGER_QUEUED_RUNS=1000 GPU_LEDGER_AWAY_SECONDS=60 pytest, with this file.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from domain.decisions import Source
+from domain.interval import Interval, format_instant
+from orchestration import ledger
+from orchestration.checks import is_whole
+from orchestration.dagster_home import POSTGRES_VARIABLE, make_pool, prepare
+from orchestration.open_home import CLOCK_VARIABLE
+from orchestration.pages import pages
+from tests.orchestrated import Dagster, lived_through, opened_at, prepare_models
+from tests.servers import postgres
+from tests.servers.dagster_processes import Webserver, counted, wait_until
+from tests.servers.process import free_port
+from tests.servers.test_dagster_on_postgres import Server
+
+pytestmark = pytest.mark.servers
+
+QUEUED_RUNS = int(os.environ.get("GPU_LEDGER_QUEUED_RUNS", "20"))
+AWAY_SECONDS = float(os.environ.get("GPU_LEDGER_AWAY_SECONDS", "5"))
+AT_ONCE = 100  # runs that one call puts into the queue
+SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
+FIRST, LAST = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 1, 6, tzinfo=UTC)
+AFTER = datetime(2026, 10, 1, 9, tzinfo=UTC)
+OLD, LIVE = "2026-10-01T00", "2026-10-01T05"
+QUEUED = dg.DagsterRunStatus.QUEUED
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with tempfile.TemporaryDirectory(prefix="gpu-ledger-postgres-") as folder:
+        server = Server(postgres.make_cluster(Path(folder) / "cluster"))
+        server.start()
+        yield server
+        server.stop()
+
+
+def test_the_live_hour_is_not_kept_waiting_and_a_database_that_went_away_is_missed_by_nobody(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(POSTGRES_VARIABLE, server.cluster.url)
+    monkeypatch.setenv(CLOCK_VARIABLE, format_instant(AFTER))
+    with lived_through("thin_line", tmp_path) as world:
+        world.running.clock.advance_to(AFTER)
+        prepare_models(world.home)
+        opened = opened_at(world.home, AFTER)
+        environment = prepare(opened)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        make_pool()
+        port = free_port()
+        with (
+            dg.DagsterInstance.get() as instance,
+            pages(opened, "127.0.0.1", port, environment, ["webserver"]) as shown,
+        ):
+            shown.wait_until_shown()
+            # A backfill that somebody cut into pieces, each for an hour that is long past.
+            for begun in range(0, QUEUED_RUNS, AT_ONCE):
+                some = [OLD] * min(AT_ONCE, QUEUED_RUNS - begun)
+                Webserver(shown.url).queue(SAMPLES.split("/"), some, {"dagster/backfill": "long"})
+            assert counted(instance, statuses=[QUEUED]) == QUEUED_RUNS
+            with pages(opened, "127.0.0.1", free_port(), environment, ["daemon"]) as working:
+                dagster = Dagster(world.home, instance, AFTER)
+                wait_until(lambda: is_green(dagster, SAMPLES, LIVE), "the live hour is green")
+                waiting = counted(instance, statuses=[QUEUED], tags={"dagster/backfill": "long"})
+                assert waiting > QUEUED_RUNS // 2
+                server.stop()
+                time.sleep(AWAY_SECONDS)
+                server.start()
+                for run in instance.get_runs(dg.RunsFilter(statuses=[QUEUED])):
+                    if "dagster/backfill" in run.tags:  # nobody wants to wait for a thousand
+                        instance.report_run_canceled(run)
+                # What was owed is asked when the next look comes; here a person looks first.
+                for request in dagster.look("hours_owed").run_requests:
+                    dagster.execute(request)
+                wait_until(
+                    lambda: all(is_green(dagster, a, OLD) for a in (SAMPLES, JOURNAL)), "all green"
+                )
+                working.require_alive()
+                shown.require_alive()
+                wait_until(
+                    lambda: not counted(instance, statuses=[dg.DagsterRunStatus.STARTED]), "rest"
+                )
+        entries = ledger.ledger(opened_at(world.home, AFTER), Interval(FIRST, LAST))
+        assert len(entries) == 12
+        assert all(is_whole(entry) for entry in entries)
+        newest = [e for e in entries if e.hour_started_at == LAST - (LAST - FIRST) / 6]
+        assert {entry.source: len(entry.told) for entry in newest} == dict.fromkeys(Source, 1)
+
+
+def is_green(dagster: Dagster, asset: str, hour: str) -> bool:
+    return dagster.statuses(asset)[hour] == "MATERIALIZED"
