@@ -1,0 +1,80 @@
+"""The next DuckDB builds the same facts: the whole refresh, by another version of the engine.
+
+`python -m tests.another_duckdb [VERSION]`, on demand: it builds twice, and the version comes from
+the package registry once, into the user's cache. It stands before ours in a process of its own.
+What the project pins is what it is released with; this says early what an upgrade would change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.estates import estate
+from tests.lived_estates import clusters_csv, live
+from tests.random_estates import scenario
+from tests.servers.test_published_copy_in_other_duckdbs import client
+from warehouse.home import Home
+
+NEXT = "2.0.0"
+SEEDS = (3, 5)
+
+BUILD = """
+import json, sys
+if sys.argv[3]:
+    sys.path.insert(0, sys.argv[3])
+import duckdb
+from domain.billing_period import BillingPeriod
+from domain.decisions import load_decisions
+from pathlib import Path
+from warehouse.build import build_period
+from warehouse.home import Home
+decisions = load_decisions(json.loads(sys.argv[2]))
+built = build_period(
+    Home(Path(sys.argv[1])), BillingPeriod("2026-10"), decisions, closed_periods=frozenset()
+)
+print(json.dumps({
+    "version": duckdb.__version__,
+    "facts_sha256": built.facts_sha256,
+    "rows": sum(built.row_counts.values()),
+    "failed": [test.name for test in built.failed_tests],
+}))
+"""
+
+
+def built(home: Home, decisions: dict[str, str], engine: str) -> dict[str, object]:
+    ran = subprocess.run(
+        [sys.executable, "-c", BUILD, str(home.path), json.dumps(decisions), engine],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    told: dict[str, object] = json.loads(ran.stdout.splitlines()[-1])
+    return told
+
+
+def main(version: str) -> None:
+    estates = [estate(scenario(seed)) for seed in SEEDS]
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home.create(Path(folder) / "home")
+        for each in estates:
+            live(home, each)
+        decisions = clusters_csv(estates)
+        ours = built(home, decisions, "")
+        # Files of a newer version are not opened by an older one: it begins with none.
+        home.warehouse_path.unlink()
+        theirs = built(home, decisions, str(client(version)))
+    versions = ours.pop("version"), theirs.pop("version")
+    assert versions[1] == version, versions
+    assert ours["failed"] == []
+    assert ours["rows"]
+    assert ours == theirs, (ours, theirs)
+    print(f"DuckDB {versions[0]} and {versions[1]}: {ours['rows']} rows, {ours['facts_sha256']}")
+
+
+if __name__ == "__main__":
+    main(*(sys.argv[1:] or [NEXT]))
