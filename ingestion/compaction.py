@@ -142,12 +142,12 @@ def _merged(folder: DerivedFolder, day: date, names: Sequence[str], table: str) 
     import pyarrow.parquet as pq
 
     before = folder.daily(day, table)
-    old = pq.read_table(before) if before.is_file() else None
+    old = pq.ParquetFile(before).read() if before.is_file() else None
     pieces = []
     for name in names:
         loose = folder.loose(name, table)
         if loose.is_file():
-            pieces.append(pq.read_table(loose))
+            pieces.append(pq.ParquetFile(loose).read())
         elif old is not None:
             pieces.append(old.filter(pc.equal(old.column("attempt_id"), name)))
     return pa.concat_tables(pieces)

@@ -19,7 +19,7 @@ from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.pull import list_complete, watched_stretches
 from ingestion.kubernetes.rows import Row, rows_of
 from ingestion.kubernetes.spool import parse_lines
-from ingestion.kubernetes.tables import TABLES, table_schema
+from ingestion.kubernetes.tables import TABLES, filled
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt, Outcome
 
@@ -32,14 +32,8 @@ _DISTINCT_TABLES = ("pod_requests",)
 
 def decode(attempt: Attempt, landing: Landing) -> dict[str, pa.Table]:
     """Every lifecycle table of one attempt; an empty table where nothing was said."""
-    import pyarrow as pa
-
     rows = decode_rows(attempt, landing)
-    keys = {"cluster_id": attempt.cluster_id, "attempt_id": attempt.attempt_id}
-    return {
-        table: pa.Table.from_pylist([keys | row for row in rows[table]], table_schema(table))
-        for table in TABLES
-    }
+    return {table: filled(table, attempt, rows[table]) for table in TABLES}
 
 
 def decode_rows(attempt: Attempt, landing: Landing) -> dict[str, list[Row]]:

@@ -5,8 +5,11 @@ Put here: forms. Not here: what is written into them (`lifecycle`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ingestion.columns import column, texts
+from ingestion.manifest import Attempt
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,6 +137,19 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
 }
 
 TABLES = tuple(_COLUMNS)
+
+
+def filled(table: str, attempt: Attempt, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """A table of an attempt with these rows; what a row does not have is null."""
+    import pyarrow as pa
+
+    columns = {
+        "cluster_id": texts([attempt.cluster_id] * len(rows)),
+        "attempt_id": texts([attempt.attempt_id] * len(rows)),
+    }
+    for name, kind in _COLUMNS[table].items():
+        columns[name] = column([row.get(name) for row in rows], kind)
+    return pa.table(columns, schema=table_schema(table))
 
 
 def table_schema(table: str) -> pa.Schema:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ingestion.columns import numbers
 from ingestion.thanos.runs import KEYS_PER_FILE
 
 if TYPE_CHECKING:
@@ -87,10 +88,8 @@ def _renumbered(table: pa.Table, keys: tuple[Any, Any], order: Sequence[str]) ->
 
 
 def _with_keys(table: pa.Table, keys: Any) -> pa.Table:
-    import pyarrow as pa
-
     place = table.column_names.index("series_key")
-    return table.set_column(place, "series_key", pa.array(keys))
+    return table.set_column(place, "series_key", numbers(keys))
 
 
 def _sorted_by(table: pa.Table, names: Sequence[str]) -> Any:

@@ -15,12 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingestion.catalogue import POD_LABELS_METRIC
+from ingestion.columns import (
+    constant,
+    maps,
+    milliseconds,
+    named,
+    numbers,
+    sixteen_bytes,
+    texts,
+)
 from ingestion.derived import write_parquet
 from ingestion.manifest import Attempt
 from ingestion.thanos.decode import Runs, Series
@@ -75,22 +84,22 @@ def _runs_table(
 ) -> pa.Table:
     import pyarrow as pa
 
-    texts = sorted({text for part in parts for text in part.values})
+    values = sorted({text for part in parts for text in part.values})
     metrics = sorted({one.metric for one in series})
-    key, hour, first, last, count, value = _columns(parts, texts, keys)
+    key, hour, first, last, count, value = _columns(parts, values, keys)
     order = np.lexsort((value, first, key))  # the text of a value last: it never depends on chance
     metric_of = np.array([metrics.index(one.metric) for one in series], np.int32)
     return pa.table(
         {
-            "cluster_id": _constant(attempt.cluster_id, len(order)),
-            "attempt_id": _constant(attempt.attempt_id, len(order)),
-            "hour_started_at": _times(hour[order]),
-            "metric": _named(metric_of[key[order] % KEYS_PER_FILE], metrics),
-            "series_key": pa.array(key[order]),
-            "first_offset_ms": pa.array((first - hour)[order].astype(np.int32)),
-            "last_offset_ms": pa.array((last - hour)[order].astype(np.int32)),
-            "sample_count": pa.array(count[order].astype(np.int32)),
-            "sample_value": _named(value[order], texts),
+            "cluster_id": constant(attempt.cluster_id, len(order)),
+            "attempt_id": constant(attempt.attempt_id, len(order)),
+            "hour_started_at": milliseconds(hour[order]),
+            "metric": named(metric_of[key[order] % KEYS_PER_FILE], metrics),
+            "series_key": numbers(key[order]),
+            "first_offset_ms": numbers((first - hour)[order].astype(np.int32)),
+            "last_offset_ms": numbers((last - hour)[order].astype(np.int32)),
+            "sample_count": numbers(count[order].astype(np.int32)),
+            "sample_value": named(value[order], values),
         }
     )
 
@@ -125,21 +134,15 @@ def _series_table(
 
     allowed = {f"label_{_sanitised(label)}" for label in pod_labels}
     kept = [_kept_labels(one, allowed) for one in series]
-    offsets = np.cumsum([0, *(len(names) for names, _ in kept)], dtype=np.int32)
-    uids = pa.array([one.uuid for one in series], pa.binary(16))
     return pa.table(
         {
-            "cluster_id": _constant(attempt.cluster_id, len(series)),
-            "attempt_id": _constant(attempt.attempt_id, len(series)),
-            "series_key": pa.array(np.arange(first_key, first_key + len(series), dtype=np.int64)),
-            "metric": pa.array([one.metric for one in series], pa.string()),
-            "uid": pa.ExtensionArray.from_storage(pa.uuid(), uids),
-            "pod": pa.array([one.pod for one in series], pa.string()),
-            "labels": pa.MapArray.from_arrays(
-                pa.array(offsets),
-                pa.array([name for names, _ in kept for name in names], pa.string()),
-                pa.array([text for _, texts in kept for text in texts], pa.string()),
-            ),
+            "cluster_id": constant(attempt.cluster_id, len(series)),
+            "attempt_id": constant(attempt.attempt_id, len(series)),
+            "series_key": numbers(np.arange(first_key, first_key + len(series), dtype=np.int64)),
+            "metric": texts([one.metric for one in series]),
+            "uid": sixteen_bytes([one.uuid for one in series]),
+            "pod": texts([one.pod for one in series]),
+            "labels": maps([names for names, _ in kept], [words for _, words in kept]),
         }
     )
 
@@ -167,34 +170,16 @@ def _telemetry_table(
     import pyarrow as pa
 
     chosen = sorted(rows, key=lambda row: (keys[row.series.series_id], row.hour_ms))
+    series_keys = [keys[row.series.series_id] for row in chosen]
     return pa.table(
         {
-            "cluster_id": _constant(attempt.cluster_id, len(chosen)),
-            "attempt_id": _constant(attempt.attempt_id, len(chosen)),
-            "hour_started_at": _times(np.array([row.hour_ms for row in chosen], np.int64)),
-            "metric": pa.array([row.series.metric for row in chosen], pa.string()),
-            "series_key": pa.array([keys[row.series.series_id] for row in chosen], pa.int64()),
-            "sample_count": pa.array([row.sample_count for row in chosen], pa.int32()),
-            "average_value": pa.array([row.average_value for row in chosen], pa.float64()),
-            "maximum_value": pa.array([row.maximum_value for row in chosen], pa.float64()),
+            "cluster_id": constant(attempt.cluster_id, len(chosen)),
+            "attempt_id": constant(attempt.attempt_id, len(chosen)),
+            "hour_started_at": milliseconds(np.array([row.hour_ms for row in chosen], np.int64)),
+            "metric": texts([row.series.metric for row in chosen]),
+            "series_key": numbers(np.array(series_keys, np.int64)),
+            "sample_count": numbers(np.array([row.sample_count for row in chosen], np.int32)),
+            "average_value": numbers(np.array([row.average_value for row in chosen], np.float64)),
+            "maximum_value": numbers(np.array([row.maximum_value for row in chosen], np.float64)),
         }
     )
-
-
-def _constant(text: str, row_count: int) -> Any:
-    import pyarrow as pa
-
-    return pa.repeat(pa.scalar(text, pa.string()), row_count)
-
-
-def _named(places: NDArray[Any], texts: Sequence[str]) -> Any:
-    """Each text of a column once, and which row has which."""
-    import pyarrow as pa
-
-    return pa.DictionaryArray.from_arrays(places.astype(np.int32), pa.array(texts, pa.string()))
-
-
-def _times(millis: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.array(millis, pa.int64()).cast(pa.timestamp("ms", "UTC"))
