@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fake_gpu.estate.model import Incident, Node
 from fake_gpu.exporters.devices import Entity, Step
@@ -20,8 +21,7 @@ ENERGY = "gpu_energy_consumed"
 NODES = "gpu_nodes_total"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What one metric is computed from."""
 
     entity: Entity

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fake_gpu.estate.model import Incident, Monitoring, Node
 from fake_gpu.exporters.devices import Entity, Holder, Step
@@ -44,8 +44,7 @@ class Style:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What one field is computed from."""
 
     entity: Entity
