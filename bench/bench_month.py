@@ -1,0 +1,111 @@
+"""A month of the demo's three clusters, asked and landed: what it costs us, and what it costs all.
+
+Put here: days of the demo's month, served by a process of their own, asked as a refresh asks.
+Not here: an hour of a large estate beside curl (`bench_pull`), or what the fake costs by itself
+(`bench_fake_estate`).
+
+    python -m bench.bench_month
+
+Whole days in one request per question, samples 30 s apart, two replicas in one cluster. The first
+day of a cluster, with everything to learn, and two more are measured; the others are like these
+two. Seconds of ours are of the processor; those on the wall have the fake estate's own work in
+them, which a real Thanos does elsewhere.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from bench.measurement import Measurement
+
+GOAL = "demo month"
+DAYS, MONTH_DAYS = 3, 31
+GOAL_SECONDS = 10.0
+"""A few seconds: nobody would do something else meanwhile."""
+
+SERVING = """
+import sys
+from fake_gpu.clock import VirtualClock, epoch
+from fake_gpu.estate.build import build_estate
+from fake_gpu.scenario.load import load_scenario
+from fake_gpu.serve import serve
+estate = build_estate(load_scenario("demo"))
+with serve(estate, VirtualClock(epoch(estate.ended_at + 7200))) as running:
+    print(running.thanos_url, estate.started_at, flush=True)
+    for one in estate.clusters:
+        print(one.cluster_id, one.monitoring.replica_label, flush=True)
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+def measure() -> list[Measurement]:
+    command = [sys.executable, "-c", SERVING]
+    pipe = subprocess.PIPE
+    with (
+        tempfile.TemporaryDirectory(prefix="bench_month_") as folder,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as serving,
+    ):
+        assert serving.stdout is not None
+        url, started = serving.stdout.readline().split()
+        clusters = [line.split() for line in iter(serving.stdout.readline, "\n")]
+        began, began_processor = time.perf_counter(), _processor_seconds()
+        asked = [_asked(Path(folder), url, int(started), *names) for names in clusters]
+        wall, ours = time.perf_counter() - began, _processor_seconds() - began_processor
+        serving.communicate()
+    size = sum(one for _, one in asked)
+    first = sum(days[0] for days, _ in asked)
+    others = sum(sum(days[1:]) for days, _ in asked) / (DAYS - 1)
+    how = (
+        f"{DAYS} days of {len(clusters)} clusters at 30 s: {size / 1e6:.0f} MB of answers,"
+        f" {ours:.1f} s of our processor, {wall:.1f} s on the wall with the fake estate's own work"
+    )
+    return [
+        Measurement(GOAL, "asked and landed, our seconds", first + (MONTH_DAYS - 1) * others,
+                    GOAL_SECONDS, "at most", how, "s"),
+    ]  # fmt: skip
+
+
+def _asked(
+    home: Path, url: str, started: int, cluster_id: str, replica_label: str
+) -> tuple[list[float], int]:
+    """Ask for the days of a cluster: our seconds of each, and the bytes of all answers."""
+    from domain.clock import StoppedClock
+    from domain.interval import Interval
+    from ingestion.landing import Landing
+    from ingestion.manifest import Outcome, Sampling
+    from ingestion.settings import ClusterSource, Connection, ThanosSettings
+    from ingestion.thanos.asking import PullMemory
+    from ingestion.thanos.pull import pull_hours
+    from warehouse.store import FolderStore
+
+    settings = ThanosSettings("hub", Connection(url), replica_labels=(replica_label,))
+    source = ClusterSource(cluster_id, settings, Sampling(30, 30))
+    landing, memory = Landing(FolderStore(home / "landing")), PullMemory()
+    first = datetime.fromtimestamp(started, UTC)
+    clock = StoppedClock(first + timedelta(days=40))
+    seconds, size = [], 0
+    for day in range(DAYS):
+        began = _processor_seconds()
+        window = Interval(first + timedelta(days=day), first + timedelta(days=day + 1))
+        attempt = pull_hours(source, window, landing, home / "runs", clock, memory=memory)
+        assert attempt.outcome is Outcome.OK, attempt.hours
+        seconds.append(_processor_seconds() - began)
+        size += sum(answer.byte_count for answer in attempt.answers)
+    return seconds, size
+
+
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    for row in measure():
+        print(row.line())
