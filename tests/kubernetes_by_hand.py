@@ -136,3 +136,8 @@ def vias(lines: list[Line]) -> list[tuple[str, str]]:
     """(uid, via) of every observation."""
     objects = of_kind(lines, "object")
     return [(line["object"]["metadata"]["uid"], line["via"]) for line in objects]
+
+
+def changes(lines: list[Line]) -> list[tuple[str, str]]:
+    """(uid, via) of every observation but those that a list makes of what is still there."""
+    return [(uid, via) for uid, via in vias(lines) if via != "list"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC
+from itertools import groupby, pairwise
 
 from domain.clock import Clock
 from fake_gpu.estate.model import Estate
@@ -22,7 +23,7 @@ from fake_gpu.prometheus.cluster_series import ClusterSeries, replicas_of
 from fake_gpu.prometheus.faults import SampleFaults
 from fake_gpu.prometheus.language import METRIC_NAME
 from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.series import RawSeries
+from fake_gpu.prometheus.series import RawSeries, TimeBlock, VaryingPiece
 from fake_gpu.prometheus.stores import Store
 
 _Asked = tuple[tuple[Matcher, ...], int, int, int]
@@ -89,7 +90,29 @@ class EstateSeries:
             for cluster in self.clusters
             for series in cluster.select(matchers, start_ms, min(end_ms, now_ms), now_ms)
         ]
-        return sorted(found, key=lambda series: series.label_set.order)
+        return _one_each(sorted(found, key=lambda series: series.label_set.order))
+
+
+def _one_each(found: list[RawSeries]) -> list[RawSeries]:
+    """Equal labels are one series: two lives are told apart no more when a fault took a label."""
+    orders = [series.label_set.order for series in found]
+    if all(one != other for one, other in pairwise(orders)):
+        return found
+    groups = groupby(found, key=lambda series: series.label_set.order)
+    return [_united(list(group)) for _, group in groups]
+
+
+def _united(lives: list[RawSeries]) -> RawSeries:
+    if len(lives) == 1:
+        return lives[0]
+    samples: dict[int, float] = {}
+    for life in lives:
+        for at, number in zip(life.timestamps_ms, life.numbers, strict=True):
+            samples.setdefault(at, number)  # as Prometheus does: the first one of a time is kept
+    times = sorted(samples)
+    piece = VaryingPiece(TimeBlock(times), 0, len(times), [samples[at] for at in times])
+    stale = sorted({at for life in lives for at in life.stale_ms} - set(times))
+    return RawSeries(lives[0].label_set, (piece,) if times else (), tuple(stale))
 
 
 def stores_of(estate: Estate) -> list[Store]:

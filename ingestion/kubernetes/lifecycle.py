@@ -70,15 +70,16 @@ def _order(line: Line) -> tuple[int, str]:
 
 def _said_once(lines: Iterable[Line]) -> Iterator[Line]:
     """Without observations of the same version of the same object."""
-    said: set[tuple[str, str, str, bool, bool]] = set()
+    said: set[tuple[str, str, str, bool, str | bool]] = set()
     for line in lines:
         if line["line"] == "object":
             meta = line["object"]["metadata"]
             gone = line["via"] in ("deleted", "gone")
-            hourly = line["via"] == "hourly_list"
+            # Each list is an observation of its own: what is there after a gap was there all along.
+            listed_at = line["at"] if line["via"] == "list" else line["via"] == "hourly_list"
             # The content too: after a store was set back, a version comes again and means another.
             content = json.dumps(line["object"], sort_keys=True)
-            key = (line["resource"], meta.get("uid", ""), content, gone, hourly)
+            key = (line["resource"], meta.get("uid", ""), content, gone, listed_at)
             if key in said:
                 continue
             said.add(key)

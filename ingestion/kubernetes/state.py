@@ -50,6 +50,8 @@ RESOURCES = tuple(PROJECTIONS)
 # More than a fifth of everything gone between two looks is a fault far more often than the truth.
 MASS_ABSENCE_SHARE = (1, 5)
 
+LISTED_VIA = frozenset({"list", "hourly_list"})
+
 # A collector's clock is set now and then; only a jump of more than this is worth a line.
 CLOCK_BACK_TOLERANCE = timedelta(seconds=2)
 
@@ -296,7 +298,9 @@ class JournalState:
             notes.append(Contradiction("absent_then_seen", "absent", via))
         stream.records[uid] = record
         lines.extend(contradiction_line(at, resource, uid, note) for note in notes)
-        if known is not None and known.digest == record.digest and via != "hourly_list":
+        # What a list says is said even of the unchanged: after a gap nothing else tells that an
+        # object was still there, and its time would end where the gap began.
+        if known is not None and known.digest == record.digest and via not in LISTED_VIA:
             self.unchanged_count += 1
             return
         lines.append(self._object_line(resource, via, at, projection, record.facts))

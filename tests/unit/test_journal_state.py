@@ -6,6 +6,7 @@ from domain.interval import parse_instant
 from ingestion.kubernetes.state import JournalState
 from tests.kubernetes_by_hand import (
     broken,
+    changes,
     listed,
     mark,
     of_kind,
@@ -121,7 +122,7 @@ def test_an_incomplete_list_closes_nothing() -> None:
     state = started("a", "b", "c")
     cut = listed(pod("a", 10), version=0, seconds=60, why="expired", complete=False, reason="503")
     lines = tell(state, broken(30), cut)
-    assert vias(lines) == []
+    assert changes(lines) == []
     assert state.open_pod_count == 3
     assert of_kind(lines, "listed")[0]["complete"] is False
     assert of_kind(lines, "gap") == []
@@ -132,7 +133,7 @@ def test_after_a_gap_the_list_is_compared_with_what_was_open() -> None:
     rest = [pod(uid, 10 + n) for n, uid in enumerate("abcde")]
     tell(state, mark(120, 30), broken(40))
     lines = tell(state, listed(*rest, version=500, seconds=95, why="expired", reason="too old"))
-    assert vias(lines) == [("f", "gone")]
+    assert changes(lines) == [("f", "gone")]
     gone = of_kind(lines, "object", via="gone")[0]
     assert (gone["last_seen_at"], gone["at"]) == (text(30), text(95))
     (gap,) = of_kind(lines, "gap")
@@ -140,21 +141,30 @@ def test_after_a_gap_the_list_is_compared_with_what_was_open() -> None:
     assert state.open_pod_count == 5
 
 
+def test_after_a_gap_the_list_says_of_every_pod_that_it_is_still_there() -> None:
+    """Nothing else does until the next full hour: its time would end where the gap began."""
+    state = started("a", "b")
+    rest = [pod("a", 10), pod("b", 11)]
+    lines = tell(state, broken(40), listed(*rest, version=500, seconds=95, why="expired"))
+    assert vias(lines) == [("a", "list"), ("b", "list")]
+    assert {line["at"] for line in of_kind(lines, "object")} == {text(95)}
+
+
 def test_a_pod_that_was_born_and_died_in_a_gap_leaves_the_gap_as_its_only_trace() -> None:
     state = started("a")
     lines = tell(state, broken(5), listed(pod("a", 10), version=900, seconds=60, why="expired"))
-    assert vias(lines) == []
+    assert changes(lines) == []
     assert len(of_kind(lines, "gap")) == 1
 
 
 def test_a_mass_absence_is_asked_twice_and_nothing_is_closed_before() -> None:
     state = started("a", "b", "c", "d")
     lines = tell(state, broken(5), listed(pod("a", 10), version=300, seconds=60, why="expired"))
-    assert vias(lines) == []
+    assert changes(lines) == []
     assert state.second_look == {"pods"}
     whole = [pod(uid, 10 + n) for n, uid in enumerate("abcd")]
     again = tell(state, listed(*whole, version=301, seconds=61, why="second_look"))
-    assert vias(again) == []
+    assert changes(again) == []
     assert state.open_pod_count == 4
 
 
@@ -163,7 +173,7 @@ def test_what_two_lists_leave_out_is_gone() -> None:
     tell(state, broken(5), listed(pod("a", 10), version=300, seconds=60, why="expired"))
     some = [pod("a", 10), pod("b", 11)]
     lines = tell(state, listed(*some, version=301, seconds=61, why="second_look"))
-    assert vias(lines) == [("c", "gone"), ("d", "gone")]
+    assert changes(lines) == [("c", "gone"), ("d", "gone")]
 
 
 def test_what_only_the_second_list_leaves_out_is_asked_about_another_time() -> None:
@@ -171,7 +181,7 @@ def test_what_only_the_second_list_leaves_out_is_asked_about_another_time() -> N
     tell(state, broken(5), listed(pod("a", 10), pod("b", 11), version=300, seconds=60,
                                   why="expired"))  # fmt: skip
     lines = tell(state, listed(pod("a", 10), version=301, seconds=61, why="second_look"))
-    assert vias(lines) == [("c", "gone"), ("d", "gone")]
+    assert changes(lines) == [("c", "gone"), ("d", "gone")]
     assert set(state.streams["pods"].records) == {"a", "b"}
 
 
@@ -197,7 +207,7 @@ def test_a_fifth_is_not_a_mass() -> None:
     state = started("a", "b", "c", "d", "e")
     four = [pod(uid, 10 + n) for n, uid in enumerate("abcd")]
     lines = tell(state, broken(5), listed(*four, version=300, seconds=60, why="expired"))
-    assert vias(lines) == [("e", "gone")]
+    assert changes(lines) == [("e", "gone")]
     assert state.second_look == set()
 
 
@@ -217,7 +227,7 @@ def test_a_deletion_that_the_live_watch_never_told_is_asked_about_again_and_kept
     tell(state, mark(160, 3660))
     assert state.second_look == {"pods"}
     lines = tell(state, listed(pod("a", 10), version=161, seconds=3661, why="second_look"))
-    assert vias(lines) == [("b", "gone")]
+    assert changes(lines) == [("b", "gone")]
     assert [line["what"] for line in of_kind(lines, "contradiction")] == ["delete_not_told"]
 
 
