@@ -4,10 +4,11 @@ Put here: the mutants, and running the comparison with the truth on each.
 Not here: the comparison (`tests/scenarios/test_facts_equal_truth.py`), or why some survive
 (`docs/explanation/mutants.md`).
 
-The models are copied and one text in one of them is replaced. A mutant is caught when it cannot be
-built, when a data test of dbt fails, when a fact is not the truth, or, if all of these are silent,
-when a unit test of the models fails. Estates, evidence and decisions are the same for all, so a
-mutant takes a build of what comes after the broken model: about twenty seconds.
+The models are copied and one text in one of them is replaced. A mutant is caught when a unit test
+of that model fails, when it cannot be built, when a data test of dbt fails, or when a fact is not
+the truth; they are asked in this order, and the first one ends it. Estates, evidence and decisions
+are the same for all, so a mutant takes a build of what comes after the broken model: about twenty
+seconds.
 """
 
 from __future__ import annotations
@@ -226,6 +227,15 @@ class Project(dbt_run.DbtProject):
             answer()
         dbt_run.require_models(self._results("run", "--select", f"{model}+", "--exclude", asking))
 
+    def failed_situations(self, model: str) -> list[str]:
+        """The unit tests of one model that fail; a macro has none of its own."""
+        assert self._manifest is not None
+        cases = self._manifest.unit_tests.values()
+        if not any(case.model == model for case in cases):
+            return []
+        results = self._results("test", "--select", f"{model},test_type:unit")
+        return [result.node.name for result in results if str(result.status) != "pass"]
+
     def _before(self, model: str) -> set[str]:
         """The model and all that it is made of."""
         assert self._manifest is not None
@@ -268,27 +278,28 @@ class Bench:
 
     def catchers(self, mutant: Mutant | None) -> list[str]:
         """What says that something is wrong; nothing when all is well."""
+        if mutant is not None and (situations := self._failed_situations(mutant)):
+            return situations
         try:
             failed = self._build_whole() if mutant is None else self._build_from(mutant)
         except LedgerError as refused:
             return [f"not built: {refused.seen[:200]}"]
-        found = [test.name for test in failed]
+        if failed:
+            return [test.name for test in failed]
         played = compared.Played(
             self.estates, self.unwatched, self.home, self.healthy, truth.counted_facts(self.home)
         )
         for test in (
             compared.test_with_an_unbroken_journal_every_fact_is_the_truth,
-            compared.test_a_flag_is_explained_by_a_fault_that_was_there,
+            compared.test_a_flag_names_a_fault_that_really_touched_it,
             compared.test_after_a_broken_watch_a_pod_is_right_or_its_uncertainty_holds_the_truth,
             self.money_is_what_was_weighed,
         ):
-            if found:
-                break
             try:
                 test(played)
             except AssertionError:
-                found.append(test.__name__)
-        return found or self.failed_situations()
+                return [test.__name__]
+        return []
 
     def _build_whole(self) -> list[dbt_run.DbtTest]:
         self.healthy = build_period(
@@ -316,17 +327,14 @@ class Bench:
         with connected(working) as connection:
             answer_card_questions(connection, catalogue_of(self.decisions))
 
-    def failed_situations(self) -> list[str]:
-        """Unit tests of the models bring their own rows; they only need the types of a build."""
+    def _failed_situations(self, mutant: Mutant) -> list[str]:
+        """Unit tests of the broken model bring their own rows; they need the types of a build."""
+        model = Path(mutant.file).stem
         working = self.home.build / WORKING_NAME
-        shutil.copy(self.home.build / f"{compared.PERIOD.name}.duckdb", working)
-        try:
-            project = dbt_run.DbtProject(self.home.build / "dbt", working)
-            project.parse()
-            results = project.run_unit_tests()
-        finally:
-            working.unlink()
-        return [result.node.name for result in results if str(result.status) != "pass"]
+        shutil.copy(self.folder / "healthy.duckdb", working)
+        project = Project(self.home.build / "dbt", working)
+        project.parse()
+        return project.failed_situations(model)
 
     def money_is_what_was_weighed(self, played: compared.Played) -> None:
         """Weighted seconds of the truth, times the one price; each charge is rounded once."""
