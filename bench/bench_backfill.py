@@ -1,0 +1,225 @@
+"""P9: a month of three clusters backfilled in one run of Dagster, against the same pulls alone.
+
+Put here: both ways of asking the same hours, and one hourly cycle in both ways.
+Not here: how long an asking takes (`bench_pull`).
+
+    python -m bench.bench_backfill [--days 31]
+
+A fake estate of three clusters is served by a process of its own, so that its time is the same on
+both sides. Each side has a home of its own. What a process of Dagster needs before its first step
+is named apart, and compared with importing Dagster alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.measurement import Measurement
+
+if TYPE_CHECKING:
+    from orchestration.open_home import OpenHome
+
+GOAL = 2.0
+LOADING = 1.5
+"""What is ours may take half as long again as Dagster itself: every run pays for both."""
+
+CLUSTERS = ("a", "b", "c")
+DAYS = 31
+FIRST = datetime(2026, 10, 1, tzinfo=UTC)
+PERIOD = "2026-10"
+
+SCENARIO = """
+name: backfill
+from: 2026-10-01
+until: {until}
+seed: 9
+clusters:
+{clusters}
+"""
+CLUSTER = """\
+  - name: {name}
+    id: {number}0000000-0000-4000-8000-000000000000
+    nodes: [{{name: gpu, count: 4, product: Tesla-T4, cards: 4}}]
+    workloads:
+      - {{name: serve, namespace: chat, requests: 1, replicas: 6}}
+      - {{name: train, namespace: physics, kind: Job, requests: 1, arrivals: {{every: ~3h}},
+         lifetime: 2h..4h}}
+"""
+
+
+def scenario(days: int) -> str:
+    clusters = [CLUSTER.format(name=name, number=n) for n, name in enumerate(CLUSTERS, 1)]
+    until = (FIRST + timedelta(days=days)).date()
+    return SCENARIO.format(until=until, clusters="".join(clusters))
+
+
+@contextmanager
+def homes(days: int, folder: Path) -> Iterator[tuple[OpenHome, OpenHome]]:
+    """Two homes on one estate, after its month."""
+    from domain.clock import StoppedClock
+    from fake_gpu.estate.build import build_estate
+    from fake_gpu.scenario.load import load_scenario
+    from orchestration.demo.estate_process import served_apart
+    from orchestration.demo.home import make_home
+    from orchestration.model_graph import prepared_graph
+    from orchestration.open_home import OpenHome
+
+    path = folder / "scenario.yaml"
+    path.write_text(scenario(days), encoding="utf-8")
+    estate = build_estate(load_scenario(str(path)))
+    now = FIRST + timedelta(days=days, hours=2)
+    with served_apart(str(path), estate, now) as running:
+        made = []
+        for name in ("alone", "dagster"):
+            home = make_home(folder / name, estate, running.thanos_url, running.kubernetes_urls)
+            table = home.decisions / "clusters.csv"
+            table.write_text(table.read_text().replace(",both,", ",samples,"))
+            prepared_graph(home)
+            made.append(OpenHome(home, StoppedClock(now)))
+        yield made[0], made[1]
+
+
+def timed(act: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    assert act() is not False
+    return time.perf_counter() - began
+
+
+def start_up_seconds(opened: OpenHome, module: str) -> float:
+    """The processor's seconds until a new process has imported this."""
+    environment = {**os.environ, "GPU_LEDGER_HOME": str(opened.home.path)}
+    command = [sys.executable, "-W", "ignore", "-c", f"import {module}"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, env=environment, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@contextmanager
+def dagster_on(opened: OpenHome) -> Iterator[Callable[..., bool]]:
+    """A function that runs a job, or assets over a range of hours, in one run."""
+    import dagster as dg
+
+    from domain.interval import format_instant
+    from orchestration.build import build_defs
+    from orchestration.dagster_home import make_pool, prepare
+    from orchestration.resources import LedgerHome
+
+    os.environ.update(prepare(opened))
+    make_pool()
+    defs = build_defs(LedgerHome(str(opened.home.path), format_instant(opened.clock.now())))
+    with dg.DagsterInstance.get() as instance:
+
+        def run(job: str = "", partition: str | None = None, **how: Any) -> bool:
+            found = (
+                defs.resolve_job_def(job) if job else defs.resolve_implicit_global_asset_job_def()
+            )
+            ran = found.execute_in_process(instance=instance, partition_key=partition, **how)
+            return bool(ran.success)
+
+        yield run
+
+
+def backfill(days: int, run: Callable[..., bool]) -> float:
+    """All hours of all clusters, in one run."""
+    import dagster as dg
+
+    from orchestration.partitions import hour_name
+    from orchestration.tags import RANGE_END, RANGE_START
+
+    last = FIRST + timedelta(days=days, hours=-1)
+    return timed(
+        lambda: run(
+            asset_selection=[dg.AssetKey([name, "thanos_hours"]) for name in CLUSTERS],
+            tags={RANGE_START: hour_name(FIRST), RANGE_END: hour_name(last)},
+        )
+    )
+
+
+def measure(days: int = DAYS) -> list[Measurement]:
+    import logging
+
+    from domain.billing_period import BillingPeriod
+    from domain.decisions import Source
+    from domain.interval import Interval
+    from orchestration import steps
+
+    logging.disable(logging.CRITICAL)  # a run tells every event on the screen, too
+    month = Interval(FIRST, FIRST + timedelta(days=days))
+    last = Interval(month.ended_at - timedelta(hours=1), month.ended_at)
+    period = BillingPeriod(PERIOD)
+    with tempfile.TemporaryDirectory() as folder, homes(days, Path(folder)) as (alone, other):
+        pulls = timed(lambda: steps.pull(alone, month, sources=[Source.THANOS]))
+        dagster_alone, start_up = (
+            min(start_up_seconds(other, module) for _ in range(2))
+            for module in ("dagster", "orchestration.definitions")
+        )
+        with dagster_on(other) as run:
+            through = backfill(days, run)
+            # The cycle: the newest hour again, the period's facts, their judgement.
+            steps.refresh(alone, period)
+            alone_cycle = [
+                timed(lambda: steps.pull(alone, last, only_debts=False)),
+                timed(lambda: steps.refresh(alone, period)),
+                timed(lambda: steps.judge(alone, period)),
+            ]
+            hours = {"from_hour": f"{last.started_at:%Y-%m-%dT%H}", "again": True}
+            hours |= {"until_hour": f"{last.ended_at:%Y-%m-%dT%H}"}
+            config = {"ops": {"pull_these_hours": {"config": hours}}}
+            cycle = [
+                timed(lambda: run("pull_hours", run_config=config)),
+                timed(lambda: run("refresh_period", PERIOD)),
+                timed(lambda: run("judge_period", PERIOD)),
+            ]
+    count = len(CLUSTERS) * len(list(month.hours()))
+    return [
+        Measurement(
+            goal="P9",
+            what="a month's hours in one run of Dagster, against the same pulls",
+            value=through / pulls,
+            limit=GOAL,
+            sense="at most",
+            how=f"{count} hours of 3 clusters, pulls {pulls:.1f} s, through Dagster {through:.1f} s"
+            f"; start-up apart: {start_up:.1f} s",
+        ),
+        Measurement(
+            goal="P9",
+            what="an hour's cycle (pull, refresh, judge) in Dagster, against the same steps",
+            value=sum(cycle) / sum(alone_cycle),
+            limit=GOAL,
+            sense="at most",
+            how=f"{_seconds(cycle)} against {_seconds(alone_cycle)}; "
+            f"start-up of each of the three runs apart: {start_up:.1f} s",
+        ),
+        Measurement(
+            goal="P9",
+            what="loading our definitions, against importing Dagster alone",
+            value=start_up / dagster_alone,
+            limit=LOADING,
+            sense="at most",
+            how=f"{start_up:.2f} s of the processor against {dagster_alone:.2f} s; dbt, DuckDB and "
+            "Great Expectations are not imported",
+        ),
+    ]
+
+
+def _seconds(parts: list[float]) -> str:
+    return " + ".join(f"{part:.1f}" for part in parts) + " s"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--days", type=int, default=DAYS)
+    for row in measure(parser.parse_args().days):
+        print(row.line())
