@@ -173,9 +173,14 @@ class NodeUse:
         The steps of entities in this window, by their `id`, may be `known` already.
         """
         parts = [e for e in self.entities if e.card.card_id == card.card_id]
+        found = [
+            self.steps(entity, from_at, until_at) if known is None else known[id(entity)]
+            for entity in parts
+        ]
+        if len(parts) == 1 and parts[0].share == 1 and _covers(found[0], from_at, until_at):
+            return [(s.from_at, s.until_at, _milliwatts(card, s.pct)) for s in found[0]]
         changes: dict[int, Fraction | int] = {from_at: 0}
-        for entity in parts:
-            steps = self.steps(entity, from_at, until_at) if known is None else known[id(entity)]
+        for entity, steps in zip(parts, found, strict=True):
             for step in steps:
                 part = step.pct * entity.share if entity.share != 1 else step.pct
                 changes[step.from_at] = changes.get(step.from_at, 0) + part
@@ -210,6 +215,10 @@ class NodeUse:
         if times[0] <= since and times[-1] < at:
             times.append(at)
             totals.append(microjoules)
+
+
+def _covers(steps: Sequence[Step], from_at: int, until_at: int) -> bool:
+    return bool(steps) and (steps[0].from_at, steps[-1].until_at) == (from_at, until_at)
 
 
 def _milliwatts(card: Card, load_pct: Fraction | int) -> int:
