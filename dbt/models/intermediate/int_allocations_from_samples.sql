@@ -2,7 +2,12 @@ with
 
 sightings as (
 
-    select * from {{ ref('int_pod_sightings') }}
+    select
+        *,
+        lead(first_sampled_ms) over (
+            partition by pod_number order by first_sampled_ms, last_sampled_ms
+        ) as next_sampled_ms
+    from {{ ref('int_pod_sightings') }}
 
 ),
 
@@ -20,7 +25,8 @@ windows as (
 
 ),
 
--- A sample at the very end of a window belongs to what comes after it.
+-- A sample at the very end of a window belongs to what comes after it. Of two neighbours with that
+-- end between them, both prove the time up to it.
 measured as (
 
     select
@@ -29,7 +35,16 @@ measured as (
         windows.sample_interval_seconds,
         greatest(sightings.first_sampled_ms, windows.window_started_second * 1000)
             as first_sampled_ms,
-        least(sightings.last_sampled_ms, windows.window_ended_second * 1000) as last_sampled_ms
+        case
+            when
+                sightings.next_sampled_ms >= windows.window_ended_second * 1000
+                and not {{ is_hole(
+                    'sightings.next_sampled_ms - sightings.last_sampled_ms',
+                    'windows.sample_interval_seconds'
+                ) }}
+                then windows.window_ended_second * 1000
+            else least(sightings.last_sampled_ms, windows.window_ended_second * 1000)
+        end as last_sampled_ms
     from sightings
     inner join pods
         on sightings.pod_number = pods.pod_number
