@@ -148,7 +148,7 @@ def _united(
         rows = [row for row, of in enumerate(groups) if len(of) > turn]
         its = [groups[row][turn] for row in rows]
         found = {name: values[its] for name, values in cells.by_function.items()}
-        its_count = np.nan_to_num(found["count_over_time"], posinf=0.0, neginf=0.0)
+        its_count = np.nan_to_num(found["count_over_time"], posinf=0.0).clip(min=0.0)
         speaks = cells.is_there[its] & (its_count >= count[rows])
         count[rows] = np.where(speaks, its_count, count[rows])
         average[rows] = np.where(speaks, found["avg_over_time"], average[rows])

@@ -6,6 +6,9 @@ Not here: asking (`test_thanos_pull`).
 
 from __future__ import annotations
 
+import itertools
+import math
+import random
 from datetime import UTC, datetime
 
 import msgspec
@@ -13,6 +16,7 @@ import pytest
 
 from domain.interval import HOUR, Interval
 from ingestion.thanos.answer import RawSeries
+from ingestion.thanos.decode import HOUR_MS
 from ingestion.thanos.telemetry import (
     FunctionAnswer,
     ask_name,
@@ -65,6 +69,64 @@ def test_of_replicas_the_one_with_most_samples_speaks_and_the_maximum_is_of_all(
         (COUNT, series(left, "60")),
         (COUNT, series(right, "120")),
     ) == [(120, 20.0, 99.0)]
+
+
+Said = dict[tuple[str, str, int, str], str]  # card, replica, hour, function
+
+
+def by_hand(said: Said, card: str, hour: int) -> tuple[int, float | None, float | None]:
+    """One card's hour: the fullest replica speaks, and the maximum is of all."""
+    there = sorted({replica for c, replica, h, _ in said if (c, h) == (card, hour)})
+    numbers = {
+        (replica, function): float(said.get((card, replica, hour, function), "nan"))
+        for replica in there
+        for function in (AVG, MAX, COUNT)
+    }
+    counts = {r: 0 if math.isnan(numbers[r, COUNT]) else int(numbers[r, COUNT]) for r in there}
+    fullest = max(there, key=lambda replica: (counts[replica], replica))
+    average = numbers[fullest, AVG]
+    maxima = [numbers[r, MAX] for r in there if math.isfinite(numbers[r, MAX])]
+    return counts[fullest], average if math.isfinite(average) else None, max(maxima, default=None)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_mixture_of_replicas_hours_and_functions_is_united_as_one_would_by_hand(
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    said: Said = {}
+    answers = []
+    for function in (AVG, MAX, COUNT):
+        found = []
+        for card, replica in itertools.product("ab", "012"):
+            start = chance.randrange(2)
+            words = chance.choices(
+                ["0", "7", "8.5", "NaN", "+Inf"], k=chance.randrange(1, 3 - start)
+            )
+            if chance.random() < 0.3:
+                continue
+            if function == COUNT:
+                words = [chance.choice(["0", "60", "120"]) for _ in words]
+            for hour, word in enumerate(words, start):
+                said[card, replica, hour, function] = word
+            labels = {"gpu": card, "replica": replica}
+            found.append(series(labels, *words, at=ELEVEN_SECONDS + 3600 * start))
+        chance.shuffle(found)
+        answers.append(FunctionAnswer("util", function, found))
+    rows = device_hours(answers, ["replica"], WINDOW)
+    known = {
+        (row.series.labels["gpu"], row.hour_ms // HOUR_MS - ELEVEN_SECONDS // 3600 + 1): (
+            row.sample_count,
+            row.average_value,
+            row.maximum_value,
+        )
+        for row in rows
+    }
+    expected = {
+        (card, hour): by_hand(said, card, hour) for card, hour in {(c, h) for c, _, h, _ in said}
+    }
+    assert known == expected
+    assert len(rows) == len(known)
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
