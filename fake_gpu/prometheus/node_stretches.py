@@ -89,6 +89,10 @@ class NodeStretches:
         for entity in entities:
             levels = power[entity.card.card_id]
             trouble = self._trouble(entity.card)
+            if not trouble.marks and _same_edges(steps[id(entity)], levels):
+                pairs = zip(steps[id(entity)], levels, strict=True)
+                yield from [self._alone(entity, step, level) for step, level in pairs]
+                continue
             position = 0
             for step in steps[id(entity)]:
                 while levels[position].until_at <= step.from_at:
@@ -105,6 +109,13 @@ class NodeStretches:
                         yield from self._cut(entity, step, start, end, level, trouble)
                     else:
                         yield self._stretch(entity, step, start, end, level, None)
+
+    def _alone(self, entity: Entity, step: Step, level: _Level) -> Stretch:
+        """A step of a card that nobody else is on, and that is well."""
+        known = (step.pct, step.used_mib, level.milliwatts, None)
+        state = self._states.setdefault(known, len(self._states))
+        from_at, until_at, milliwatts, spent = level
+        return Stretch(entity, step, from_at, until_at, milliwatts, spent, None, state)
 
     def _power(
         self, card: Card, from_at: int, until_at: int, steps: Mapping[int, Sequence[Step]]
@@ -168,6 +179,13 @@ class NodeStretches:
         if not before:
             return stretch.microjoules
         return stretch.microjoules - self.use.microjoules_at(stretch.entity.card, before[-1])
+
+
+def _same_edges(steps: Sequence[Step], levels: Sequence[_Level]) -> bool:
+    return len(steps) == len(levels) and all(
+        step.from_at == level.from_at and step.until_at == level.until_at
+        for step, level in zip(steps, levels, strict=True)
+    )
 
 
 def _without(low: int, high: int, lost: Sequence[Incident]) -> list[tuple[int, int]]:
