@@ -17,7 +17,7 @@ import dagster as dg
 
 from domain.decisions import Source
 from ingestion.hours import HourEntry, Told
-from orchestration.assets.hour_events import ATTEMPT, HourEvent, hour_event
+from orchestration.assets.hour_events import ATTEMPT, HourEvent, hour_event, last_told
 from orchestration.checks import is_whole
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name
@@ -66,7 +66,7 @@ def untold_hours(
         some = bad[first : first + HOURS_AT_ONCE]
         marked = _marked(instance, key, [hour_name(entry.hour_started_at) for entry in some])
         for entry in some:
-            last = max(entry.told, key=lambda told: (told.asked_at, told.sequence))
+            last = last_told(entry)
             if (hour_name(entry.hour_started_at), last.attempt_id) not in marked:
                 yield entry, last
 

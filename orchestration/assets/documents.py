@@ -19,7 +19,7 @@ from domain.interval import format_instant
 from domain.money import format_nanos, minor_unit_digits
 from orchestration import ledger, steps
 from orchestration.assets.facts import OWNERS, POOL, EvidenceKeys, model_key
-from orchestration.assets.hour_events import remedy
+from orchestration.assets.hour_events import ATTEMPT, last_told, remedy
 from orchestration.checks import findings_table, judgement_results, judgement_specs
 from orchestration.links import close_link
 from orchestration.open_home import OpenHome
@@ -102,6 +102,8 @@ def marked_hours(
                 "seen": verdict.seen_count,
                 "missing": verdict.expected_count - verdict.seen_count,
                 **(remedy(opened, key, entry) if entry else {}),
+                # So that nobody says again what this mark says of the same answer.
+                **({ATTEMPT: last_told(entry).attempt_id} if entry and entry.told else {}),
             },
         )
 

@@ -92,6 +92,11 @@ def hour_event(opened: OpenHome, key: dg.AssetKey, entry: HourEntry, told: Told)
     )
 
 
+def last_told(entry: HourEntry) -> Told:
+    """What was answered last, of an hour that was asked."""
+    return max(entry.told, key=lambda told: (told.asked_at, told.sequence))
+
+
 def gap_table(
     key: dg.AssetKey, entries: Sequence[HourEntry], healable: Mapping[datetime, bool]
 ) -> str:
