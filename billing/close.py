@@ -9,7 +9,7 @@ take long, so it comes before the lease.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from billing.books import Books
 from billing.commits import commit_close, plan_from
 from billing.events import Event, Ledger
+from billing.gate import require_billable
 from billing.grounds import read_grounds
 from billing.guard import require_writable
 from billing.mirror import read_estimates, write_estimates
@@ -29,34 +30,10 @@ from domain.decisions import Decisions
 from domain.errors import NotBillable
 from domain.findings import Finding, Judgement
 from domain.interval import format_instant
-from domain.money import Money, format_nanos, parse_nanos
+from domain.money import Money, parse_nanos
 from warehouse.home import Home
 
-FINDINGS_NAMED = 20
-"""Findings that a refusal names; more than a screen is read in `gpu-ledger judge`."""
-
 Judge = Callable[[], Judgement]
-
-
-class PeriodNotBillable(NotBillable):
-    """Judgement says no."""
-
-    code = "CLOSE-001"
-
-    def __init__(self, judgement: Judgement, currency: str) -> None:
-        self.judgement = judgement
-        period, blocking = judgement.period, judgement.blocking
-        named = [f"{f.code} {f.where}: {f.seen}" for f in blocking[:FINDINGS_NAMED]]
-        named += [f"check {name} was not executed" for name in judgement.missing_checks]
-        more = len(blocking) - FINDINGS_NAMED
-        named += [f"and {more} more findings"] if more > 0 else []
-        super().__init__(
-            where=f"period {period}",
-            seen=f"{len(blocking)} blocking: {_hours_and_amounts(blocking, currency)}\n    "
-            + "\n    ".join(named),
-            why="an invoice is only issued for what can be proved; nothing was recorded",
-            remedy=f"gpu-ledger gaps {period}, then heal or sign what it names",
-        )
 
 
 class TooEarlyToClose(NotBillable):
@@ -124,8 +101,7 @@ def close_period(
         result = _as_planned(plan, judgement, decisions, period, read_estimates(home, period))
         write_estimates(home, period, _billed(result), clock.now())
         return result
-    if not judgement.billable:
-        raise PeriodNotBillable(judgement, str(plan.basis["currency"]))
+    require_billable(judgement, str(plan.basis["currency"]))
     require_writable(home, record, ledger)
     ahead = render_ahead([(draft.number, draft.document) for draft in plan.drafts], progress)
     commit_close(books, period, plan, clock, holder)
@@ -209,15 +185,3 @@ def _summaries(record: Record, event: Event) -> list[DocumentSummary]:
         billed = parse_nanos(document["total_billed_cost"])
         summaries.append(DocumentSummary(issued.number, document["tenant"], billed, issued.sha256))
     return summaries
-
-
-def _hours_and_amounts(findings: Iterable[Finding], currency: str) -> str:
-    spans = {
-        (f.cluster_id, f.hour_started_at, f.hour_ended_at)
-        for f in findings
-        if f.hour_started_at and f.hour_ended_at
-    }
-    hours = sum(int((end - start).total_seconds()) // 3600 for _, start, end in spans)
-    nanos = sum(finding.affected_nanos for finding in findings)
-    amount = f", about {format_nanos(nanos // 10**7 * 10**7, 2)} {currency}" if currency else ""
-    return f"{hours} {'hour' if hours == 1 else 'hours'}{amount}"

@@ -17,6 +17,7 @@ from billing.basis import Basis
 from billing.books import Books, correction_currencies, correction_lines
 from billing.corrections import billed_so_far, corrections_document, corrections_of
 from billing.events import Event, EventKind
+from billing.gate import require_billable
 from billing.grounds import Grounds
 from billing.lines import Line
 from billing.numbering import next_position, number_text, position_of
@@ -45,6 +46,7 @@ def commit_close(
     books: Books, period: BillingPeriod, plan: Plan, clock: Clock, holder: str
 ) -> None:
     """Issue every document of a plan; nothing, if the period was closed meanwhile."""
+    require_billable(plan.judgement, str(plan.basis["currency"]))
     record = books.record
     # Whatever was recorded since the plan was made moved the head, and its numbers are not used.
     with lease(record.store, holder, clock, above=books.ledger.highest_fence) as held:
@@ -82,6 +84,7 @@ def commit_corrections(
     holder: str,
 ) -> None:
     """Record corrections; they stand on the next invoice."""
+    require_billable(basis.judgement, basis.currency)
     record, period = books.record, basis.period
     with lease(record.store, holder, clock, above=books.ledger.highest_fence) as held:
         basis_sha256 = record.seal(basis.document())

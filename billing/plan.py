@@ -21,6 +21,7 @@ from billing.statement import statement_document
 from billing.usage import NO_USAGE, Usage
 from domain.decisions import PartyRole, Policy, PolicyName, Rate, Row, TableName
 from domain.decisions.tables import TABLE_BY_NAME
+from domain.findings import Judgement
 from domain.interval import format_instant
 
 PRINTED_POLICIES = (
@@ -50,6 +51,7 @@ class Plan:
     basis: Document
     statement: Document
     drafts: tuple[Draft, ...]
+    judgement: Judgement
 
     @property
     def billed_nanos(self) -> int:
@@ -83,7 +85,7 @@ def plan_close(
     ]
     issued_now = [(draft.number, draft.tenant, draft.billed_nanos) for draft in drafts]
     statement = statement_document(basis, grounds.provider, issued_now, issued_at, stands_on)
-    return Plan(basis.document(), statement, tuple(drafts))
+    return Plan(basis.document(), statement, tuple(drafts), basis.judgement)
 
 
 def _draft(

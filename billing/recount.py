@@ -14,9 +14,9 @@ from pathlib import Path
 
 from billing.basis import sealed_decisions
 from billing.books import Books
-from billing.close import PeriodNotBillable
 from billing.commits import commit_corrections, corrections_from
 from billing.events import Event, Ledger
+from billing.gate import require_billable
 from billing.grounds import read_grounds
 from billing.guard import require_writable
 from billing.lines import Line
@@ -109,8 +109,7 @@ def recount_period(
     lines = corrections_from(books, basis, grounds.usage, counted_with.reason)
     if dry_run or not lines:
         return RecountResult(period, tuple(lines), basis.currency, recorded=False)
-    if not judgement.billable:
-        raise PeriodNotBillable(judgement, basis.currency)
+    require_billable(judgement, basis.currency)
     require_writable(home, record, books.ledger)
     amendments = [_amendment_entry(row) for row in counted_with.amendments]
     commit_corrections(books, basis, lines, counted_with.reason, amendments, clock, holder)

@@ -92,20 +92,33 @@ def _pod(key: ChargeKey, first: datetime, until: datetime, seconds: int, cost: i
     )
 
 
-def basis_of(period: BillingPeriod, facts: str = "0" * 64) -> Basis:
-    """What a billable period stands on."""
+def judged(period: BillingPeriod, facts: str = "0" * 64) -> Judgement:
+    """A judgement by which the period may be billed."""
+    return Judgement(period, facts, checks=(Check("by hand", 1, 0),))
+
+
+def basis_of(
+    period: BillingPeriod, facts: str = "0" * 64, judgement: Judgement | None = None
+) -> Basis:
+    """What a billable period stands on; or one of which the judgement says something else."""
     return Basis(
         period=period,
         currency="EUR",
         decisions=DECISIONS.valid_in(period.interval),
         product_facts={},
         evidence={"c1": {"thanos": [facts]}},
-        judgement=Judgement(period, facts, checks=(Check("by hand", 1, 0),)),
+        judgement=judgement or judged(period, facts),
         code_version="0.1.0",
         library_versions={},
     )
 
 
-def grounds_of(period: BillingPeriod, seconds: Seconds) -> Grounds:
+def grounds_of(
+    period: BillingPeriod, seconds: Seconds, judgement: Judgement | None = None
+) -> Grounds:
     """Usage on its basis; the provider is told nothing."""
-    return Grounds(basis_of(period), usage_of(period, seconds), ProviderFacts((), (), (), ()))
+    return Grounds(
+        basis_of(period, judgement=judgement),
+        usage_of(period, seconds),
+        ProviderFacts((), (), (), ()),
+    )

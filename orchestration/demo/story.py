@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from billing.close import PeriodNotBillable
+from billing.gate import PeriodNotBillable
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, Interval, format_instant
 from orchestration import steps

@@ -1,14 +1,16 @@
 """Closing, correcting, amending, voiding and restoring in any order, killed at any point.
 
-What must hold all the same: invariants 27, 28, 31, 32, 34, 35 and 38. Lines add up, documents add
-up to the period, original plus corrections is the recounted truth, no credit exceeds its line, what
-is issued never changes, the chain holds, numbers are gapless.
+What must hold all the same: invariants 27, 28, 31, 32, 34, 35, 38 and 47. Lines add up, documents
+add up to the period, original plus corrections is the recounted truth, no credit exceeds its line,
+what is issued never changes, the chain holds, numbers are gapless, and nothing is issued or
+corrected that was not judged billable.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -31,6 +33,7 @@ from billing.commits import (
 from billing.corrections import billed_so_far, left_of
 from billing.events import DocumentStatus, EventKind
 from billing.focus import cost_and_usage
+from billing.gate import PeriodNotBillable
 from billing.guard import RecordBehindItsHead, RestoredRecord, admit_restored, mark_restored
 from billing.invoice import read_lines
 from billing.record import Record, RecordMovedOn, event_key, sealed_key
@@ -39,6 +42,7 @@ from billing.verifier import verify, write_bundle
 from billing.voiding import CannotBeVoided, require_voidable
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
+from domain.findings import Check, Finding, Judgement, Remedy
 from domain.money import parse_nanos
 from tests.billing_by_hand import (
     AMENDED,
@@ -47,6 +51,7 @@ from tests.billing_by_hand import (
     Seconds,
     basis_of,
     grounds_of,
+    judged,
     usage_of,
 )
 from tests.store_in_memory import Killed, MemoryStore
@@ -62,6 +67,20 @@ amounts: st.SearchStrategy[Seconds] = st.dictionaries(
 )
 
 
+NOT_BILLABLE = {
+    "a blocking finding": lambda judged: replace(judged, findings=(blocking_finding(),)),
+    "a check that failed": lambda judged: replace(judged, checks=(Check("by hand", 1, 1),)),
+    "a check that saw no row": lambda judged: replace(judged, checks=(Check("by hand", 0, 0),)),
+    "a check that was not executed": lambda judged: replace(judged, missing_checks=("suite",)),
+}
+
+
+def blocking_finding() -> Finding:
+    return Finding(
+        "GAP-001", "hour_not_measured", "c1", "nothing", "why", "pull", True, Remedy.SIGN
+    )
+
+
 class Ledger:
     """The three commits on one store, as the commands put them together."""
 
@@ -74,15 +93,24 @@ class Ledger:
         record = Record(self.store)
         return Books(record, record.ledger())
 
-    def close(self, period: BillingPeriod, seconds: Seconds) -> None:
+    def close(
+        self, period: BillingPeriod, seconds: Seconds, judgement: Judgement | None = None
+    ) -> None:
         books = self.books
         if period.name not in books.ledger.closes():
-            plan = plan_from(books, grounds_of(period, seconds), self.clock.now())
+            grounds = grounds_of(period, seconds, judgement)
+            plan = plan_from(books, grounds, self.clock.now())
             commit_close(books, period, plan, self.clock, "ada")
 
-    def recount(self, period: BillingPeriod, seconds: Seconds, price: Price = PRICE) -> int:
+    def recount(
+        self,
+        period: BillingPeriod,
+        seconds: Seconds,
+        price: Price = PRICE,
+        judgement: Judgement | None = None,
+    ) -> int:
         """How many lines the recount gave."""
-        books, basis = self.books, basis_of(period, "1" * 64)
+        books, basis = self.books, basis_of(period, "1" * 64, judgement)
         lines = corrections_from(books, basis, usage_of(period, seconds, price), "late")
         if lines:
             commit_corrections(books, basis, lines, "late", (), self.clock, "ada")
@@ -126,6 +154,20 @@ class Months(RuleBasedStateMachine):
             self.counted[period.name] = seconds
             self.truth[period.name].update(truth_of(period, seconds))
         self.ledger.close(period, seconds)
+
+    @rule(period=st.sampled_from(PERIODS), seconds=amounts, why=st.sampled_from([*NOT_BILLABLE]))
+    def judged_not_billable(self, period: BillingPeriod, seconds: Seconds, why: str) -> None:
+        """Neither a close nor a recount writes anything."""
+        no = NOT_BILLABLE[why](judged(period))
+        before = dict(self.ledger.store.objects)
+        if period.name not in self.counted:
+            with pytest.raises(PeriodNotBillable):
+                self.ledger.close(period, seconds, no)
+        elif seconds != self.counted[period.name]:
+            with suppress(PeriodNotBillable):  # what gives no correction has nothing to refuse
+                assert self.ledger.recount(period, seconds, judgement=no) == 0
+        events = [key for key in self.ledger.store.objects if key not in before]
+        assert events == []
 
     @precondition(lambda self: self.counted)
     @rule(data=st.data(), seconds=amounts, price=st.sampled_from([PRICE, AMENDED]))
@@ -200,6 +242,19 @@ class Months(RuleBasedStateMachine):
             self.seen[event_key(event.sequence)] = event.to_bytes()
             for digest in event.sealed_sha256s():
                 self.seen[sealed_key(digest)] = record.sealed_bytes(digest)
+
+    @invariant()
+    def what_was_written_was_judged_billable_by_checks_that_saw_rows(self) -> None:
+        record = Record(self.ledger.store)
+        for event in record.events():
+            if event.kind in (EventKind.PERIOD_CLOSED, EventKind.CORRECTIONS_RECORDED):
+                found = record.sealed(str(event.body["basis_sha256"]))["judgement"]
+                assert found["is_billable"]
+                assert found["missing_checks"] == []
+                assert not any(finding["blocks"] for finding in found["findings"])
+                assert found["checks"]
+                for check in found["checks"]:
+                    assert check["evaluated_row_count"] > 0 == check["failed_row_count"]
 
     @invariant()
     def documents_add_up_in_every_form(self) -> None:

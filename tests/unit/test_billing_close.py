@@ -13,10 +13,10 @@ import pytest
 
 from billing.close import (
     CloseResult,
-    PeriodNotBillable,
     TooEarlyToClose,
     close_period,
 )
+from billing.gate import PeriodNotBillable
 from billing.grounds import FactsChangedSinceJudged
 from billing.record import Record
 from billing.render import render_documents

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from billing.books import Books, NoSuchDocument
-from billing.close import PeriodNotBillable, close_period
+from billing.close import close_period
 from billing.corrections import billed_so_far
 from billing.events import DocumentStatus
+from billing.gate import PeriodNotBillable
 from billing.record import Record, event_key, sealed_key
 from billing.recount import (
     PeriodIsOpen,

@@ -1,0 +1,55 @@
+"""The gate: nothing is issued, and nothing corrected, that was not judged billable.
+
+Put here: the one refusal, with the hours and the amounts that stand against it.
+Not here: what is billable (`domain.findings.Judgement`, made by `quality`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from domain.errors import NotBillable
+from domain.findings import Finding, Judgement
+from domain.money import format_nanos
+
+FINDINGS_NAMED = 20
+"""Findings that a refusal names; more than a screen is read in `gpu-ledger judge`."""
+
+
+class PeriodNotBillable(NotBillable):
+    """Judgement says no."""
+
+    code = "CLOSE-001"
+
+    def __init__(self, judgement: Judgement, currency: str) -> None:
+        self.judgement = judgement
+        period, blocking = judgement.period, judgement.blocking
+        named = [f"{f.code} {f.where}: {f.seen}" for f in blocking[:FINDINGS_NAMED]]
+        named += [f"check {name} was not executed" for name in judgement.missing_checks]
+        more = len(blocking) - FINDINGS_NAMED
+        named += [f"and {more} more findings"] if more > 0 else []
+        super().__init__(
+            where=f"period {period}",
+            seen=f"{len(blocking)} blocking: {_hours_and_amounts(blocking, currency)}\n    "
+            + "\n    ".join(named),
+            why="an invoice is only issued for what can be proved; nothing was recorded",
+            remedy=f"gpu-ledger gaps {period}, then heal or sign what it names",
+        )
+
+
+def require_billable(judgement: Judgement, currency: str) -> None:
+    """Asked before a close, so that it need not render; and again by whoever writes the record."""
+    if not judgement.billable:
+        raise PeriodNotBillable(judgement, currency)
+
+
+def _hours_and_amounts(findings: Iterable[Finding], currency: str) -> str:
+    spans = {
+        (f.cluster_id, f.hour_started_at, f.hour_ended_at)
+        for f in findings
+        if f.hour_started_at and f.hour_ended_at
+    }
+    hours = sum(int((end - start).total_seconds()) // 3600 for _, start, end in spans)
+    nanos = sum(finding.affected_nanos for finding in findings)
+    amount = f", about {format_nanos(nanos // 10**7 * 10**7, 2)} {currency}" if currency else ""
+    return f"{hours} {'hour' if hours == 1 else 'hours'}{amount}"
