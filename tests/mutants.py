@@ -228,12 +228,13 @@ class Project(dbt_run.DbtProject):
         dbt_run.require_models(self._results("run", "--select", f"{model}+", "--exclude", asking))
 
     def failed_situations(self, model: str) -> list[str]:
-        """The unit tests of one model that fail; a macro has none of its own."""
+        """The unit tests of one model that fail, or of all models when a macro is broken."""
         assert self._manifest is not None
-        cases = self._manifest.unit_tests.values()
-        if not any(case.model == model for case in cases):
+        tested = {case.model for case in self._manifest.unit_tests.values()}
+        if model and model not in tested:
             return []
-        results = self._results("test", "--select", f"{model},test_type:unit")
+        chosen = f"{model},test_type:unit" if model else "test_type:unit"
+        results = self._results("test", "--select", chosen)
         return [result.node.name for result in results if str(result.status) != "pass"]
 
     def _before(self, model: str) -> set[str]:
@@ -329,7 +330,7 @@ class Bench:
 
     def _failed_situations(self, mutant: Mutant) -> list[str]:
         """Unit tests of the broken model bring their own rows; they need the types of a build."""
-        model = Path(mutant.file).stem
+        model = "" if mutant.file.startswith("macros") else Path(mutant.file).stem
         working = self.home.build / WORKING_NAME
         shutil.copy(self.folder / "healthy.duckdb", working)
         project = Project(self.home.build / "dbt", working)
