@@ -139,7 +139,8 @@ _KINDS = (
         "(5 % unless decided otherwise) lie in holes of the samples, so that only the journal "
         "vouches for them.",
         bill="The amounts may be right, but the second witness is missing for too much of them.",
-        to_do="Pull the hours again, or raise the limit by a dated row in policies.csv.",
+        to_do="Pull the hours again, or raise the limit by a dated row in policies.csv; 1 accepts "
+        "that the journal alone vouches for all of it.",
     ),
     Kind(
         "GAP-006",
@@ -150,8 +151,8 @@ _KINDS = (
         "a larger share of its weighted seconds than the policy `uncertainty_limit` allows "
         "(0.5 % unless decided otherwise), in clusters whose journal is expected.",
         bill="The true amount lies inside the printed uncertainty, which is wider than agreed.",
-        to_do="Raise the limit by a dated row in policies.csv, or sign the journal's gap in "
-        "accepted_gaps.csv.",
+        to_do="Raise the limit by a dated row in policies.csv; 1 accepts any uncertainty. It is "
+        "printed on every invoice.",
     ),
     Kind(
         "GAP-007",

@@ -10,7 +10,7 @@ pod-hours.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -106,11 +106,21 @@ _DEVICE_USE = """
                 and gpu_use.pod_uid = pod_hours.pod_uid
                 and gpu_use.hour_started_at = pod_hours.hour_started_at
         )
+    ),
+    -- Devices whose samples name a pod for less than nine tenths of the time that it held them.
+    partly_named as (
+        select cluster_id, device_uuid, instance_id, hour_started_at
+        from gpu_use
+        group by all
+        having 36000 * sum(sample_count) filter (pod_uid <> '')
+            < 9 * max(allocated_seconds) filter (pod_uid <> '') * sum(sample_count)
     )
-    select gpu_use.cluster_id, gpu_use.node_name, unnamed.node_name is null as is_unallocated,
+    select gpu_use.cluster_id, gpu_use.node_name,
+        unnamed.node_name is null and partly_named.device_uuid is null as is_unallocated,
         count(*), min(gpu_use.hour_started_at), max(gpu_use.hour_started_at)
     from gpu_use
     left join unnamed using (cluster_id, node_name, hour_started_at)
+    left join partly_named using (cluster_id, device_uuid, instance_id, hour_started_at)
     where gpu_use.pod_uid = '' and coalesce(gpu_use.use_millionths_maximum, 0) > 0
     group by all order by all
 """
@@ -321,7 +331,8 @@ def _stretch(row: tuple[Any, ...]) -> Stretch:
         resource=resource,
         method=method,
         method_reason=reason,
-        interval=Interval(_utc(first), _utc(last)),
+        # What is known of a single instant can be signed too: a decision has at least a second.
+        interval=Interval(_utc(first), max(_utc(last), _utc(first) + timedelta(seconds=1))),
         device_seconds=int(seconds),
         nanos=int(nanos),
     )

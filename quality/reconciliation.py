@@ -67,7 +67,8 @@ def limit_findings(uses: Sequence[TenantUse], limits: Limits) -> list[Finding]:
             ("uncertainty_limit_exceeded", use.uncertain_seconds, limits.uncertainty),
         )
         for name, seconds, limit in pairs:
-            if seconds > limit * use.weighted_seconds:
+            # All of it is no limit: a pod that was seen once is less certain than its time is long.
+            if limit < 1 and seconds > limit * use.weighted_seconds:
                 findings.append(_over_limit(name, use, seconds, limit))
     return findings
 

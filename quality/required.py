@@ -25,11 +25,17 @@ ALWAYS = (
     *IDENTITIES,
     *SUITE_NAMES,
     "dbt_assert_every_expected_hour_has_coverage",
+    "dbt_assert_no_closed_period_is_counted_again",
     "dbt_fct_coverage_has_one_row_per_key",
+    "dbt_gate_coverage_has_one_row_per_key",
+    "dbt_gate_tenants_has_one_row_per_key",
+    "dbt_gate_values_has_one_row_per_key",
 )
 
 WITH_ROWS: Mapping[str, tuple[str, ...]] = {
     "fct_pod_hours": (
+        "dbt_assert_a_pod_is_in_one_namespace_and_on_one_node",
+        "dbt_assert_every_pod_hour_of_a_price_has_it_once",
         "dbt_assert_no_allocation_is_counted_twice_at_an_instant",
         "dbt_assert_no_piece_leaves_its_hour",
         "dbt_assert_tenants_add_up_to_the_cluster",
@@ -39,6 +45,8 @@ WITH_ROWS: Mapping[str, tuple[str, ...]] = {
         "dbt_assert_a_charge_is_the_sum_of_its_pod_hours",
         "dbt_fct_charges_has_one_row_per_key",
     ),
+    "fct_node_hours": ("dbt_assert_a_node_is_never_busier_than_its_capacity",),
+    "fct_node_share_hours": ("dbt_assert_shares_add_up_to_the_cards",),
 }
 
 

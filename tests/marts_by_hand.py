@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Amendment, Decisions, TableName, load_decisions
@@ -22,11 +22,16 @@ from domain.interval import Interval, hour_of
 from quality.causes import NEEDED_METRICS
 from quality.dbt_checks import write_dbt_tests
 from quality.required import ALWAYS, WITH_ROWS
+from tests.decisions_by_hand import HEADERS
 from warehouse.connection import connected
 from warehouse.content import period_sha256
 from warehouse.dbt_run import DbtTest
 from warehouse.home import Home
+from warehouse.project import dbt_project_dir
 from warehouse.schema import insert_rows
+
+if TYPE_CHECKING:
+    import duckdb
 
 HOUR = timedelta(hours=1)
 CARDS = 64
@@ -97,7 +102,8 @@ TABLES = {
     "fct_gpu_use": """
         billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR, pod_name VARCHAR,
         pod_uid VARCHAR, hour_started_at TIMESTAMPTZ, use_millionths_average BIGINT,
-        use_millionths_maximum BIGINT, is_used_unallocated BOOLEAN
+        use_millionths_maximum BIGINT, is_used_unallocated BOOLEAN, device_uuid VARCHAR,
+        instance_id VARCHAR, sample_count BIGINT, allocated_seconds BIGINT
     """,
     "dim_namespaces": """
         billing_period VARCHAR, cluster_id VARCHAR, namespace VARCHAR, namespace_uid VARCHAR,
@@ -159,6 +165,13 @@ class Pod:
         return f"uid-{self.tenant}-{self.name}"
 
 
+def write_gates(connection: duckdb.DuckDBPyConnection) -> None:
+    """What the models make of the facts as they are now, by the models' own text."""
+    for path in sorted((dbt_project_dir() / "models" / "gates").glob("*.sql")):
+        text = re.sub(r"\{\{ ref\('(\w+)'\) \}\}", r"marts.\1", path.read_text(encoding="utf-8"))
+        connection.execute(f"create or replace table marts.{path.stem} as {text}")
+
+
 @dataclass
 class World:
     """What happened, as facts; `write` makes them the only facts of the period."""
@@ -173,6 +186,7 @@ class World:
     accepted_gaps: list[str] = field(default_factory=list)
     parties: list[str] = field(default_factory=list)
     outages: list[str] = field(default_factory=list)
+    policies: list[str] = field(default_factory=list)
     dbt_tests_left_out: tuple[str, ...] = ()
     metrics: tuple[str, ...] = NEEDED_METRICS
     metrics_left: tuple[str, ...] = ()
@@ -199,6 +213,7 @@ class World:
             "accepted_gaps.csv": GAPS + "\n".join(self.accepted_gaps),
             "parties.csv": PARTIES + "\n".join(self.parties),
             "outages.csv": OUTAGES + "\n".join(self.outages),
+            "policies.csv": "\n".join([HEADERS["policies"], *self.policies]),
         }
         return load_decisions(files)
 
@@ -271,12 +286,13 @@ class World:
                 kinds = _columns(columns)
                 named = [dict(zip(kinds, row, strict=True)) for row in rows[table]]
                 insert_rows(connection, f"marts.{table}", kinds, named)
+            write_gates(connection)
             self._dbt_tests(connection)
         return home
 
     def _dbt_tests(self, connection: Any) -> None:
         """Green results of the tests that dbt would have run on these facts."""
-        names = (*ALWAYS, *WITH_ROWS["fct_pod_hours"], *WITH_ROWS["fct_charges"])
+        names = (*ALWAYS, *(name for named in WITH_ROWS.values() for name in named))
         tests = [
             DbtTest(name.removeprefix("dbt_"), "pass", 0, 1, "by hand")
             for name in names
@@ -332,7 +348,8 @@ class World:
             for pod, segment, _, _ in self._segments()
         }
         for cluster, name, uid, hour in sorted(hours):
-            yield self.period.name, cluster, "node-1", name, uid, hour, 250_000, 900_000, False
+            use = (250_000, 900_000, False)
+            yield self.period.name, cluster, "node-1", name, uid, hour, *use, name, "", 120, 3600
 
     def _gaps(self) -> Iterator[tuple[Any, ...]]:
         """The stretches that `lose_stretch` took away; of other losses only the hour is known."""

@@ -6,9 +6,10 @@ Not here: any single step (`warehouse.raw`, `classify`, `raw_decisions`, `dbt_ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
@@ -17,13 +18,16 @@ from warehouse.cards import answer_card_questions
 from warehouse.classify import catalogue_of, create_device_kinds
 from warehouse.connection import connected
 from warehouse.content import mart_names, period_sha256
-from warehouse.dbt_run import DbtProject, DbtTest, tests_of
+from warehouse.dbt_run import DbtProject, DbtTest, tested_models, tests_of
 from warehouse.derived import alone_with
 from warehouse.home import Home
 from warehouse.raw import create_raw_evidence
 from warehouse.raw_decisions import create_raw_decisions
 from warehouse.switch import switch_in
 from warehouse.switched import Switched, note
+
+if TYPE_CHECKING:
+    import duckdb
 
 Progress = Callable[[int, int, str], None]
 
@@ -102,6 +106,7 @@ def _build(
     results = project.run_tests()
     report(3, STEP_COUNT, "hashing")
     row_counts, facts_sha256 = _content(working, period)
+    looked_at = _rows_looked_at(working, tested_models(results))
     build_path = destination or home.build / f"{period.name}.duckdb"
     _discard(build_path)
     working.replace(build_path)
@@ -109,7 +114,7 @@ def _build(
     if destination is None:
         switch_in(home.warehouse_path, build_path, period)
         note(home, period.name, Switched(facts_sha256, row_counts))
-    tests = {test.name: test for test in tests_of(results, row_counts)}
+    tests = {test.name: test for test in tests_of(results, looked_at)}
     report(STEP_COUNT, STEP_COUNT, "done")
     return BuildResult(period, build_path, facts_sha256, row_counts, tests)
 
@@ -134,11 +139,28 @@ def _answer(path: Path, decisions: Decisions) -> None:
 
 def _content(path: Path, period: BillingPeriod) -> tuple[dict[str, int], str]:
     with connected(path, read_only=True) as connection:
-        counts = {}
-        for name in mart_names(connection):
-            row = connection.execute(f"select count(*) from marts.{name}").fetchone()
-            counts[name] = int(row[0]) if row else 0
+        counts = _row_counts(connection, mart_names(connection))
         return counts, period_sha256(connection, period.name)
+
+
+def _rows_looked_at(path: Path, names: Collection[str]) -> dict[str, int]:
+    """Rows of whatever data tests are about; most are facts, some are what facts are made of."""
+    with connected(path, read_only=True) as connection:
+        return _row_counts(connection, names)
+
+
+def _row_counts(connection: duckdb.DuckDBPyConnection, names: Collection[str]) -> dict[str, int]:
+    found = connection.execute(
+        "select table_name, table_schema from information_schema.tables "
+        "where table_catalog = current_database() and table_schema not in ('raw', 'main') "
+        "order by all"
+    ).fetchall()
+    counts = {}
+    for name, schema in found:
+        if name in names:
+            row = connection.execute(f"select count(*) from {schema}.{name}").fetchone()
+            counts[name] = int(row[0]) if row else 0
+    return counts
 
 
 def _discard(path: Path) -> None:

@@ -208,12 +208,21 @@ def tests_of(results: Sequence[NodeResult], row_counts: Mapping[str, int]) -> li
     return sorted(found, key=lambda test: test.name)
 
 
-def _test(result: NodeResult, row_counts: Mapping[str, int]) -> DbtTest:
-    node: Any = result.node
+def tested_models(results: Sequence[NodeResult]) -> frozenset[str]:
+    """The models, seeds and sources that the data tests which ran are about."""
+    return frozenset(_model_of(result.node) for result in results if _kind(result) == "test")
+
+
+def _model_of(node: Any) -> str:
     meta = node.config.meta or {}
     attached = getattr(node, "attached_node", None) or ""
     models = [name.split(".")[-1] for name in node.depends_on.nodes]
-    model = str(meta.get("evaluates") or attached.split(".")[-1] or (models or [""])[0])
+    return str(meta.get("evaluates") or attached.split(".")[-1] or (models or [""])[0])
+
+
+def _test(result: NodeResult, row_counts: Mapping[str, int]) -> DbtTest:
+    node: Any = result.node
+    model = _model_of(node)
     return DbtTest(
         name=node.name,
         status=str(result.status),

@@ -102,12 +102,21 @@ def test_where_no_samples_are_expected_no_metric_is_missed(world: World) -> None
 OTHER_POD = "update marts.fct_gpu_use set pod_name = 'dcgm-exporter-x', pod_uid = ''"
 ANOTHER_DEVICE = """
     insert into marts.fct_gpu_use by name
+    select * replace ('' as pod_uid, 'stolen' as device_uuid) from marts.fct_gpu_use
+"""
+NAMED_FOR_HALF_OF_THE_HOUR = """
+    insert into marts.fct_gpu_use by name
     select * replace ('dcgm-exporter-x' as pod_name, '' as pod_uid) from marts.fct_gpu_use
 """
 
 
 @pytest.mark.parametrize(
-    ("statement", "code"), [(OTHER_POD, "GAP-008"), (ANOTHER_DEVICE, "USE-001")]
+    ("statement", "code"),
+    [
+        (OTHER_POD, "GAP-008"),
+        (NAMED_FOR_HALF_OF_THE_HOUR, "GAP-008"),
+        (ANOTHER_DEVICE, "USE-001"),
+    ],
 )
 def test_busy_devices_without_a_pod_are_told_and_do_not_block(
     world: World, statement: str, code: str

@@ -11,12 +11,14 @@ import pytest
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.findings import Finding, Judgement
+from domain.interval import Interval
 from quality.catalogue import CATALOGUE
 from quality.conservation import IDENTITIES
+from quality.facts import read_stretches
 from quality.required import ALWAYS, WITH_ROWS
 from quality.run import FactsMissing, judge
 from quality.suites.runner import CHECK_NAMES
-from tests.marts_by_hand import SIGNED, Pod, World, at
+from tests.marts_by_hand import SIGNED, Pod, World, at, write_gates
 from warehouse.connection import connected
 
 CLOCK = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
@@ -100,6 +102,7 @@ def broken(world: World, statement: str) -> Judgement:
     home = world.write()
     with connected(home.warehouse_path) as connection:
         connection.execute(statement)
+        write_gates(connection)
     return judge(home, world.period, world.decisions, CLOCK)
 
 
@@ -265,6 +268,25 @@ def test_only_holes_count_towards_the_one_witness_limit(world: World) -> None:
 def test_uncertainty_may_be_exactly_half_a_percent(world: World, seconds: int, over: bool) -> None:
     judgement = limited(world, seconds, "samples_only", "journal_gap")
     assert bool(named(judgement, "uncertainty_limit_exceeded")) is over
+
+
+def test_a_limit_of_one_accepts_even_more_uncertainty_than_there_is_time(world: World) -> None:
+    pod = Pod("team-c", "blink", at("09 10:00:01"), at("09 10:00:31"), method="samples_only",
+              method_reason="journal_gap", uncertainty_seconds=64)  # fmt: skip
+    world.pods.append(pod)
+    assert not judged(world).billable
+    world.policies.append(f"uncertainty_limit,wide,1,2026-10-01T00:00:00Z,,{SIGNED}")
+    assert judged(world).billable
+
+
+def test_a_dispute_about_an_instant_names_a_second_that_can_be_signed(world: World) -> None:
+    with connected(world.write().warehouse_path) as connection:
+        connection.execute(
+            "update marts.fct_pod_hours set method = 'missing', segment_ended_at = "
+            "segment_started_at where pod_name = 'train' and hour(segment_started_at) = 10"
+        )
+        (stretch,) = read_stretches(connection, world.period.name)
+    assert stretch.interval == Interval(at("09 10:00"), at("09 10:00:01"))
 
 
 def test_where_no_journal_is_expected_uncertainty_is_only_printed(world: World) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from quality.required import required_checks
 from tests.decisions_by_hand import decided, table
 from tests.evidence_by_hand import GPU, PERIOD, Cluster, Pod, clusters_table, write
 from warehouse.build import BuildResult, PeriodIsClosed, build_period
@@ -90,6 +91,9 @@ def test_the_tests_of_dbt_ran_by_name_on_rows(built: tuple[Home, BuildResult]) -
     assert not result.failed_tests
     named = result.dbt_results["assert_no_piece_leaves_its_hour"]
     assert (named.model, named.evaluated_row_count, named.status) == ("fct_pod_hours", 5, "pass")
+    every_check = required_checks(result.row_counts)
+    required = [name.removeprefix("dbt_") for name in every_check if name.startswith("dbt_")]
+    assert [n for n in required if not result.dbt_results[n].evaluated_row_count] == []
 
 
 def test_a_closed_period_is_refused(built: tuple[Home, BuildResult]) -> None:
