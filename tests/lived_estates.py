@@ -39,6 +39,7 @@ from ingestion.thanos.client import ThanosClient
 from ingestion.thanos.pull import pull_hours as pull_samples
 from tests.store_in_memory import MemoryStore
 from warehouse.home import Home
+from warehouse.store import Store
 
 KINDS = {
     "namespaces": "Namespace",
@@ -95,16 +96,18 @@ def days_of(estate: Estate) -> Iterator[Interval]:
 class Scribe:
     """A collector's memory that is told every change of one cluster at its second."""
 
-    def __init__(self, history: ObjectHistory, unwatched: Spans = ()) -> None:
+    def __init__(
+        self, history: ObjectHistory, unwatched: Spans = (), store: Store | None = None
+    ) -> None:
         self.history = history
         self.unwatched = sorted(unwatched)
-        self.store = MemoryStore()
+        self.store: Store = store or MemoryStore()
         self.state = JournalState()
         self.calendar = Calendar()
         self.writer = JournalWriter(self.store, history.cluster_id, "scribe", "0.1.0")
         self.owners = {c.uid: c for c in history.changes if c.verb == "ADDED"}
 
-    def write(self, started_at: int, ended_at: int) -> MemoryStore:
+    def write(self, started_at: int, ended_at: int) -> Store:
         self._list("start", started_at)
         stops = {at: True for at in range(started_at, ended_at + 1) if at % 3600 == 0}
         stops |= {at: False for span in self.unwatched for at in span if at % 3600}

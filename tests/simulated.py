@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from billing.books import Books
+from billing.commits import commit_close, plan_from
+from billing.grounds import read_grounds
 from domain.billing_period import BillingPeriod
 from domain.findings import Finding, Judgement
 from domain.interval import HOUR, Interval, format_instant
 from fake_gpu.clock import driven
+from fake_gpu.faults.catalogue import CATALOGUE
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import Running, serve
 from orchestration import steps
@@ -28,9 +32,13 @@ from orchestration.demo.clockwork import collecting, live_through
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
 from tests.decisions_by_hand import HEADERS, SIGNED
+from tests.lived_estates import Scribe
 
 if TYPE_CHECKING:
-    from billing.close import CloseResult
+    from fake_gpu.clock import VirtualClock
+    from fake_gpu.estate.model import Estate
+    from fake_gpu.kubernetes.objects import ObjectHistory
+    from warehouse.home import Home
 
 PERIOD = BillingPeriod("2026-10")
 FIRST = datetime(2026, 10, 14, 22, tzinfo=UTC)
@@ -40,6 +48,7 @@ ASKED_AT = FIRST + (HOURS + 1) * HOUR + timedelta(minutes=5)
 ASKED_AGAIN_AT = ASKED_AT + 4 * HOUR
 
 IN_THE_HOURS = "from: +40m, until: +1h25m"
+NOBODY_LISTENS = "127.0.0.1:1"
 WHILE_ASKED = f"from: +{HOURS + 1}h, until: +{HOURS + 3}h"  # and no longer when asked again
 EVER_SINCE = f"from: +{HOURS + 1}h, until: +{HOURS + 30}h"
 
@@ -51,12 +60,36 @@ class Trouble:
     kind: str
     parameters: str  # with CLUSTER for the cluster's name
     caught_as: str = ""  # '' where nothing is left of it: every amount is right
+    may_raise: str = ""  # the codes of all its findings; any other one is as bad as a wrong cent
     is_counted: bool = True  # whether the fake counts it: some are seen only by what is missing
+    needs_devices: bool = False  # whether device telemetry is asked for, which takes long
+    has_no_server: bool = False  # the cluster's samples are asked for where nobody listens
 
+    @property
+    def side(self) -> str:
+        return CATALOGUE[self.kind].side
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """What it is called in the catalogue of faults."""
+        return CATALOGUE[self.kind].codes
+
+
+ONE_SCRAPE = "from: +40m, until: +40m30s, job: kube-state-metrics"
+SAMPLES_GONE = "GAP-002 GAP-005"
+SAMPLES_GONE_OR_DISPUTED = f"{SAMPLES_GONE} REC-001"
+JOURNAL_GONE = "GAP-003 GAP-006"
 
 TROUBLES: Sequence[Trouble] = (
+    # A. The sample store, and what stands before it.
     Trouble("store_vanishes", f"{WHILE_ASKED}, warns_for: 0s"),
-    Trouble("store_vanishes", f"{EVER_SINCE}, warns_for: 0s", "store gone in silence"),
+    Trouble(
+        "store_vanishes",
+        f"{EVER_SINCE}, warns_for: 0s",
+        "GAP-002 2 hours (thanos: store gone in silence",
+        SAMPLES_GONE,
+    ),
+    Trouble("history_vanished", EVER_SINCE, "store gone in silence", SAMPLES_GONE),
     Trouble("receiver_gone", WHILE_ASKED),
     Trouble("empty_success", f"{WHILE_ASKED}, requests: 0"),
     # A server fails for all clusters; asked again, it answers.
@@ -65,48 +98,102 @@ TROUBLES: Sequence[Trouble] = (
         "metric_renamed",
         f"{IN_THE_HOURS}, metric: kube_pod_status_phase, to: kube_pod_phase",
         "metric renamed or no longer allowed",
+        SAMPLES_GONE_OR_DISPUTED,
         is_counted=False,
     ),
     Trouble(
         "metric_renamed",
         "from: 2026-10-14T20:00:00Z, until: +4h, metric: kube_pod_info, to: kube_pod_facts",
         "GAP-007",
+        "GAP-007",
         is_counted=False,
     ),
     Trouble("second_kube_state_metrics", IN_THE_HOURS),
     Trouble("replicas_undeclared", IN_THE_HOURS),
-    Trouble("downsampled", "from: +30m, until: +1h30m", "push to the hub lost"),
+    Trouble("downsampled", "from: +30m, until: +1h30m", "push to the hub lost",
+            SAMPLES_GONE_OR_DISPUTED),
     Trouble("lookback_overrun", WHILE_ASKED),
-    Trouble("late_arrival", f"{IN_THE_HOURS}, delay: 6h", "push to the hub lost"),
-    Trouble("dropped_scrapes", f"{IN_THE_HOURS}, share: 20%", "samples missing"),
-    Trouble("exporter_down", f"{IN_THE_HOURS}, job: kube-state-metrics", "target down"),
-    Trouble("collector_down", IN_THE_HOURS, "push to the hub lost"),
-    # Telemetry never decides an amount; here a server refuses every question about it.
-    Trouble("pod_labels_lost", IN_THE_HOURS),
-    Trouble("stowaway", "from: +0s, until: +2h, card: 7", "USE-001"),
-    Trouble("forged_series", f"{IN_THE_HOURS}, attacker: CLUSTER-t000, victim: CLUSTER-t001"),
-    Trouble("watch_dropped", IN_THE_HOURS, "journal gap"),
-    Trouble("watch_dropped", "from: +0s, until: +2h", "collector lost"),
-    Trouble("watch_expired", IN_THE_HOURS, "journal gap"),
+    Trouble("late_arrival", f"{IN_THE_HOURS}, delay: 6h", "push to the hub lost", SAMPLES_GONE),
+    Trouble("out_of_order_dropped", f"{IN_THE_HOURS}, share: 20%", "samples missing",
+            SAMPLES_GONE_OR_DISPUTED),
+    Trouble("dropped_scrapes", f"{IN_THE_HOURS}, share: 20%", "samples missing",
+            SAMPLES_GONE_OR_DISPUTED),
+    Trouble("dropped_scrapes", ONE_SCRAPE, "target down, 1 of 120 samples missing", SAMPLES_GONE),
+    Trouble("exporter_down", f"{IN_THE_HOURS}, job: kube-state-metrics", "target down",
+            SAMPLES_GONE_OR_DISPUTED),
+    Trouble("sample_limit", f"{IN_THE_HOURS}, job: kube-state-metrics", "target down",
+            SAMPLES_GONE_OR_DISPUTED),
+    Trouble("collector_down", IN_THE_HOURS, "push to the hub lost", SAMPLES_GONE),
+    Trouble("block_gap", IN_THE_HOURS, "push to the hub lost", SAMPLES_GONE),
+    Trouble("timestamps_overwritten", IN_THE_HOURS, "push to the hub lost", SAMPLES_GONE),
+    Trouble("cluster_label_lost", IN_THE_HOURS, "push to the hub lost", SAMPLES_GONE),
+    Trouble("interval_changed", f"{IN_THE_HOURS}, interval: 2m", "samples missing", SAMPLES_GONE),
+    Trouble("clock_skew", f"{IN_THE_HOURS}, seconds: 90", "REC-001", SAMPLES_GONE_OR_DISPUTED),
+    # A number that cannot be is no sample; the pod's own samples then have a hole.
+    Trouble("odd_values", f"{IN_THE_HOURS}, share: 30%", may_raise="GAP-005"),
+    Trouble("exporter_moved", IN_THE_HOURS),
+    Trouble("honor_labels_flipped", f"{IN_THE_HOURS}, job: kube-state-metrics"),
+    Trouble("pod_metadata_lost", f"{IN_THE_HOURS}, share: 50%"),
+    Trouble("unavailable", "", "query failed", SAMPLES_GONE, is_counted=False, has_no_server=True),
+    # Telemetry never decides an amount.
+    Trouble("pod_labels_lost", IN_THE_HOURS, "GAP-008", "GAP-008", needs_devices=True),
+    Trouble("hostname_label_renamed", IN_THE_HOURS, needs_devices=True),
+    Trouble("model_renamed", IN_THE_HOURS, needs_devices=True),
+    Trouble("stowaway", "from: +0s, until: +2h, card: 7", "USE-001", "USE-001",
+            needs_devices=True),
+    Trouble(
+        "forged_series",
+        f"{IN_THE_HOURS}, attacker: CLUSTER-t000, victim: CLUSTER-t001",
+        may_raise="USE-001",
+    ),
+    # B. The Kubernetes API, and what happens in the cluster.
+    Trouble("watch_dropped", IN_THE_HOURS, "journal gap", JOURNAL_GONE),
+    Trouble("watch_dropped", "from: +0s, until: +2h", "collector lost", JOURNAL_GONE),
+    Trouble("watch_expired", IN_THE_HOURS, "journal gap", JOURNAL_GONE),
+    # In the last hour nothing but the list after the gap says who was still there.
+    Trouble("watch_expired", "from: +1h10m, until: +1h20m", "journal gap", JOURNAL_GONE),
+    Trouble("rbac_lost", IN_THE_HOURS, "journal gap", JOURNAL_GONE),
+    Trouble("etcd_restored", "from: +70m, until: +80m", "journal gap", f"{JOURNAL_GONE} REC-001"),
+    Trouble("watch_replays", IN_THE_HOURS),
+    Trouble("events_twice", IN_THE_HOURS),
+    Trouble("api_unavailable", IN_THE_HOURS),
+    Trouble("mass_absence", f"{IN_THE_HOURS}, share: 50%"),
+    Trouble("start_rewritten", IN_THE_HOURS),
+    Trouble("finished_before_started", IN_THE_HOURS, "REC-001", "REC-001 GAP-006"),
     Trouble("pods_replaced", "from: +40m"),
+    Trouble("crash_loop", IN_THE_HOURS),
+    Trouble("preemption", "from: +50m, share: 50%"),
     Trouble("evicted_without_end", f"{IN_THE_HOURS}, share: 50%"),
     Trouble("terminal_pods_kept", "from: +0s, until: +2h"),
+    Trouble("node_not_ready", "from: +40m, until: +1h20m, node: mig"),
+    Trouble("node_removed", "from: +50m, node: mig"),
+    Trouble("card_unhealthy", f"{IN_THE_HOURS}, node: mig, card: 1"),
     Trouble("mig_repartition", "from: +50m, node: mig, layout: all-2g.10gb, takes: 6m"),
-    Trouble("namespace_recreated", "from: +50m, namespace: CLUSTER-t002", "TEN-001"),
-)
+    Trouble("namespace_recreated", "from: +50m, namespace: CLUSTER-t002", "TEN-001", "TEN-001"),
+)  # fmt: skip
 ALWAYS_THERE = {
     2: "name: serve, requests: 1",
     3: "name: batch, kind: Job, requests: 1, arrivals: {every: ~15m}, lifetime: 2m..10m",
 }
 """Work of the tenants that some troubles need, whatever the seed draws."""
+UNUSUAL = {
+    0: "name: amd, requests: {amd.com/gpu: 1}, lifetime: ~3h",
+    1: "name: claims, kind: Job, claims: [{device_class: gpu.nvidia.com}], "
+    "arrivals: {every: ~40m}, lifetime: 2m..30m",
+}
+"""In clusters without a fault: devices by claim, and of another vendor, which are easily unseen."""
 
 CLEAN_EVERY = 6
-"""Each sixth cluster has no fault; the other tenants' clusters have one each, by turns."""
+"""Each sixth cluster has no fault; the others have one each, by turns."""
+
+
+def is_clean(number: int) -> bool:
+    return number % CLEAN_EVERY == 0
 
 
 def trouble_of(seed: int, number: int) -> Trouble | None:
     """What goes wrong in a cluster."""
-    if number % CLEAN_EVERY == 0:
+    if is_clean(number):
         return None
     return TROUBLES[(seed + number - 1 - number // CLEAN_EVERY) % len(TROUBLES)]
 
@@ -129,26 +216,33 @@ def scenario_of(seed: int, clusters: int, tenants: int) -> str:
     ]
     faults = ["faults:"]
     for number in range(clusters):
-        lines += _cluster(number, tenants, rng)
-        if trouble := trouble_of(seed, number):
+        trouble = trouble_of(seed, number)
+        has_devices = number == 0 or bool(trouble and trouble.needs_devices)
+        lines += _cluster(number, tenants, rng, has_devices)
+        if trouble and not trouble.has_no_server:
             more = trouble.parameters.replace("CLUSTER", f"e{number:03}")
             faults.append(f"  - {{fault: {trouble.kind}, cluster: e{number:03}, {more}}}")
     return "\n".join([*lines, *(faults if len(faults) > 1 else [])]) + "\n"
 
 
-def _cluster(number: int, tenants: int, rng: random.Random) -> list[str]:
+def _cluster(number: int, tenants: int, rng: random.Random, has_devices: bool) -> list[str]:
     count = 1 + tenants // 7
+    devices = "" if has_devices else ", jobs: {dcgm-exporter: {enabled: false}}"
     lines = [
         f"  - name: e{number:03}",
-        "    monitoring: {prometheus_replicas: 1, scrape_interval: 30s, profiling: false}",
+        "    monitoring: {prometheus_replicas: 1, scrape_interval: 30s, profiling: false"
+        f"{devices}}}",
         "    nodes:",
         f"      - {{name: big, count: {count}, product: NVIDIA-A100-SXM4-80GB, cards: 8}}",
         "      - {name: mig, product: NVIDIA-A100-SXM4-40GB, cards: 4,"
         " mig: {layout: {all: {1g.5gb: 3, 4g.20gb: 1}}}}",
+        "      - {name: dra, product: NVIDIA-B200, cards: 4, dra: true}",
+        "      - {name: amd, product: AMD_Instinct_MI300X_OAM, cards: 1}",
         "    workloads:",
     ]
+    always = ALWAYS_THERE | (UNUSUAL if is_clean(number) else {})
     for tenant in range(tenants):
-        work = ALWAYS_THERE.get(tenant) or _work(rng)
+        work = always.get(tenant) or _work(rng)
         lines.append(f"      - {{namespace: e{number:03}-t{tenant:03}, {work}}}")
     return lines
 
@@ -175,28 +269,94 @@ class Month:
     running: Running
     opened: OpenHome
     judgement: Judgement  # before anybody signed anything
-    result: CloseResult
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Of a served estate, the clusters that have a real collector."""
+
+    running: Running
+    estate: Estate
+
+    @property
+    def clock(self) -> VirtualClock:
+        return self.running.clock
+
+    @property
+    def histories(self) -> Mapping[str, ObjectHistory]:
+        ids = {cluster.cluster_id for cluster in self.estate.clusters}
+        return {key: value for key, value in self.running.histories.items() if key in ids}
+
+    def advance_to(self, when: datetime, telling: Collection[str] | None = None) -> None:
+        self.running.advance_to(when, telling)
 
 
 def live(seed: int, clusters: int, tenants: int, folder: Path) -> Month:
     """One simulated month, from nothing to sealed invoices."""
     text = scenario_of(seed, clusters, tenants)
-    last = FIRST + HOURS * HOUR - timedelta(seconds=1)
     with serve(read_scenario(text, "simulated.yaml", None), driven(FIRST - BEFORE)) as running:
         home = make_home(folder, running.estate, running.thanos_url, running.kubernetes_urls)
+        _take_servers_away(home, running.estate)
         opened = OpenHome(home, running.clock)
-        with collecting(opened, running) as collectors:
-            # A stop at the last second: what begins before it is told before the hour is over.
-            live_through(running, collectors, Interval(FIRST - BEFORE, last))
-            live_through(running, collectors, Interval(last, FIRST + (HOURS + 1) * HOUR))
-        for instant, only_debts in ((ASKED_AT, True), (ASKED_AGAIN_AT, False)):
-            running.clock.advance_to(instant)
-            steps.pull(opened, PERIOD.interval, only_debts=only_debts)
+        _keep_journals(opened, running, seed)
+        running.clock.advance_to(ASKED_AT)
+        steps.pull(opened, PERIOD.interval)
+        running.clock.advance_to(ASKED_AGAIN_AT)
+        steps.pull(opened, PERIOD.interval)
+        steps.recheck(opened, PERIOD.interval)
         running.clock.advance_to(PERIOD.ended_at + timedelta(days=3))
     steps.refresh(opened, PERIOD)
     judgement = steps.judge(opened, PERIOD)
     opened = sign(opened, judgement.blocking)
-    return Month(running, opened, judgement, steps.close(opened, PERIOD, dry_run=False))
+    _issue(opened)
+    return Month(running, opened, judgement)
+
+
+def _issue(opened: OpenHome) -> None:
+    """Judged again and sealed, as a close does it; pages for a thousand tenants would take long."""
+    judgement = steps.judge(opened, PERIOD)
+    assert judgement.billable, [f"{f.code} {f.where}" for f in judgement.blocking]
+    home = opened.home
+    grounds = read_grounds(home, home.warehouse_path, PERIOD, opened.decisions, judgement)
+    books = Books(opened.record, opened.record.ledger())
+    plan = plan_from(books, grounds, opened.clock.now())
+    commit_close(books, PERIOD, plan, opened.clock, "the simulation")
+
+
+def _take_servers_away(home: Home, estate: Estate) -> None:
+    """Clusters whose samples are asked for at an address where nobody listens."""
+    text = home.config_path.read_text(encoding="utf-8")
+    for number, cluster in enumerate(estate.clusters):
+        trouble = trouble_of(estate.seed, number)
+        if trouble and trouble.has_no_server:
+            own = f'[clusters.{cluster.cluster_id}]\nthanos = "fake"'
+            assert own in text
+            text = text.replace(own, own.replace("fake", "nobody"))
+    nobody = f'[thanos.nobody]\nurl = "http://{NOBODY_LISTENS}"\n'
+    home.config_path.write_text(text + nobody, encoding="utf-8")
+
+
+def _keep_journals(opened: OpenHome, running: Running, seed: int) -> None:
+    """Real collectors where the API server has faults, and in one cluster where it has none.
+
+    The journals of the others are told in this process: what an unbroken watch would have written.
+    """
+    end = FIRST + (HOURS + 1) * HOUR
+    watched = []
+    for number, cluster in enumerate(running.estate.clusters):
+        trouble = trouble_of(seed, number)
+        if number == 0 or (trouble and trouble.side == "kubernetes"):
+            watched.append(cluster)
+            continue
+        history = running.histories[cluster.cluster_id]
+        scribe = Scribe(history, store=opened.spool(cluster.cluster_id))
+        scribe.write(int((FIRST - BEFORE).timestamp()), int(end.timestamp()))
+    seen = Watched(running, replace(running.estate, clusters=tuple(watched)))
+    with collecting(opened, seen) as collectors:
+        # A stop at the last second: what begins before it is told before the hour is over.
+        last = FIRST + HOURS * HOUR - timedelta(seconds=1)
+        live_through(seen, collectors, Interval(FIRST - BEFORE, last))
+        live_through(seen, collectors, Interval(last, end))
 
 
 def sign(opened: OpenHome, blocking: Sequence[Finding]) -> OpenHome:

@@ -48,7 +48,8 @@ def mart_descriptions() -> dict[str, tuple[str, dict[str, str]]]:
     import yaml
 
     found: dict[str, tuple[str, dict[str, str]]] = {}
-    for path in sorted((dbt_project_dir() / "models" / "marts").glob("*.yml")):
+    models = dbt_project_dir() / "models"
+    for path in sorted([*(models / "marts").glob("*.yml"), *(models / "gates").glob("*.yml")]):
         for model in yaml.safe_load(path.read_text(encoding="utf-8")).get("models", []):
             columns = {column["name"]: column["description"] for column in model["columns"]}
             found[model["name"]] = (model["description"], columns)
