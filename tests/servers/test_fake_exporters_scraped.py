@@ -15,7 +15,6 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-import yaml
 
 from fake_gpu.clock import epoch, running
 from fake_gpu.estate.build import build_estate
@@ -26,6 +25,7 @@ from fake_gpu.prometheus.source import EstateSeries
 from fake_gpu.scenario.load import load_scenario
 from tests.asgi import Client
 from tests.servers.prometheus import programs, prometheus
+from tests.servers.scraping import scrape_config
 from tests.shared_data import shared_text
 
 pytestmark = pytest.mark.servers
@@ -53,33 +53,6 @@ def _served(app: Any) -> Iterator[int]:
             thread.join(10)
 
 
-def _config(pages: Expositions, port: int) -> str:
-    """Scrape every page under the labels that the fake gives its targets."""
-    jobs: dict[str, dict[str, Any]] = {}
-    for path, (target, _) in pages.texts.items():
-        job = jobs.setdefault(
-            target.job,
-            {
-                "job_name": target.job,
-                "honor_labels": target.honor_labels,
-                "static_configs": [],
-                "metric_relabel_configs": [
-                    {"action": "labeldrop", "regex": name} for name in target.dropped
-                ],
-            },
-        )
-        labels = {name: value for name, value in target.labels if name != "job"}
-        job["static_configs"].append(
-            {
-                "targets": [f"127.0.0.1:{port}"],
-                "labels": {**labels, "__metrics_path__": path},
-            }
-        )
-    return yaml.safe_dump(
-        {"global": {"scrape_interval": "1s"}, "scrape_configs": list(jobs.values())}
-    )
-
-
 EXTERNAL = ("cluster", "clusterID", "prometheus_replica")
 SHOWN = '{__name__=~"kube_.*|DCGM_.*|up|scrape_samples_.*",job!="kubelet"}'
 
@@ -101,7 +74,7 @@ def test_what_is_scraped_is_what_the_fake_shows(version: int, tmp_path: Path) ->
     pages = Expositions(cluster, history)
     with (
         _served(make_metrics_app(cluster, history, clock)) as port,
-        prometheus(programs(version), tmp_path, _config(pages, port)) as real,
+        prometheus(programs(version), tmp_path, scrape_config(pages, port)) as real,
     ):
         theirs = _values(_when_scraped(real, len(pages.texts)))
     source = EstateSeries(estate, {cluster.cluster_id: history}, clock)
