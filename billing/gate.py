@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from domain.errors import NotBillable
 from domain.findings import Finding, Judgement
-from domain.money import format_nanos
+from domain.money import format_estimate
 
 FINDINGS_NAMED = 20
 """Findings that a refusal names; more than a screen is read in `gpu-ledger judge`."""
@@ -51,5 +51,5 @@ def _hours_and_amounts(findings: Iterable[Finding], currency: str) -> str:
     }
     hours = sum(int((end - start).total_seconds()) // 3600 for _, start, end in spans)
     nanos = sum(finding.affected_nanos for finding in findings)
-    amount = f", about {format_nanos(nanos // 10**7 * 10**7, 2)} {currency}" if currency else ""
+    amount = f", about {format_estimate(nanos, currency)}" if currency else ""
     return f"{hours} {'hour' if hours == 1 else 'hours'}{amount}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from domain.findings import Finding, Remedy
 from domain.interval import Interval, format_instant
-from domain.money import format_nanos
+from domain.money import format_estimate
 from quality.catalogue import CATALOGUE
 from quality.coverage import SAMPLES, GapReport
 
@@ -107,6 +107,6 @@ def _at_stake(report: GapReport, currency: str) -> str:
     named = ", ".join(report.tenants[:TENANTS_NAMED])
     more = len(report.tenants) - TENANTS_NAMED
     others = f" and {more} more" if more > 0 else ""
-    cents = report.nanos // 10**7 * 10**7
-    money = f", about {format_nanos(cents, 2)} {currency}" if report.nanos else ""
+    is_priced = bool(report.nanos and currency)
+    money = f", about {format_estimate(report.nanos, currency)}" if is_priced else ""
     return f"; by the nearest measured hour this concerns {named}{others}{money}"

@@ -24,7 +24,7 @@ from domain.money.apportionment import (
     round_lines_to_minor_units,
 )
 from domain.money.credits import CreditTooLarge, creditable, require_creditable
-from domain.money.minor_units import minor_unit_digits, minor_unit_nanos
+from domain.money.minor_units import format_estimate, minor_unit_digits, minor_unit_nanos
 from domain.money.rounding import (
     SECONDS_PER_HOUR,
     divide_rounding_half_even,
@@ -47,6 +47,7 @@ __all__ = [
     "apportion",
     "creditable",
     "divide_rounding_half_even",
+    "format_estimate",
     "format_nanos",
     "minor_unit_digits",
     "minor_unit_nanos",

@@ -6,7 +6,7 @@ Not here: symbols, names, or rates of exchange.
 
 from __future__ import annotations
 
-from domain.money.amount import require_currency
+from domain.money.amount import format_nanos, require_currency
 
 _USUAL_DIGITS = 2
 _OTHER_DIGITS = {
@@ -25,3 +25,9 @@ def minor_unit_digits(currency: str) -> int:
 def minor_unit_nanos(currency: str) -> int:
     """One cent (or what stands in its place) in nanos."""
     return int(10 ** (9 - minor_unit_digits(currency)))
+
+
+def format_estimate(nanos: int, currency: str) -> str:
+    """An amount that is itself a guess, for people: cut to minor units, and never billed."""
+    unit = minor_unit_nanos(currency)
+    return f"{format_nanos(nanos // unit * unit, minor_unit_digits(currency))} {currency}"

@@ -6,7 +6,7 @@ Not here: finding gaps (`quality`), or what a signature does to an amount (`dbt/
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import click
@@ -32,12 +32,15 @@ def gaps(period: BillingPeriod, home_path: Path, output: str) -> int:
 
     The pods are those of the gap's hours and the hour before: their names in JSON, else how many.
     """
-    from domain.money import format_nanos
+    from domain.money import format_estimate, format_nanos
     from orchestration.open_home import OpenHome
     from quality.gap_findings import command
     from quality.run import list_gaps
 
     opened = OpenHome.at(home_path)
+    for_people = output == "table"
+    last_second = period.interval.ended_at - timedelta(seconds=1)
+    currency = opened.decisions.currency(last_second) or ""
     rows = [
         {
             "cluster_id": report.cluster_id,
@@ -47,13 +50,17 @@ def gaps(period: BillingPeriod, home_path: Path, output: str) -> int:
             "cause": "; ".join(report.reasons),
             "tenants": ", ".join(report.tenants),
             "pods": list(report.pods) if output == "json" else len(report.pods),
-            "at_stake": format_nanos(report.nanos),
+            "at_stake": format_estimate(report.nanos, currency)
+            if for_people and currency
+            else format_nanos(report.nanos),
+            "currency": currency,
             "signed_by": report.signed.decided_by if report.signed else "",
             "command": command(report),
         }
         for report in list_gaps(opened.home, period, opened.decisions)
     ]
-    emit(rows, output)
+    columns = [name for name in rows[0] if name != "currency" or not for_people] if rows else []
+    emit(rows, output, columns)
     return 0
 
 

@@ -79,6 +79,10 @@ def test_a_gap_names_its_time_cause_tenants_pods_money_and_what_heals_it(tmp_pat
     home = world.write()
     row = f"{CLUSTER.replace('c-1', 'c1')}\n"
     (home.decisions / "clusters.csv").write_text(f"{HEADERS['clusters']}\n{row}", encoding="utf-8")
+    rates = "\n".join([HEADERS["rates"], *world.rates, ""])
+    (home.decisions / "rates.csv").write_text(rates, encoding="utf-8")
+    shown = CliRunner().invoke(gaps, ["2026-10", "--home", str(home.path)])
+    assert "1.20 EUR" in shown.stdout
     ran = CliRunner().invoke(gaps, ["2026-10", "-o", "json", "--home", str(home.path)])
     assert ran.exit_code == 0, ran.output
     [gap] = json.loads(ran.stdout)
@@ -88,7 +92,7 @@ def test_a_gap_names_its_time_cause_tenants_pods_money_and_what_heals_it(tmp_pat
     assert gap["tenants"] == "team-a"
     assert gap["pods"] == ["team-a/before"]
     # A third of an hour at 3.60.
-    assert gap["at_stake"] == "1.2"
+    assert (gap["at_stake"], gap["currency"]) == ("1.2", "EUR")
     assert gap["command"] == (
         "gpu-ledger pull --cluster c1 --hours 2026-10-20T10:00:00Z..2026-10-20T11:00:00Z --again"
     )

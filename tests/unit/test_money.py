@@ -23,6 +23,7 @@ from domain.money import (
     apportion,
     creditable,
     divide_rounding_half_even,
+    format_estimate,
     format_nanos,
     minor_unit_digits,
     parse_nanos,
@@ -220,6 +221,19 @@ def test_a_price_that_38_digits_cannot_hold_is_refused() -> None:
 def test_what_can_be_paid_depends_on_the_currency(currency: str, digits: int, rounded: str) -> None:
     assert minor_unit_digits(currency) == digits
     assert round_to_minor_units(Money.parse("12.345", currency)) == Money.parse(rounded, currency)
+
+
+@pytest.mark.parametrize(
+    ("nanos", "currency", "shown"),
+    [
+        (1_239_999_999, "EUR", "1.23 EUR"),
+        (1_200_000_000, "EUR", "1.20 EUR"),
+        (0, "EUR", "0.00 EUR"),
+        (1_999_999_999, "JPY", "1 JPY"),
+    ],
+)
+def test_an_estimate_is_shown_in_whole_minor_units(nanos: int, currency: str, shown: str) -> None:
+    assert format_estimate(nanos, currency) == shown
 
 
 def test_a_total_is_rounded_half_even_to_the_cent() -> None:
