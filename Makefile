@@ -61,7 +61,7 @@ wheel: $(READY) ## Build the wheel into dist/.
 constraints: $(READY) ## Write constraints.txt, the versions for pip.
 	@$(BIN)/python -m tests.release.constraints
 
-bench: $(READY) ## Print every speed goal as a ratio measured in this run.
+bench: $(READY) ## Measure every speed goal as a ratio of one run, and write the page of them.
 	@$(BIN)/python -m bench
 
 docs: $(READY) ## Build the pages into build/docs; a broken link fails.

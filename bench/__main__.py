@@ -3,8 +3,9 @@
 Put here: which bench measures which goal, the table, and the page it becomes.
 Not here: measuring (the `bench_*` beside this), or what a row is (`measurement`).
 
-Each bench runs in a process of its own, so that none inherits another's memory. The page
-docs/explanation/performance.md is written when all were asked, and only then.
+Each bench runs in a process of its own, so that none inherits another's memory. What each goal came
+to is kept in `measured.json` beside this; docs/explanation/performance.md is written from that, so
+that goals which were asked alone take their place among the others.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.measurement import CannotMeasure, Measurement
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
+KEPT = Path(__file__).with_name("measured.json")
 GOALS = {
     "P1": "An hour of a large estate fetched, decoded and stored, against `curl -o /dev/null`",
     "P2": "The body of an allocation answer to runs, against parsing the same JSON",
@@ -63,6 +65,8 @@ class Outcome:
     goal: str
     rows: tuple[Measurement, ...]
     missing: str  # why it could not be measured; empty when it was
+    measured_on: str = ""  # day
+    load: float = 0.0  # what else ran on the machine when it began, in processors
 
     @property
     def verdict(self) -> str:
@@ -83,13 +87,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no such goal: {', '.join(sorted(unknown))}; there are {', '.join(GOALS)}")
     wanted = asked.goals or list(GOALS)
     outcomes = []
+    kept = read_kept()
     for outcome in measure(wanted):
         outcomes.append(outcome)
         print("\n".join(_lines(outcome)), flush=True)
-    if set(wanted) == set(GOALS):
-        PAGE.write_text(page(sorted(outcomes, key=_order)), encoding="utf-8")
-        print(f"\nwritten: {PAGE}")
+        kept[outcome.goal] = outcome
+        write_kept(kept)
+    print(f"\nwritten: {PAGE}")
     return 0 if all(outcome.verdict == "reached" for outcome in outcomes) else 1
+
+
+def read_kept() -> dict[str, Outcome]:
+    """What each goal came to when it was last measured."""
+    if not KEPT.is_file():
+        return {}
+    found = {}
+    for goal, kept in json.loads(KEPT.read_text(encoding="utf-8")).items():
+        rows = tuple(Measurement(**row) for row in kept.pop("rows"))
+        found[goal] = Outcome(goal, rows, **kept)
+    return found
+
+
+def write_kept(kept: Mapping[str, Outcome]) -> None:
+    """Keep what was measured, and write the page from it."""
+    told = {
+        goal: {
+            "measured_on": kept[goal].measured_on,
+            "load": kept[goal].load,
+            "missing": kept[goal].missing,
+            "rows": [row.as_dict() for row in kept[goal].rows],
+        }
+        for goal in GOALS
+        if goal in kept
+    }
+    KEPT.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    unknown = "it was never measured"
+    PAGE.write_text(
+        page([kept.get(goal) or Outcome(goal, (), unknown) for goal in GOALS]), encoding="utf-8"
+    )
 
 
 def measure(goals: Iterable[str]) -> Iterator[Outcome]:
@@ -100,10 +135,12 @@ def measure(goals: Iterable[str]) -> Iterator[Outcome]:
         if not asked:
             continue
         print(f"… {name}", file=sys.stderr, flush=True)
+        day, load = time.strftime("%Y-%m-%d", time.gmtime()), round(os.getloadavg()[0], 1)
         rows, missing = _run(name)
         for goal in asked:
             own = tuple(row for row in rows if row.goal == goal)
-            yield Outcome(goal, own, "" if own else missing or f"{name} has no row for it")
+            why = "" if own else missing or f"{name} has no row for it"
+            yield Outcome(goal, own, why, day, load)
 
 
 def _run(name: str) -> tuple[list[Measurement], str]:
@@ -134,10 +171,6 @@ def _one(name: str) -> int:
     return 0
 
 
-def _order(outcome: Outcome) -> int:
-    return list(GOALS).index(outcome.goal)
-
-
 def _lines(outcome: Outcome) -> list[str]:
     if not outcome.rows:
         return [f"{outcome.goal} not measured: {outcome.missing}"]
@@ -149,9 +182,10 @@ def page(outcomes: Sequence[Outcome]) -> str:
     reached = sum(outcome.verdict == "reached" for outcome in outcomes)
     parts = [
         "# Performance: every speed claim, as a ratio of one run\n",
-        "Written by `make bench`. Both sides of a ratio were measured in one run on one machine, so"
-        " that it says\nsomething about another machine as well; seconds alone would not. What is"
-        " not reached stands here as not reached.\n",
+        "Written by `make bench`, or by `python -m bench GOAL…` for some. Both sides of a ratio"
+        " were measured\nin one run on one machine, so that it says something about another"
+        " machine as well; seconds alone\nwould not. The load is what else ran on the machine when"
+        " a bench began. What is not reached stands\nhere as not reached.\n",
         f"{reached} of {len(outcomes)} goals are reached.\n",
         "| goal | what | measured | limit | |",
         "|---|---|---|---|---|",
@@ -160,12 +194,18 @@ def page(outcomes: Sequence[Outcome]) -> str:
         parts += _table_rows(outcome)
     parts += ["", "## How each was measured\n"]
     for outcome in outcomes:
-        parts += [f"**{outcome.goal}** {GOALS[outcome.goal]}.\n"]
+        parts += [f"**{outcome.goal}** {GOALS[outcome.goal]}.{_circumstances(outcome)}\n"]
         parts += [f"- {row.what}: {row.how}" for row in outcome.rows]
         parts += [f"- Not measured: {outcome.missing}."] if outcome.missing else []
         parts.append("")
     parts += ["## The machine\n", *(f"- {name}: {text}" for name, text in machine().items()), ""]
     return "\n".join(parts)
+
+
+def _circumstances(outcome: Outcome) -> str:
+    if not outcome.measured_on:
+        return ""
+    return f" Measured on {outcome.measured_on} at a load of {outcome.load:g}."
 
 
 def _table_rows(outcome: Outcome) -> list[str]:
@@ -181,7 +221,6 @@ def _table_rows(outcome: Outcome) -> list[str]:
 def machine() -> dict[str, str]:
     """What the figures were measured on."""
     found = {
-        "measured on": time.strftime("%Y-%m-%d", time.gmtime()),
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') >> 30} GiB",
         "system": f"{platform.system()} {platform.machine()}",

@@ -64,15 +64,42 @@ def test_what_cannot_be_measured_is_told_with_its_reason(
     assert outcome.verdict == "not measured"
 
 
-def test_an_unknown_goal_is_refused_and_the_page_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(table, "PAGE", tmp_path / "page.md")
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Path, Path]:
+    page, kept = tmp_path / "page.md", tmp_path / "measured.json"
+    monkeypatch.setattr(table, "PAGE", page)
+    monkeypatch.setattr(table, "KEPT", kept)
+    return page, kept
+
+
+def test_an_unknown_goal_is_refused_and_the_page_is_left_alone(places: tuple[Path, Path]) -> None:
     with pytest.raises(SystemExit):
         table.main(["P10"])
-    monkeypatch.setattr(table, "BENCHES", {})
-    table.main(["P1"])
-    assert not (tmp_path / "page.md").exists()
+    assert not any(place.exists() for place in places)
+
+
+def test_a_goal_that_is_asked_alone_takes_its_place_among_those_that_were_kept(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, _ = places
+    table.write_kept(
+        {
+            "P1": table.Outcome("P1", (MISSED,), "", "2026-01-02", 0.5),
+            "P2": table.Outcome("P2", (FASTER,), "", "2026-01-02", 0.5),
+        }
+    )
+    monkeypatch.setattr(
+        table, "measure", lambda goals: [table.Outcome("P1", (REACHED,), "", "2026-03-04", 7.0)]
+    )
+    assert table.main(["P1"]) == 0
+    text = page.read_text()
+    assert "| P1 | ours against curl | 1.1 x | at most 1.25 | reached |" in text
+    assert "with gzip" not in text
+    assert "| P2 | against orjson | 19.9 x | at least 20 | **not reached** |" in text
+    assert "Measured on 2026-03-04 at a load of 7." in text
+    assert "Measured on 2026-01-02 at a load of 0.5." in text
+    assert f"1 of {len(table.GOALS)} goals are reached." in text
+    assert "Not measured: it was never measured." in text
 
 
 def test_rows_survive_the_way_between_processes() -> None:
