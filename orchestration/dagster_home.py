@@ -21,6 +21,12 @@ POSTGRES_VARIABLE = "GPU_LEDGER_POSTGRES_URL"
 RUN_SECONDS_LIMIT = 4 * 3600
 """Longer than any run: one whose machine went down would otherwise hold its place for ever."""
 
+TRY_A_LOCATION_SECONDS = 60
+"""Dagster itself loads a broken code location again once a minute; more often is no use."""
+
+TRIES_OF_A_LOCATION = 24 * 60
+"""A day to put a refused decision right; after that one run a day is given up, not the queue."""
+
 _SHARED = f"""\
 # Written by gpu-ledger; changes here are lost when it starts again.
 telemetry:
@@ -48,6 +54,11 @@ concurrency:
       # A backfill of any size leaves room for the live hour.
       - key: dagster/backfill
         limit: 2
+run_queue:
+  # While the code location does not load, runs wait, and say why. Dagster's own answer is to take
+  # run after run from the queue and call it failed.
+  max_user_code_failure_retries: {TRIES_OF_A_LOCATION}
+  user_code_failure_retry_delay: {TRY_A_LOCATION_SECONDS}
 retention:
   schedule:
     purge_after_days: 90

@@ -1,4 +1,4 @@
-"""Webserver, daemon and runs at once, on one PostgreSQL: a long queue, a database that goes away.
+"""Webserver, daemon, runs at once, on one PostgreSQL: a queue, a broken location, a lost database.
 
 Put here: what only real processes show.
 Not here: faults of Dagster's memory seen from one process (`test_dagster_on_postgres`,
@@ -14,6 +14,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,6 +38,7 @@ pytestmark = pytest.mark.servers
 
 QUEUED_RUNS = int(os.environ.get("GPU_LEDGER_QUEUED_RUNS", "20"))
 AWAY_SECONDS = float(os.environ.get("GPU_LEDGER_AWAY_SECONDS", "5"))
+LOOKS_AT_THE_QUEUE_SECONDS = 15.0  # Dagster looks every five
 AT_ONCE = 100  # runs that one call puts into the queue
 SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
 FIRST, LAST = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 1, 6, tzinfo=UTC)
@@ -54,7 +56,7 @@ def server() -> Iterator[Server]:
         server.stop()
 
 
-def test_the_live_hour_is_not_kept_waiting_and_a_database_that_went_away_is_missed_by_nobody(
+def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour_waits_for_it(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(POSTGRES_VARIABLE, server.cluster.url)
@@ -78,6 +80,16 @@ def test_the_live_hour_is_not_kept_waiting_and_a_database_that_went_away_is_miss
                 some = [OLD] * min(AT_ONCE, QUEUED_RUNS - begun)
                 Webserver(shown.url).queue(SAMPLES.split("/"), some, {"dagster/backfill": "long"})
             assert counted(instance, statuses=[QUEUED]) == QUEUED_RUNS
+            with (
+                refused_decisions(world.home),
+                pages(opened, "127.0.0.1", free_port(), environment, ["daemon"]),
+            ):
+                wait_until(lambda: bool(refusals(instance)), "a run says why it waits")
+                time.sleep(LOOKS_AT_THE_QUEUE_SECONDS)
+            [why] = refusals(instance)  # one run tries for all of them
+            assert "DecisionsRefused" in why
+            assert "clusters.csv" in why
+            assert counted(instance, statuses=[QUEUED]) == counted(instance) == QUEUED_RUNS
             with pages(opened, "127.0.0.1", free_port(), environment, ["daemon"]) as working:
                 dagster = Dagster(world.home, instance, AFTER)
                 wait_until(lambda: is_green(dagster, SAMPLES, LIVE), "the live hour is green")
@@ -105,6 +117,26 @@ def test_the_live_hour_is_not_kept_waiting_and_a_database_that_went_away_is_miss
         assert all(is_whole(entry) for entry in entries)
         newest = [e for e in entries if e.hour_started_at == LAST - (LAST - FIRST) / 6]
         assert {entry.source: len(entry.told) for entry in newest} == dict.fromkeys(Source, 1)
+
+
+@contextmanager
+def refused_decisions(home: Path) -> Iterator[None]:
+    """A cluster that is decided on twice: the code location does not load."""
+    table = home / "decisions" / "clusters.csv"
+    right = table.read_text()
+    table.write_text(right + right.splitlines()[-1] + "\n")
+    yield
+    table.write_text(right)
+
+
+def refusals(instance: dg.DagsterInstance) -> list[str]:
+    """What queued runs say about the code location."""
+    return [
+        str(event.engine_event_data.error)
+        for run in instance.get_runs()
+        for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)
+        if (event := entry.get_dagster_event()).engine_event_data.error
+    ]
 
 
 def is_green(dagster: Dagster, asset: str, hour: str) -> bool:
