@@ -18,6 +18,7 @@ from domain.gpu import (
     Catalogue,
     Classified,
     DeviceKind,
+    RequestedNames,
     Unclassified,
     WeightPolicy,
     classify,
@@ -64,7 +65,8 @@ def create_device_kinds(
     """Classify every resource that may be a device, under every label set that nodes had."""
     catalogue = catalogue_of(decisions)
     resources = [row[0] for row in connection.execute(_RESOURCES).fetchall()]
-    create_table(connection, "resources", (_resource(name) for name in resources))
+    requested = RequestedNames(catalogue)
+    create_table(connection, "resources", (_resource(name, requested) for name in resources))
     devices = [name for name in resources if may_be_a_device(name)]
     label_sets = [(NO_LABELS, {}), *connection.execute(_LABEL_SETS).fetchall()]
     kinds = [
@@ -111,9 +113,13 @@ def resource_key(resource: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in resource)
 
 
-def _resource(name: str) -> Row:
-    device = may_be_a_device(name)
-    return {"resource": name, "resource_key": resource_key(name), "is_gpu": device}
+def _resource(name: str, requested: RequestedNames) -> Row:
+    return {
+        "resource": name,
+        "resource_key": resource_key(name),
+        "requested_name": requested.of(name),
+        "is_gpu": may_be_a_device(name),
+    }
 
 
 Units = Mapping[str, tuple[int, int]]

@@ -263,7 +263,12 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "valid_from": "TIMESTAMPTZ",
         "valid_until": "TIMESTAMPTZ",
     },
-    "resources": {"resource": "VARCHAR", "resource_key": "VARCHAR", "is_gpu": "BOOLEAN"},
+    "resources": {
+        "resource": "VARCHAR",
+        "resource_key": "VARCHAR",
+        "requested_name": "VARCHAR",
+        "is_gpu": "BOOLEAN",
+    },
     "device_kinds": {
         "labels_sha256": "VARCHAR",
         "resource": "VARCHAR",

@@ -18,6 +18,7 @@ from domain.gpu.kinds import Reason as Reason
 from domain.gpu.kinds import Unclassified as Unclassified
 from domain.gpu.labels import NodeLabels as NodeLabels
 from domain.gpu.names import may_be_a_device as may_be_a_device
+from domain.gpu.spellings import RequestedNames as RequestedNames
 from domain.gpu.tables import parse_catalogue as parse_catalogue
 from domain.gpu.weights import WeightPolicy as WeightPolicy
 from domain.gpu.weights import weight as weight

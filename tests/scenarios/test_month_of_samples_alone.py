@@ -106,3 +106,14 @@ def test_the_month_closes_and_prints_its_uncertainty(closed: Closed) -> None:
         folder = closed.opened.home.documents / PERIOD.name / document["tenant"]
         text = (folder / f"{document['number']}.txt").read_text()
         assert f"uncertainty of starts and ends: {own} device seconds" in text
+
+
+def test_documents_name_devices_as_pods_asked_for_them(closed: Closed) -> None:
+    """A metric says `nvidia_com_gpu`; a customer asked for `nvidia.com/gpu`."""
+    asked = {(uid, resource) for _, uid, resource in truth.true_allocations(closed.estate)}
+    record = closed.opened.record
+    for issued in record.invoices(PERIOD.name):
+        document = record.sealed(issued.sha256)
+        billed = {(pod["pod_uid"], pod["resource"]) for pod in document["pods"]}
+        assert billed
+        assert billed <= asked

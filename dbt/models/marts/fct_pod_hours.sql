@@ -18,6 +18,12 @@ allocations as (
 
 ),
 
+resources as (
+
+    select * from {{ ref('stg_devices__resources') }}
+
+),
+
 parameters as (
 
     select * from {{ ref('stg_parameters') }}
@@ -38,7 +44,7 @@ pod_hours as (
         allocations.workload_kind,
         allocations.workload_name,
         allocations.node_name,
-        allocations.resource,
+        coalesce(resources.requested_name, allocations.resource) as resource,
         allocations.device_count,
         allocations.gpu_class,
         allocations.mig_profile,
@@ -85,6 +91,8 @@ pod_hours as (
         on pieces.charge_number = charges.charge_number
     inner join allocations
         on pieces.allocation_number = allocations.allocation_number
+    left join resources
+        on allocations.resource = resources.resource
     cross join parameters
 
 )

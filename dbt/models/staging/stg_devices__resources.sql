@@ -11,6 +11,7 @@ renamed as (
     select
         resource,
         resource_key,
+        requested_name,
         is_gpu
     from source
 
