@@ -26,7 +26,13 @@ from orchestration import ledger, steps
 from orchestration.assets import evidence
 from orchestration.assets.facts import POOL
 from orchestration.checks import is_whole
-from orchestration.dagster_home import POSTGRES_VARIABLE, make_pool, postgres_url, prepare
+from orchestration.dagster_home import (
+    POSTGRES_VARIABLE,
+    end_lost_runs,
+    make_pool,
+    postgres_url,
+    prepare,
+)
 from tests.orchestrated import Dagster, World, lived_through, opened_at, prepare_models
 from tests.servers import postgres
 from tests.servers.process import required
@@ -115,7 +121,7 @@ def test_the_url_may_be_in_a_file_and_the_pool_is_there_before_its_first_use(
         assert dagster.statuses(SAMPLES) == GREEN
 
 
-def test_it_restarts_in_the_middle_of_a_backfill(
+def test_it_restarts_in_the_middle_of_a_backfill_and_nobody_notices(
     home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = evidence.report
@@ -126,12 +132,34 @@ def test_it_restarts_in_the_middle_of_a_backfill(
         return report(*arguments)  # type: ignore[arg-type]
 
     with dagster_of(home, monkeypatch) as dagster:
+        monkeypatch.setattr(evidence, "report", restarted)
+        assert dagster.materialize(SAMPLES, JOURNAL, first=NAMES[0], last=NAMES[5]).success
+        assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
+        assert dagster.look("hours_owed").run_requests == []
+    assert told_counts(home, Source.THANOS) == [1] * 6
+    assert told_counts(home, Source.KUBERNETES) == [1] * 6
+
+
+def test_it_goes_away_in_the_middle_of_a_backfill_and_comes_back_too_late_for_it(
+    home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = evidence.report
+
+    def gone(*arguments: object) -> list[str]:
+        server.stop()
+        return report(*arguments)  # type: ignore[arg-type]
+
+    with dagster_of(home, monkeypatch) as dagster:
         with monkeypatch.context() as patch:
-            patch.setattr(evidence, "report", restarted)
-            dagster.materialize(SAMPLES, JOURNAL, first=NAMES[0], last=NAMES[5])
+            patch.setattr(evidence, "report", gone)
+            with pytest.raises(DagsterPostgresException):
+                dagster.materialize(SAMPLES, first=NAMES[0], last=NAMES[5])
+        server.start()
+        assert dagster.statuses(SAMPLES) != GREEN
+        assert end_lost_runs() == 1
+        # What landed is shown without being asked again; only the other witness is asked.
         for request in dagster.look("hours_owed").run_requests:
             assert dagster.execute(request).success
-        dagster.look("hours_owed")
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
     assert told_counts(home, Source.THANOS) == [1] * 6
     assert told_counts(home, Source.KUBERNETES) == [1] * 6
