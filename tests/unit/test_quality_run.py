@@ -15,11 +15,12 @@ from domain.interval import Interval
 from quality.catalogue import CATALOGUE
 from quality.conservation import IDENTITIES
 from quality.facts import read_stretches
-from quality.required import ALWAYS, WITH_ROWS
+from quality.required import ALWAYS, WITH_ROWS, required_checks
 from quality.run import FactsMissing, judge
 from quality.suites.runner import CHECK_NAMES
 from tests.marts_by_hand import SIGNED, Pod, World, at, write_gates
 from warehouse.connection import connected
+from warehouse.project import dbt_project_dir
 
 CLOCK = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
 
@@ -66,7 +67,33 @@ def test_a_period_that_was_never_built_cannot_be_judged(world: World) -> None:
         judge(world.home, BillingPeriod("2026-11"), world.decisions, CLOCK)
 
 
-@pytest.mark.parametrize("left_out", [n for n in ALWAYS if n.startswith("dbt_")])
+NOT_REQUIRED = {
+    # Of cards, fleets and types of columns; one of them that fails blocks all the same.
+    "assert_cards_by_devices_are_no_fewer_than_the_bound",
+    "assert_no_fact_has_a_floating_point_column",
+    "assert_the_fleet_is_never_busier_than_its_nodes",
+    "assert_the_question_of_cards_was_answered",
+}
+
+
+def test_no_data_test_falls_off_the_required_list_unseen() -> None:
+    there = {path.stem for path in (dbt_project_dir() / "data_tests").glob("*.sql")}
+    named = {*ALWAYS, *(name for names in WITH_ROWS.values() for name in names)}
+    required = {name.removeprefix("dbt_") for name in named}
+    assert there - required == NOT_REQUIRED
+
+
+@pytest.mark.parametrize("table", WITH_ROWS)
+def test_the_tests_of_a_table_are_required_as_soon_as_it_has_rows(table: str) -> None:
+    nothing = dict.fromkeys(WITH_ROWS, 0)
+    assert required_checks(nothing) == ALWAYS
+    assert required_checks({**nothing, table: 1}) == (*ALWAYS, *WITH_ROWS[table])
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [*(n for n in ALWAYS if n.startswith("dbt_")), WITH_ROWS["fct_pod_hours"][0]],
+)
 def test_a_required_test_that_did_not_run_blocks(world: World, left_out: str) -> None:
     world.dbt_tests_left_out = (left_out,)
     judgement = judged(world)
