@@ -97,7 +97,7 @@ TABLES = {
     "fct_node_hours": """
         billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR,
         hour_started_at TIMESTAMPTZ, gpu_capacity BIGINT, gpu_count_max BIGINT,
-        how_known VARCHAR
+        gpu_count_max_by_devices BIGINT, how_known VARCHAR
     """,
     "fct_gpu_use": """
         billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR, pod_name VARCHAR,

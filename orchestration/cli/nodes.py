@@ -29,6 +29,10 @@ WORDS = (
     "gpu_count_max: cards with a running pod, the most at any instant of the hour. "
     "sum_of_node_max adds the nodes' maxima; simultaneous_max is the most at one instant."
 )
+BY_DEVICES = (
+    "gpu_count_max_by_devices: the same, counted card by card; only where evidence names the card "
+    "of everything that ran. Of slices gpu_count_max is the fewest cards that could hold them."
+)
 
 
 @click.command(epilog=NODES_EPILOG)
@@ -77,6 +81,8 @@ def nodes(hour: datetime | None, month: BillingPeriod | None, home_path: Path, o
     if not clusters:
         click.echo("No cluster was to be measured in this hour; `gpu-ledger hours` lists them.")
         return
+    by_devices = any(row["gpu_count_max_by_devices"] is not None for row in rows)
+    columns = [c for c in report.NODE_COLUMNS if by_devices or c != "gpu_count_max_by_devices"]
     emit(clusters, output, report.CLUSTER_COLUMNS, title="Clusters")
-    emit(rows, output, report.NODE_COLUMNS, title="Nodes")
-    click.echo(WORDS)
+    emit(rows, output, columns, title="Nodes")
+    click.echo(f"{WORDS} {BY_DEVICES}" if by_devices else WORDS)

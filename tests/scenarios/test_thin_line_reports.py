@@ -195,7 +195,10 @@ def test_half_a_question_is_wrong_use(told: Told, arguments: tuple[str, ...]) ->
 
 
 def test_an_hour_names_the_pods_that_made_its_maximum(told: Told) -> None:
-    """serve 1, train 2, and one sweep after the other: four cards at once, never five."""
+    """serve 1, train 2, and one sweep after the other: four cards at once, never five.
+
+    The slices of gpu-b's two pods fit on one card; its telemetry shows them on two.
+    """
     found = document(told, "nodes", "--hour", "2026-10-01T02")
     [cluster] = found["clusters"]
     assert {name: cluster[name] for name in ("active_worker_nodes", "sum_of_node_max")} == {
@@ -213,6 +216,11 @@ def test_an_hour_names_the_pods_that_made_its_maximum(told: Told) -> None:
         "gpu-a": 4,
         "gpu-b": 1,
     }
+    assert {node["node_name"]: node["gpu_count_max_by_devices"] for node in found["nodes"]} == {
+        "gpu-a": 4,
+        "gpu-b": 2,
+    }
+    assert "by_devices" in run(told, "nodes", "--hour", "2026-10-01T02").stdout
 
 
 def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(told: Told) -> None:

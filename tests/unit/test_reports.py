@@ -129,6 +129,17 @@ def test_pods_that_end_and_start_at_the_same_second_do_not_make_a_maximum_togeth
     assert [row["pods"] for row in nodes.node_hour(marts, START)] == [["vision/a"]]
 
 
+def test_what_the_cards_say_stands_beside_the_bound_and_only_where_they_say_it() -> None:
+    at = {"cluster_id": "c1", "hour_started_at": START, "unmeasured_seconds": 0}
+    told = {**at, "node_name": "told", "gpu_count_max": 1, "gpu_count_max_by_devices": 2}
+    silent = {**at, "node_name": "silent", "gpu_count_max": 1, "gpu_count_max_by_devices": None}
+    found = nodes.node_hour(
+        facts({"dim_clusters": CLUSTERS, "fct_node_hours": [told, silent]}), START
+    )
+    counts = [(row["gpu_count_max"], row["gpu_count_max_by_devices"]) for row in found]
+    assert counts == [(1, None), (1, 2)]
+
+
 def test_devices_that_are_only_counted_say_so() -> None:
     device = {"cluster_id": "c1", "node_name": "n", "mig_profile": "whole", "device_count": 8}
     device |= {"how_known": "inferred from capacity", "last_seen_at": START + HOUR}

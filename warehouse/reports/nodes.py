@@ -22,7 +22,15 @@ CLUSTER_COLUMNS = (
     "simultaneous_max",
     "gpu_capacity",
 )
-NODE_COLUMNS = ("cluster_name", "node_name", "gpu_count_max", "gpu_capacity", "how_known", "pods")
+NODE_COLUMNS = (
+    "cluster_name",
+    "node_name",
+    "gpu_count_max",
+    "gpu_count_max_by_devices",
+    "gpu_capacity",
+    "how_known",
+    "pods",
+)
 MONTH_COLUMNS = (
     "cluster_name",
     "hour_started_at",
@@ -110,6 +118,7 @@ _NODES = """
         names.cluster_name,
         hours.node_name,
         hours.gpu_count_max,
+        hours.gpu_count_max_by_devices,
         hours.gpu_capacity,
         hours.how_known,
         hours.unmeasured_seconds,
