@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.identity import sha256
 from ingestion.thanos.answer import read_matrix_body
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs, series_name
+from ingestion.thanos.texts import MalformedSeries, decoded_texts
 
 HOUR_MS = 3_600_000
 START_MS = 1_790_848_800_000  # 2026-10-01T10:00:00Z
@@ -138,6 +140,54 @@ def test_a_dictionary_that_remembers_changes_nothing(
         body = json.dumps(answer, separators=(",", ":")).encode()
         found = decode_runs(read_matrix_body(body).series, remembered, look)
         assert as_set(found) == naive_runs(body, look)
+
+
+written_times = st.from_regex(r"1790848[0-9]{3}(\.[0-9]{1,4})?", fullmatch=True)
+written_values = st.one_of(
+    values,
+    st.sampled_from(["1.790848800e+09", "1.790848801e+09", "12345678", "1234567890.12345678"]),
+)
+odd_times = st.sampled_from(["179084880", "1790848800.", "17908488001", "1.790848800e9"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.lists(st.tuples(written_times, written_values), max_size=6), max_size=5),
+    st.sampled_from([0, 60, 1 << 20]),
+)
+def test_texts_say_what_json_says_however_many_are_read_at_once(
+    pairs: list[list[tuple[str, str]]], at_once_bytes: int
+) -> None:
+    assert_read_as_json([as_text(text) for text in pairs], at_once_bytes)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.one_of(written_times, odd_times), odd_values), min_size=1, max_size=3))
+def test_texts_of_other_forms_are_read_as_json_or_refused(pairs: list[tuple[str, str]]) -> None:
+    try:
+        json.loads(text := as_text(pairs))
+    except ValueError:
+        with pytest.raises(MalformedSeries):
+            decoded_texts([text])
+        return
+    assert_read_as_json([as_text([("1790848800", "1")]), text], 0)
+
+
+def as_text(pairs: list[tuple[str, str]]) -> bytes:
+    return f"[{','.join(f'[{at},{json.dumps(value)}]' for at, value in pairs)}]".encode()
+
+
+def assert_read_as_json(texts: list[bytes], at_once_bytes: int) -> None:
+    found = decoded_texts(texts, at_once_bytes)
+    words = [found.values[place] for place in found.value]
+    rows = zip(found.owner.tolist(), found.time_ms.tolist(), words, strict=True)
+    assert list(rows) == [
+        (owner, round(seconds * 1000), value)
+        for owner, text in enumerate(texts)
+        for seconds, value in json.loads(text)
+    ]
+    assert found.owner_count == len(texts)
+    assert len(found.values) == len(set(found.values))
 
 
 @given(st.dictionaries(st.text(), st.text()))
