@@ -121,6 +121,11 @@ TABLES = {
         billing_period VARCHAR, cluster_id VARCHAR, metric VARCHAR, hour_started_at TIMESTAMPTZ,
         expected_count BIGINT, missing_count BIGINT
     """,
+    "fct_refused_samples": """
+        billing_period VARCHAR, cluster_id VARCHAR, hour_started_at TIMESTAMPTZ, metric VARCHAR,
+        label_missing VARCHAR, first_sampled_at TIMESTAMPTZ, last_sampled_at TIMESTAMPTZ,
+        series_count BIGINT, sample_count BIGINT, example VARCHAR
+    """,
     "fct_charges": """
         billing_period VARCHAR, tenant VARCHAR, belongs_to VARCHAR, cluster_id VARCHAR,
         gpu_class VARCHAR, mig_profile VARCHAR, weight_numerator BIGINT,
@@ -196,6 +201,8 @@ class World:
     contradictions: list[tuple[str, str, str, str, str]] = field(default_factory=list)
     """When the journal of the first cluster heard what: object, contradiction, before, after."""
     stretches: list[tuple[str, str, Interval]] = field(default_factory=list)
+    refused: list[tuple[str, str, str, str, int, int, str]] = field(default_factory=list)
+    """Samples of the first cluster: metric, missing label, from, until, series, samples, example."""
 
     @property
     def home(self) -> Home:
@@ -277,6 +284,11 @@ class World:
                     for when, *rest in self.contradictions
                 ],
                 "fct_cluster_hours": list(self._cluster_hours()),
+                "fct_refused_samples": [
+                    (self.period.name, "c1", hour_of(at(first)), *what, at(first), at(last), *rest)
+                    for *what, first, last, series, count, example in self.refused
+                    for rest in [(series, count, example)]
+                ],
             }
             for table, columns in TABLES.items():
                 connection.execute(f"create table if not exists marts.{table} ({columns})")
@@ -335,10 +347,10 @@ class World:
         for cluster in sorted(self.clusters):
             for hour in self.period.hours():
                 count = held[cluster, hour]
-                yield self.period.name, cluster, "node-1", hour, CARDS, count, "whole cards"
+                yield self.period.name, cluster, "node-1", hour, CARDS, count, None, "whole cards"
 
     def _cluster_hours(self) -> Iterator[tuple[Any, ...]]:
-        for period, cluster, _, hour, _, count, _ in self._node_hours():
+        for period, cluster, _, hour, _, count, _, _ in self._node_hours():
             yield period, cluster, hour, 1, 1, count, count
 
     def _gpu_use(self) -> Iterator[tuple[Any, ...]]:

@@ -78,8 +78,7 @@ class Trouble:
 ONE_SCRAPE = "from: +40m, until: +40m30s, job: kube-state-metrics"
 SAMPLES_GONE = "GAP-002 GAP-005"
 SAMPLES_GONE_OR_DISPUTED = f"{SAMPLES_GONE} REC-001"
-JOURNAL_GONE = "GAP-003 GAP-006 REC-001 REC-002"
-"""Of a pod whose end lies in a gap of the journal nobody knows, or the samples say otherwise."""
+JOURNAL_GONE = "GAP-003 GAP-006"
 
 TROUBLES: Sequence[Trouble] = (
     # A. The sample store, and what stands before it.
@@ -154,7 +153,7 @@ TROUBLES: Sequence[Trouble] = (
     # In the last hour nothing but the list after the gap says who was still there.
     Trouble("watch_expired", "from: +1h10m, until: +1h20m", "journal gap", JOURNAL_GONE),
     Trouble("rbac_lost", IN_THE_HOURS, "journal gap", JOURNAL_GONE),
-    Trouble("etcd_restored", "from: +70m, until: +80m", "journal gap", JOURNAL_GONE),
+    Trouble("etcd_restored", "from: +70m, until: +80m", "journal gap", f"{JOURNAL_GONE} REC-001"),
     Trouble("watch_replays", IN_THE_HOURS),
     Trouble("events_twice", IN_THE_HOURS),
     Trouble("api_unavailable", IN_THE_HOURS),

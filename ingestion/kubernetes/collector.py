@@ -112,6 +112,7 @@ class Collector:
         self._settled = threading.Condition()
         self._versions: dict[str, tuple[int, datetime]] = {}
         self._failed_at: dict[str, datetime] = {}
+        self._settled_failures: dict[str, datetime] = {}  # and all that followed has been done
         self._not_served: set[str] = set()
         self._lockstep = Lockstep(settings.resources) if settings.lockstep else None
         self._flushed_at: datetime | None = None
@@ -152,11 +153,16 @@ class Collector:
         now = self.clock.now()
         with self._settled:
             return all(
-                self._failed_at.get(resource) == now
+                self._settled_failures.get(resource) == now
                 or resource in self._not_served
                 or self._heard_enough(resource, resource_version, now)
                 for resource in self.settings.resources
             )
+
+    def stop_at(self, instant: datetime) -> None:
+        """Whoever drives the clock stops it there for this cluster, and waits until all is done."""
+        if self._lockstep:
+            self._lockstep.told_at = instant
 
     def _heard_enough(self, resource: str, resource_version: int, now: datetime) -> bool:
         version, heard_at = self._versions.get(resource, (0, None))
@@ -256,6 +262,7 @@ class Collector:
             for item in items:
                 if isinstance(item, Event | Bookmark):
                     self._versions[item.resource] = (item.version, item.at)
+            self._settled_failures = dict(self._failed_at)
             self._settled.notify_all()
 
     def _close_hours(self, hours: list[datetime], now: datetime) -> None:
@@ -303,7 +310,9 @@ class Collector:
 
     def _list(self, resource: str, why: str, reason: str) -> None:
         """A list from which a watch goes on; its watcher waits for it."""
-        if self._failed_at.get(resource) == self.clock.now():
+        now = self.clock.now()
+        between = self._lockstep is not None and self._lockstep.is_between_stops(now)
+        if between or self._failed_at.get(resource) == now:
             self._list_again(resource, why, reason)  # at one instant, one try says everything
             return
         listed = self._ask_list(resource, why, reason)

@@ -8,7 +8,8 @@ segment, `position` (its place in the whole journal):
 | line | says |
 |---|---|
 | opened | a segment begins: whose, which hour, which sequence, written by which code |
-| object | an object was seen (`via` list, added, modified, hourly_list), `deleted`, or is `gone` |
+| object | an object was seen (`via` list, added, modified, hourly_list), `deleted`, or is `gone`; |
+|        | `alive_at`: until when this shows that a pod is alive, where the line was written later |
 | still_there | ended pods that the hourly list still shows, in short |
 | listed | a list came to its end: complete or not, how many, how many were absent |
 | watched | a stretch in which a watch was unbroken; `version` is from where it can go on |
@@ -49,6 +50,15 @@ def pod_line(
 ) -> Line:
     """An observation of a pod, with what is known of it besides this one status."""
     return object_line("pods", via, at, projection) | {"facts": facts.as_line(), "kin": kin}
+
+
+def alive_at(seen_at: datetime, at: datetime, facts: PodFacts) -> Line:
+    """Until when a statement shows that a pod is alive, where its line was written later.
+
+    Of an ended pod nothing is added: that it was over is known from when it was said.
+    """
+    seen = max(format_instant(seen_at), facts.started_at)
+    return {} if facts.terminal or seen >= format_instant(at) else {"alive_at": seen}
 
 
 def last_seen(at: datetime | None) -> Line:

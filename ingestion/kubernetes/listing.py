@@ -32,17 +32,18 @@ def ask_list(
     began_at = clock.now()
     trouble = TOKEN_EXPIRED
     for _ in range(LIST_TRIES_LIMIT):
-        version = 0
+        version, asked_at = 0, clock.now()
         try:
             for page in client.pages(resource):
                 first, version = not version, version or page.version
-                take(ListedPage(resource, clock.now(), why, page.documents, version, first))
+                at = clock.now()
+                take(ListedPage(resource, at, why, page.documents, version, first, asked_at))
         except HistoryGone:
             continue
         except LedgerError as error:
             trouble = f"{error.code} {error.seen}"[:200]
             if not version:
-                take(ListedPage(resource, clock.now(), why, (), 0, True))
+                take(ListedPage(resource, clock.now(), why, (), 0, True, asked_at))
             break
         return Listed(resource, clock.now(), began_at, why, (), version, True, reason, paged=True)
     return Listed(resource, clock.now(), began_at, why, (), 0, False, trouble, paged=True)

@@ -18,10 +18,21 @@ class Lockstep:
     def __init__(self, resources: tuple[str, ...]) -> None:
         self._held: dict[str, list[Item]] = {resource: [] for resource in resources}
         self._done_at: dict[str, datetime] = {}
+        self.told_at: datetime | None = None  # whoever drives has stopped here for this cluster
+
+    def is_between_stops(self, now: datetime) -> bool:
+        """Whether the clock stands where it was stopped for other clusters only.
+
+        A watch that fails there says nothing new; what followed from it would depend on how fast a
+        thread came to try again.
+        """
+        return self.told_at is not None and now != self.told_at
 
     def step(self, item: Item, now: datetime) -> list[Item]:
         """What may be taken now, in the order of the resources."""
         held = self._held[item.resource]
+        if isinstance(item, Broken) and self.is_between_stops(item.at):
+            return []
         if isinstance(item, NeedsList):
             # Its watch waits for the list, and will speak again when it has one.
             return [item]

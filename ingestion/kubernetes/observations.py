@@ -12,6 +12,9 @@ from typing import Any
 
 from ingestion.kubernetes.observe import Projection
 
+BEGINNINGS = ("start", "expired")
+"""Why a list is taken from which a watch goes on."""
+
 
 @dataclass(frozen=True, slots=True)
 class ListedPage:
@@ -23,6 +26,11 @@ class ListedPage:
     documents: tuple[Mapping[str, Any], ...]
     version: int
     first: bool  # whatever was taken before belongs to another list
+    began_at: datetime  # when it was asked for: later than that a list shows nothing for certain
+
+    @property
+    def begins(self) -> bool:
+        return self.why in BEGINNINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class Listed:
     @property
     def begins(self) -> bool:
         """Whether a watch is to begin from this list."""
-        return self.why in ("start", "expired")
+        return self.why in BEGINNINGS
 
 
 @dataclass(frozen=True, slots=True)

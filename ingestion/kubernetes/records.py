@@ -66,6 +66,7 @@ class Stream:
     lost_at: datetime | None = None  # the last word heard before the present gap
     live: bool = False
     listing: set[str] = field(default_factory=set)  # seen by the list that is being taken
+    listed_at: datetime | None = None  # when its first page came: it shows nothing later
     known_count: int = 0  # how many were known when it began
     suspects: set[str] = field(default_factory=set)  # left out by one list
     suspects_version: int = 0

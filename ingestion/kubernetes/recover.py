@@ -105,7 +105,7 @@ def _replay_object(stream: Stream, line: Line) -> None:
         stream.records.pop(uid, None)
         bury(stream.absent, uid, version)
     else:
-        _replay_seen(stream, line, parse_instant(line["at"]))
+        _replay_seen(stream, line, parse_instant(line.get("alive_at") or line["at"]))
 
 
 def _replay_seen(stream: Stream, entry: Line, at: datetime) -> None:

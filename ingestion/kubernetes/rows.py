@@ -52,7 +52,7 @@ def rows_of(line: Line) -> Rows:
 
 def _seen(line: Line) -> Row:
     return {
-        "observed_at": parse_instant(line["at"]),
+        "observed_at": parse_instant(line.get("alive_at") or line["at"]),
         "journal_position": line["position"],
         "via": _VIA.get(line["via"], line["via"]),
         "deleted": line["via"] in ("deleted", "gone"),

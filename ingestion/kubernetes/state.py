@@ -12,6 +12,8 @@ The rules, in the order of their importance:
 3. Everything is idempotent on (uid, resourceVersion): a stream that repeats itself says nothing.
 4. A watch is unbroken from one heard word to the next, also across a reconnect that goes on from
    the last resource version; a gap has two ends, the last word heard and the next list.
+5. Nothing is claimed for longer than it was known: a word that waited behind a long list was heard
+   when it came, and a list shows who was alive when it was asked for, not when it was read.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from domain.interval import format_instant
 from ingestion.kubernetes.kinship import Kinship
 from ingestion.kubernetes.lines import (
     Line,
+    alive_at,
     contradiction_line,
     last_seen,
     line_of,
@@ -149,14 +152,15 @@ class JournalState:
             self.replayed_count += 1
             return
         stream.version = event.version
-        heard_before = stream.heard_until
-        stream.hear(at)
+        heard_before, told_at = stream.heard_until, event.at.replace(microsecond=0)
+        stream.hear(told_at)
         uid = uid_of(event.document)
         if uid and (event.resource != "pods" or matters(event.document)):
             if event.verb == "DELETED":
                 self._deleted(event, uid, at, heard_before, lines)
             else:
-                self._seen(stream, event.document, event.version, event.verb.lower(), at, lines)
+                verb = event.verb.lower()
+                self._seen(stream, event.document, event.version, verb, at, told_at, lines)
         self._look_at_suspects(stream)
 
     def _bookmark(self, mark: Bookmark, at: datetime, lines: list[Line]) -> None:
@@ -165,7 +169,7 @@ class JournalState:
             self._set_back(stream, mark.version, at, lines)
             return
         stream.version = mark.version
-        stream.hear(at)
+        stream.hear(mark.at.replace(microsecond=0))
         self._look_at_suspects(stream)
 
     def _broken(self, broken: Broken, at: datetime, lines: list[Line]) -> None:
@@ -186,9 +190,12 @@ class JournalState:
         stream = self.streams[page.resource]
         if page.first:
             stream.listing, stream.known_count = set(), len(stream.records)
+            stream.listed_at = at
             if page.version and page.version < stream.version:
                 self._set_back(stream, page.version, at, lines)
         via = "hourly_list" if page.why == "hourly" else "list"
+        # What began a watch is followed by it from the list's version on.
+        seen_at = at if page.begins else page.began_at.replace(microsecond=0)
         ended: list[Line] = []
         for document in page.documents:
             uid = uid_of(document)
@@ -200,7 +207,7 @@ class JournalState:
             if known is not None and known.facts.ended_at and version <= known.version:
                 ended.append(known.in_short())
             else:
-                self._seen(stream, document, version, via, at, lines)
+                self._seen(stream, document, version, via, at, seen_at, lines)
         if ended and via == "hourly_list":
             lines.append(line_of("still_there", at, resource=page.resource) | {"objects": ended})
 
@@ -208,13 +215,17 @@ class JournalState:
         stream = self.streams[listed.resource]
         if not listed.paged:
             version = listed.version if listed.complete else 0
-            page = ListedPage(listed.resource, at, listed.why, listed.documents, version, True)
-            self._page(page, at, lines)
+            whole = ListedPage(
+                *(listed.resource, at, listed.why, listed.documents, version, True),
+                began_at=listed.began_at,
+            )
+            self._page(whole, at, lines)
         header = line_of("listed", at, resource=listed.resource, why=listed.why)
         header |= {"began_at": format_instant(listed.began_at.replace(microsecond=0))}
         header |= {"complete": listed.complete, "reason": listed.reason}
         if listed.complete and listed.begins:
-            lines.extend(stream.begin_again(at, listed.version, listed.reason or listed.why))
+            began_at = stream.listed_at or at
+            lines.extend(stream.begin_again(began_at, listed.version, listed.reason or listed.why))
             stream.live = False
             self.relist.pop(listed.resource, None)
             header["version"] = listed.version
@@ -279,6 +290,7 @@ class JournalState:
         version: int,
         via: str,
         at: datetime,
+        seen_at: datetime,
         lines: list[Line],
     ) -> None:
         """An object is there."""
@@ -293,7 +305,7 @@ class JournalState:
         if known is not None and version < known.version:
             return
         projection = self._projections[resource](document)
-        record, notes = recorded(resource, known, projection, version, at)
+        record, notes = recorded(resource, known, projection, version, seen_at)
         if known is None and stream.absent.pop(uid, None) is not None:
             notes.append(Contradiction("absent_then_seen", "absent", via))
         stream.records[uid] = record
@@ -303,7 +315,8 @@ class JournalState:
         if known is not None and known.digest == record.digest and via not in LISTED_VIA:
             self.unchanged_count += 1
             return
-        lines.append(self._object_line(resource, via, at, projection, record.facts))
+        line = self._object_line(resource, via, at, projection, record.facts)
+        lines.append(line | (alive_at(seen_at, at, record.facts) if resource == "pods" else {}))
 
     def _deleted(
         self,

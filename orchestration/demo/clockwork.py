@@ -85,15 +85,24 @@ def live_through(
     collectors: Mapping[str, Collector],
     span: Interval,
     progress: Progress | None = None,
+    lived_until: Callable[[datetime], None] | None = None,
 ) -> int:
-    """Drive the clock from change to change; the number of stops it made."""
+    """Drive the clock from change to change; the number of stops it made.
+
+    At each stop, when everybody has caught up with it, `lived_until` is told.
+    """
     stops = instants(running, span)
+    _stop(collectors, running.clock.now())
     _wait(running, collectors, running.clock.now())
     for number, (instant, clusters) in enumerate(stops.items(), 1):
+        told = {c: collectors[c] for c in clusters if c in collectors}
+        _stop(told, instant)
         running.advance_to(instant, clusters)
-        _wait(running, {c: collectors[c] for c in clusters if c in collectors}, instant)
+        _wait(running, told, instant)
         if progress:
             progress(number, len(stops), f"{instant:%d %b %H:%M}")
+        if lived_until:
+            lived_until(instant)
     return len(stops)
 
 
@@ -134,6 +143,11 @@ def drive(
             raise CollectorStuck(cluster_id, instant, collector.health.trouble)
         if progress:
             progress(number, len(stops), f"{instant:%d %b %H:%M}")
+
+
+def _stop(collectors: Mapping[str, Collector], instant: datetime) -> None:
+    for collector in collectors.values():
+        collector.stop_at(instant)
 
 
 def _wait(running: Driven, collectors: Mapping[str, Collector], instant: datetime) -> None:

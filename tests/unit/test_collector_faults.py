@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -274,3 +275,47 @@ def test_missing_bookmarks_cost_coverage_and_no_truth(tmp_path: Path) -> None:
         assert made.ledger.count(wanted.fault_id) > 0
         assert known(made) == TRUTH
         assert made.lines("gap") == []
+
+
+def test_where_a_clock_stops_for_others_a_collector_without_a_watch_does_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hour's list is made at its cluster's own stop, and is over before the clock goes on.
+
+    However fast its threads are: else a list would be taken whenever one of them came to try again,
+    and would show at a later time what was there at an earlier one.
+    """
+    wanted = fault("watch_dropped", 600, 3 * HOUR)
+    with world(crowded(), tmp_path, START, faults=(wanted,)) as made:
+        collector = made.start_collector()
+        made.advance(600 + 900, step=300)
+        asked = collector.client.pages
+
+        def slowly(*wanted: Any) -> Any:
+            time.sleep(0.1)
+            return asked(*wanted)
+
+        monkeypatch.setattr(collector.client, "pages", slowly)
+
+        def go_to(second: int, *, told: bool) -> None:
+            made.api.is_silent = not told
+            if told:
+                collector.stop_at(epoch(MIDNIGHT + second))
+            made.clock.advance_to(epoch(MIDNIGHT + second))
+            time.sleep(0.15)  # whoever is too fast is in the middle of it now
+            if told:
+                made.catch_up()
+
+        go_to(HOUR, told=True)  # the last word of a watch is waited for first
+        go_to(HOUR + 200, told=False)
+        go_to(HOUR + 900, told=True)
+        go_to(HOUR + 1000, told=False)
+        go_to(2 * HOUR, told=True)
+        made.stop_collector()
+        hourly = [
+            line for line in made.lines("listed", why="hourly") if line["at"] > "2026-10-01T01"
+        ]
+        assert {(line["began_at"], line["at"]) for line in hourly} == {
+            ("2026-10-01T01:15:00Z", "2026-10-01T01:15:00Z")
+        }
+        assert {line["resource"] for line in hourly} == set(collector.settings.resources)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from domain.interval import parse_instant
+from ingestion.kubernetes.observations import Listed, ListedPage
+from ingestion.kubernetes.rows import rows_of
 from ingestion.kubernetes.state import JournalState
 from tests.kubernetes_by_hand import (
+    at,
     broken,
     changes,
     listed,
@@ -292,6 +297,68 @@ def test_a_word_that_waited_while_a_list_was_taken_is_no_clock_going_back() -> N
     assert of_kind(lines, "contradiction") == []
     # No later than a list that was taken in between: where its place in the journal is.
     assert {line["at"] for line in of_kind(lines, "object")} == {text(300)}
+
+
+def test_a_word_that_waited_behind_a_list_was_heard_when_it_came() -> None:
+    """The list takes four minutes, and the watch dies in it: nobody watched until its end."""
+    names = ("a", "b", "c", "d", "e", "f")
+    state = started(*names)
+    pods = [pod(uid, 10 + n) for n, uid in enumerate(names)]
+    hourly = listed(*pods, version=100, seconds=300, why="hourly")
+    last_word = told("MODIFIED", pod("a", 101, bound=4), 70)
+    after = listed(*pods[1:], version=400, seconds=600, why="expired")
+    lines = tell(state, replace(hourly, began_at=at(60)), last_word, broken(80), after)
+    (gap,) = of_kind(lines, "gap")
+    assert (gap["from"], gap["until"]) == (text(70), text(600))
+    (gone,) = of_kind(lines, "object", via="gone")
+    assert (gone["last_seen_at"], gone["at"]) == (text(70), text(600))
+    (changed,) = of_kind(lines, "object", via="modified")
+    assert (changed["alive_at"], changed["at"]) == (text(70), text(300))
+
+
+def test_an_hourly_list_shows_who_was_alive_when_it_was_asked_for() -> None:
+    """Its last page may come minutes later, and shows what was in the store before its first."""
+    state = started("a")
+    tell(state, broken(30))
+    late = pod("late", 102, states={"main": running(120)})
+    hourly = [
+        ListedPage("pods", at(200), "hourly", (pod("a", 10),), 103, True, at(100)),
+        ListedPage("pods", at(300), "hourly", (late,), 103, False, at(100)),
+    ]
+    lines = tell(state, *hourly)
+    shown = {line["object"]["metadata"]["uid"]: line for line in of_kind(lines, "object")}
+    assert {uid: (line["alive_at"], line["at"]) for uid, line in shown.items()} == {
+        "a": (text(100), text(200)),
+        "late": (text(120), text(300)),  # as its own status says
+    }
+    seen = {uid: row["observed_at"] for uid, line in shown.items() for table, row in
+            rows_of(line | {"position": 0}) if table == "pod_observations"}  # fmt: skip
+    assert seen == {"a": at(100), "late": at(120)}
+
+
+def test_that_a_pod_is_over_is_known_from_when_a_list_showed_it() -> None:
+    state = started("a")
+    over = pod("a", 101, states={"main": terminated(5, None)}, phase="Failed")
+    page = ListedPage("pods", at(200), "hourly", (over,), 103, True, at(100))
+    (line,) = of_kind(tell(state, broken(30), page), "object")
+    assert line["at"] == text(200)
+    assert "alive_at" not in line
+
+
+def test_a_watch_goes_on_from_the_first_page_of_its_list() -> None:
+    state = started("a", "b")
+    tell(state, mark(110, 60), broken(70))
+    pages = [
+        ListedPage("pods", at(100), "expired", (pod("a", 10),), 400, True, at(95)),
+        ListedPage("pods", at(160), "expired", (pod("b", 11),), 400, False, at(95)),
+    ]
+    whole = Listed("pods", at(161), at(95), "expired", (), 400, paged=True)
+    lines = tell(state, *pages, whole, mark(401, 200))
+    (gap,) = of_kind(lines, "gap")
+    assert (gap["from"], gap["until"]) == (text(60), text(100))
+    (piece,) = state.streams["pods"].take_stretch()
+    assert (piece["at"], piece["until"]) == (text(100), text(200))
+    assert [line["at"] for line in of_kind(lines, "object")] == [text(100), text(160)]
 
 
 def test_a_watch_that_broke_after_a_while_is_no_clock_going_back() -> None:
