@@ -18,7 +18,7 @@ A message has four parts: where, what was seen (with both numbers), why it matte
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class LedgerError(Exception):
@@ -54,6 +54,18 @@ class LedgerError(Exception):
 
     def __str__(self) -> str:
         return self.message()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """From another process it comes whole, however its own sentences are built."""
+        return _as_it_was, (type(self), self.args, self.__dict__)
+
+
+def _as_it_was(
+    kind: type[LedgerError], args: tuple[Any, ...], parts: dict[str, Any]
+) -> LedgerError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(parts)
+    return error
 
 
 class WrongUse(LedgerError):

@@ -38,6 +38,11 @@ def publish(opened: OpenHome) -> Published:
 
 def model_pages(opened: OpenHome) -> Path:
     """The models' documentation, as one file beside the copy; it opens from disk."""
+    from warehouse.build import PROJECT_FOLDER, WORKING_NAME
+    from warehouse.dbt_run import PARSED
     from warehouse.model_pages import write_model_pages
 
-    return write_model_pages(opened.home.build / "pages", opened.home.published / PAGES)
+    build = opened.home.build
+    parsed = build / PROJECT_FOLDER / PARSED
+    page = opened.home.published / PAGES
+    return write_model_pages(build / "pages", page, parsed, build / WORKING_NAME)

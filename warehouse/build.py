@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 
 WORKING_NAME = "facts.duckdb"
+PROJECT_FOLDER = "dbt"
 STEP_COUNT = 5
 
 
@@ -62,6 +63,11 @@ class BuildResult:
     @property
     def failed_tests(self) -> list[DbtTest]:
         return [test for test in self.dbt_results.values() if not test.passed]
+
+
+def project_of(home: Home) -> DbtProject:
+    """The dbt project, as every build of this home runs it."""
+    return DbtProject(home.build / PROJECT_FOLDER, home.build / WORKING_NAME)
 
 
 def build_period(
@@ -99,7 +105,7 @@ def _build(
     report(0, STEP_COUNT, "collecting evidence and decisions")
     _create_raw(working, home, period, decisions, refused)
     report(1, STEP_COUNT, "counting")
-    project = DbtProject(home.build / "dbt", working)
+    project = project_of(home)
     project.parse()
     project.run_models(lambda: _answer(working, decisions))
     report(2, STEP_COUNT, "testing")

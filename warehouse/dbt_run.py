@@ -32,6 +32,9 @@ DBT_THREADS = 1
 LONGEST_MESSAGE = 300
 """Characters of dbt's own words in an error; what is longer stands in the log."""
 
+PARSED = Path("target", "partial_parse.msgpack")
+"""Below a project's folder: what dbt keeps of a parsed project."""
+
 QUESTIONS = "int_card_questions"
 """The model whose rows are answered in Python (`warehouse.cards`) before the rest is built."""
 

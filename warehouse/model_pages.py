@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -20,11 +21,18 @@ TRACKER = "//d1fc8wv8zag5ca.cloudfront.net/2.9.0/sp.js"
 """The one address in dbt's page from which a browser would load anything: usage statistics."""
 
 
-def write_model_pages(folder: Path, path: Path) -> Path:
-    """Write the page to `path`; `folder` is where dbt may work."""
+def write_model_pages(folder: Path, path: Path, parsed: Path, database: Path) -> Path:
+    """Write the page to `path`; `folder` is where dbt may work.
+
+    What builds have `parsed` of the project need not be read again: with the profile of the same
+    database it is still valid. Nothing opens that.
+    """
     from dbt.cli.main import dbtRunner
 
-    write_profile(folder, folder / "unused.duckdb")
+    write_profile(folder, database)
+    if parsed.is_file():
+        (folder / "target").mkdir(exist_ok=True)
+        shutil.copyfile(parsed, folder / "target" / parsed.name)
     flags = [*(flag for flag in FLAGS if flag != "--no-write-json"), "--write-json"]
     # Types stand in the contracts; a catalogue would need a database for the same columns.
     generate = ["docs", "generate", "--static", "--empty-catalog", "--no-compile"]

@@ -2,6 +2,9 @@
 
 Put here: the order of what happens, and what came of it.
 Not here: the steps themselves (`orchestration.steps`), or how it is shown (`orchestration.cli`).
+
+Three processes share the work: the estate, this one, and one beside it that takes over journals
+while the month goes on, and counts.
 """
 
 from __future__ import annotations
@@ -15,11 +18,14 @@ from typing import TYPE_CHECKING
 
 from billing.gate import PeriodNotBillable
 from domain.billing_period import BillingPeriod
+from domain.decisions import Source
 from domain.interval import HOUR, Interval, format_instant
 from orchestration import steps
+from orchestration.demo.beside import Beside, ask_journals, beside, count, get_ready
 from orchestration.demo.clockwork import Driven, collecting, live_through
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
+from orchestration.publishing import PAGES
 from orchestration.signing import sign_gaps
 
 if TYPE_CHECKING:
@@ -35,6 +41,10 @@ Rows = list[dict[str, str]]
 # The collectors start before the first hour that is measured, as a real one would.
 BEFORE = timedelta(minutes=10)
 AFTER = timedelta(days=3)  # the grace time is two
+# So much of a journal is taken over at once, when it is a day old.
+WEEK = timedelta(days=7)
+DAY = timedelta(days=1)
+MONTH = timedelta(days=31)
 # What a person may sign in the demo, and what is then billed: nothing where nobody saw anything,
 # and what the API server said where the samples disagree with it.
 TREATMENTS = {
@@ -69,14 +79,16 @@ def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Told
 
     estate = build_estate(load_scenario(scenario))
     span = Interval(epoch(estate.started_at), epoch(estate.ended_at))
-    with served_apart(scenario, estate, span.started_at - BEFORE) as running:
+    start = span.started_at - BEFORE
+    with served_apart(scenario, estate, start) as running, beside() as helper:
         home = make_home(home_path, estate, running.thanos_url, running.kubernetes_urls)
+        helper.begin(get_ready, home.path, start)
         opened = OpenHome(home, running.clock)
         say(_estate_in_words(estate))
-        _live(opened, running, span, bar)
+        _live(opened, running, span, helper, bar)
         period = BillingPeriod.containing(span.started_at)
         running.advance_to(max(period.ended_at, running.clock.now()) + AFTER)
-        yield _bill(opened, span, period, f"{running.control_url}/-/clock", bar, say)
+        yield _bill(opened, span, period, f"{running.control_url}/-/clock", helper, bar, say)
 
 
 def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> Told:
@@ -86,26 +98,33 @@ def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> Told:
 
 
 def _bill(
-    opened: OpenHome, span: Interval, period: BillingPeriod, clock_url: str, bar: Bar, say: Say
+    opened: OpenHome,
+    span: Interval,
+    period: BillingPeriod,
+    clock_url: str,
+    helper: Beside,
+    bar: Bar,
+    say: Say,
 ) -> Told:
     left_out = _hour_left_out(span)
     say(f"Both witnesses are asked for {period}, but for one hour that is forgotten.")
     for part in _around(span, left_out):
-        _ask(opened, part, bar)
-    _count(opened, period, bar)
+        _ask(opened, part, bar, [Source.THANOS])
+    _count(opened, period, helper, bar)
     refusal = _refused(opened, period, bar)
     say(f"The close is refused:\n{refusal.message()}")
     say(f"Healing: {left_out:%Y-%m-%dT%H} is asked again.")
     _ask(opened, period.interval, bar)
     # What was refused about that hour may be gone now; what lies elsewhere has to be signed.
     rows = _signatures(refusal.judgement.blocking, but_for=left_out)
-    opened, signed, result = _close_signed(opened, period, rows, bar, say)
-    published, pages = _publish(opened, bar)
+    opened, signed, result = _close_signed(opened, period, rows, helper, bar, say)
+    published = _publish(opened, bar)
+    pages = opened.home.published / PAGES
     return Told(opened, period, refusal.message(), signed, result, published, pages, clock_url)
 
 
 def _close_signed(
-    opened: OpenHome, period: BillingPeriod, rows: Rows, bar: Bar, say: Say
+    opened: OpenHome, period: BillingPeriod, rows: Rows, helper: Beside, bar: Bar, say: Say
 ) -> tuple[OpenHome, Rows, CloseResult]:
     """Sign, count, close; sign what still stands against it, if a person can sign that."""
     signed: list[dict[str, str]] = []
@@ -115,7 +134,7 @@ def _close_signed(
             sign_gaps(opened, rows)
             signed += rows
             opened = OpenHome(opened.home, opened.clock)  # with the decisions as they are now
-        _count(opened, period, bar)
+        _count(opened, period, helper, bar)
         try:
             return opened, signed, _closed(opened, period, bar)
         except PeriodNotBillable as refusal:
@@ -124,20 +143,34 @@ def _close_signed(
                 raise
 
 
-def _live(opened: OpenHome, running: Driven, span: Interval, bar: Bar) -> None:
+def _live(opened: OpenHome, running: Driven, span: Interval, helper: Beside, bar: Bar) -> None:
+    """A month passes; the journals of the weeks that are over are taken over meanwhile."""
     lived = Interval(span.started_at - BEFORE, span.ended_at + HOUR)
+    left = _weeks(span, _hour_left_out(span))
+
+    def take_over(now: datetime) -> None:
+        while left and (now >= left[0].ended_at + DAY or now >= lived.ended_at):
+            week = left.pop(0)
+            told_at = min(week.ended_at + DAY, lived.ended_at)
+            helper.begin(ask_journals, opened.home.path, told_at, week)
+
     with collecting(opened, running) as collectors, bar("Living through it") as report:
-        live_through(running, collectors, lived, report)
+        live_through(running, collectors, lived, report, take_over)
 
 
-def _ask(opened: OpenHome, hours: Interval, bar: Bar) -> None:
+def _ask(opened: OpenHome, hours: Interval, bar: Bar, sources: Sequence[Source] = ()) -> None:
     with bar("Asking") as report:
-        steps.pull(opened, hours, progress=report)
+        steps.pull(opened, hours, sources=sources, progress=report)
 
 
-def _count(opened: OpenHome, period: BillingPeriod, bar: Bar) -> None:
+def _count(opened: OpenHome, period: BillingPeriod, helper: Beside, bar: Bar) -> None:
     with bar("Counting") as report:
-        steps.refresh(opened, period, report)
+        helper.begin(count, opened.home.path, opened.clock.now(), period)
+        # What judging needs takes seconds to load; meanwhile somebody else counts.
+        from quality.suites.runner import load
+
+        load()
+        helper.finish(report)
 
 
 def _refused(opened: OpenHome, period: BillingPeriod, bar: Bar) -> PeriodNotBillable:
@@ -159,16 +192,14 @@ def _closed(opened: OpenHome, period: BillingPeriod, bar: Bar) -> CloseResult:
     return result
 
 
-def _publish(opened: OpenHome, bar: Bar) -> tuple[Published, Path]:
-    from orchestration.publishing import model_pages, publish
+def _publish(opened: OpenHome, bar: Bar) -> Published:
+    from orchestration.publishing import publish
 
     with bar("Publishing") as report:
-        report(0, 2, "a copy for readers")
+        report(0, 1, "a copy for readers")
         published = publish(opened)
-        report(1, 2, "the models' pages")
-        pages = model_pages(opened)
-        report(2, 2, "")
-    return published, pages
+        report(1, 1, "")
+    return published
 
 
 def _signatures(blocking: Sequence[Finding], but_for: datetime | None = None) -> Rows:
@@ -212,6 +243,12 @@ def _signed_in_words(rows: Rows) -> str:
 def _hour_left_out(span: Interval) -> datetime:
     hours = list(span.hours())
     return hours[len(hours) // 2]
+
+
+def _weeks(span: Interval, but_for: datetime) -> list[Interval]:
+    """The hours that are asked at first, a week at once."""
+    weeks = [span.started_at + number * WEEK for number in range(1, MONTH // WEEK + 1)]
+    return [week for part in _around(span, but_for) for week in part.split_at(weeks)]
 
 
 def _around(span: Interval, hour: datetime) -> list[Interval]:

@@ -69,6 +69,11 @@ def _validate(name: str, expected: Sequence[Expected], frame: Any) -> list[Mappi
     return results
 
 
+def load() -> None:
+    """Load the library now: it takes seconds, in which others may count."""
+    _great_expectations()
+
+
 @functools.cache
 def _great_expectations() -> tuple[Any, Any]:
     """The library and one context for the whole process, silent and without telemetry."""

@@ -1,6 +1,6 @@
 """Every message of the command line and of Dagster, each from an input that provokes it.
 
-Put here: HOME-010, HOME-011, KUBE-010, DEMO-001, DEMO-002, DEMO-003, UP-001,
+Put here: HOME-010, HOME-011, KUBE-010, DEMO-001, DEMO-002, DEMO-003, DEMO-004, UP-001,
 UP-002, INIT-001.
 Not here: messages of the stages.
 
@@ -80,6 +80,16 @@ def estate_gone(folder: Path, patch: pytest.MonkeyPatch) -> None:
     EstateClock("http://127.0.0.1:9400/-/clock").now()
 
 
+def helper_gone(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    import os
+
+    from orchestration.demo.beside import beside
+
+    with beside() as helper:
+        helper.begin(os._exit, 3)
+        helper.finish()
+
+
 def pages_did_not_start(folder: Path, patch: pytest.MonkeyPatch) -> None:
     import subprocess
     import sys
@@ -108,6 +118,7 @@ CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "DEMO-001": not_a_demo_home,
     "DEMO-002": collector_stuck,
     "DEMO-003": estate_gone,
+    "DEMO-004": helper_gone,
     "UP-001": pages_did_not_start,
     "UP-002": port_taken,
 }

@@ -1,0 +1,135 @@
+"""A process beside this one that runs steps of the line: a machine has more than one core.
+
+Put here: starting it, giving it steps, waiting for them.
+Not here: the steps (`orchestration.steps`), or what is told of them (`story`).
+
+Its steps run one after the other, in the order in which they were given. The time in which each of
+them happens is given with it, so that what it writes does not depend on how busy a machine is.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from domain.decisions import Source
+from domain.errors import CouldNotLook, LedgerError
+from domain.interval import Interval
+from orchestration.open_home import OpenHome
+
+Progress = Callable[[int, int, str], None]
+
+# Idle it ends at once; a step that still runs is not waited for.
+STOPPING_SECONDS_LIMIT = 2.0
+
+
+class HelperGone(CouldNotLook):
+    """The process that was given a step ended before the step did."""
+
+    code = "DEMO-004"
+
+    def __init__(self) -> None:
+        super().__init__(
+            where="the process beside the demo's",
+            seen="it ended in the middle of a step; its last words are above",
+            why="without that step nothing is counted, and nothing can be billed",
+            remedy="run the demo again; a machine that ran out of memory ends such processes",
+        )
+
+
+@dataclass(slots=True)
+class Beside:
+    """The other process, as it is seen from here."""
+
+    _line: Connection = field(repr=False)
+    _given_count: int = 0
+
+    def begin(self, step: Callable[..., object], *arguments: object) -> None:
+        """Have a step run there; it is called with these arguments and a way to report."""
+        self._line.send((step, arguments))
+        self._given_count += 1
+
+    def finish(self, report: Progress | None = None) -> None:
+        """Wait until everything that was begun is done; raises what a step raised."""
+        while self._given_count:
+            try:
+                kind, said = self._line.recv()
+            except (EOFError, OSError):
+                raise HelperGone from None
+            if kind == "progress":
+                if report:
+                    report(*said)
+                continue
+            self._given_count -= 1
+            if kind == "failed":
+                raise said
+
+
+@contextmanager
+def beside() -> Iterator[Beside]:
+    """A process that waits for steps until the block is left; a step that still runs is ended."""
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_run, args=(theirs,), name="beside", daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        yield Beside(ours)
+    finally:
+        ours.close()  # it ends when nobody is at the other end
+        process.join(STOPPING_SECONDS_LIMIT)
+        process.kill()
+
+
+def get_ready(home: Path, now: datetime, report: Progress) -> None:
+    """Read the dbt project and write its pages: neither needs a fact."""
+    from orchestration.publishing import model_pages
+    from warehouse.build import project_of
+
+    del report
+    opened = OpenHome.at(home, StoppedClock(now))
+    project_of(opened.home).parse()
+    model_pages(opened)
+
+
+def ask_journals(home: Path, now: datetime, hours: Interval, report: Progress) -> None:
+    """Take over what the collectors wrote about these hours."""
+    from orchestration import steps
+
+    opened = OpenHome.at(home, StoppedClock(now))
+    steps.pull(opened, hours, sources=[Source.KUBERNETES], progress=report)
+
+
+def count(home: Path, now: datetime, period: BillingPeriod, report: Progress) -> None:
+    from orchestration import steps
+
+    steps.refresh(OpenHome.at(home, StoppedClock(now)), period, report)
+
+
+def _run(line: Connection) -> None:
+    """In the other process: one step after the other, until nobody gives any."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever gives the steps
+    while True:
+        try:
+            step, arguments = line.recv()
+            line.send(_outcome(step, arguments, line))
+        except (EOFError, OSError):
+            return
+
+
+def _outcome(
+    step: Callable[..., object], arguments: tuple[object, ...], line: Connection
+) -> tuple[str, object]:
+    try:
+        step(*arguments, lambda *word: line.send(("progress", word)))
+    except LedgerError as error:
+        return "failed", error
+    return "done", None

@@ -1,0 +1,51 @@
+"""A process that runs steps: in their order, telling how far it is, and what went wrong."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from domain.billing_period import BillingPeriod
+from domain.errors import LedgerError
+from orchestration.demo.beside import Progress, beside
+from orchestration.demo.clockwork import CollectorStuck
+from warehouse.build import PeriodIsClosed
+
+
+def write(path: Path, text: str, report: Progress) -> None:
+    report(1, 2, text)
+    path.write_text(path.read_text() + text if path.exists() else text)
+
+
+def refuse(name: str, report: Progress) -> None:
+    raise PeriodIsClosed(BillingPeriod(name))
+
+
+def test_steps_run_in_their_order_and_tell_how_far_they_are(tmp_path: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    with beside() as helper:
+        helper.begin(write, tmp_path / "said", "one ")
+        helper.begin(write, tmp_path / "said", "two")
+        helper.finish(lambda *word: told.append(word))
+        assert (tmp_path / "said").read_text() == "one two"
+        helper.begin(refuse, "2026-10")
+        with pytest.raises(PeriodIsClosed, match="recount 2026-10"):
+            helper.finish()
+    assert told == [(1, 2, "one "), (1, 2, "two")]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PeriodIsClosed(BillingPeriod("2026-10")),
+        CollectorStuck("c-1", datetime(2026, 10, 1, tzinfo=UTC), {"pods": "HTTP 503"}),
+    ],
+)
+def test_an_error_comes_whole_from_another_process(error: LedgerError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert again.message() == error.message()
+    assert again.args == error.args
