@@ -9,13 +9,14 @@ of a cluster is mostly a few distinct texts repeated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fake_gpu.exporters.numbers import answer_text, timestamp_text
 from fake_gpu.prometheus.evaluate import Points
 from fake_gpu.prometheus.go_json import encode
 from fake_gpu.prometheus.refusals import Refused
 from fake_gpu.prometheus.series import RawSeries
+from fake_gpu.prometheus.tables import Rows
 
 
 def success(data: str, warnings: Sequence[str] = (), infos: Sequence[str] = ()) -> str:
@@ -45,6 +46,27 @@ def raw_matrix(found: Iterable[RawSeries]) -> list[str]:
         f"{','.join([piece.fragment() for piece in series.pieces])}]}}"
         for series in found
     ]
+
+
+def rows_matrix(found: Iterable[Rows]) -> list[str]:
+    """The same, of rows of tables."""
+    return [text for rows in found for text in _rows(rows)]
+
+
+def _rows(rows: Rows) -> Iterator[str]:
+    heads = rows.table.heads()
+    cuts = zip(rows.owners, rows.blocks, rows.lows, rows.highs, rows.values, strict=True)
+    text, before = "", -1
+    for owner, block, low, high, value in cuts:
+        fragment = block.fragment(low, high, value)
+        if owner == before:
+            text += f",{fragment}"
+            continue
+        if text:
+            yield text + "]}"
+        text, before = heads[owner] + fragment, owner
+    if text:
+        yield text + "]}"
 
 
 def matrix(answers: Iterable[Points]) -> list[str]:

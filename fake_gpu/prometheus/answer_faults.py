@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from fake_gpu.estate.model import Fault
 from fake_gpu.prometheus.downsample import downsampled
 from fake_gpu.prometheus.faults import SampleFaults, drawn, text, whole
+from fake_gpu.prometheus.label_sets import LabelSet
 from fake_gpu.prometheus.refusals import Refused
-from fake_gpu.prometheus.series import LabelSet, RawSeries
+from fake_gpu.prometheus.series import RawSeries
 from fake_gpu.prometheus.stores import Store
 
 LOGIN_PAGE = (
@@ -129,6 +130,10 @@ class AnswerFaults:
     def leave_series_alone(self, at: int) -> bool:
         """Whether no fault takes any series out of an answer at this time."""
         return not any(self.faults.active(kind, at) for kind in _TAKE_SERIES)
+
+    def leave_samples_alone(self, at: int) -> bool:
+        """Whether answers have all series, with their samples as they were scraped."""
+        return self.leave_series_alone(at) and not self.faults.of("downsampled")
 
     def _drop(
         self, fault: Fault, found: list[RawSeries], lost: Sequence[RawSeries], at: int

@@ -18,7 +18,7 @@ from domain.clock import Clock
 from fake_gpu.estate.model import Fault
 from fake_gpu.prometheus import answer
 from fake_gpu.prometheus.answer_faults import AnswerFaults, Ruin
-from fake_gpu.prometheus.evaluate import Dialect, evaluate_steps, raw_range
+from fake_gpu.prometheus.evaluate import Dialect, edges, evaluate_steps, raw_range
 from fake_gpu.prometheus.go_json import encode
 from fake_gpu.prometheus.language import (
     METRIC_NAME,
@@ -137,11 +137,19 @@ class Api:
     ) -> Reply:
         view, dialect = self.view(asked, expression, in_part)
         if isinstance(expression, Selector) and expression.range_ms is not None:
-            found = raw_range(view, expression, at_ms, dialect)
-            self._refuse_too_many(found)
-            return self.answered(answer.raw_matrix(found), "matrix", view)
+            return self._raw(view, expression, at_ms, dialect)
         points = evaluate_steps(view, expression, [at_ms], dialect)
         return self.answered(answer.vector(points), "vector", view)
+
+    def _raw(self, view: QuerierView, selector: Selector, at_ms: int, dialect: Dialect) -> Reply:
+        rows = view.rows(selector.matchers, *edges(selector, at_ms, dialect))
+        if rows is not None:
+            self._refuse_too_many(sum(each.count for each in rows))
+            return self.answered(answer.rows_matrix(rows), "matrix", view)
+        found = raw_range(view, selector, at_ms, dialect)
+        pieces = [piece for series in found for piece in series.pieces]
+        self._refuse_too_many(sum([piece.high - piece.low for piece in pieces]))
+        return self.answered(answer.raw_matrix(found), "matrix", view)
 
     def query_range(self, asked: Parameters, _: str = "") -> Reply:
         thanos = self.options.flavour == "thanos"
@@ -174,8 +182,7 @@ class Api:
         kept = self.faults.cached(self.second_of(asked), request, lambda fault: ask(fault).body)
         return ask(None) if kept is None else Reply(kept)
 
-    def _refuse_too_many(self, found: Sequence[RawSeries]) -> None:
-        count = sum(len(piece) for series in found for piece in series.pieces)
+    def _refuse_too_many(self, count: int) -> None:
         if count > self.options.largest_sample_count:
             raise Refused(
                 "execution",

@@ -6,27 +6,38 @@ Not here: which lives there are (`object_series`, `device_series`), several clus
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from fake_gpu.estate.model import Cluster
 from fake_gpu.kubernetes.objects import ObjectHistory
+from fake_gpu.prometheus.device_series import DeviceSeries
 from fake_gpu.prometheus.faults import SampleFaults
-from fake_gpu.prometheus.life_faults import EXTERNAL
+from fake_gpu.prometheus.forgeries import FORGED
+from fake_gpu.prometheus.label_sets import LabelPairs
+from fake_gpu.prometheus.life_faults import EXTERNAL, KINDS
 from fake_gpu.prometheus.life_sources import sources_of
-from fake_gpu.prometheus.matchers import Matcher
+from fake_gpu.prometheus.matchers import Matcher, all_match
 from fake_gpu.prometheus.scrape_faults import LARGEST_SKEW_MS, WRITTEN, Sampling, arrived
 from fake_gpu.prometheus.scrapes import Grid
-from fake_gpu.prometheus.segments import Life, LifeSource
+from fake_gpu.prometheus.segments import DAY_MS, Life, LifeSource, Replica, Segment
 from fake_gpu.prometheus.series import (
-    LARGEST_MATCH_CACHE,
     AnyPiece,
-    LabelPairs,
     RawSeries,
     TimeBlock,
     VaryingPiece,
 )
+from fake_gpu.prometheus.tables import Rows, Table
 from fake_gpu.prometheus.targets import Target, targets_of
-from fake_gpu.prometheus.window import Window
+from fake_gpu.prometheus.window import Cut, Window
+
+# The queries of which it is remembered who can answer them: a pull asks a dozen different ones.
+LARGEST_QUERY_CACHE = 64
+# Metrics of a day that are kept as tables: those of one pull, and of the next day's.
+LARGEST_TABLE_CACHE = 48
+
+# A metric, matchers, replicas, the first and the last day.
+_TableKey = tuple[str, tuple[Matcher, ...], tuple[int, ...], int, int]
 
 
 class ClusterSeries:
@@ -41,7 +52,10 @@ class ClusterSeries:
     ) -> None:
         self.cluster = cluster
         self.faults = faults or SampleFaults(cluster.cluster_id)
-        self.replicas = replicas_of(cluster)
+        label = cluster.monitoring.replica_label
+        self.replicas = [
+            Replica(number, external, label) for number, external in enumerate(replicas_of(cluster))
+        ]
         self.targets = targets_of(cluster)
         ids = cluster_ids or {}
         self.sources = sources_of(cluster, history, self.targets, self.faults, ids)
@@ -50,6 +64,8 @@ class ClusterSeries:
         self._slack_ms = LARGEST_SKEW_MS if self.faults.of(*WRITTEN) else 0
         self._grids: dict[tuple[str, int, str], Grid] = {}
         self._asked: dict[tuple[Matcher, ...], list[tuple[LifeSource, str]]] = {}
+        self._is_plain = not self.faults.of("late_arrival", *WRITTEN, *KINDS, *FORGED)
+        self._tables: OrderedDict[_TableKey, Table | None] = OrderedDict()
 
     def grid(self, target: Target, replica: int, metric: str) -> Grid:
         """The times of a target's samples as they reach the Thanos."""
@@ -86,11 +102,7 @@ class ClusterSeries:
     ) -> Iterator[tuple[str, Iterator[RawSeries]]]:
         """The series of each metric of each source and replica, made as they are taken."""
         window = Window(max(start_ms, self.cluster.created_at * 1000), end_ms, self._slack_ms)
-        possible = [
-            number
-            for number, external in enumerate(self.replicas)
-            if self._relabelled or _possible(matchers, dict(external))
-        ]
+        possible = self._possible(matchers)
         if not possible or window.start_ms > end_ms:
             return
         others = self._still_open(matchers)
@@ -98,14 +110,82 @@ class ClusterSeries:
             if name in but:
                 continue
             lives = source.lives(name, window.start_ms, end_ms)
-            for number in possible:
-                yield name, self._sampled(name, lives, number, others, window, now_ms)
+            for replica in possible:
+                yield name, self._sampled(name, lives, replica, others, window, now_ms)
+
+    def may_have(self, matchers: Sequence[Matcher]) -> bool:
+        """Whether any series of the cluster may be selected."""
+        return bool(self._possible(matchers))
+
+    def _possible(self, matchers: Sequence[Matcher]) -> list[Replica]:
+        return [
+            replica
+            for replica in self.replicas
+            if self._relabelled or _possible(matchers, replica.external)
+        ]
+
+    def rows(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Rows] | None:
+        """The samples in the closed range, metric by metric; None where not all are in tables."""
+        start_ms = max(start_ms, self.cluster.created_at * 1000)
+        tables = self.tables(matchers, start_ms, end_ms)
+        if tables is None or start_ms > end_ms:
+            return None
+        found = []
+        for name in sorted(tables):
+            table = tables[name]
+            if table is None:
+                return None
+            found.append(table.between(start_ms, end_ms))
+        return found
+
+    def tables(
+        self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
+    ) -> dict[str, Table | None] | None:
+        """The tables of all metrics that are asked for; None for a metric that has none.
+
+        None at all where faults change series from window to window.
+        """
+        if not self._is_plain:
+            return None
+        possible = self._possible(matchers)
+        others = self._still_open(matchers)
+        first_day = start_ms // DAY_MS
+        last_day = max(first_day, (end_ms - 1) // DAY_MS)
+        found: dict[str, Table | None] = {}
+        if not possible:
+            return found
+        for _, name in self._named(tuple(m for m in matchers if m.name == "__name__")):
+            if name not in found:
+                numbers = tuple([replica.number for replica in possible])
+                found[name] = self._table((name, others, numbers, first_day, last_day))
+        return found
+
+    def _table(self, key: _TableKey) -> Table | None:
+        if key in self._tables:
+            return self._tables[key]
+        name, matchers, numbers, first_day, last_day = key
+        # With the first instant of the day after, at which a window of whole hours ends.
+        start_ms, end_ms = first_day * DAY_MS, (last_day + 1) * DAY_MS
+        sources = [source for source in self.sources if name in source.names()]
+        if any(isinstance(source, DeviceSeries) for source in sources):
+            return None
+        lives = [life for source in sources for life in source.lives(name, start_ms, end_ms)]
+        made = Table.of(
+            lives,
+            [self.replicas[number] for number in numbers],
+            lambda life: all_match(matchers, life.labels),
+            lambda life, replica: self.grid(life.target, replica.number, name),
+        )
+        while len(self._tables) >= LARGEST_TABLE_CACHE:
+            self._tables.popitem(last=False)
+        self._tables[key] = made
+        return made
 
     def _named(self, matchers: tuple[Matcher, ...]) -> list[tuple[LifeSource, str]]:
         """Who has the metrics that are asked for; the same query comes again for every hour."""
         known = self._asked.get(matchers)
         if known is None:
-            if len(self._asked) >= LARGEST_MATCH_CACHE:
+            if len(self._asked) >= LARGEST_QUERY_CACHE:
                 self._asked.clear()
             known = self._asked[matchers] = [
                 (source, name)
@@ -119,37 +199,50 @@ class ClusterSeries:
         """The matchers that neither the name nor the replica has answered."""
         answered = {"__name__"}
         if not self._relabelled:
-            answered.update(name for external in self.replicas for name, _ in external)
+            answered.update(name for replica in self.replicas for name in replica.external)
         return tuple(matcher for matcher in matchers if matcher.name not in answered)
 
     def _sampled(
         self,
         name: str,
         lives: Sequence[Life],
-        number: int,
+        replica: Replica,
         matchers: tuple[Matcher, ...],
         window: Window,
         now_ms: int,
     ) -> Iterator[RawSeries]:
-        external = self.replicas[number]
-        monitoring = self.cluster.monitoring
-        grids: dict[str, Grid] = {}
+        """Every series of every answer comes through here; most have one value all the time."""
+        earliest, latest = window.reach
+        hears_of_ends = self.cluster.monitoring.staleness_markers
+        cuts: dict[str, Cut] = {}
         for life in lives:
             segments = life.segments
-            if not window.touches(segments):
+            if not segments or segments[0].from_ms > latest or segments[-1].until_ms < earliest:
                 continue
-            label_set = life.label_set(number, external, monitoring.replica_label)
-            if matchers and not label_set.matches(matchers):
+            if matchers and not self._matches(life, replica, matchers):
                 continue
-            grid = grids.get(life.target.name)
-            if grid is None:
-                grid = grids[life.target.name] = self.grid(life.target, number, name)
-            pieces = window.pieces(segments, grid)
+            cut = cuts.get(life.target.name)
+            if cut is None:
+                cut = window.cut(self.grid(life.target, replica.number, name))
+                cuts[life.target.name] = cut
+            if len(segments) == 1 and not self._late:
+                only = segments[0]
+                everywhere = only.from_ms <= cut.first and only.until_ms > cut.beyond
+                if everywhere and isinstance(only, Segment):
+                    yield RawSeries(life.label_set(replica), cut.whole(only.value))
+                    continue
+            pieces: Sequence[AnyPiece] = window.pieces(segments, cut)
             if self._late:
                 pieces = list(self._arrived(pieces, life, name, now_ms))
-            stale = window.markers(segments, grid) if monitoring.staleness_markers else ()
+            stale = window.markers(segments, cut.grid) if hears_of_ends else ()
             if pieces or stale:
-                yield RawSeries(label_set, pieces, stale)
+                yield RawSeries(life.label_set(replica), pieces, stale)
+
+    def _matches(self, life: Life, replica: Replica, matchers: tuple[Matcher, ...]) -> bool:
+        # Without faults, what a replica adds has been asked for already.
+        if self._relabelled:
+            return life.label_set(replica).matches(matchers)
+        return all_match(matchers, life.labels)
 
     def _arrived(
         self, pieces: Sequence[AnyPiece], life: Life, metric: str, now_ms: int

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from fake_gpu.prometheus.label_sets import LabelSet
 from fake_gpu.prometheus.language import Call, Expression, Selector
 from fake_gpu.prometheus.many_over_time import MANY, many_over_time
 from fake_gpu.prometheus.over_time import Numbers, each_over_time
 from fake_gpu.prometheus.refusals import Refused, bad_parameter
-from fake_gpu.prometheus.series import LabelSet, RawSeries, SeriesSource
+from fake_gpu.prometheus.series import RawSeries, SeriesSource
 
 SAME_LABELSET = "vector cannot contain metrics with the same labelset"
 
@@ -44,10 +45,15 @@ def raw_range(
     source: SeriesSource, selector: Selector, at_ms: int, dialect: Dialect
 ) -> list[RawSeries]:
     """The samples of a range selector at an instant."""
+    found = source.select(selector.matchers, *edges(selector, at_ms, dialect))
+    return [series for series in found if series.pieces]
+
+
+def edges(selector: Selector, at_ms: int, dialect: Dialect) -> tuple[int, int]:
+    """The oldest and the newest millisecond of a range selector at an instant."""
     assert selector.range_ms is not None
     end_ms = at_ms - selector.offset_ms
-    found = source.select(selector.matchers, dialect.oldest(end_ms, selector.range_ms), end_ms)
-    return [series for series in found if series.pieces]
+    return dialect.oldest(end_ms, selector.range_ms), end_ms
 
 
 def evaluate_steps(

@@ -11,12 +11,14 @@ from dataclasses import replace
 
 from fake_gpu.estate.model import Fault
 from fake_gpu.prometheus.faults import SampleFaults, text, whole
+from fake_gpu.prometheus.label_sets import LabelPairs
 from fake_gpu.prometheus.segments import Life, LifeSource, Segment, within
-from fake_gpu.prometheus.series import LabelPairs
 from fake_gpu.prometheus.targets import Target
 
 _REQUESTS = "kube_pod_container_resource_requests"
 _UTILISATION = "DCGM_FI_DEV_GPU_UTIL"
+# The faults that bring such series.
+FORGED = ("second_kube_state_metrics", "forged_series")
 
 
 def _span(fault: Fault) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from fake_gpu.estate.model import Fault
 from fake_gpu.exporters.numbers import parse_value
 from fake_gpu.prometheus.faults import SampleFaults, drawn, for_job, for_metric, pick, text, words
+from fake_gpu.prometheus.label_sets import Labels
 from fake_gpu.prometheus.segments import (
     NO_END,
     AnySegment,
@@ -20,7 +21,6 @@ from fake_gpu.prometheus.segments import (
     Segment,
     within,
 )
-from fake_gpu.prometheus.series import Labels
 from fake_gpu.prometheus.targets import DCGM, Target
 
 Change = Callable[[Fault, Life], Life | None]

@@ -16,6 +16,8 @@ from functools import lru_cache
 from typing import Literal
 
 Operator = Literal["=", "!=", "=~", "!~"]
+# Values that a pattern remembers: most labels have a few, and the same query comes again.
+LARGEST_TEST_CACHE = 1 << 12
 # Only groups of these kinds exist in RE2 and mean the same in Python.
 _GROUP = re.compile(r"\(\?(?:P<[A-Za-z_]\w*>|[ims]*(?:-[ims]+)?[:)])")
 
@@ -60,7 +62,7 @@ def _test_of(operator: Operator, value: str) -> Callable[[str], bool]:
         inside = alternatives.__contains__
         return inside if operator == "=~" else lambda text: not inside(text)
     match = compile_pattern(value).fullmatch
-    return (
+    return lru_cache(maxsize=LARGEST_TEST_CACHE)(
         (lambda text: match(text) is not None)
         if operator == "=~"
         else (lambda text: match(text) is None)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.kube_state_metrics.forms import Family
 from fake_gpu.kubernetes.objects import ObjectHistory, Version
+from fake_gpu.prometheus.label_sets import LabelPairs
 from fake_gpu.prometheus.segments import DAY_MS, NO_END, AnySegment, Life, Segment, joined
-from fake_gpu.prometheus.series import LabelPairs
 from fake_gpu.prometheus.targets import Target
 
 # How many (family, days) are kept; a month read day by day needs one of each family.

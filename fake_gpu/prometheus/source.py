@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC
-from itertools import groupby, pairwise
+from itertools import groupby
 
 from domain.clock import Clock
 from fake_gpu.estate.model import Estate
@@ -25,6 +25,7 @@ from fake_gpu.prometheus.language import METRIC_NAME
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.series import RawSeries, TimeBlock, VaryingPiece
 from fake_gpu.prometheus.stores import Store
+from fake_gpu.prometheus.tables import Rows
 
 _Asked = tuple[tuple[Matcher, ...], int, int, int]
 
@@ -73,6 +74,16 @@ class EstateSeries:
                 self._last = (asked, found)
             return list(found)
 
+    def rows(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Rows] | None:
+        """What `select` says, as rows of tables in order; None where that cannot be."""
+        now_ms = self.now_ms()
+        end_ms = min(end_ms, now_ms)
+        asked = [cluster for cluster in self.clusters if cluster.may_have(matchers)]
+        if len(asked) != 1 or start_ms > end_ms:
+            return None  # Clusters mingle in the order of labels.
+        with self._lock:
+            return asked[0].rows(matchers, start_ms, end_ms)
+
     def names_in(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> set[str]:
         """The names of the metrics that have samples in the closed range."""
         now_ms = self.now_ms()
@@ -90,15 +101,19 @@ class EstateSeries:
             for cluster in self.clusters
             for series in cluster.select(matchers, start_ms, min(end_ms, now_ms), now_ms)
         ]
-        return _one_each(sorted(found, key=lambda series: series.label_set.order))
+        return _one_each(found)
 
 
 def _one_each(found: list[RawSeries]) -> list[RawSeries]:
-    """Equal labels are one series: two lives are told apart no more when a fault took a label."""
+    """In the order of their labels, and equal labels are one series.
+
+    Two lives are told apart no more when a fault took a label.
+    """
     orders = [series.label_set.order for series in found]
-    if all(one != other for one, other in pairwise(orders)):
-        return found
-    groups = groupby(found, key=lambda series: series.label_set.order)
+    ordered = [found[position] for position in sorted(range(len(found)), key=orders.__getitem__)]
+    if len(set(orders)) == len(orders):
+        return ordered
+    groups = groupby(ordered, key=lambda series: series.label_set.order)
     return [_united(list(group)) for _, group in groups]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from fake_gpu.prometheus.series import LabelPairs
+from fake_gpu.prometheus.label_sets import LabelPairs
 
 # What a store says when it has everything until now.
 _NO_MAXIMUM = (1 << 63) - 1

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fake_gpu.estate.model import Cluster, Node, ScrapeJob
-from fake_gpu.prometheus.series import LabelPairs, Labels
+from fake_gpu.prometheus.label_sets import LabelPairs, Labels
 
 KUBE_STATE_METRICS = "kube-state-metrics"
 SCHEDULER = "kube-scheduler"

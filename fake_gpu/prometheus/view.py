@@ -14,7 +14,8 @@ from fake_gpu.prometheus.answer_faults import AnswerFaults, partly
 from fake_gpu.prometheus.deduplicate import deduplicated
 from fake_gpu.prometheus.language import METRIC_NAME
 from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.series import NamesSource, RawSeries, SeriesSource
+from fake_gpu.prometheus.series import NamesSource, RawSeries, RowsSource, SeriesSource
+from fake_gpu.prometheus.tables import Rows
 
 
 @dataclass
@@ -37,6 +38,15 @@ class QuerierView:
             return self.source.names_in(matchers, start_ms, end_ms)
         found = self.select(matchers, start_ms, end_ms)
         return {series.labels[METRIC_NAME] for series in found if series.pieces}
+
+    def rows(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Rows] | None:
+        """What `select` says, as rows of tables; None where it has to be asked."""
+        as_they_are = not self.deduplicate and self.in_part is None
+        if not (as_they_are and self.faults.leave_samples_alone(self.at)):
+            return None
+        if not isinstance(self.source, RowsSource):
+            return None
+        return self.source.rows(matchers, start_ms, end_ms)
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
         found = self.source.select(matchers, start_ms, end_ms)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 
 from fake_gpu.prometheus.scrapes import Grid
@@ -22,6 +22,29 @@ LONGEST_INTERVAL_MS = 600_000
 _UNTIL = attrgetter("until_ms")
 
 
+class Cut:
+    """The scrapes of one target in a window."""
+
+    __slots__ = ("_whole", "beyond", "block", "first", "grid", "last")
+
+    def __init__(self, grid: Grid, block: TimeBlock, end_ms: int) -> None:
+        self.grid = grid
+        self.block = block
+        # Without scrapes there is none that a series could be there at.
+        self.first, self.last = (block.real[0], block.real[-1]) if block.times else (-NO_END, 0)
+        # A series that lasts longer is in every scrape and leaves no marker.
+        self.beyond = max(self.last, end_ms)
+        self._whole: dict[float, tuple[AnyPiece, ...]] = {}
+
+    def whole(self, value: float) -> tuple[AnyPiece, ...]:
+        """One value at all scrapes."""
+        known = self._whole.get(value)
+        if known is None:
+            piece = self.block.piece(0, len(self.block.times), value)
+            known = self._whole[value] = (piece,)
+        return known
+
+
 @dataclass(slots=True)
 class Window:
     """A closed range of written times; `slack_ms` is how far real times may lie from them."""
@@ -29,23 +52,21 @@ class Window:
     start_ms: int
     end_ms: int
     slack_ms: int = 0
-    _blocks: dict[int, TimeBlock] = field(default_factory=dict)
 
-    def touches(self, segments: Sequence[AnySegment]) -> bool:
-        """Whether a series may have a sample, or the marker of its end, in the window."""
-        return bool(segments) and (
-            segments[0].from_ms <= self.end_ms + self.slack_ms
-            and segments[-1].until_ms >= self.start_ms - self.slack_ms - LONGEST_INTERVAL_MS
-        )
+    @property
+    def reach(self) -> tuple[int, int]:
+        """What ends before or begins after has no sample here, nor the marker of its end."""
+        earliest = self.start_ms - self.slack_ms - LONGEST_INTERVAL_MS
+        return earliest, self.end_ms + self.slack_ms
 
-    def pieces(self, segments: Sequence[AnySegment], grid: Grid) -> list[AnyPiece]:
+    def cut(self, grid: Grid) -> Cut:
+        return Cut(grid, grid.between(self.start_ms, self.end_ms), self.end_ms)
+
+    def pieces(self, segments: Sequence[AnySegment], cut: Cut) -> list[AnyPiece]:
         """The samples of a series, segment by segment."""
-        block = self._blocks.get(id(grid))
-        if block is None:
-            block = self._blocks[id(grid)] = grid.between(self.start_ms, self.end_ms)
+        block, first, last = cut.block, cut.first, cut.last
         if not block.times:
             return []
-        first, last = block.real[0], block.real[-1]
         position = bisect_right(segments, first, key=_UNTIL) if len(segments) > 1 else 0
         found: list[AnyPiece] = []
         for index in range(position, len(segments)):

@@ -1,0 +1,135 @@
+"""The labels of series: in the order in which servers compare them, and as answers write them.
+
+Put here: label sets, and their texts, which are made once per series.
+Not here: samples (`series`), which labels a target adds (`targets`).
+
+All series of one metric have the same names of labels. So where each name stands in the sorted
+text, and what external labels say there, is worked out once; a series only fills in its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
+
+from fake_gpu.prometheus.go_json import encode
+from fake_gpu.prometheus.matchers import Matcher, all_match
+
+LabelPairs = tuple[tuple[str, str], ...]
+# Of these there are very many, and a mapping of texts is not looked through for cycles.
+Labels = dict[str, str]
+
+
+class Layout:
+    """Sorted names of labels; some have values of their own in each series, others never change."""
+
+    __slots__ = ("_order", "_taken", "_text", "fixed", "names")
+
+    def __init__(self, own: Sequence[str], fixed: Mapping[str, str]) -> None:
+        """`own` are the names of a series' values, in the order of those; they win over others."""
+        places = {name: place for place, name in enumerate(own)}
+        self.names = own
+        self.fixed = {name: value for name, value in fixed.items() if name not in places}
+        names = sorted({*places, *self.fixed})
+        self._taken = _taker([places[name] for name in names if name in places])
+        pairs = [f"{_kept(_quoted(name))}:{self._shown(name, _quoted)}" for name in names]
+        self._text = f"{{{','.join(pairs)}}}"
+        self._order = "\0".join([f"{_kept(name)}\0{self._shown(name, str)}" for name in names])
+
+    def _shown(self, name: str, write: Callable[[str], str]) -> str:
+        return _kept(write(self.fixed[name])) if name in self.fixed else "%s"
+
+    def text(self, values: Sequence[str]) -> str:
+        return self._text % tuple(map(_quoted, self._taken(values)))
+
+    def order(self, values: Sequence[str]) -> str:
+        return self._order % self._taken(values)
+
+
+def _taker(places: Sequence[int]) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: tuple([values[place] for place in places])
+
+
+def _kept(text: str) -> str:
+    """A text that stays what it is when values are filled in around it."""
+    return text.replace("%", "%%")
+
+
+@lru_cache(maxsize=1 << 15)
+def _quoted(text: str) -> str:
+    """One text as JSON; a pod's name is in dozens of series."""
+    return encode(text)
+
+
+class LabelSet:
+    """The labels of one series; what is asked of them is made once."""
+
+    __slots__ = ("_layout", "_mapping", "_nameless", "_order", "_text", "_values")
+
+    def __init__(self, labels: Iterable[tuple[str, str]]) -> None:
+        self._mapping: Labels | None = dict(sorted(labels))
+        self._layout: Layout | None = None
+        self._values: Sequence[str] = ()
+        self._text: str | None = None
+        self._order: str | None = None
+        self._nameless: LabelSet | None = None
+
+    @classmethod
+    def laid_out(cls, layout: Layout, values: Sequence[str]) -> LabelSet:
+        """The labels whose own values are these."""
+        made = cls.__new__(cls)
+        made._layout, made._values = layout, values
+        made._mapping = made._text = made._order = made._nameless = None
+        return made
+
+    @property
+    def mapping(self) -> Labels:
+        if self._mapping is None:
+            assert self._layout is not None, "there is a mapping, or how to make it"
+            own = zip(self._layout.names, self._values, strict=True)
+            self._mapping = dict(sorted([*self._layout.fixed.items(), *own]))
+        return self._mapping
+
+    @property
+    def key(self) -> LabelPairs:
+        """The labels as a value that can be looked up."""
+        return tuple(self.mapping.items())
+
+    @property
+    def text(self) -> str:
+        """The labels as a JSON object."""
+        if self._text is None:
+            if self._layout is not None:
+                self._text = self._layout.text(self._values)
+            else:
+                pairs = [f"{_quoted(name)}:{_quoted(own)}" for name, own in self.mapping.items()]
+                self._text = f"{{{','.join(pairs)}}}"
+        return self._text
+
+    @property
+    def order(self) -> str:
+        """A text that compares as label sets compare, and much faster."""
+        if self._order is None:
+            if self._layout is not None:
+                self._order = self._layout.order(self._values)
+            else:
+                self._order = "\0".join(chain.from_iterable(self.mapping.items()))
+        return self._order
+
+    def matches(self, matchers: Iterable[Matcher]) -> bool:
+        """Whether all matchers hold."""
+        return all_match(matchers, self.mapping)
+
+    @property
+    def nameless(self) -> LabelSet:
+        """The labels of what a function makes of the series."""
+        if self._nameless is None:
+            self._nameless = self.without(("__name__",))
+        return self._nameless
+
+    def without(self, names: Container[str]) -> LabelSet:
+        return LabelSet(pair for pair in self.mapping.items() if pair[0] not in names)
