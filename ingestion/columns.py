@@ -46,11 +46,15 @@ def milliseconds(values: NDArray[np.int64]) -> pa.Array:
 def texts(words: Iterable[str | None]) -> pa.Array:
     import pyarrow as pa
 
-    encoded = [None if word is None else word.encode() for word in words]
-    there = np.array([word is not None for word in encoded], bool)
-    body = [word or b"" for word in encoded]
-    buffers = [_validity(there), pa.py_buffer(_offsets(body)), pa.py_buffer(b"".join(body))]
-    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+    every = list(words)
+    there = np.array([word is not None for word in every], bool)
+    known = [word or "" for word in every]
+    body = "".join(known).encode()
+    lengths = list(map(len, known))
+    if len(body) != sum(lengths):  # some letters take several bytes
+        lengths = [len(word.encode()) for word in known]
+    buffers = [_validity(there), pa.py_buffer(_offsets(lengths)), pa.py_buffer(body)]
+    return pa.Array.from_buffers(pa.string(), len(known), buffers)
 
 
 def named(places: NDArray[Any], words: Sequence[str]) -> pa.Array:
@@ -79,7 +83,7 @@ def maps(names: Sequence[Sequence[str]], words: Sequence[Sequence[str]]) -> pa.A
     """For each row the names of its entries, and their texts."""
     import pyarrow as pa
 
-    offsets = numbers(_offsets(names))
+    offsets = numbers(_offsets(map(len, names)))
     keys, items = texts(chain.from_iterable(names)), texts(chain.from_iterable(words))
     return pa.MapArray.from_arrays(offsets, keys, items)
 
@@ -95,7 +99,7 @@ def column(values: Sequence[Any], kind: str) -> pa.Array:
         return maps([[k for k, _ in row] for row in pairs], [[v for _, v in row] for row in pairs])
     if kind == "texts":
         values = [value or () for value in values]
-        buffers = [None, pa.py_buffer(_offsets(values))]
+        buffers = [None, pa.py_buffer(_offsets(map(len, values)))]
         words = texts(chain.from_iterable(values))
         return pa.Array.from_buffers(pa.list_(pa.string()), len(values), buffers, children=[words])
     there = np.array([value is not None for value in values], bool)
@@ -113,8 +117,8 @@ def _microseconds(at: datetime | None) -> int:
     return 0 if at is None else (at - _EPOCH) // _MICROSECOND
 
 
-def _offsets(parts: Sequence[Sequence[Any]]) -> NDArray[np.int32]:
-    return np.cumsum([0, *map(len, parts)], dtype=np.int32)
+def _offsets(lengths: Iterable[int]) -> NDArray[np.int32]:
+    return np.cumsum([0, *lengths], dtype=np.int32)
 
 
 def _validity(there: NDArray[np.bool_] | None) -> pa.Buffer | None:

@@ -98,8 +98,12 @@ class AttemptDraft:
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # needed to read it again
 
     def at(self, sequence: int, previous_sha256: str) -> Attempt:
+        return self.written(sequence, previous_sha256)[0]
+
+    def written(self, sequence: int, previous_sha256: str) -> tuple[Attempt, bytes]:
+        """The attempt at its place, and the bytes of its manifest."""
         body = _manifest_bytes(self, sequence, previous_sha256)
-        return Attempt(self, sequence, previous_sha256, sha256_bytes(body))
+        return Attempt(self, sequence, previous_sha256, sha256_bytes(body)), body
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """From the body of an answer to runs, without an object per sample.
 
 Put here: the series dictionary, replicas united, runs cut at holes and hours.
-Not here: what makes an answer usable (`ingestion.thanos.answer`), the text of samples
-(`ingestion.thanos.texts`), or files (`ingestion.thanos.runs`).
+Not here: what makes an answer usable (`ingestion.thanos.answer`), how a series is named
+(`ingestion.thanos.series`), the text of samples (`ingestion.thanos.texts`), or files
+(`ingestion.thanos.runs`).
 
 All series of one scrape share their timestamps, and an allocation rarely changes: the text
 `[[t,"1"],…]` repeats from series to series. So each distinct text is decoded once, and each
@@ -12,9 +13,7 @@ distinct label set is decoded once for as long as the dictionary lives.
 from __future__ import annotations
 
 import gc
-import hashlib
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from domain.interval import Interval
 from ingestion.thanos.answer import NO_HISTOGRAMS, RawSeries
+from ingestion.thanos.series import Names, Series
 from ingestion.thanos.texts import MalformedSeries, Samples, decoded_texts
 
 SERIES_LIMIT = 100_000
@@ -34,67 +34,7 @@ it the dictionary starts again instead of growing."""
 HOUR_MS = 3_600_000
 
 _NOTHING: NDArray[np.int64] = np.empty(0, np.int64)
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_METRIC = frozenset({"__name__"})
-_POD = _METRIC | {"uid", "pod"}
-_Names = tuple[str, ...]
 _LABELS = msgspec.json.Decoder(dict[str, str])
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """A label set without replica labels, under its stable name.
-
-    Names and texts apart, in the order of names: series of one metric share the names. Where the
-    label `uid` is a UUID it stands apart with the pod's name, and neither is among the others.
-    """
-
-    series_id: str
-    metric: str
-    uid: str  # "" where there is none
-    uuid: bytes | None
-    pod: str | None
-    names: tuple[str, ...]
-    texts: tuple[str, ...]
-
-    @classmethod
-    def of(cls, labels: Mapping[str, str], shared: dict[_Names, _Names]) -> Series:
-        """From labels with `__name__`; `shared` keeps each distinct tuple of names once."""
-        series_id = series_name(labels)
-        uid = labels.get("uid", "")
-        is_uuid = _UUID.fullmatch(uid) is not None
-        apart = _POD if is_uuid else _METRIC
-        names = tuple(sorted(name for name in labels if name not in apart))
-        return cls(
-            series_id,
-            labels.get("__name__", ""),
-            uid,
-            bytes.fromhex(uid.replace("-", "")) if is_uuid else None,
-            labels.get("pod") if is_uuid else None,
-            shared.setdefault(names, names),
-            tuple([labels[name] for name in names]),
-        )
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """All labels without `__name__`."""
-        found = dict(zip(self.names, self.texts, strict=True))
-        if self.uuid is not None:
-            found["uid"] = self.uid
-        if self.pod is not None:
-            found["pod"] = self.pod
-        return found
-
-    def text(self, name: str) -> str:
-        """The text of a label that is neither the UID nor the pod's name; "" without it."""
-        return self.texts[self.names.index(name)] if name in self.names else ""
-
-
-def series_name(labels: Mapping[str, str]) -> str:
-    """The first half of `domain.identity.sha256(labels)`, several times faster for plain text."""
-    pairs = sorted((name.encode(), text.encode()) for name, text in labels.items())
-    body = b"".join([b"s%d:%bs%d:%b" % (len(n), n, len(t), t) for n, t in pairs])
-    return hashlib.sha256(b"m%d:%b" % (len(body), body)).hexdigest()[:32]
 
 
 class SeriesDictionary:
@@ -105,7 +45,7 @@ class SeriesDictionary:
         self._limit = limit
         self._number_by_bytes: dict[bytes, int] = {}
         self._number_by_id: dict[str, int] = {}
-        self._names: dict[_Names, _Names] = {}
+        self._names: dict[Names, Names] = {}
         self._series: list[Series] = []
 
     def numbers(self, raw: Sequence[RawSeries]) -> list[int]:

@@ -58,12 +58,13 @@ def hourly_facts(
 ) -> dict[datetime, dict[str, int]]:
     """Facts by hour, of a window's hours in their order; what is zero is left out."""
     look = Look.at(Interval(hours[0], hours[-1] + HOUR), sample_interval_seconds)
-    lives, pod_rows = _lives(parts), _pod_rows(parts, look)
+    lives = _lives(parts)
     found = {int(hour.timestamp()) * 1000: Counter[str]() for hour in hours}
-    for hour_ms, facts in found.items():
+    incomplete = _incomplete_pods(_pod_rows(parts, look), look)
+    for (hour_ms, facts), pod_count in zip(found.items(), incomplete, strict=True):
         facts[MASS_ENDINGS] = _mass_endings(lives, hour_ms, look)
         facts[EARLY_ENDINGS] = _ending_early(lives, hour_ms, look)
-        facts[INCOMPLETE_PODS] = _incomplete_pods(pod_rows, hour_ms)
+        facts[INCOMPLETE_PODS] = pod_count
     for hour_ms, name, count in _values(parts):
         found[hour_ms][name] += count
     return {
@@ -175,17 +176,22 @@ def _pod_rows(parts: Sequence[Runs], look: Look) -> _PodRows:
     return _PodRows(found[0], found[1], found[2], found[3] >= look.hole_ms)
 
 
-def _incomplete_pods(rows: _PodRows, hour_ms: int) -> int:
-    """Pods that lack a metric which every pod has, although the cluster has it in this hour.
+def _incomplete_pods(rows: _PodRows, look: Look) -> list[int]:
+    """Hour by hour, pods that lack a metric which every pod has, although the cluster has it then.
 
     Receivers share series by a hash of their labels: one that is gone takes the phase of some pods
     and the owner of others. A pod seen for less than an interval and a half may be a partial round.
     """
-    inside = rows.hour_ms == hour_ms
-    metric, pod = rows.metric[inside], rows.pod[inside]
-    long_seen = np.unique(pod[rows.is_long[inside]])
-    lacking = [np.setdiff1d(long_seen, pod[metric == one]) for one in np.unique(metric)]
-    return len(np.unique(np.concatenate(lacking))) if lacking else 0
+    hour = (rows.hour_ms - look.started_ms) // HOUR_MS
+    hour_count = (look.ended_ms - look.started_ms) // HOUR_MS
+    shape = (hour_count, int(rows.metric.max(initial=-1)) + 1, int(rows.pod.max(initial=-1)) + 1)
+    there, long_seen = np.zeros(shape, bool), np.zeros((shape[0], shape[2]), bool)
+    there[hour, rows.metric, rows.pod] = True
+    long_seen[hour[rows.is_long], rows.pod[rows.is_long]] = True
+    cluster_has = there.any(axis=2, keepdims=True)
+    lacking = (cluster_has & ~there).any(axis=1) & long_seen
+    counts: list[int] = lacking.sum(axis=1).tolist()
+    return counts
 
 
 def _values(parts: Sequence[Runs]) -> Iterator[tuple[int, str, int]]:

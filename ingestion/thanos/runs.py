@@ -32,7 +32,8 @@ from ingestion.columns import (
 )
 from ingestion.derived import write_parquet
 from ingestion.manifest import Attempt
-from ingestion.thanos.decode import Runs, Series
+from ingestion.thanos.decode import Runs
+from ingestion.thanos.series import Series
 from ingestion.thanos.telemetry import DeviceHour
 from warehouse.derived import DerivedFolder
 

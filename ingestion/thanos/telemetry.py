@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from domain.interval import HOUR, Interval
 from ingestion.thanos.answer import RawSeries
-from ingestion.thanos.decode import HOUR_MS, SERIES_LIMIT, Series
-from ingestion.thanos.texts import MalformedSeries, Samples, decoded_texts
+from ingestion.thanos.decode import HOUR_MS, SERIES_LIMIT
+from ingestion.thanos.series import LabelSet, Names, Series
+from ingestion.thanos.texts import MalformedSeries, decoded_parts
 
 METRIC_LABEL = "gpu_ledger_metric"
 """Carries a metric's name through a union; never part of what is stored."""
@@ -38,6 +39,7 @@ KnownSeries = dict[tuple[str, bytes], Series]
 """By the metric that was asked and the labels as they came."""
 
 _LABELS = msgspec.json.Decoder(dict[str, str])
+_MARK = f'"{METRIC_LABEL}":"'.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +103,19 @@ def device_hours(
 
     The three functions have the same label sets, and so has the next hour: `known` remembers them.
     """
-    dropped = frozenset(replica_labels)
     known = {} if known is None else known
     if len(known) > SERIES_LIMIT:
         known.clear()
+    learned = _Learned(known, frozenset(replica_labels))
     replicas: dict[tuple[str, bytes], int] = {}
-    shared: dict[tuple[str, ...], tuple[str, ...]] = {}
-    read: list[tuple[str, NDArray[np.int64], Samples]] = []
+    asked: list[tuple[str, int, msgspec.Raw]] = []
     for answer in answers:
-        numbers = []
         for raw in answer.series:
             name = (answer.metric, bytes(raw.metric))
-            if name not in known:
-                known[name] = _series(name[1], answer.metric, dropped, shared)
-            numbers.append(replicas.setdefault(name, len(replicas)))
-        samples = decoded_texts([bytes(raw.values) for raw in answer.series])
-        read.append((answer.function, np.array(numbers, np.int64), samples))
-    cells = _cells(read, len(replicas), window)
+            learned.learn(name)
+            number = replicas.setdefault(name, len(replicas))
+            asked.append((answer.function, number, raw.values))
+    cells = _cells(asked, len(replicas), window)
     by_series: dict[str, list[int]] = {}
     named = list(replicas)
     for name, replica in sorted(replicas.items(), key=lambda item: item[0][1]):
@@ -174,35 +172,64 @@ def _united(
 
 
 def _cells(
-    read: Sequence[tuple[str, NDArray[np.int64], Samples]], replica_count: int, window: Interval
+    asked: Sequence[tuple[str, int, msgspec.Raw]], replica_count: int, window: Interval
 ) -> _Cells:
-    """A value is evaluated at its hour's end."""
+    """Of each function, replica and values text. A value is evaluated at its hour's end."""
     started_ms = int(window.started_at.timestamp()) * 1000
     shape = (replica_count, window.seconds // 3600)
-    cells = _Cells(np.zeros(shape, bool), {name: np.full(shape, np.nan) for name in FUNCTIONS})
-    for function, numbers, samples in read:
+    values = np.full((len(FUNCTIONS), *shape), np.nan)
+    cells = _Cells(np.zeros(shape, bool), dict(zip(FUNCTIONS, values, strict=True)))
+    place_of = {name: place for place, name in enumerate(FUNCTIONS)}
+    function = np.array([place_of[name] for name, _, _ in asked], np.int64)
+    replica = np.array([number for _, number, _ in asked], np.int64)
+    for first, samples in decoded_parts([text for _, _, text in asked]):
         try:
             readings = np.array([float(text) for text in samples.values], np.float64)
         except ValueError as cause:
             raise MalformedSeries(f"telemetry: {cause}") from None
         places = (samples.time_ms - HOUR_MS - started_ms) // HOUR_MS
         inside = (places >= 0) & (places < shape[1])
-        replica = numbers[samples.owner[inside]]
-        cells.is_there[replica, places[inside]] = True
-        cells.by_function[function][replica, places[inside]] = readings[samples.value[inside]]
+        places, owner = places[inside], samples.owner[inside] + first
+        cells.is_there[replica[owner], places] = True
+        values[function[owner], replica[owner], places] = readings[samples.value[inside]]
     return cells
 
 
-def _series(
-    raw_labels: bytes,
-    metric: str,
-    dropped: frozenset[str],
-    shared: dict[tuple[str, ...], tuple[str, ...]],
-) -> Series:
+class _Learned:
+    """Series by the metric that was asked and the labels that came; labels are read once."""
+
+    def __init__(self, known: KnownSeries, dropped: frozenset[str]) -> None:
+        self._known = known
+        self._dropped = dropped
+        self._label_sets: dict[bytes, LabelSet] = {}
+        self._shared: dict[Names, Names] = {}
+
+    def learn(self, name: tuple[str, bytes]) -> None:
+        if name not in self._known:
+            metric, raw = name
+            told, rest = (metric, raw) if metric else _named_within(raw)
+            if rest not in self._label_sets:
+                self._label_sets[rest] = self._label_set(raw)
+            self._known[name] = self._label_sets[rest].named(told)
+
+    def _label_set(self, raw: bytes) -> LabelSet:
+        apart = self._dropped | {METRIC_LABEL}
+        kept = {name: text for name, text in _labels(raw).items() if name not in apart}
+        return LabelSet.of(kept, self._shared)
+
+
+def _named_within(raw: bytes) -> tuple[str, bytes]:
+    """A metric's name as a union carries it, and the rest, by which labels are told apart."""
+    before, mark, after = raw.partition(_MARK)
+    name, end, rest = after.partition(b'"')
+    if not mark or not end or b"\\" in name:
+        return _labels(raw).get(METRIC_LABEL, ""), raw
+    return name.decode(), before + rest
+
+
+def _labels(raw: bytes) -> dict[str, str]:
     try:
-        labels = _LABELS.decode(raw_labels)
+        labels: dict[str, str] = _LABELS.decode(raw)
     except msgspec.MsgspecError as cause:
         raise MalformedSeries(f"labels: {cause}") from None
-    kept = {name: text for name, text in labels.items() if name not in dropped}
-    told = kept.pop(METRIC_LABEL, "")
-    return Series.of({**kept, "__name__": metric or told}, shared)
+    return labels

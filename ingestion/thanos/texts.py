@@ -67,18 +67,23 @@ class Samples:
 
 def decoded_texts(texts: Sequence[bytes], at_once_bytes: int = AT_ONCE_BYTES) -> Samples:
     """The samples of every text; the owner is the text's place."""
-    parts = [_all_at_once(part) or _one_by_one(part) for part in _parts(texts, at_once_bytes)]
+    parts = [part for _, part in decoded_parts(texts, at_once_bytes)]
     return parts[0] if len(parts) == 1 else _together(parts)
 
 
-def _parts(texts: Sequence[bytes], at_once_bytes: int) -> Iterator[Sequence[bytes]]:
+def decoded_parts(
+    texts: Sequence[bytes | msgspec.Raw], at_once_bytes: int = AT_ONCE_BYTES
+) -> Iterator[tuple[int, Samples]]:
+    """The samples of some texts after the other, and the place of the first of these texts."""
+    part: list[bytes] = []
     first = size = 0
     for place, text in enumerate(texts):
         if size > at_once_bytes:
-            yield texts[first:place]
-            first, size = place, 0
-        size += len(text)
-    yield texts[first:]
+            yield first, _all_at_once(part) or _one_by_one(part)
+            part, first, size = [], place, 0
+        part.append(bytes(text))
+        size += len(part[-1])
+    yield first, _all_at_once(part) or _one_by_one(part)
 
 
 def _together(parts: Sequence[Samples]) -> Samples:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from domain.identity import sha256
 from ingestion.thanos.answer import read_matrix_body
-from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs, series_name
+from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.series import series_name
 from ingestion.thanos.texts import MalformedSeries, decoded_texts
 
 HOUR_MS = 3_600_000
