@@ -99,8 +99,10 @@ _KINDS = (
         remedy=Remedy.COVERED,
         means="Samples that were due in this time are missing, while the journal was unbroken. "
         "A single missed scrape is enough to be listed here. The cause is named, as far as what "
-        "else was there tells it: target down, metric renamed or no longer allowed, push to the "
-        "hub lost, store gone in silence, query failed, never asked.",
+        "else was there tells it: target down, metric not allowed or renamed, push to the hub "
+        "lost, store gone in silence, query failed, never asked; or label renamed and value "
+        "refused, where samples were there and nobody can tell of which pod, node or device they "
+        "speak, or their value is no count (`fct_refused_samples` has them).",
         bill="Amounts rest on the lifecycle alone here, to the second; they count towards the "
         "one-witness limit of each tenant.",
         to_do="Nothing has to be done. `gpu-ledger pull` for these hours may still bring the "

@@ -5,20 +5,24 @@ Not here: which time is missing (`coverage`), or what to do about it (`gap_findi
 
 A query that failed says so itself. Where the answer was a plain success, the other metrics of the
 same hour say what happened: a target that is down takes its own metrics and leaves `up`; a metric
-that was renamed, or taken off an allow-list, leaves the others of its target; a push to the hub
+that was taken off an allow-list, or renamed, leaves the others of its target; a push to the hub
 that was lost takes everything for a while; a store that is gone takes everything, and nobody warns.
+Samples may also be there and of no use: without a label by which a pod is known, or with a value
+that is no count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from domain.findings import Finding
+from domain.interval import Interval
 from quality.catalogue import CATALOGUE
-from quality.coverage import SAMPLES, Expectation, HourCoverage
+from quality.coverage import SAMPLES, Expectation, Gap, HourCoverage
 
 HEALTH_METRIC = "up"
 STEADY_METRICS = "kube_node_"
@@ -40,7 +44,9 @@ class Cause(StrEnum):
     STORE_SILENT = "store gone in silence"
     PUSH_LOST = "push to the hub lost"
     TARGET_DOWN = "target down"
-    METRIC_LOST = "metric renamed or no longer allowed"
+    METRIC_LOST = "metric not allowed or renamed"
+    LABEL_RENAMED = "label renamed"
+    VALUE_REFUSED = "value refused"
     COLLECTOR_LOST = "collector lost"
     JOURNAL_GAP = "journal gap"
 
@@ -94,6 +100,54 @@ def explained(row: HourCoverage, metrics: MetricHours) -> str:
     words = f": {said}" if said and said != cause.value else ""
     unit = "samples" if row.source == SAMPLES else "seconds"
     return f"{cause.value}, {row.missing_count} of {row.expected_count} {unit} missing{words}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RefusedSamples:
+    """Samples of one metric in one hour that were there, and that nobody can count."""
+
+    cluster_id: str
+    metric: str
+    label_missing: str  # '' where their value is no count
+    first_sampled_at: datetime
+    last_sampled_at: datetime
+    series_count: int
+    sample_count: int
+    example: str  # the labels of one of the series as JSON, or a value as it was written
+
+    @property
+    def cause(self) -> Cause:
+        return Cause.LABEL_RENAMED if self.label_missing else Cause.VALUE_REFUSED
+
+    @property
+    def explained(self) -> str:
+        count = f"{self.sample_count} samples of {self.series_count} series refused"
+        if self.label_missing:
+            own = ", ".join(sorted(json.loads(self.example)))
+            why = f"{self.metric} without the label {self.label_missing}, with {own}"
+        else:
+            why = f"{self.metric} of {self.example}"
+        return f"{self.cause}, {count}: {why}"
+
+
+def refused_gaps(
+    expectations: Sequence[Expectation],
+    refused: Iterable[RefusedSamples],
+    intervals_seconds: Mapping[str, int],
+) -> list[Gap]:
+    """What cannot be counted is as missing as what was never sampled; asking again brings it again.
+
+    A sample speaks for the time until the next one was due.
+    """
+    gaps = []
+    for one in sorted(refused):
+        until = one.last_sampled_at + timedelta(seconds=intervals_seconds.get(one.cluster_id, 1))
+        for expectation in expectations:
+            if expectation.cluster_id == one.cluster_id and SAMPLES in expectation.sources:
+                piece = Interval(one.first_sampled_at, until).clipped_to(expectation.measured)
+                if piece:
+                    gaps.append(Gap(one.cluster_id, SAMPLES, piece, one.explained, healable=False))
+    return gaps
 
 
 def unseen_metric_findings(

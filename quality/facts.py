@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from domain.interval import HOUR, Interval
-from quality.causes import DeviceUse, MetricHour
+from quality.causes import DeviceUse, MetricHour, RefusedSamples
 from quality.conservation import Comparison
 from quality.coverage import HourCoverage, HourUse
 from quality.pricing import PricedCharge
@@ -89,6 +89,13 @@ _STRETCHES = """
 _METRIC_HOURS = """
     select cluster_id, hour_started_at, metric, expected_count, missing_count
     from marts.fct_metric_coverage where billing_period = $period
+    order by all
+"""
+
+_REFUSED_SAMPLES = """
+    select cluster_id, metric, label_missing, first_sampled_at, last_sampled_at, series_count,
+        sample_count, example
+    from marts.fct_refused_samples where billing_period = $period
     order by all
 """
 
@@ -268,6 +275,18 @@ def read_metric_hours(
     for cluster, hour, metric, expected, missing in _rows(connection, _METRIC_HOURS, period=period):
         found.setdefault((cluster, _utc(hour)), {})[metric] = MetricHour(expected, missing)
     return found
+
+
+def read_refused_samples(
+    connection: duckdb.DuckDBPyConnection, period: str
+) -> list[RefusedSamples]:
+    """Samples that were there, and that nobody can count."""
+    return [
+        RefusedSamples(cluster, metric, label, _utc(first), _utc(last), series, samples, example)
+        for cluster, metric, label, first, last, series, samples, example in _rows(
+            connection, _REFUSED_SAMPLES, period=period
+        )
+    ]
 
 
 def read_device_use(connection: duckdb.DuckDBPyConnection, period: str) -> list[DeviceUse]:

@@ -19,7 +19,12 @@ from domain.findings import Check, Finding, Judgement, Verdict, VerdictState
 from domain.interval import HOUR, Interval
 from quality import facts
 from quality.catalogue import CATALOGUE
-from quality.causes import device_use_findings, explained, unseen_metric_findings
+from quality.causes import (
+    device_use_findings,
+    explained,
+    refused_gaps,
+    unseen_metric_findings,
+)
 from quality.conservation import IDENTITIES, check_of, sum_findings
 from quality.coverage import (
     JOURNAL,
@@ -153,6 +158,10 @@ def read_gap_reports(
         lambda row: explained(row, metrics),
         facts.read_missing_stretches(connection, period.name),
     )
+    measured = decisions.measured(period.interval)
+    intervals = {row.cluster_id: row.sample_interval_seconds for _, row in measured}
+    refused = facts.read_refused_samples(connection, period.name)
+    gaps += refused_gaps(expectations, refused, intervals)
     stakes = Stakes(facts.read_hour_use(connection, period.name))
     return gap_reports(expectations, gaps, signed_gaps_of(decisions), stakes)
 

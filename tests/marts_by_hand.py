@@ -202,7 +202,7 @@ class World:
     """When the journal of the first cluster heard what: object, contradiction, before, after."""
     stretches: list[tuple[str, str, Interval]] = field(default_factory=list)
     refused: list[tuple[str, str, str, str, int, int, str]] = field(default_factory=list)
-    """Samples of the first cluster: metric, missing label, from, until, series, samples, example."""
+    """Of the first cluster: metric, missing label, from, until, series, samples, an example."""
 
     @property
     def home(self) -> Home:

@@ -97,7 +97,7 @@ TROUBLES: Sequence[Trouble] = (
     Trouble(
         "metric_renamed",
         f"{IN_THE_HOURS}, metric: kube_pod_status_phase, to: kube_pod_phase",
-        "metric renamed or no longer allowed",
+        "metric not allowed or renamed",
         SAMPLES_GONE_OR_DISPUTED,
         is_counted=False,
     ),
@@ -129,8 +129,14 @@ TROUBLES: Sequence[Trouble] = (
     Trouble("cluster_label_lost", IN_THE_HOURS, "push to the hub lost", SAMPLES_GONE),
     Trouble("interval_changed", f"{IN_THE_HOURS}, interval: 2m", "samples missing", SAMPLES_GONE),
     Trouble("clock_skew", f"{IN_THE_HOURS}, seconds: 90", "REC-001", SAMPLES_GONE_OR_DISPUTED),
-    # A number that cannot be is no sample; the pod's own samples then have a hole.
-    Trouble("odd_values", f"{IN_THE_HOURS}, share: 30%", may_raise="GAP-005"),
+    # What cannot be counted is no sample; the pods' own samples then have a hole.
+    Trouble("odd_values", f"{IN_THE_HOURS}, share: 30%", "value refused", SAMPLES_GONE),
+    Trouble(
+        "label_renamed",
+        f"{IN_THE_HOURS}, metric: kube_pod_container_resource_requests",
+        "label renamed",
+        SAMPLES_GONE,
+    ),
     Trouble("exporter_moved", IN_THE_HOURS),
     Trouble("honor_labels_flipped", f"{IN_THE_HOURS}, job: kube-state-metrics"),
     Trouble("pod_metadata_lost", f"{IN_THE_HOURS}, share: 50%"),

@@ -200,6 +200,15 @@ SAMPLES = (
         Parameter("to", "text", "NVIDIA A100-SXM4-40GB-NEW", "the new name"),
         NODE,
     ),
+    kind(
+        "label_renamed",
+        "A23",
+        "samples",
+        "A label of kube-state-metrics has another name from one scrape to the next.",
+        Parameter("label", "text", "uid", "its name before"),
+        Parameter("to", "text", "pod_uid", "its name in the time of the fault; none when empty"),
+        METRIC,
+    ),
     kind("hostname_label_renamed", "A23", "samples", "`Hostname` becomes `hostname`."),
     kind(
         "odd_values",

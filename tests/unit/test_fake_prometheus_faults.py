@@ -230,6 +230,19 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
     assert honest.samples(query, HOUR) == []
 
 
+@check("label_renamed")
+def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
+    other = with_it(600, 1200, metric="kube_pod_info")
+    named = f"{TRAIN}[1h]"
+    before = honest.rows(named, HOUR)
+    rows = other.rows(named, HOUR)
+    new = [row for row in rows if "uid" not in row]
+    assert [row["pod_uid"] for row in new] == [row["uid"] for row in before]
+    assert _times(new[0]["samples"], 600, 1200) == [at for at, _ in new[0]["samples"]]
+    with_none = with_it(600, 1200, label="node", to="").rows(named, HOUR)
+    assert [row for row in with_none if "node" not in row and "uid" in row]
+
+
 @check("hostname_label_renamed")
 def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
     other = with_it(600, 1200)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from domain.clock import StoppedClock
-from domain.findings import Finding
+from domain.findings import Finding, Remedy
 from quality.causes import NEEDED_METRICS, Cause, MetricHour, cause_of
 from quality.coverage import JOURNAL, SAMPLES, HourCoverage
 from quality.run import judge
-from tests.marts_by_hand import Pod, World, at
+from tests.marts_by_hand import SIGNED, Pod, World, at
 from warehouse.connection import connected
 
 HOUR = at("09 10:00")
@@ -74,6 +74,55 @@ def test_one_missed_scrape_is_found_with_its_cause(world: World) -> None:
     [finding] = findings(world)
     assert finding.code == "GAP-002"
     assert "1 hour (thanos: target down, 1 of 120 samples missing)" in finding.seen
+
+
+WITHOUT_UID = '{"namespace":"team-a","node":"n1","pod":"train","pod_uid":"5f"}'
+REQUESTS = "kube_pod_container_resource_requests"
+RENAMED = (REQUESTS, "uid", "09 10:10", "09 10:19:30", 4, 80, WITHOUT_UID)
+NAN = (REQUESTS, "", "09 10:20", "09 10:20", 1, 1, "NaN")
+
+
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        (RENAMED, f"label renamed, 80 samples of 4 series refused: {REQUESTS} without the label"
+         " uid, with namespace, node, pod, pod_uid"),
+        (NAN, f"value refused, 1 samples of 1 series refused: {REQUESTS} of NaN"),
+    ],
+)  # fmt: skip
+def test_samples_that_nobody_can_count_are_missing_with_their_cause(
+    world: World, refused: tuple[str, str, str, str, int, int, str], said: str
+) -> None:
+    world.refused = [refused]
+    world.write()
+    [finding] = findings(world)
+    assert (finding.code, finding.blocks) == ("GAP-002", False)
+    assert finding.seen == f"1 hour (thanos: {said}); the journal covers it"
+
+
+def test_where_there_is_no_journal_they_block_until_somebody_signs(world: World) -> None:
+    """The last sample speaks for 30 s more; it is asked for again in vain."""
+    world.clusters = {"c1": "samples"}
+    world.refused = [RENAMED]
+    world.write()
+    [finding] = [f for f in findings(world) if f.code.startswith("GAP")]
+    assert (finding.code, finding.blocks, finding.remedy) == ("GAP-001", True, Remedy.SIGN)
+    assert finding.where == "cluster c1, 2026-10-09T10:10:00Z to 2026-10-09T10:20:00Z"
+    assert "label renamed" in finding.seen
+    world.accepted_gaps = [
+        f"c1,thanos,2026-10-09T10:10:00Z,2026-10-09T10:20:00Z,bill_nothing,{SIGNED},"
+    ]
+    world.write()
+    [finding] = [f for f in findings(world) if f.code.startswith("GAP")]
+    assert (finding.code, finding.blocks) == ("GAP-004", False)
+
+
+def test_an_hour_that_was_never_asked_for_says_so(world: World) -> None:
+    world.lose("thanos", "09 10:00", seen=0, reason="", outcome="not_asked")
+    world.write()
+    [finding] = findings(world)
+    assert (finding.code, finding.blocks) == ("GAP-002", False)
+    assert "1 hour (thanos: never asked, 120 of 120 samples missing)" in finding.seen
 
 
 def test_the_source_is_quoted_where_it_said_something(world: World) -> None:

@@ -27,6 +27,8 @@ numbered as (
         runs.series_key,
         runs.first_sampled_ms,
         runs.last_sampled_ms,
+        runs.sample_count,
+        runs.sample_value,
         try_cast(runs.sample_value as double) as sample_number
     from runs
     inner join attempts
@@ -47,6 +49,8 @@ whole as (
         series_key,
         first_sampled_ms,
         last_sampled_ms,
+        sample_count,
+        sample_value,
         case
             when
                 sample_number >= 0

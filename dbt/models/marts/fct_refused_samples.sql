@@ -1,0 +1,131 @@
+with
+
+series as (
+
+    select *
+    from {{ ref('stg_thanos__series') }}
+    where
+        metric in (
+            'kube_pod_container_resource_requests',
+            'kube_pod_init_container_resource_requests',
+            'kube_pod_status_phase',
+            'kube_pod_info',
+            'kube_node_status_capacity',
+            'kube_node_status_allocatable'
+        )
+
+),
+
+runs as (
+
+    select *
+    from {{ ref('int_sample_runs') }}
+    where
+        metric in (
+            'kube_pod_container_resource_requests',
+            'kube_pod_init_container_resource_requests',
+            'kube_pod_status_phase',
+            'kube_pod_info',
+            'kube_node_status_capacity',
+            'kube_node_status_allocatable'
+        )
+
+),
+
+expected as (
+
+    select distinct
+        cluster_id,
+        hour_second
+    from {{ ref('int_expected_hours') }}
+    where source = 'thanos'
+
+),
+
+parameters as (
+
+    select * from {{ ref('stg_parameters') }}
+
+),
+
+-- Without these labels nobody knows of which pod, node or device a sample speaks.
+labelled as (
+
+    select
+        cluster_id,
+        series_key,
+        labels,
+        case
+            when metric like 'kube_pod_%' and pod_uid = '' then 'uid'
+            when metric like 'kube_pod_%' and pod_name = '' then 'pod'
+            when metric like 'kube_pod_%' and {{ label('labels', 'namespace') }} = ''
+                then 'namespace'
+            when metric like 'kube_node_%' and {{ label('labels', 'node') }} = '' then 'node'
+            when
+                (metric like '%_resource_requests' or metric like 'kube_node_%')
+                and {{ label('labels', 'resource') }} = ''
+                then 'resource'
+            else ''
+        end as label_missing
+    from series
+
+),
+
+nameless as (
+
+    select distinct
+        cluster_id,
+        series_key,
+        label_missing,
+        {{ map_as_json('labels') }} as labels_json
+    from labelled
+    where label_missing <> ''
+
+),
+
+refused_runs as (
+
+    select
+        runs.*,
+        coalesce(nameless.label_missing, '') as label_missing,
+        coalesce(nameless.labels_json, runs.sample_value) as example
+    from runs
+    left join nameless
+        on
+            runs.cluster_id = nameless.cluster_id
+            and runs.series_key = nameless.series_key
+    where nameless.series_key is not null or runs.sample_quantity is null
+
+),
+
+refused as (
+
+    select
+        parameters.billing_period,
+        refused_runs.cluster_id,
+        {{ instant('refused_runs.hour_second') }} as hour_started_at,
+        refused_runs.metric,
+        refused_runs.label_missing,
+        {{ instant(whole_quotient('min(refused_runs.first_sampled_ms)', 1000)) }}
+            as first_sampled_at,
+        {{ instant(whole_quotient('max(refused_runs.last_sampled_ms)', 1000)) }}
+            as last_sampled_at,
+        count(distinct refused_runs.series_key) as series_count,
+        cast(sum(refused_runs.sample_count) as bigint) as sample_count,
+        min(refused_runs.example) as example
+    from refused_runs
+    inner join expected
+        on
+            refused_runs.cluster_id = expected.cluster_id
+            and refused_runs.hour_second = expected.hour_second
+    cross join parameters
+    group by
+        parameters.billing_period,
+        refused_runs.cluster_id,
+        refused_runs.hour_second,
+        refused_runs.metric,
+        refused_runs.label_missing
+
+)
+
+select * from refused

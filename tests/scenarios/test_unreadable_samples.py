@@ -1,0 +1,110 @@
+"""Samples that are there and of no use: a label that was renamed, values that are no counts.
+
+Put here: what the fake estate's faults of that kind end as, with a journal and without one.
+Not here: the other classes of gap (`test_simulated_months`), or their sentences (`tests/unit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from domain.findings import Finding
+from fake_gpu.estate.model import Cluster, Estate, Fault
+from fake_gpu.faults.ledger import FaultLedger
+from quality.causes import Cause
+from quality.run import judge
+from tests.decisions_by_hand import decided
+from tests.lived_estates import clusters_csv, live
+from tests.scenarios import against_truth as truth
+from tests.small_estates import CLUSTER_ID, HOUR, MIDNIGHT, estate_of, quiet_cluster, renamed
+from warehouse.build import build_period
+from warehouse.home import Home
+
+PERIOD = BillingPeriod("2026-10")
+WITHOUT_JOURNAL = "22222222-aaaa-4bbb-8ccc-000000000002"
+REQUESTS = "kube_pod_container_resource_requests"
+FAULTS = (
+    ("label_renamed", 600, 1200, {"metric": REQUESTS}),
+    ("odd_values", HOUR + 600, HOUR + 900, {"values": ("NaN",)}),
+)
+"""Ten minutes of the first hour, and five of the second; a scrape lies at each half minute."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    home: Home
+    watched: Estate
+    fired: Sequence[FaultLedger]
+    findings: Sequence[Finding]
+
+    def gaps(self, cluster_id: str) -> list[tuple[str, str]]:
+        """The code and the cause of each gap of the samples, in order of time."""
+        found = [f for f in self.findings if f.cluster_id == cluster_id and f.code[:3] == "GAP"]
+        return [
+            (f.code, cause)
+            for f in sorted(found, key=lambda f: f.where)
+            for cause in Cause
+            if f"thanos: {cause}" in f.seen
+        ]
+
+
+def two_hours(cluster: Cluster) -> Estate:
+    faults = tuple(
+        Fault(f"{kind}#1", kind, cluster.cluster_id, MIDNIGHT + since, MIDNIGHT + until, 7, more)
+        for kind, since, until, more in FAULTS
+    )
+    return replace(estate_of(cluster), ended_at=MIDNIGHT + 2 * HOUR, faults=faults)
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    home = Home.create(tmp_path_factory.mktemp("unreadable") / "home")
+    watched = two_hours(quiet_cluster())
+    alone = two_hours(renamed(quiet_cluster(), WITHOUT_JOURNAL, "beta"))
+    fired = [live(home, watched), live(home, alone, watched=False)]
+    both = clusters_csv([watched])["clusters.csv"]
+    samples = clusters_csv([alone], "samples")["clusters.csv"].splitlines()[1]
+    decisions = decided({"clusters.csv": f"{both}{samples}\n"})
+    build_period(home, PERIOD, decisions, closed_periods=frozenset())
+    judgement = judge(home, PERIOD, decisions, StoppedClock(PERIOD.ended_at))
+    return Judged(home, watched, fired, judgement.findings)
+
+
+def test_each_fault_has_fired(judged: Judged) -> None:
+    for ledger in judged.fired:
+        assert all(ledger.count(f"{kind}#1") for kind, *_ in FAULTS)
+
+
+def test_where_the_journal_covers_them_every_second_is_right_and_they_have_their_names(
+    judged: Judged,
+) -> None:
+    assert judged.gaps(CLUSTER_ID) == [
+        ("GAP-002", Cause.LABEL_RENAMED),
+        ("GAP-002", Cause.VALUE_REFUSED),
+    ]
+    counted = truth.counted_allocations(judged.home)
+    own = {key: value for key, value in counted.items() if key[0] == CLUSTER_ID}
+    assert own == truth.true_allocations(judged.watched)
+
+
+def test_without_a_journal_they_block_for_as_long_as_they_lasted(judged: Judged) -> None:
+    assert judged.gaps(WITHOUT_JOURNAL) == [
+        ("GAP-001", Cause.LABEL_RENAMED),
+        ("GAP-001", Cause.VALUE_REFUSED),
+    ]
+    blocking = [f for f in judged.findings if f.code == "GAP-001"]
+    assert all(f.blocks for f in blocking)
+    # Of scrapes half a minute apart, the last in its time speaks until the next.
+    lasted = sorted(f.affected_seconds for f in blocking)
+    assert [seconds // 30 * 30 for seconds in lasted] == [300, 600]
+
+
+def test_the_finding_says_what_the_samples_have_instead(judged: Judged) -> None:
+    [told] = [f.seen for f in judged.findings if Cause.LABEL_RENAMED in f.seen and not f.blocks]
+    assert f"{REQUESTS} without the label uid, with cluster, clusterID, container" in told
+    assert ", pod_uid, resource" in told
