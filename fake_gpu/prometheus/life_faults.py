@@ -201,6 +201,16 @@ def _model_renamed(fault: Fault, life: Life) -> Life | None:
     return _relabelled(fault, life, {"modelName": text(fault, "to", "NVIDIA A100-SXM4-40GB-NEW")})
 
 
+def _label_renamed(fault: Fault, life: Life) -> Life | None:
+    label, new = text(fault, "label", "uid"), text(fault, "to", "pod_uid")
+    exposed = dict(life.exposed or ())
+    about = life.target.job == "kube-state-metrics" and for_metric(fault, _name(life))
+    if not about or label not in exposed:
+        return life
+    changed = {label: ""} | ({new: exposed[label]} if new else {})
+    return _relabelled(fault, life, changed)
+
+
 def _hostname_renamed(fault: Fault, life: Life) -> Life | None:
     exposed = dict(life.exposed or ())
     if life.target.job != DCGM or "Hostname" not in exposed:
@@ -246,6 +256,7 @@ _CHANGES: dict[str, Change] = {
     "honor_labels_flipped": _honor_flipped,
     "pod_labels_lost": _pod_labels_lost,
     "model_renamed": _model_renamed,
+    "label_renamed": _label_renamed,
     "hostname_label_renamed": _hostname_renamed,
     "pod_metadata_lost": _pod_metadata_lost,
     "odd_values": _odd_values,
