@@ -6,10 +6,8 @@ Not here: routes, headers and compression (`app`), JSON (`answer`), evaluation (
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import Literal
@@ -18,6 +16,7 @@ from domain.clock import Clock
 from fake_gpu.estate.model import Fault
 from fake_gpu.prometheus import answer
 from fake_gpu.prometheus.answer_faults import AnswerFaults, Ruin
+from fake_gpu.prometheus.cycles import collector_paused
 from fake_gpu.prometheus.evaluate import Dialect, edges, evaluate_steps, raw_range
 from fake_gpu.prometheus.go_json import encode
 from fake_gpu.prometheus.language import (
@@ -101,7 +100,7 @@ class Api:
 
     def answer(self, handler: Handler, asked: Parameters, name: str = "") -> Reply:
         """The reply of one path; everything that is refused becomes its error."""
-        with _collector_paused():
+        with collector_paused():
             return self._answer(handler, asked, name)
 
     def _answer(self, handler: Handler, asked: Parameters, name: str) -> Reply:
@@ -302,22 +301,6 @@ class Api:
         )
         left_open = self.options.left_open or self.faults.newer_engine(at)
         return view, Dialect(left_open, lookback_ms)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Without Python's cycle collector, which would look through the whole answer, in vain.
-
-    An answer makes tens of thousands of small values and no cycle; all of them have gone when its
-    text is written.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _error(refused: Refused) -> Reply:

@@ -138,6 +138,15 @@ class ClusterSeries:
             found.append(table.between(start_ms, end_ms))
         return found
 
+    def is_there(self, end_ms: int) -> bool:
+        """Whether the cluster has begun by then."""
+        return self.cluster.created_at * 1000 <= end_ms
+
+    def metrics(self, matchers: Sequence[Matcher]) -> set[str]:
+        """The names that there may be series of."""
+        named = self._named(tuple(m for m in matchers if m.name == "__name__"))
+        return {name for _, name in named}
+
     def tables(
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
     ) -> dict[str, Table | None] | None:

@@ -9,23 +9,28 @@ text, and what external labels say there, is worked out once; a series only fill
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 
+from fake_gpu.exporters.exposition import escaped, labels_text
 from fake_gpu.prometheus.go_json import encode
 from fake_gpu.prometheus.matchers import Matcher, all_match
 
 LabelPairs = tuple[tuple[str, str], ...]
 # Of these there are very many, and a mapping of texts is not looked through for cycles.
 Labels = dict[str, str]
+METRIC = "__name__"
+# Printable ASCII without quotes, backslashes, and what once was a worry inside HTML.
+_PLAIN = re.compile(r"[ !#-%'-;=?-\[\]-~]*")
 
 
 class Layout:
     """Sorted names of labels; some have values of their own in each series, others never change."""
 
-    __slots__ = ("_order", "_taken", "_text", "fixed", "names")
+    __slots__ = ("_exposed", "_exposition", "_order", "_taken", "_text", "fixed", "names")
 
     def __init__(self, own: Sequence[str], fixed: Mapping[str, str]) -> None:
         """`own` are the names of a series' values, in the order of those; they win over others."""
@@ -34,17 +39,33 @@ class Layout:
         self.fixed = {name: value for name, value in fixed.items() if name not in places}
         names = sorted({*places, *self.fixed})
         self._taken = _taker([places[name] for name in names if name in places])
-        pairs = [f"{_kept(_quoted(name))}:{self._shown(name, _quoted)}" for name in names]
+        pairs = [f'{_kept(_quoted(name))}:"{self._shown(name, _inside)}"' for name in names]
         self._text = f"{{{','.join(pairs)}}}"
         self._order = "\0".join([f"{_kept(name)}\0{self._shown(name, str)}" for name in names])
+        # An exposition has the name before all labels.
+        labels = [name for name in names if name != METRIC]
+        called = [METRIC] if METRIC in names else []
+        first = [name for name in (*called, *labels) if name in places]
+        self._exposed = _taker([places[name] for name in first])
+        pairs = [f'{name}="{self._shown(name, _escaped)}"' for name in labels]
+        written = f"{{{','.join(pairs)}}}" if pairs else ""
+        self._exposition = "".join([self._shown(name, str) for name in called]) + written
 
     def _shown(self, name: str, write: Callable[[str], str]) -> str:
         return _kept(write(self.fixed[name])) if name in self.fixed else "%s"
 
     def text(self, values: Sequence[str]) -> str:
-        return self._text % tuple(map(_quoted, self._taken(values)))
+        """As a JSON object."""
+        taken = self._taken(values)
+        return self._text % (taken if _is_plain(taken) else tuple(map(_inside, taken)))
+
+    def exposition(self, values: Sequence[str]) -> str:
+        """As a line of an exposition begins."""
+        taken = self._exposed(values)
+        return self._exposition % (taken if _is_plain(taken) else tuple(map(_escaped, taken)))
 
     def order(self, values: Sequence[str]) -> str:
+        """As a text that compares as the labels do."""
         return self._order % self._taken(values)
 
 
@@ -54,14 +75,28 @@ def _taker(places: Sequence[int]) -> Callable[[Sequence[str]], tuple[str, ...]]:
     return lambda values: tuple([values[place] for place in places])
 
 
+def _is_plain(texts: Iterable[str]) -> bool:
+    """Whether neither JSON, as Go writes it, nor an exposition escapes anything in them."""
+    return _PLAIN.fullmatch("".join(texts)) is not None
+
+
 def _kept(text: str) -> str:
     """A text that stays what it is when values are filled in around it."""
     return text.replace("%", "%%")
 
 
+def _escaped(text: str) -> str:
+    """One text as an exposition writes it between quotes."""
+    return escaped(text)
+
+
+def _inside(text: str) -> str:
+    """One text as JSON has it between quotes."""
+    return encode(text)[1:-1]
+
+
 @lru_cache(maxsize=1 << 15)
 def _quoted(text: str) -> str:
-    """One text as JSON; a pod's name is in dozens of series."""
     return encode(text)
 
 
@@ -109,6 +144,15 @@ class LabelSet:
                 pairs = [f"{_quoted(name)}:{_quoted(own)}" for name, own in self.mapping.items()]
                 self._text = f"{{{','.join(pairs)}}}"
         return self._text
+
+    @property
+    def exposition(self) -> str:
+        """The series as a line of an exposition begins."""
+        if self._layout is not None:
+            return self._layout.exposition(self._values)
+        labels = self.mapping
+        shown = labels_text(pair for pair in labels.items() if pair[0] != METRIC)
+        return f"{labels.get(METRIC, '')}{shown}"
 
     @property
     def order(self) -> str:

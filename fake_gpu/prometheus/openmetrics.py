@@ -13,20 +13,23 @@ of its look-back where a source with markers would have stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
-from fake_gpu.exporters.exposition import labels_text
 from fake_gpu.exporters.numbers import exposition_text
+from fake_gpu.prometheus.cycles import collector_paused
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.scrapes import HOUR_MS
-from fake_gpu.prometheus.series import Piece, RawSeries, SeriesSource
+from fake_gpu.prometheus.series import Piece, RawSeries, SeriesSource, TablesSource
+from fake_gpu.prometheus.tables import Rows
 
 Progress = Callable[[int, int, str], None]
 EVERYTHING = (Matcher("__name__", "!=", ""),)
 _DAY_MS = 24 * HOUR_MS
+# Written at once: larger pages are no faster, smaller ones are many calls.
+PAGE_CHARACTERS = 1 << 22
 
 
 def write_openmetrics(
@@ -48,34 +51,77 @@ def write_openmetrics(
             progress(number, len(days), name)
         path = folder / f"{name}.om"
         from_ms, until_ms = max(start_ms, day * _DAY_MS), min(end_ms, (day + 1) * _DAY_MS)
-        with path.open("w", encoding="utf-8", newline="\n") as sink:
+        with path.open("wb", buffering=0) as sink, collector_paused():
             _write_day(source, matchers, from_ms, until_ms, sink)
         paths.append(path)
     return paths
 
 
 def _write_day(
-    source: SeriesSource, matchers: Sequence[Matcher], from_ms: int, until_ms: int, sink: TextIO
+    source: SeriesSource, matchers: Sequence[Matcher], from_ms: int, until_ms: int, sink: BinaryIO
 ) -> None:
+    for text in _pages(_texts(source, matchers, from_ms, until_ms)):
+        sink.write(text.encode())
+    sink.write(b"# EOF\n")
+
+
+def _pages(texts: Iterable[str]) -> Iterator[str]:
+    """Many small texts as a few large ones."""
+    page: list[str] = []
+    size = 0
+    for text in texts:
+        page.append(text)
+        size += len(text)
+        if size >= PAGE_CHARACTERS:
+            yield "".join(page)
+            page, size = [], 0
+    yield "".join(page)
+
+
+def _texts(
+    source: SeriesSource, matchers: Sequence[Matcher], from_ms: int, until_ms: int
+) -> Iterator[str]:
+    """Metric by metric where the source has tables of a day, else hour by hour."""
+    if not isinstance(source, TablesSource):
+        yield from _by_hour(source, matchers, from_ms, until_ms)
+        return
+    others = [matcher for matcher in matchers if matcher.name != "__name__"]
+    for metric in sorted(source.metrics(matchers)):
+        wanted = [Matcher("__name__", "=", metric), *others]
+        rows = source.rows_of(wanted, from_ms, until_ms - 1)
+        if rows is None:
+            yield from _by_hour(source, wanted, from_ms, until_ms)
+        else:
+            for each in rows:
+                yield from _of_rows(each)
+
+
+def _by_hour(
+    source: SeriesSource, matchers: Sequence[Matcher], from_ms: int, until_ms: int
+) -> Iterator[str]:
     for hour_ms in range(from_ms, until_ms, HOUR_MS):
         last_ms = min(hour_ms + HOUR_MS, until_ms) - 1
         for series in source.select(matchers, hour_ms, last_ms):
-            sink.writelines(_lines(series))
-    sink.write("# EOF\n")
+            yield from _of_series(series)
 
 
-def _lines(series: RawSeries) -> Iterator[str]:
-    labels = series.labels
-    shown = labels_text((name, value) for name, value in series.key if name != "__name__")
-    prefix = f"{labels['__name__']}{shown} "
+def _of_rows(rows: Rows) -> Iterator[str]:
+    cuts = zip(rows.owners, rows.blocks, rows.lows, rows.highs, rows.values, strict=True)
+    for owner, block, low, high, value in cuts:
+        before = f"{rows.table.label_sets[owner].exposition} {exposition_text(value)} "
+        yield before + f"\n{before}".join(block.texts()[low:high]) + "\n"
+
+
+def _of_series(series: RawSeries) -> Iterator[str]:
+    prefix = series.label_set.exposition
     for piece in series.pieces:
         times = piece.block.texts()[piece.low : piece.high]
         if isinstance(piece, Piece):
-            before = f"{prefix}{exposition_text(piece.value)} "
+            before = f"{prefix} {exposition_text(piece.value)} "
             yield before + f"\n{before}".join(times) + "\n"
         else:
             for text, number in zip(times, piece.numbers, strict=True):
-                yield f"{prefix}{exposition_text(number)} {text}\n"
+                yield f"{prefix} {exposition_text(number)} {text}\n"
 
 
 def _milliseconds(instant: datetime) -> int:

@@ -12,7 +12,7 @@ from fake_gpu.estate.model import PodLife
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.pod_lives import Stretches, stretches
 from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Segment, joined
-from fake_gpu.prometheus.targets import Target
+from fake_gpu.prometheus.targets import Labelling, Target
 
 HOUR_SECONDS = 3600
 # A series that ended this long before the window may still leave its staleness marker in it.
@@ -59,6 +59,7 @@ class PodSeries:
         self.target = target
         self.index = index
         self.families = families
+        self._labelling = Labelling(target)
         self._windows: dict[str, tuple[int, int]] = {}
         self._made: dict[str, dict[int, list[Life]]] = {}
 
@@ -87,6 +88,6 @@ class PodSeries:
             if not parts or parts[-1].until_ms <= stretch.from_at * 1000:
                 parts.append(Segment(stretch.from_at * 1000, until, stretch.value))
         return [
-            Life(self.target, self.target.labelled(name, exposed), joined(parts), exposed)
+            Life(self.target, self._labelling.labels(name, exposed), joined(parts), exposed)
             for exposed, parts in found.items()
         ]

@@ -71,7 +71,7 @@ class Sampling:
             return self._scraped(from_ms, until_ms)
         collection = Collection(f"{self.faults.cluster_id}#collector", self.collect_ms)
         if not self._of(_LOST_BY_SCRAPES):
-            taken = collection.newest_of(self._schedule().newest, from_ms, until_ms)
+            taken = collection.of(self._schedule(), from_ms, until_ms)
         else:
             taken = collection.taken(self._scraped, from_ms, until_ms)
         for fault in self._of(("interval_changed",)):

@@ -11,15 +11,22 @@ times lie on a grid, and a few are late by some milliseconds. All of it comes fr
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from fake_gpu.prometheus.series import TimeBlock
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Integers = npt.NDArray[np.int64]
+
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 # One scrape in this many is late, by at most this much: what a busy Prometheus shows.
 LATE_ONE_IN = 40
 LATEST_MS = 47
@@ -28,6 +35,8 @@ SMALLEST_LATENESS_MS = 3  # below it, Prometheus writes the intended time
 _SCRAPES_PER_DIGEST = 32
 # What a federation still finds: the look-back of the Prometheus that it asks.
 OLDEST_COLLECTED_MS = 300_000
+# Days of scrapes that are remembered, of 23 kB each: of all targets of an estate for one or two.
+LARGEST_DAY_CACHE = 1024
 # Hours of times that one grid keeps; older ones are computed again when asked for.
 LARGEST_BLOCK_CACHE = 48
 # A pull asks for a window of allocation and one of telemetry, again and again.
@@ -40,7 +49,6 @@ class Schedule:
 
     name: str  # unique per target and replica; the offset and the lateness come from it
     interval_ms: int
-    late_one_in: int = LATE_ONE_IN  # 0: never late
 
     @property
     def offset_ms(self) -> int:
@@ -48,33 +56,12 @@ class Schedule:
 
     def times(self, from_ms: int, until_ms: int) -> list[int]:
         """The scrapes in `[from_ms, until_ms)`; a late one belongs where it was written."""
-        offset, interval = self.offset_ms, self.interval_ms
-        first = (from_ms - LATEST_MS - offset) // interval
-        last = (until_ms - 1 - offset) // interval
-        times = list(range(offset + first * interval, offset + last * interval + 1, interval))
-        if self.late_one_in:
-            for block in range(first // _SCRAPES_PER_DIGEST, last // _SCRAPES_PER_DIGEST + 1):
-                for position, lateness in _late(self.name, block, self.late_one_in):
-                    index = block * _SCRAPES_PER_DIGEST + position
-                    if first <= index <= last:
-                        times[index - first] += lateness
-        low, high = bisect_left(times, from_ms), bisect_left(times, until_ms)
-        return times[low:high]
+        found: list[int] = self.array(from_ms, until_ms).tolist()
+        return found
 
-    def newest(self, at_ms: int) -> int:
-        """The last scrape until and including a millisecond."""
-        index = (at_ms - self.offset_ms) // self.interval_ms
-        while True:
-            time = self.offset_ms + index * self.interval_ms + self._lateness(index)
-            if time <= at_ms:
-                return time
-            index -= 1
-
-    def _lateness(self, index: int) -> int:
-        if not self.late_one_in:
-            return 0
-        block, position = divmod(index, _SCRAPES_PER_DIGEST)
-        return dict(_late(self.name, block, self.late_one_in)).get(position, 0)
+    def array(self, from_ms: int, until_ms: int) -> Integers:
+        """The same, for arithmetic on all of them."""
+        return _cut_of_days(lambda day: _scraped(self, day), from_ms, until_ms)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -82,16 +69,41 @@ def _hashed(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
-@lru_cache(maxsize=1 << 13)
-def _late(name: str, block: int, one_in: int) -> tuple[tuple[int, int], ...]:
-    """The late ones of a block of scrapes: their positions, and by how many milliseconds."""
-    digest = hashlib.sha512(f"{name}\n{block}".encode()).digest()
+def _cut_of_days(of_day: Callable[[int], Integers], from_ms: int, until_ms: int) -> Integers:
+    import numpy as np
+
+    days = range(from_ms // DAY_MS, (until_ms - 1) // DAY_MS + 1)
+    times = of_day(days[0]) if len(days) == 1 else np.concatenate([of_day(day) for day in days])
+    low, high = times.searchsorted((from_ms, until_ms))
+    return times[low:high]
+
+
+@lru_cache(maxsize=LARGEST_DAY_CACHE)
+def _scraped(schedule: Schedule, day: int) -> Integers:
+    """The scrapes that were written in a day."""
+    import numpy as np
+
+    offset, interval = schedule.offset_ms, schedule.interval_ms
+    first = (day * DAY_MS - LATEST_MS - offset) // interval
+    last = ((day + 1) * DAY_MS - 1 - offset) // interval
+    times = offset + interval * np.arange(first, last + 1, dtype=np.int64)
+    times += _lateness(schedule.name, first, last)
+    low, high = times.searchsorted((day * DAY_MS, (day + 1) * DAY_MS))
+    return times[low:high]
+
+
+def _lateness(name: str, first: int, last: int) -> Integers:
+    """By how many milliseconds each of the scrapes is late; most are not."""
+    import numpy as np
+
+    blocks = range(first // _SCRAPES_PER_DIGEST, last // _SCRAPES_PER_DIGEST + 1)
+    digests = [hashlib.sha512(f"{name}\n{block}".encode()).digest() for block in blocks]
+    drawn = np.frombuffer(b"".join(digests), dtype=np.uint8).astype(np.int64).reshape(-1, 2)
     spread = LATEST_MS - SMALLEST_LATENESS_MS + 1
-    return tuple(
-        (position, SMALLEST_LATENESS_MS + digest[2 * position + 1] * spread // 256)
-        for position, chance in enumerate(digest[::2])
-        if chance * one_in < 256
-    )
+    late = drawn[:, 0] * LATE_ONE_IN < 256
+    lateness = np.where(late, SMALLEST_LATENESS_MS + drawn[:, 1] * spread // 256, 0)
+    begin = first - blocks[0] * _SCRAPES_PER_DIGEST
+    return lateness[begin : begin + last - first + 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,33 +113,46 @@ class Collection:
     name: str
     interval_ms: int
 
+    def of(self, schedule: Schedule, from_ms: int, until_ms: int) -> list[int]:
+        """Of a target's scrapes in the window those that were the newest at a collection."""
+        times = _cut_of_days(lambda day: _collected(self, schedule, day), from_ms, until_ms)
+        found: list[int] = times.tolist()
+        return found
+
     def taken(
         self, times: Callable[[int, int], list[int]], from_ms: int, until_ms: int
     ) -> list[int]:
-        """Of the samples in the window those that were the newest at a collection."""
-        scraped = times(from_ms - HOUR_MS, until_ms + self.interval_ms)
+        """The same of any samples, which faults may have thinned out."""
+        import numpy as np
 
-        def newest(at_ms: int) -> int:
-            position = bisect_right(scraped, at_ms)
-            return scraped[position - 1] if position else at_ms - OLDEST_COLLECTED_MS
+        scraped = np.array(times(*self.around(from_ms, until_ms)), dtype=np.int64)
+        found: list[int] = self.newest(scraped, from_ms, until_ms).tolist()
+        return found
 
-        return self.newest_of(newest, from_ms, until_ms)
+    def around(self, from_ms: int, until_ms: int) -> tuple[int, int]:
+        """From when until when samples are looked at to know which of a window are taken."""
+        return from_ms - self.interval_ms - OLDEST_COLLECTED_MS, until_ms + self.interval_ms
 
-    def newest_of(self, newest: Callable[[int], int], from_ms: int, until_ms: int) -> list[int]:
-        """The same, for whom it is quicker to ask for the newest sample at an instant."""
+    def newest(self, scraped: Integers, from_ms: int, until_ms: int) -> Integers:
+        """Of samples around a window, those in it that are taken."""
+        import numpy as np
+
         offset = _hashed(self.name) % self.interval_ms
         # A sample in the window may be taken by the first collection after the window.
         first = (from_ms - offset) // self.interval_ms
         last = (until_ms - offset) // self.interval_ms + 1
-        taken: list[int] = []
-        for index in range(first, last + 1):
-            at = offset + index * self.interval_ms
-            found = newest(at)
-            if found <= at - OLDEST_COLLECTED_MS or not from_ms <= found < until_ms:
-                continue
-            if not taken or taken[-1] != found:
-                taken.append(found)
-        return taken
+        at = offset + self.interval_ms * np.arange(first, last + 1, dtype=np.int64)
+        places = scraped.searchsorted(at, side="right") - 1
+        at, newest = at[places >= 0], scraped[places[places >= 0]]
+        fresh = (newest > at - OLDEST_COLLECTED_MS) & (newest >= from_ms) & (newest < until_ms)
+        found: Integers = np.unique(newest[fresh])
+        return found
+
+
+@lru_cache(maxsize=LARGEST_DAY_CACHE)
+def _collected(collection: Collection, schedule: Schedule, day: int) -> Integers:
+    window = day * DAY_MS, (day + 1) * DAY_MS
+    return collection.newest(schedule.array(*collection.around(*window)), *window)
 
 
 class Grid:

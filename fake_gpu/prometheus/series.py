@@ -293,6 +293,23 @@ class RowsSource(Protocol):
         ...
 
 
+@runtime_checkable
+class TablesSource(Protocol):
+    """A source that can say what it has metric by metric."""
+
+    def metrics(self, matchers: Sequence[Matcher]) -> set[str]:
+        """The names that there may be series of."""
+        ...
+
+    def rows_of(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Rows] | None:
+        """The samples of one metric, cluster by cluster; None where it is not in tables."""
+        ...
+
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+        """As in `SeriesSource`."""
+        ...
+
+
 class SeriesSource(Protocol):
     """Whatever has series: an estate, or a handful of samples in a test."""
 

@@ -84,6 +84,25 @@ class EstateSeries:
         with self._lock:
             return asked[0].rows(matchers, start_ms, end_ms)
 
+    def metrics(self, matchers: Sequence[Matcher]) -> set[str]:
+        """The names that there may be series of."""
+        return set().union(*(cluster.metrics(matchers) for cluster in self.clusters))
+
+    def rows_of(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Rows] | None:
+        """The samples of one metric, cluster by cluster; None where it is not in tables."""
+        end_ms = min(end_ms, self.now_ms())
+        added = [tuple(r.external.items()) for c in self.clusters for r in c.replicas]
+        if len(set(added)) < len(added):
+            return None  # Nothing tells the clusters apart.
+        found: list[Rows] = []
+        with self._lock:
+            for cluster in self.clusters:
+                rows = cluster.rows(matchers, start_ms, end_ms) if cluster.is_there(end_ms) else []
+                if rows is None:
+                    return None
+                found += rows
+        return found
+
     def names_in(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> set[str]:
         """The names of the metrics that have samples in the closed range."""
         now_ms = self.now_ms()
