@@ -196,7 +196,7 @@ class ThanosClient:
         # httpx limits the silence between two chunks; a trickle could go on for ever.
         deadline = time.monotonic() + self._connection.timeout_seconds
         try:
-            for chunk in response.iter_raw(CHUNK_BYTES):
+            for chunk in response.iter_raw():
                 unpacked.add(chunk)
                 if time.monotonic() > deadline:
                     seen = f"still arriving after {self._connection.timeout_seconds} s"

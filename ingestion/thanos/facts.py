@@ -131,14 +131,16 @@ def _lives(parts: Sequence[Runs]) -> _Lives:
 
 def _mass_endings(lives: _Lives, hour_ms: int, look: Look) -> int:
     """The most series of one metric that ended at one scrape of the hour, if it is a mass."""
-    there = np.bincount(
-        lives.metric[(lives.first_ms < hour_ms + HOUR_MS) & (lives.last_ms >= hour_ms)]
-    )
     ended = (
         (lives.last_ms >= hour_ms)
         & (lives.last_ms < hour_ms + HOUR_MS)
         # Later than that, the next sample is not due inside the look.
         & (lives.last_ms + look.hole_ms < look.ended_ms)
+    )
+    if np.count_nonzero(ended) < MASS_COUNT:
+        return 0
+    there = np.bincount(
+        lives.metric[(lives.first_ms < hour_ms + HOUR_MS) & (lives.last_ms >= hour_ms)]
     )
     together = np.stack((lives.metric[ended], lives.last_ms[ended]))
     (metrics, _), counts = np.unique(together, axis=1, return_counts=True)

@@ -39,7 +39,7 @@ from ingestion.thanos.runs import write_runs
 from ingestion.thanos.splitting import Question
 from ingestion.thanos.telemetry import (
     UNION_LIMIT,
-    DeviceHour,
+    DeviceHours,
     ask_name,
     device_hours,
     function_answer,
@@ -95,7 +95,7 @@ def pull_hours(
     """Ask for a window, land what comes, append the attempt, write its runs."""
     hours = _askable_hours(cluster, window, clock)
     asked_at = clock.now()
-    with connected_to(cluster.thanos.connection, client) as connected:
+    with collector_paused(), connected_to(cluster.thanos.connection, client) as connected:
         connected.refill_budget()
         asker = Asker(cluster, connected, memory)
         found = _ask(asker, window, asked_at)
@@ -152,9 +152,9 @@ def _askable_hours(cluster: ClusterSource, window: Interval, clock: Clock) -> li
 class _Found:
     """Everything that came of asking, before it becomes hours."""
 
+    telemetry: DeviceHours
     answers: list[Answer] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)  # allocation
-    telemetry: list[DeviceHour] = field(default_factory=list)
     facts: dict[str, int] = field(default_factory=dict)
     early_seconds: int = 0  # by the source's own clock, the window is not over for so long
     failing_stores: str = ""
@@ -165,7 +165,7 @@ class _Found:
 
 
 def _ask(asker: Asker, window: Interval, now: datetime) -> _Found:
-    found = _Found()
+    found = _Found(device_hours([], (), window))
     source_seconds = asker.source_time()
     if source_seconds is not None:
         found.facts["source_clock_offset_seconds"] = round(source_seconds - now.timestamp())

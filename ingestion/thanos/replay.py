@@ -18,7 +18,7 @@ from ingestion.thanos.answer import RawSeries, read_matrix_body
 from ingestion.thanos.asking import METRIC_NAMES_ASK, STORES_ASK
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.runs import write_runs
-from ingestion.thanos.telemetry import DeviceHour, FunctionAnswer, device_hours, function_answer
+from ingestion.thanos.telemetry import DeviceHours, FunctionAnswer, device_hours, function_answer
 from ingestion.thanos.texts import MalformedSeries
 
 NOT_DECODED = (METRIC_NAMES_ASK, STORES_ASK)
@@ -63,11 +63,13 @@ def replay(landing: Landing, home_runs: Path, attempt: Attempt) -> None:
 
 def _rows(
     telemetry: list[FunctionAnswer], replica_labels: tuple[str, ...], attempt: Attempt
-) -> list[DeviceHour]:
+) -> DeviceHours:
     try:
         return device_hours(telemetry, replica_labels, attempt.window)
     except MalformedSeries:
-        return []  # as when it came: telemetry that is not the protocol leaves no rows
+        return device_hours(
+            [], (), attempt.window
+        )  # as when it came: telemetry that is not the protocol leaves no rows
 
 
 def _series(landing: Landing, attempt: Attempt, answer: Answer) -> list[RawSeries]:

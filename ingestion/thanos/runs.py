@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from ingestion.derived import write_parquet
 from ingestion.manifest import Attempt
 from ingestion.thanos.decode import Runs
 from ingestion.thanos.series import Series
-from ingestion.thanos.telemetry import DeviceHour
+from ingestion.thanos.telemetry import DeviceHours
 from warehouse.derived import DerivedFolder
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def write_runs(
     home_runs: Path,
     attempt: Attempt,
     parts: Sequence[Runs],
-    telemetry: Sequence[DeviceHour],
+    telemetry: DeviceHours,
     pod_labels: Sequence[str],
 ) -> None:
     """Write the three files of an attempt; each whole or not at all."""
@@ -67,12 +67,14 @@ def write_runs(
         write_parquet(folder.loose(attempt.attempt_id, kind), table)
 
 
-def _in_order(parts: Sequence[Runs], telemetry: Sequence[DeviceHour]) -> list[Series]:
+def _in_order(parts: Sequence[Runs], telemetry: DeviceHours) -> list[Series]:
     """Every series that has a row, each once, by metric and pod."""
-    used: dict[str, Series] = {row.series.series_id: row.series for row in telemetry}
-    for part in parts:
-        for place in np.unique(part.series_index):
-            used[part.series[place].series_id] = part.series[place]
+    used: dict[str, Series] = {}
+    tables: list[tuple[list[Series], NDArray[Any]]] = [(telemetry.series, telemetry.series_index)]
+    tables += [(part.series, part.series_index) for part in parts]
+    for series, index in tables:
+        for place in np.flatnonzero(np.bincount(index)).tolist():
+            used[series[place].series_id] = series[place]
     return sorted(used.values(), key=_place_of)
 
 
@@ -165,22 +167,24 @@ def _sanitised(label: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in label)
 
 
-def _telemetry_table(
-    attempt: Attempt, rows: Sequence[DeviceHour], keys: Mapping[str, int]
-) -> pa.Table:
+def _telemetry_table(attempt: Attempt, rows: DeviceHours, keys: Mapping[str, int]) -> pa.Table:
     import pyarrow as pa
 
-    chosen = sorted(rows, key=lambda row: (keys[row.series.series_id], row.hour_ms))
-    series_keys = [keys[row.series.series_id] for row in chosen]
+    # A series without a row has no key.
+    key = np.array([keys.get(one.series_id, -1) for one in rows.series], np.int64)[
+        rows.series_index
+    ]
+    order = np.lexsort((rows.hour_ms, key))
+    metrics = [one.metric for one in rows.series]
     return pa.table(
         {
-            "cluster_id": constant(attempt.cluster_id, len(chosen)),
-            "attempt_id": constant(attempt.attempt_id, len(chosen)),
-            "hour_started_at": milliseconds(np.array([row.hour_ms for row in chosen], np.int64)),
-            "metric": texts([row.series.metric for row in chosen]),
-            "series_key": numbers(np.array(series_keys, np.int64)),
-            "sample_count": numbers(np.array([row.sample_count for row in chosen], np.int32)),
-            "average_value": numbers(np.array([row.average_value for row in chosen], np.float64)),
-            "maximum_value": numbers(np.array([row.maximum_value for row in chosen], np.float64)),
+            "cluster_id": constant(attempt.cluster_id, len(rows)),
+            "attempt_id": constant(attempt.attempt_id, len(rows)),
+            "hour_started_at": milliseconds(rows.hour_ms[order]),
+            "metric": named(rows.series_index[order], metrics).dictionary_decode(),
+            "series_key": numbers(key[order]),
+            "sample_count": numbers(rows.sample_count[order]),
+            "average_value": numbers(rows.average_value[order]),
+            "maximum_value": numbers(rows.maximum_value[order]),
         }
     )

@@ -35,6 +35,9 @@ UNION = "*"
 UNION_LIMIT = 10
 """Metrics in one union: each `or` compares with all before it, so its cost grows as a square."""
 
+COUNT_LIMIT = 2**31 - 1
+"""Samples of one hour: a server that claims more has counted nothing that can be stored."""
+
 KnownSeries = dict[tuple[str, bytes], Series]
 """By the metric that was asked and the labels as they came."""
 
@@ -51,6 +54,32 @@ class DeviceHour:
     sample_count: int
     average_value: float | None  # None when the server has no number (NaN)
     maximum_value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHours:
+    """Rows of device-hours as columns; what is not a number is none."""
+
+    series: list[Series]
+    series_index: NDArray[np.int64]
+    hour_ms: NDArray[np.int64]
+    sample_count: NDArray[np.int32]
+    average_value: NDArray[np.float64]
+    maximum_value: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.series_index)
+
+    def __iter__(self) -> Iterator[DeviceHour]:
+        for row, place in enumerate(self.series_index.tolist()):
+            mean, most = float(self.average_value[row]), float(self.maximum_value[row])
+            yield DeviceHour(
+                self.series[place],
+                int(self.hour_ms[row]),
+                int(self.sample_count[row]),
+                None if math.isnan(mean) else mean,
+                None if math.isnan(most) else most,
+            )
 
 
 def telemetry_query(function: str, selectors: Mapping[str, str]) -> str:
@@ -98,7 +127,7 @@ def device_hours(
     replica_labels: Iterable[str],
     window: Interval,
     known: KnownSeries | None = None,
-) -> list[DeviceHour]:
+) -> DeviceHours:
     """Rows for the hours of the window. Of replicas the one with most samples speaks.
 
     The three functions have the same label sets, and so has the next hour: `known` remembers them.
@@ -122,7 +151,7 @@ def device_hours(
         by_series.setdefault(known[name].series_id, []).append(replica)
     groups = [of for _, of in sorted(by_series.items())]
     series = [known[named[of[0]]] for of in groups]
-    return list(_united(cells, series, groups, int(window.started_at.timestamp()) * 1000))
+    return _united(cells, series, groups, int(window.started_at.timestamp()) * 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +163,8 @@ class _Cells:
 
 
 def _united(
-    cells: _Cells, series: Sequence[Series], groups: Sequence[Sequence[int]], started_ms: int
-) -> Iterator[DeviceHour]:
+    cells: _Cells, series: list[Series], groups: Sequence[Sequence[int]], started_ms: int
+) -> DeviceHours:
     """The hours of every series: first replicas of all of them, then second ones, and so on.
 
     Of those with the same count the one whose labels come last speaks.
@@ -146,29 +175,25 @@ def _united(
         rows = [row for row, of in enumerate(groups) if len(of) > turn]
         its = [groups[row][turn] for row in rows]
         found = {name: values[its] for name, values in cells.by_function.items()}
-        its_count = np.nan_to_num(found["count_over_time"], posinf=0.0).clip(min=0.0)
+        its_count = np.nan_to_num(found["count_over_time"], posinf=0.0).clip(0.0, COUNT_LIMIT)
         speaks = cells.is_there[its] & (its_count >= count[rows])
         count[rows] = np.where(speaks, its_count, count[rows])
         average[rows] = np.where(speaks, found["avg_over_time"], average[rows])
-        its_maximum = found["max_over_time"]
-        its_maximum[~np.isfinite(its_maximum)] = np.nan
+        its_maximum = _finite(found["max_over_time"])
         maximum[rows] = np.fmax(maximum[rows], its_maximum)
     at, places = np.nonzero(count >= 0)
-    numbers = zip(
-        count[at, places].tolist(),
-        average[at, places].tolist(),
-        maximum[at, places].tolist(),
-        strict=True,
+    return DeviceHours(
+        series,
+        at,
+        started_ms + places * HOUR_MS,
+        count[at, places].astype(np.int32),
+        _finite(average[at, places]),
+        maximum[at, places],
     )
-    where = zip(at.tolist(), places.tolist(), strict=True)
-    for (row, place), (samples, mean, most) in zip(where, numbers, strict=True):
-        yield DeviceHour(
-            series[row],
-            started_ms + place * HOUR_MS,
-            int(samples),
-            mean if math.isfinite(mean) else None,
-            most if math.isfinite(most) else None,
-        )
+
+
+def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 def _cells(
