@@ -23,11 +23,16 @@ class Found:
     mentions: str
 
 
+def answer_key(digest: str) -> str:
+    """Where the answer with this hash lies."""
+    return f"objects/{digest[:2]}/{digest}.zst"
+
+
 def read_answer(landing: Store, digest: str) -> bytes:
     """The bytes that were answered; raises when they do not have the hash that is their name."""
     import zstandard
 
-    key = f"objects/{digest[:2]}/{digest}.zst"
+    key = answer_key(digest)
     body = zstandard.ZstdDecompressor().decompressobj().decompress(landing.read(key))
     return require_seal(f"{landing.location}/{key}", body, digest)
 

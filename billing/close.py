@@ -24,6 +24,7 @@ from billing.mirror import read_estimates, write_estimates
 from billing.plan import Plan
 from billing.record import Record
 from billing.render import Progress, render_ahead, render_documents
+from billing.retention import require_held
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.decisions import Decisions
@@ -102,6 +103,7 @@ def close_period(
         write_estimates(home, period, _billed(result), clock.now())
         return result
     require_billable(judgement, str(plan.basis["currency"]))
+    require_held(home.landing_store(), period, plan.basis["evidence"])
     require_writable(home, record, ledger)
     ahead = render_ahead([(draft.number, draft.document) for draft in plan.drafts], progress)
     commit_close(books, period, plan, clock, holder)

@@ -21,6 +21,7 @@ from billing.grounds import read_grounds
 from billing.guard import require_writable
 from billing.lines import Line
 from billing.record import Record
+from billing.retention import require_held
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.decisions import Amendment, Decisions
@@ -102,10 +103,11 @@ def recount_period(
     """Compare the facts in `facts_path` with what was billed; record the difference if asked to."""
     record = Record(home.record_store())
     books = Books(record, record.ledger())
-    _close_of(books.ledger, period)
+    stood_on = record.sealed(str(_close_of(books.ledger, period).body["basis_sha256"]))
     judgement = judge()
     grounds = read_grounds(home, facts_path, period, counted_with.decisions, judgement)
     basis = grounds.basis
+    require_held(home.landing_store(), period, stood_on["evidence"], basis.evidence)
     lines = corrections_from(books, basis, grounds.usage, counted_with.reason)
     if dry_run or not lines:
         return RecountResult(period, tuple(lines), basis.currency, recorded=False)

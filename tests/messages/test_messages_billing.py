@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from billing.answers import answer_key
 from billing.backup import back_up, restore, verify_backup
 from billing.books import Books
 from billing.close import close_period
@@ -29,6 +30,7 @@ from billing.explain import explain_line
 from billing.guard import require_head, require_writable
 from billing.record import Record, event_key
 from billing.recount import recount_decisions
+from billing.retention import require_held
 from billing.voiding import void_document
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
@@ -180,8 +182,16 @@ def draft_of_closed(world: World) -> None:
     write_drafts(world.home, world.period, world.decisions, lambda: judged(world), CLOCK)
 
 
+def evidence_gone(world: World) -> None:
+    landing = world.home.landing_store()
+    sealed = {"c1": {"thanos": ["ab" * 32, "cd" * 32]}}
+    landing.create(answer_key("cd" * 32), b"still there")
+    require_held(landing, world.period, sealed)
+
+
 PROVOKED: dict[str, Callable[[World], None]] = {
     "SEAL-001": broken_seal,
+    "SEAL-002": evidence_gone,
     "RECORD-001": record_moved_on,
     "RECORD-002": stale_writer,
     "RECORD-003": edited_event,

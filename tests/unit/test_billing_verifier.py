@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import pytest
 
 from billing import verifier
 from billing.close import close_period
+from billing.record import Record
 from billing.recount import recount_decisions, recount_period
 from billing.verifier import canonical, verify, write_bundle
 from billing.voiding import void_document
@@ -24,6 +26,7 @@ from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from quality.run import judge
 from tests.marts_by_hand import Pod, World, at
+from warehouse.store import open_store
 
 SOURCE = Path(verifier.__file__)
 ONE_BYTE_CHANGES = 10_000
@@ -270,6 +273,25 @@ def test_a_rewritten_chain_is_found_by_the_witnessed_head(home: Path) -> None:
     assert verify(body, head).passed
     head["sha256"] = "0" * 64
     assert not verify(body, head).passed
+
+
+def test_no_seal_needs_a_key_that_could_be_lost_or_leaked(home: Path, tmp_path: Path) -> None:
+    """Every seal is a hash that anybody can make again; who wrote it, a witnessed head shows."""
+    path = home / "documents/2026-10/team-a/INV-000001.zip"
+    command = [sys.executable, "-I", str(SOURCE), str(path), "--head"]
+    ran = subprocess.run(
+        [*command, str(home / "documents/2026-10/head.json")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={},
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout.splitlines()[-1]) == (0, "verified")
+    # The record by itself, where nothing else of its home is: no settings, no secret.
+    alone = Record(open_store(shutil.copytree(home / "record", tmp_path / "record")))
+    assert list(alone.verify()) == []
+    assert alone.head() == Record(World(home).home.record_store()).head()
 
 
 def test_rounding_halves_goes_to_the_even_side() -> None:

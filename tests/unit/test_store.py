@@ -67,6 +67,14 @@ def test_a_second_creator_loses_and_changes_nothing(tmp_path: Path, opened: Open
 
 
 @every_store
+def test_no_store_can_delete(tmp_path: Path, opened: Opened) -> None:
+    """What was landed or recorded is held; only what expires, a lease, is ever written over."""
+    done = {name for name in dir(opened(tmp_path)) if not name.startswith("_")}
+    about = {"open", "location", "folder"}
+    assert done - about <= {"create", "read", "list", "exists", "replace", "sweep"}
+
+
+@every_store
 def test_an_absent_object_is_missing_and_not_empty(tmp_path: Path, opened: Opened) -> None:
     store = opened(tmp_path)
     assert not store.exists("nothing")

@@ -1,0 +1,94 @@
+"""Evidence is held for as long as a bill that stands on it can be disputed.
+
+Put here: what a close and a recount say when landed answers are gone.
+Not here: changed bytes (`test_landing`), or the walk to them (`test_billing_explain`).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from billing.close import close_period
+from billing.record import Record
+from billing.recount import recount_decisions, recount_period
+from billing.retention import EvidenceGone
+from domain.clock import StoppedClock
+from domain.findings import Judgement
+from quality.run import judge
+from tests.marts_by_hand import Pod, World, at
+from tests.unit.test_billing_explain import land
+
+NOVEMBER = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path / "home")
+    world.pods = [Pod("team-a", "train", at("09 10:15"), at("09 11:30"))]
+    land(world, b"what was said of ten o'clock", "2026-10-09T10:00:00Z", 1)
+    land(world, b"what was said of eleven", "2026-10-09T11:00:00Z", 2)
+    world.write()
+    return world
+
+
+def close(world: World) -> None:
+    def judged() -> Judgement:
+        return judge(world.home, world.period, world.decisions, NOVEMBER)
+
+    close_period(world.home, world.period, world.decisions, judged, NOVEMBER, dry_run=False)
+
+
+def recount(world: World, pods: list[Pod]) -> int:
+    """Count October again; what it gives back, in nanos."""
+    beside = World(world.path.with_name("beside"), pods=pods)
+    beside.write()
+    counted_with = recount_decisions(world.home, world.period, world.decisions)
+    return recount_period(
+        world.home,
+        world.period,
+        counted_with,
+        beside.home.warehouse_path,
+        lambda: judge(beside.home, world.period, counted_with.decisions, NOVEMBER),
+        NOVEMBER,
+        dry_run=False,
+    ).nanos
+
+
+def answers(world: World) -> list[Path]:
+    return sorted((world.path / "landing" / "objects").rglob("*.zst"))
+
+
+def test_a_month_is_not_closed_on_answers_that_are_gone(world: World) -> None:
+    gone = answers(world)[0]
+    gone.unlink()
+    with pytest.raises(EvidenceGone) as refused:
+        close(world)
+    said = f"1 of the 2 answers that it stands on are gone, the first {gone.stem}"
+    assert refused.value.seen == said
+    assert Record(world.home.record_store()).head().sequence == 0
+
+
+@pytest.mark.parametrize("and_its_manifest", [False, True])
+def test_a_closed_month_gives_nothing_back_because_its_evidence_was_deleted(
+    world: World, and_its_manifest: bool
+) -> None:
+    close(world)
+    before = Record(world.home.record_store()).head()
+    gone = answers(world)[0]
+    if and_its_manifest:
+        for path in (world.path / "landing" / "manifests").rglob("*.json"):
+            if gone.stem in path.read_text(encoding="utf-8"):
+                path.unlink()
+    gone.unlink()
+    with pytest.raises(EvidenceGone):
+        recount(world, [Pod("team-a", "train", at("09 10:15"), at("09 11:00"))])
+    assert Record(world.home.record_store()).head() == before
+
+
+def test_what_came_later_takes_nothing_away(world: World) -> None:
+    close(world)
+    land(world, b"what was said of eleven, once more", "2026-10-09T11:00:00Z", 3)
+    assert recount(world, world.pods) == 0
