@@ -1,16 +1,13 @@
 """Asking a Kubernetes API server: pages of lists, streams of watches, access reviews.
 
-Put here: HTTP, TLS, tokens, limits, and the errors of a server that does not let us look.
-Not here: what the answers mean (`state`), or when to ask (`collector`).
-
-There is no way to skip verification: a server is trusted through the system's or a given CA. A
-token goes over TLS only, and is read again from its file for every request, because it rotates.
+Put here: HTTP, limits, and the errors of a server that does not let us look.
+Not here: tokens and certificates (`credentials`), what the answers mean (`state`), or when to ask
+(`collector`).
 """
 
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 
-from domain.errors import CouldNotLook, WrongUse
+from domain.errors import CouldNotLook
+from ingestion.kubernetes.credentials import TokenWithoutTls, read_token, tls_context
 from ingestion.kubernetes.records import version_of
 
 # Pods of a page: the API server's own default for chunked lists of kubectl.
@@ -39,6 +38,8 @@ CONNECT_SECONDS = 10.0
 # How long a server may tell us to stay away: beyond it, its history is gone anyway.
 RETRY_AFTER_LIMIT = 60
 READ_SECONDS = 60.0
+# Addresses that are remembered; a dozen are asked again and again.
+URLS_LIMIT = 100
 
 # Where each resource lives. resource.k8s.io/v1 is there since Kubernetes 1.34.
 PATHS: Mapping[str, str] = {
@@ -106,34 +107,6 @@ class NotKubernetes(CouldNotLook):
         )
 
 
-class CredentialUnreadable(WrongUse):
-    """A token, a CA or a certificate could not be read."""
-
-    code = "KUBE-004"
-
-    def __init__(self, path: Path, cause: str) -> None:
-        super().__init__(
-            where=str(path),
-            seen=cause,
-            why="without it the API server does not let anybody look",
-            remedy="check that the volume with the ServiceAccount's token is mounted and readable",
-        )
-
-
-class TokenWithoutTls(WrongUse):
-    """A token would travel readable."""
-
-    code = "KUBE-005"
-
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            where=url,
-            seen="a token is configured, and the URL is not https",
-            why="whoever reads the token on its way can read the cluster",
-            remedy="write the URL with https:// and give the CA file",
-        )
-
-
 class HistoryGone(Exception):
     """410: the server no longer has what we want to go on from."""
 
@@ -189,13 +162,16 @@ class ApiClient:
         self._client = httpx.Client(
             base_url=url,
             transport=transport,
-            verify=_tls(settings),
+            verify=tls_context(
+                settings.ca_file, settings.client_certificate_file, settings.client_key_file
+            ),
             proxy=settings.proxy or None,
             timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=20),
             headers={"Accept": "application/json", "User-Agent": "gpu-ledger-collector"},
             follow_redirects=False,
         )
+        self._urls: dict[tuple[object, ...], httpx.URL] = {}
 
     def close(self) -> None:
         self._client.close()
@@ -225,8 +201,9 @@ class ApiClient:
             "timeoutSeconds": self._watch_seconds,
         }
         timeout = httpx.Timeout(self._silence_seconds, connect=CONNECT_SECONDS)
+        url = httpx.URL(self.url + path, params=params)
         request = self._client.build_request(
-            "GET", path, params=params, headers=self._authorization(), timeout=timeout
+            "GET", url, headers=self._authorization(), timeout=timeout
         )
         try:
             with closing(self._client.send(request, stream=True)) as response:
@@ -240,7 +217,8 @@ class ApiClient:
         """One JSON document."""
         headers = self._authorization()
         try:
-            request = self._client.build_request("GET", path, params=params, headers=headers)
+            url = self._url(path, params or {})
+            request = self._client.build_request("GET", url, headers=headers)
             with closing(self._client.send(request, stream=True)) as response:
                 self._check(response, path)
                 body = _bounded_body(response, self.url, path)
@@ -271,7 +249,8 @@ class ApiClient:
             "spec": {"resourceAttributes": attributes},
         }
         try:
-            response = self._client.post(path, json=body, headers=self._authorization())
+            url = self._url(path, {})
+            response = self._client.post(url, json=body, headers=self._authorization())
         except httpx.HTTPError as cause:
             raise ServerUnreachable(self.url, path, _said(cause)) from cause
         self._check(response, path)
@@ -293,15 +272,18 @@ class ApiClient:
         except (KeyError, ValueError, TypeError):
             return None
 
+    def _url(self, path: str, params: Mapping[str, str | int]) -> httpx.URL:
+        """What is asked every hour is put together once; pages and owners are asked once each."""
+        key = (path, *params.items())
+        if key not in self._urls:
+            if len(self._urls) >= URLS_LIMIT:
+                self._urls.clear()
+            self._urls[key] = httpx.URL(self.url + path, params=params)
+        return self._urls[key]
+
     def _authorization(self) -> dict[str, str]:
         path = self._settings.token_file
-        if path is None:
-            return {}
-        try:
-            token = path.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as cause:
-            raise CredentialUnreadable(path, f"no readable token: {_said(cause)}") from None
-        return {"Authorization": f"Bearer {token}"}
+        return {} if path is None else {"Authorization": f"Bearer {read_token(path)}"}
 
     def _check(self, response: httpx.Response, path: str) -> None:
         if response.status_code == 200 or response.status_code == 201:
@@ -342,7 +324,7 @@ class ApiClient:
 
     def _json(self, path: str, body: bytes) -> dict[str, Any]:
         try:
-            document = json.loads(body)
+            document = _document(body)
         except ValueError as cause:
             raise NotKubernetes(self.url, path, f"no whole JSON document: {cause}") from None
         if not isinstance(document, dict):
@@ -350,17 +332,11 @@ class ApiClient:
         return document
 
 
-def _tls(settings: ApiSettings) -> ssl.SSLContext:
+def _document(body: bytes) -> object:
     try:
-        context = ssl.create_default_context(
-            cafile=str(settings.ca_file) if settings.ca_file else None
-        )
-        if settings.client_certificate_file is not None:
-            context.load_cert_chain(settings.client_certificate_file, settings.client_key_file)
-    except (OSError, ssl.SSLError) as cause:
-        path = settings.ca_file or settings.client_certificate_file or Path()
-        raise CredentialUnreadable(path, f"no usable certificate: {_said(cause)}") from None
-    return context
+        return msgspec.json.decode(body)
+    except ValueError:
+        return json.loads(body)  # half a surrogate, or a number without bounds: somebody's label
 
 
 def _said(cause: Exception) -> str:

@@ -6,11 +6,12 @@ Put here: the collector's memory and its small operations. Not here: the rules (
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from domain.interval import Interval, format_instant
 from ingestion.kubernetes.lines import Line, line_of
@@ -33,8 +34,12 @@ class Record:
     named_version: str  # as the server wrote it
     facts: PodFacts = field(default_factory=PodFacts)
 
+    def seen_again(self, at: datetime) -> Record:
+        """The same statement, made later."""
+        return replace(self, seen_at=at)
+
     def projection(self) -> Projection:
-        projection: Projection = json.loads(self.body)
+        projection: Projection = msgspec.json.decode(self.body)
         projection["metadata"]["resourceVersion"] = self.named_version
         return projection
 
@@ -122,7 +127,7 @@ def recorded(
     # Without the version: a heartbeat changes nothing that matters here.
     meta = {k: v for k, v in projection["metadata"].items() if k != "resourceVersion"}
     content = projection | {"metadata": meta}
-    body = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    body = msgspec.json.encode(content, order="sorted")
     digest = hashlib.blake2b(body, digest_size=16).digest()
     named = projection["metadata"].get("resourceVersion", "")
     return Record(uid, version, at, digest, body, named, facts), notes

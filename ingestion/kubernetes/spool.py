@@ -12,10 +12,11 @@ ends with `hour_closed`. Two collectors of one cluster take different sequences 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+import msgspec
 
 from domain.errors import EvidenceChanged
 from domain.interval import format_instant, hour_of, parse_instant
@@ -108,7 +109,7 @@ def parse_lines(key: str, body: bytes) -> Iterator[Line]:
         raise SegmentDamaged(key, "its last line has no end")
     for number, text in enumerate(body.splitlines(), start=1):
         try:
-            line = json.loads(text)
+            line = msgspec.json.decode(text)
         except ValueError as cause:
             raise SegmentDamaged(key, f"line {number} is not JSON: {cause}") from None
         if not isinstance(line, dict) or "line" not in line or "at" not in line:
@@ -122,7 +123,7 @@ _Numbered = tuple[int, str]  # a line's position and its text
 
 
 def _text(line: Line) -> str:
-    return json.dumps(line, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return msgspec.json.encode(line, order="sorted").decode()
 
 
 @dataclass(frozen=True, slots=True)

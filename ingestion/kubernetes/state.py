@@ -45,6 +45,7 @@ from ingestion.kubernetes.observations import (
     OwnerSeen,
 )
 from ingestion.kubernetes.observe import POD_LABELS, PROJECTIONS, Projection, matters, pod
+from ingestion.kubernetes.observe import owner as owner_projection
 from ingestion.kubernetes.podlife import Contradiction, PodFacts
 from ingestion.kubernetes.records import Stream, bury, recorded, uid_of, version_of
 
@@ -111,10 +112,10 @@ class JournalState:
         """The controllers of pods that matter which nobody looked up yet, by UID."""
         unknown: dict[str, Projection] = {}
         for document in documents:
-            if not matters(document):
+            owner = owner_projection(document)["metadata"].get("owner", {})
+            if not owner.get("uid") or owner["uid"] in self.kinship.owners:
                 continue
-            owner = PROJECTIONS["pods"](document)["metadata"].get("owner", {})
-            if owner.get("uid") and owner["uid"] not in self.kinship.owners:
+            if matters(document):
                 namespace = document["metadata"].get("namespace", "")
                 unknown[owner["uid"]] = owner | {"namespace": namespace}
         return unknown
@@ -199,11 +200,12 @@ class JournalState:
         ended: list[Line] = []
         for document in page.documents:
             uid = uid_of(document)
-            if not uid or (page.resource == "pods" and not matters(document)):
+            known = stream.records.get(uid)
+            # Who mattered once was asked for devices, and that does not change.
+            if not uid or (page.resource == "pods" and known is None and not matters(document)):
                 continue
             stream.listing.add(uid)
             version = version_of(document.get("metadata"))
-            known = stream.records.get(uid)
             if known is not None and known.facts.ended_at and version <= known.version:
                 ended.append(known.in_short())
             else:
@@ -304,8 +306,13 @@ class JournalState:
         known = stream.records.get(uid)
         if known is not None and version < known.version:
             return
-        projection = self._projections[resource](document)
-        record, notes = recorded(resource, known, projection, version, seen_at)
+        notes: list[Contradiction] = []
+        if known is not None and 0 < version == known.version:
+            record = known.seen_again(seen_at)  # rule 3: there is nothing new to be read
+            projection = record.projection() if via in LISTED_VIA else {}
+        else:
+            projection = self._projections[resource](document)
+            record, notes = recorded(resource, known, projection, version, seen_at)
         if known is None and stream.absent.pop(uid, None) is not None:
             notes.append(Contradiction("absent_then_seen", "absent", via))
         stream.records[uid] = record

@@ -106,7 +106,6 @@ class ThanosClient:
         self._answer_bytes_limit = answer_bytes_limit
         self.encoding = encoding or ("identity" if _is_here(connection) else "gzip")
         self._http = httpx.Client(
-            base_url=connection.url,
             transport=transport,
             verify=_tls(connection),
             proxy=connection.proxy or None,
@@ -120,6 +119,7 @@ class ThanosClient:
             # A redirect leads to a login page, and must not carry the token anywhere.
             follow_redirects=False,
         )
+        self._urls: dict[str, httpx.URL] = {}
 
     def __enter__(self) -> ThanosClient:
         return self
@@ -166,7 +166,7 @@ class ThanosClient:
         try:
             with self._http.stream(
                 method,
-                path,
+                self._url(path),
                 data=dict(form) if method == "POST" else None,
                 params=dict(form) if method == "GET" else None,
                 headers=headers,
@@ -181,6 +181,12 @@ class ThanosClient:
         except httpx.TransportError as cause:
             seen = f"cut off: {cause}"
             return Reply(0, "", b"", failure=_redacted(seen, token), cut_short=True)
+
+    def _url(self, path: str) -> httpx.URL:
+        """Put together once: a month of hours asks for the same few paths."""
+        if path not in self._urls:
+            self._urls[path] = httpx.URL(self._connection.url.rstrip("/") + path)
+        return self._urls[path]
 
     def _read(self, response: httpx.Response) -> Reply:
         reply = Reply(

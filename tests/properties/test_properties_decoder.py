@@ -161,7 +161,8 @@ odd_times = st.sampled_from(
 def test_texts_say_what_json_says_however_many_are_read_at_once(
     pairs: list[list[tuple[str, str]]], at_once_bytes: int
 ) -> None:
-    assert_read_as_json([as_text(text) for text in pairs], at_once_bytes)
+    texts = [as_text(text) for text in pairs]
+    assert read(texts, at_once_bytes) == read_by_json(texts)
 
 
 odd_pairs = st.lists(
@@ -180,24 +181,32 @@ def test_texts_of_other_forms_are_read_as_json_or_refused(pairs: list[tuple[str,
         with pytest.raises(MalformedSeries):
             decoded_texts([text])
         return
-    assert_read_as_json([as_text([("1790848800", "1")]), text], 0)
+    texts = [as_text([("1790848800", "1")]), text]
+    assert read(texts, 0) == read_by_json(texts)
 
 
 def as_text(pairs: list[tuple[str, str]]) -> bytes:
     return f"[{','.join(f'[{at},{json.dumps(value)}]' for at, value in pairs)}]".encode()
 
 
-def assert_read_as_json(texts: list[bytes], at_once_bytes: int) -> None:
+Rows = list[tuple[int, int, str]]
+
+
+def read(texts: list[bytes], at_once_bytes: int) -> Rows:
+    """Owner, milliseconds and value of every sample."""
     found = decoded_texts(texts, at_once_bytes)
+    assert found.owner_count == len(texts)
+    assert len(found.values) == len(set(found.values))
     words = [found.values[place] for place in found.value]
-    rows = zip(found.owner.tolist(), found.time_ms.tolist(), words, strict=True)
-    assert list(rows) == [
+    return list(zip(found.owner.tolist(), found.time_ms.tolist(), words, strict=True))
+
+
+def read_by_json(texts: list[bytes]) -> Rows:
+    return [
         (owner, round(seconds * 1000), value)
         for owner, text in enumerate(texts)
         for seconds, value in json.loads(text)
     ]
-    assert found.owner_count == len(texts)
-    assert len(found.values) == len(set(found.values))
 
 
 @given(st.dictionaries(st.text(), st.text()))

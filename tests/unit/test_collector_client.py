@@ -13,13 +13,12 @@ from ingestion.kubernetes import client as client_module
 from ingestion.kubernetes.client import (
     ApiClient,
     ApiSettings,
-    CredentialUnreadable,
     HistoryGone,
     NotKubernetes,
     ServerRefused,
     ServerUnreachable,
-    TokenWithoutTls,
 )
+from ingestion.kubernetes.credentials import CredentialUnreadable, TokenWithoutTls
 
 URL = "https://api.example:6443"
 Answer = Callable[[httpx.Request], httpx.Response]
