@@ -95,18 +95,12 @@ def test_samples_are_exported_a_day_a_file(tmp_path: Path) -> None:
     assert "--match" in refused.stderr
 
 
-def hear_ctrl_c() -> None:
-    """A shell starts what runs in the background deaf to it, and children inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def serving(*arguments: str) -> tuple[subprocess.Popen[str], list[dict[str, str]]]:
     process = subprocess.Popen(
         [sys.executable, "-u", "-c", CODE, "fake", "serve", *arguments, "-o", "json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=hear_ctrl_c,
     )
     assert process.stdout is not None
     text = ""
