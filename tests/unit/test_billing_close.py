@@ -26,7 +26,7 @@ from domain.clock import StoppedClock
 from domain.findings import Judgement
 from domain.money import Money
 from quality.run import judge
-from tests.marts_by_hand import Pod, World, at
+from tests.marts_by_hand import SIGNED, Pod, World, at
 from warehouse.lease import LeaseHeld, lease
 
 BOB = "bob,2026-11-02"
@@ -157,6 +157,15 @@ def test_before_the_grace_time_is_over_nothing_is_closed(world: World) -> None:
     assert close(world, dry_run=True, now=last_second).closes_from == datetime(
         2026, 11, 3, tzinfo=UTC
     )
+    assert close(world, now=datetime(2026, 11, 3, tzinfo=UTC)).closed
+
+
+def test_a_grace_time_that_is_shortened_later_shortens_no_month_before(world: World) -> None:
+    """No days from November on; October's two stay."""
+    world.policies = [f"grace_days,none,0,2026-11-01,,{SIGNED}"]
+    world.write()
+    with pytest.raises(TooEarlyToClose, match="2026-11-03T00:00:00Z"):
+        close(world, now=datetime(2026, 11, 2, 12, tzinfo=UTC))
     assert close(world, now=datetime(2026, 11, 3, tzinfo=UTC)).closed
 
 

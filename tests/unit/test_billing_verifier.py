@@ -25,7 +25,7 @@ from billing.voiding import void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from quality.run import judge
-from tests.marts_by_hand import Pod, World, at
+from tests.marts_by_hand import SIGNED, Pod, World, at
 from warehouse.store import open_store
 
 SOURCE = Path(verifier.__file__)
@@ -273,6 +273,22 @@ def test_a_rewritten_chain_is_found_by_the_witnessed_head(home: Path) -> None:
     assert verify(body, head).passed
     head["sha256"] = "0" * 64
     assert not verify(body, head).passed
+
+
+def test_a_record_made_anew_is_whole_and_not_the_one_that_was_witnessed(
+    home: Path, tmp_path: Path
+) -> None:
+    """As an insider would who can write everything: the same month again, at half the price."""
+    halved = [f",A100-40,whole,EUR,1.8,2026-01-01,,{SIGNED},"]
+    pods = [Pod("team-a", "train", at("09 10:00"), at("09 11:30:01"))]
+    insider = World(tmp_path / "home", pods=pods, rates=halved)
+    close(insider, datetime(2026, 11, 4, tzinfo=UTC))
+    forged = bundle(insider.path, "2026-10/team-a/INV-000001.zip")
+    assert verify(forged).passed
+    witnessed = json.loads((home / "documents/2026-10/head.json").read_bytes())
+    assert verify(bundle(home, "2026-10/team-a/INV-000001.zip"), witnessed).passed
+    [problem] = verify(forged, witnessed).problems
+    assert "is not the one that was witnessed" in problem
 
 
 def test_no_seal_needs_a_key_that_could_be_lost_or_leaked(home: Path, tmp_path: Path) -> None:
