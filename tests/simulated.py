@@ -135,7 +135,7 @@ TROUBLES: Sequence[Trouble] = (
         "label_renamed",
         f"{IN_THE_HOURS}, metric: kube_pod_container_resource_requests",
         "label renamed",
-        SAMPLES_GONE,
+        SAMPLES_GONE_OR_DISPUTED,
     ),
     Trouble("exporter_moved", IN_THE_HOURS),
     Trouble("honor_labels_flipped", f"{IN_THE_HOURS}, job: kube-state-metrics"),
