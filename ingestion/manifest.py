@@ -7,11 +7,13 @@ Not here: where manifests are kept and chained (`ingestion.landing`), or any ver
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from domain.decisions.rows import Source
@@ -21,6 +23,12 @@ from domain.interval import HOUR, Interval, format_instant, parse_instant
 MANIFEST_VERSION = 1
 WINDOW_HOURS_LIMIT = 24
 """A day per request: a body of a large cluster stays under the memory limit, a month is 31 asks."""
+
+
+@cache
+def version_of_this_code() -> str:
+    """As every manifest names it; looking it up reads files."""
+    return importlib.metadata.version("gpu-ledger")
 
 
 class Outcome(StrEnum):

@@ -9,10 +9,11 @@ version, deleted), whoever made it first, and a stretch watched by either is wat
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from domain.interval import union
 from ingestion.kubernetes.lines import Line
@@ -70,7 +71,7 @@ def _order(line: Line) -> tuple[int, str]:
 
 def _said_once(lines: Iterable[Line]) -> Iterator[Line]:
     """Without observations of the same version of the same object."""
-    said: set[tuple[str, str, str, bool, str | bool]] = set()
+    said: set[tuple[str, str, bytes, bool, str | bool]] = set()
     for line in lines:
         if line["line"] == "object":
             meta = line["object"]["metadata"]
@@ -78,7 +79,7 @@ def _said_once(lines: Iterable[Line]) -> Iterator[Line]:
             # Each list is an observation of its own: what is there after a gap was there all along.
             listed_at = line["at"] if line["via"] == "list" else line["via"] == "hourly_list"
             # The content too: after a store was set back, a version comes again and means another.
-            content = json.dumps(line["object"], sort_keys=True)
+            content = msgspec.json.encode(line["object"], order="sorted")
             key = (line["resource"], meta.get("uid", ""), content, gone, listed_at)
             if key in said:
                 continue

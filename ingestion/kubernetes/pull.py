@@ -7,7 +7,6 @@ verdict (`quality`).
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -31,6 +30,7 @@ from ingestion.manifest import (
     Hour,
     Outcome,
     Sampling,
+    version_of_this_code,
     whole_hours,
 )
 from warehouse.store import Store
@@ -79,7 +79,7 @@ def pull_hours(
         asked_at=asked_at,
         answered_at=clock.now().replace(microsecond=0),
         window=window,
-        code_version=code_version or importlib.metadata.version("gpu-ledger"),
+        code_version=code_version or version_of_this_code(),
         sampling=NO_SAMPLING,
         answers=tuple(answers),
         hours=tuple(hours),

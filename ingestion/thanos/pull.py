@@ -7,7 +7,6 @@ Not here: single questions (`ingestion.thanos.asking`), what they say about an h
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +27,15 @@ from ingestion.catalogue import (
     pod_label_ask,
 )
 from ingestion.landing import Landing
-from ingestion.manifest import Answer, Attempt, AttemptDraft, Hour, Outcome, whole_hours
+from ingestion.manifest import (
+    Answer,
+    Attempt,
+    AttemptDraft,
+    Hour,
+    Outcome,
+    version_of_this_code,
+    whole_hours,
+)
 from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Asker, Evaluated, Part, PullMemory
 from ingestion.thanos.client import ThanosClient, connected_to
@@ -125,7 +132,7 @@ def _draft(
         asked_at=asked_at.replace(microsecond=0),
         answered_at=answered_at.replace(microsecond=0),
         window=window,
-        code_version=importlib.metadata.version("gpu-ledger"),
+        code_version=version_of_this_code(),
         sampling=cluster.sampling,
         answers=tuple(found.answers),
         hours=_hours(hours, found, landing, cluster),
