@@ -35,8 +35,14 @@ def scalar_data(pair: str, extra: str = "") -> str:
     return f'{{"resultType":"scalar","result":{pair}{extra}}}'
 
 
-def query_data(kind: str, series: Iterable[str], extra: str = "") -> str:
-    return f'{{"resultType":"{kind}","result":[{",".join(series)}]{extra}}}'
+def query(kind: str, series: list[str], extra: str = "", warnings: Sequence[str] = ()) -> str:
+    """The answer of a query: joined once, because it may be many megabytes."""
+    before, after = success(f'{{"resultType":"{kind}","result":[\0]{extra}}}', warnings).split("\0")
+    if not series:
+        return before + after
+    series[0] = before + series[0]
+    series[-1] += after
+    return ",".join(series)
 
 
 def raw_matrix(found: Iterable[RawSeries]) -> list[str]:

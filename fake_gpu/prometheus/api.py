@@ -156,8 +156,7 @@ class Api:
         if asks_for_the_time(asked.first("query")):
             values = ",".join(answer.scalar(at_ms) for at_ms in steps)
             series = [f'{{"metric":{{}},"values":[{values}]}}']
-            data = answer.query_data("matrix", series, self.extra)
-            return Reply(answer.success(data).encode())
+            return Reply(answer.query("matrix", series, self.extra).encode())
         expression = asked.expression()
         request = f"range {asked.first('query')} {steps[0]} {steps[-1]} {len(steps)}"
         return self._cached(
@@ -189,7 +188,8 @@ class Api:
             )
 
     def answered(self, series: list[str], kind: str, view: QuerierView) -> Reply:
-        return self.success(answer.query_data(kind, series, self.extra), view)
+        body = answer.query(kind, series, self.extra, view.warnings).encode()
+        return Reply(body, warned=bool(view.warnings))
 
     @property
     def extra(self) -> str:

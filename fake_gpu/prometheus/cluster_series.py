@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import chain
 
 from fake_gpu.estate.model import Cluster
 from fake_gpu.kubernetes.objects import ObjectHistory
@@ -18,6 +19,7 @@ from fake_gpu.prometheus.label_sets import LabelPairs
 from fake_gpu.prometheus.life_faults import EXTERNAL, KINDS
 from fake_gpu.prometheus.life_sources import sources_of
 from fake_gpu.prometheus.matchers import Matcher, all_match
+from fake_gpu.prometheus.pod_series import PodSeries
 from fake_gpu.prometheus.scrape_faults import LARGEST_SKEW_MS, WRITTEN, Sampling, arrived
 from fake_gpu.prometheus.scrapes import Grid
 from fake_gpu.prometheus.segments import DAY_MS, Life, LifeSource, Replica, Segment
@@ -178,10 +180,18 @@ class ClusterSeries:
         sources = [source for source in self.sources if name in source.names()]
         if any(isinstance(source, DeviceSeries) for source in sources):
             return None
-        lives = [life for source in sources for life in source.lives(name, start_ms, end_ms)]
+        replicas = [self.replicas[number] for number in numbers]
+        lives: list[Life] = []
+        for source in sources:
+            if isinstance(source, PodSeries):
+                grids = [self.grid(source.target, number, name) for number in numbers]
+                times = sorted(chain(*[grid.between(start_ms, end_ms).real for grid in grids]))
+                lives += source.met(name, start_ms, end_ms, times)
+            else:
+                lives += source.lives(name, start_ms, end_ms)
         made = Table.of(
             lives,
-            [self.replicas[number] for number in numbers],
+            replicas,
             lambda life: all_match(matchers, life.labels),
             lambda life, replica: self.grid(life.target, replica.number, name),
         )

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 
 from fake_gpu.exporters.exposition import Pairs
-from fake_gpu.exporters.kube_state_metrics.forms import Family
+from fake_gpu.exporters.kube_state_metrics.forms import Document, Family
 from fake_gpu.kubernetes.objects import ObjectHistory, Version
 from fake_gpu.prometheus.label_sets import LabelPairs
 from fake_gpu.prometheus.segments import DAY_MS, NO_END, AnySegment, Life, Segment, joined
@@ -18,6 +18,8 @@ from fake_gpu.prometheus.targets import Target
 
 # How many (family, days) are kept; a month read day by day needs one of each family.
 LARGEST_CACHE = 512
+# Documents of nodes that are kept, of some 10 kB each.
+LARGEST_NODE_CACHE = 256
 # So few are looked at one by one.
 FEW = 64
 # A clock that is ahead writes a sample up to six hours away from its scrape.
@@ -40,6 +42,7 @@ class ObjectSeries:
         self._history = history
         self._spoken_of = spoken_of or {}
         self._days: dict[str, _Days] = {}
+        self._nodes: OrderedDict[int, Document] = OrderedDict()
         self._lives: OrderedDict[tuple[str, int, int], _Made] = OrderedDict()
 
     def names(self) -> Iterable[str]:
@@ -47,7 +50,9 @@ class ObjectSeries:
 
     def lives(self, name: str, start_ms: int, end_ms: int) -> list[Life]:
         """The series of a family that may be exposed in the closed range."""
-        key = (name, start_ms // DAY_MS, end_ms // DAY_MS)
+        # A window of whole hours ends with the first instant of the next one.
+        first_day = start_ms // DAY_MS
+        key = (name, first_day, max(first_day, (end_ms - 1) // DAY_MS))
         known = self._lives.get(key)
         if known is None:
             known = _Made(self._made(self.families[name], key[1], key[2]))
@@ -65,7 +70,7 @@ class ObjectSeries:
                 continue
             until = NO_END if version.until_at is None else version.until_at * 1000
             seen: set[LabelPairs] = set()
-            for line in family.lines(version.object):
+            for line in family.lines(self._document(version)):
                 labels = tuple(self.target.labelled(family.head.name, line.labels).items())
                 # Of two equal series in one scrape, Prometheus keeps the first.
                 if labels not in seen:
@@ -77,6 +82,18 @@ class ObjectSeries:
             Life(self.target, dict(labels), joined(parts), exposed[labels])
             for labels, parts in found.items()
         ]
+
+    def _document(self, version: Version) -> Document:
+        """Nodes are few, large, and what most families speak of."""
+        if version.change.kind != "Node":
+            return version.object
+        number = version.change.resource_version
+        known = self._nodes.get(number)
+        if known is None:
+            while len(self._nodes) >= LARGEST_NODE_CACHE:
+                self._nodes.popitem(last=False)
+            known = self._nodes[number] = version.object
+        return known
 
     def _versions(self, kind: str, first_day: int, last_day: int) -> list[Version]:
         days = self._days.get(kind)
@@ -104,7 +121,7 @@ class _Made:
 
 
 class _Days:
-    """Versions by the days that they touch."""
+    """Versions by the days that they touch; the midnight at its end is also a day's."""
 
     def __init__(self, versions: Iterable[Version]) -> None:
         self._open: list[Version] = []
@@ -113,7 +130,7 @@ class _Days:
             if version.until_at is None:
                 self._open.append(version)
                 continue
-            first = version.from_at * 1000 // DAY_MS
+            first = (version.from_at * 1000 - 1) // DAY_MS
             last = (version.until_at * 1000 - 1) // DAY_MS
             for day in range(first, last + 1):
                 self._days.setdefault(day, []).append(version)
@@ -125,5 +142,5 @@ class _Days:
             for version in self._days.get(day, ())
         }
         end_ms = (last_day + 1) * DAY_MS
-        still_open = [version for version in self._open if version.from_at * 1000 < end_ms]
+        still_open = [version for version in self._open if version.from_at * 1000 <= end_ms]
         return sorted([*found.values(), *still_open], key=lambda version: version.from_at)

@@ -6,7 +6,8 @@ Not here: what is said of a pod (`fake_gpu.exporters.pod_lives`), other metrics 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fake_gpu.estate.model import PodLife
 from fake_gpu.exporters.exposition import Pairs
@@ -78,7 +79,27 @@ class PodSeries:
             self._windows[name] = window
         return [life for lives in self._made[name].values() for life in lives]
 
+    def met(
+        self, name: str, start_ms: int, end_ms: int, scrapes_ms: Sequence[int]
+    ) -> Iterator[Life]:
+        """The series that any of the scrapes (in order) found; they are not remembered.
+
+        Many never meet one: a pod that is bound within a second of its making.
+        """
+        for number in self.index.between(start_ms, end_ms):
+            for exposed, parts in self._segments(name, self.index.pods[number]).items():
+                if any(_is_met(part, scrapes_ms) for part in parts):
+                    yield self._life(name, exposed, parts)
+
     def _of(self, name: str, pod: PodLife) -> list[Life]:
+        found = self._segments(name, pod)
+        return [self._life(name, exposed, parts) for exposed, parts in found.items()]
+
+    def _life(self, name: str, exposed: Pairs, parts: Sequence[AnySegment]) -> Life:
+        labels = self._labelling.labels(name, exposed)
+        return Life(self.target, labels, joined(parts), exposed)
+
+    def _segments(self, name: str, pod: PodLife) -> dict[Pairs, list[AnySegment]]:
         # Within a family of a pod, equal labels are equally written.
         found: dict[Pairs, list[AnySegment]] = {}
         for stretch in stretches(self.families, name, pod):
@@ -87,7 +108,9 @@ class PodSeries:
             # Of two equal series in one scrape, Prometheus keeps the first.
             if not parts or parts[-1].until_ms <= stretch.from_at * 1000:
                 parts.append(Segment(stretch.from_at * 1000, until, stretch.value))
-        return [
-            Life(self.target, self._labelling.labels(name, exposed), joined(parts), exposed)
-            for exposed, parts in found.items()
-        ]
+        return found
+
+
+def _is_met(segment: AnySegment, scrapes_ms: Sequence[int]) -> bool:
+    position = bisect_left(scrapes_ms, segment.from_ms)
+    return position < len(scrapes_ms) and scrapes_ms[position] < segment.until_ms

@@ -22,7 +22,7 @@ from fake_gpu.prometheus.faults import (
     text,
     whole,
 )
-from fake_gpu.prometheus.scrapes import HOUR_MS, Collection, Grid, Schedule
+from fake_gpu.prometheus.scrapes import DAY_MS, HOUR_MS, Collection, Grid, Schedule
 from fake_gpu.prometheus.series import TimeBlock
 from fake_gpu.prometheus.targets import Target
 
@@ -47,7 +47,10 @@ class Sampling:
     collect_ms: int | None  # a collector takes the newest samples at this interval
 
     def grid(self) -> Grid:
-        return Grid(self.block)
+        # Faults are counted hour by hour.
+        faulted = bool(self._of((*_LOST_BY_SCRAPES, *_LOST_ON_THE_WAY, *_BY_METRIC, *WRITTEN)))
+        faulted = faulted or bool(self._of(("interval_changed",)))
+        return Grid(self.block, HOUR_MS if faulted else DAY_MS)
 
     def key(self) -> tuple[str, int, str]:
         """Metrics that no fault singles out share their times."""

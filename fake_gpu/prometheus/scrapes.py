@@ -156,11 +156,12 @@ def _collected(collection: Collection, schedule: Schedule, day: int) -> Integers
 
 
 class Grid:
-    """The times of one target's samples, hour by hour, and those of the windows asked for last."""
+    """The times of one target's samples, part by part, and those of the windows asked for last."""
 
-    def __init__(self, block: Callable[[int, int], TimeBlock]) -> None:
+    def __init__(self, block: Callable[[int, int], TimeBlock], part_ms: int = HOUR_MS) -> None:
         self._block = block
-        self._hours: OrderedDict[int, TimeBlock] = OrderedDict()
+        self._part_ms = part_ms
+        self._parts: OrderedDict[int, TimeBlock] = OrderedDict()
         self._windows: OrderedDict[tuple[int, int], TimeBlock] = OrderedDict()
 
     def between(self, from_ms: int, until_ms: int) -> TimeBlock:
@@ -183,9 +184,9 @@ class Grid:
         return TimeBlock(times, real)
 
     def blocks(self, from_ms: int, until_ms: int) -> Iterator[TimeBlock]:
-        """The hours that touch the closed range, in order."""
-        for hour in range(from_ms // HOUR_MS, until_ms // HOUR_MS + 1):
-            yield self._hours.get(hour) or self._hour(hour)
+        """The parts that touch the closed range, in order."""
+        for part in range(from_ms // self._part_ms, until_ms // self._part_ms + 1):
+            yield self._parts.get(part) or self._made(part)
 
     def first_time(self, from_ms: int, until_ms: int) -> int | None:
         """The first sample in the closed range."""
@@ -195,9 +196,9 @@ class Grid:
                 return block.times[low]
         return None
 
-    def _hour(self, hour: int) -> TimeBlock:
-        block = self._block(hour * HOUR_MS, (hour + 1) * HOUR_MS)
-        while len(self._hours) >= LARGEST_BLOCK_CACHE:
-            self._hours.popitem(last=False)
-        self._hours[hour] = block
+    def _made(self, part: int) -> TimeBlock:
+        block = self._block(part * self._part_ms, (part + 1) * self._part_ms)
+        while len(self._parts) >= max(2, LARGEST_BLOCK_CACHE * HOUR_MS // self._part_ms):
+            self._parts.popitem(last=False)
+        self._parts[part] = block
         return block

@@ -154,7 +154,7 @@ def export(
     """Write SCENARIO's samples for `promtool tsdb create-blocks-from openmetrics`."""
     from fake_gpu.clock import fixed
     from fake_gpu.estate.model import instant
-    from fake_gpu.prometheus.openmetrics import EVERYTHING, write_openmetrics
+    from fake_gpu.prometheus.openmetrics import EVERYTHING, processes_here, write_openmetrics
     from fake_gpu.serve import series_of
 
     matchers = _matchers(selector) if selector else EVERYTHING
@@ -163,7 +163,9 @@ def export(
     end = parse_instant(until_text, "--until") if until_text else instant(estate.ended_at)
     with progress("Writing samples") as report:
         source = series_of(estate, fixed(end))
-        paths = write_openmetrics(source, start, end, folder, report, matchers)
+        paths = write_openmetrics(
+            source, start, end, folder, report, matchers, processes=processes_here()
+        )
     click.echo(f"{len(paths)} files in {folder}", err=True)
     for path in paths:
         click.echo(str(path))

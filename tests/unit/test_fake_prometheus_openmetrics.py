@@ -37,6 +37,21 @@ def test_files_are_days_and_hold_every_sample_of_the_time(tmp_path: Path) -> Non
     assert written["up"] == 2 * 4 * 4 * 120  # replicas, targets, hours, scrapes
 
 
+def test_days_that_are_written_at_once_are_the_same_files(tmp_path: Path) -> None:
+    source = thanos(quiet_estate(), now=60 * HOUR).source
+    times = epoch(MIDNIGHT + 20 * HOUR), epoch(MIDNIGHT + 50 * HOUR)
+    seen: list[tuple[int, int, str]] = []
+    few = parse_selector('{__name__=~"up|kube_pod_.*"}')
+
+    alone = write_openmetrics(source, *times, tmp_path / "alone", matchers=few)
+    apart = write_openmetrics(
+        source, *times, tmp_path / "apart", lambda *step: seen.append(step), few, processes=2
+    )
+    assert [path.name for path in apart] == [path.name for path in alone]
+    assert [path.read_bytes() for path in apart] == [path.read_bytes() for path in alone]
+    assert [name for _, _, name in seen] == ["2026-10-01", "2026-10-02", "2026-10-03"]
+
+
 def test_a_line_has_labels_in_order_a_value_and_milliseconds(tmp_path: Path) -> None:
     source = thanos(quiet_estate()).source
     (file,) = write_openmetrics(source, epoch(MIDNIGHT), epoch(MIDNIGHT + 60), tmp_path)
