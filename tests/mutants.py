@@ -64,10 +64,10 @@ class Mutant:
 
 
 MUTANTS = (
-    Mutant("an_end_over_the_hour", f"{INT}/int_stretches_split_to_hours.sql",
-           "least(hours.ended_second, segments.ended_second)", "segments.ended_second"),
-    Mutant("a_start_before_the_hour", f"{INT}/int_stretches_split_to_hours.sql",
-           "greatest(hours.started_second, segments.started_second)", "segments.started_second"),
+    Mutant("an_end_over_the_hour", f"{INT}/int_allocations_split_to_hours.sql",
+           "least(pieces.ended_second, pieces.hour_second + 3600)", "pieces.hour_second + 3600"),
+    Mutant("a_start_before_the_hour", f"{INT}/int_allocations_split_to_hours.sql",
+           "greatest(pieces.started_second, pieces.hour_second)", "pieces.hour_second"),
     Mutant("every_restart_is_a_start", f"{INT}/int_pods_observed.sql",
            "min(observations.started_second)", "max(observations.started_second)"),
     Mutant("an_ended_pod_goes_on", f"{INT}/int_pods_observed.sql",
@@ -103,7 +103,7 @@ MUTANTS = (
     Mutant("a_charge_of_one_device", f"{INT}/int_charges.sql",
            "billable_seconds * device_count", "billable_seconds"),
     Mutant("a_nano_is_lost", f"{INT}/int_pieces_apportioned.sql",
-           "remainder_rank <= left_nanos", "remainder_rank < left_nanos"),
+           "remainder_rank <= raised_count", "remainder_rank < raised_count"),
     Mutant("an_hour_of_3601_seconds", "macros/price_nanos.sql", "* 3600)", "* 3601)"),
     Mutant("rates_join_without_class", f"{INT}/int_allocations_matched_to_prices.sql",
            "and allocations.gpu_class = rate_spans.gpu_class", ""),
@@ -187,12 +187,12 @@ MUTANTS = (
            "nodes.is_ready and not nodes.is_deleted as is_ready", "nodes.is_ready as is_ready"),
     Mutant("replicas_of_a_series_are_added", f"{INT}/int_sampled_requests.sql",
            "max(runs.device_count) as device_count", "sum(runs.device_count) as device_count"),
-    Mutant("a_claim_of_any_number_of_holders", f"{INT}/int_allocations_split_to_hours.sql",
+    Mutant("a_claim_of_any_number_of_holders", f"{INT}/int_allocations_split_to_epochs.sql",
            "            and allocations.holder_count = shares.holder_count\n", ""),
-    Mutant("pieces_of_every_epoch", f"{INT}/int_allocations_split_to_hours.sql",
+    Mutant("pieces_of_every_epoch", f"{INT}/int_allocations_split_to_epochs.sql",
            "            and held.epoch_number = prices.epoch_number\n", ""),
-    Mutant("segments_of_every_hour", f"{INT}/int_stretches_split_to_hours.sql",
-           "            hours.hour_second = segments.hour_second\n            and ",
+    Mutant("disputes_of_every_epoch_and_hour", f"{INT}/int_stretches_split_to_epochs.sql",
+           "            (reconciled.method = 'disputed') = cuts.is_for_disputes\n            and ",
            "            "),
 )  # fmt: skip
 

@@ -53,6 +53,14 @@ measured as (
             pods.cluster_id = windows.cluster_id
             and sightings.first_sampled_ms < windows.window_ended_second * 1000
             and sightings.last_sampled_ms >= windows.window_started_second * 1000
+    union all
+    select
+        pod_number,
+        window_number,
+        sample_interval_seconds,
+        first_sampled_ms,
+        last_sampled_ms
+    from {{ ref('int_sightings_by_report') }}
 
 ),
 

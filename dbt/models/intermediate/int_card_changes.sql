@@ -12,7 +12,8 @@ offered as (
 
 ),
 
--- Whole cards, replicas and partitions: what lies on one card is known by its number of parts.
+-- Replicas and partitions: how many lie on one card is known by its number of parts. Whole cards
+-- need no such sweep; they are counted where they are.
 spans as (
 
     select
@@ -24,7 +25,7 @@ spans as (
         0 as capacity_count,
         0 as allocatable_count
     from used
-    where allocation_state = 'running' and devices_per_card > 0
+    where allocation_state = 'running' and devices_per_card > 1
     union all
     select
         node_class_number,
@@ -35,7 +36,7 @@ spans as (
         capacity_count,
         allocatable_count
     from offered
-    where devices_per_card > 0
+    where devices_per_card > 1
 
 ),
 

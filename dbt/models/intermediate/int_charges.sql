@@ -5,7 +5,7 @@ pieces as (
     select
         charge_number,
         cast(sum(billable_seconds * device_count) as bigint) as device_seconds
-    from {{ ref('int_allocations_split_to_hours') }}
+    from {{ ref('int_allocations_split_to_epochs') }}
     group by charge_number
 
 ),

@@ -14,7 +14,7 @@ reconciled as (
 disputed as (
 
     select *
-    from {{ ref('int_allocations_split_to_hours') }}
+    from {{ ref('int_allocations_split_to_epochs') }}
     where
         method = 'disputed'
         and counted_seconds > 0

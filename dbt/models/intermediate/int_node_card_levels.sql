@@ -6,17 +6,40 @@ class_levels as (
 
 ),
 
-changes as (
+-- Nearly all nodes have cards of one class, whose levels are the node's own.
+mixed_nodes as (
 
     select
         cluster_id,
-        node_name,
-        started_second as event_second,
-        running_cards - lag(running_cards, 1, 0) over classes as running_change,
-        installed_cards - lag(installed_cards, 1, 0) over classes as installed_change,
-        allocatable_cards - lag(allocatable_cards, 1, 0) over classes as allocatable_change
+        node_name
+    from {{ ref('int_node_classes') }}
+    group by cluster_id, node_name
+    having count(*) > 1
+
+),
+
+changes as (
+
+    select
+        class_levels.cluster_id,
+        class_levels.node_name,
+        class_levels.started_second as event_second,
+        class_levels.running_cards
+        - lag(class_levels.running_cards, 1, 0) over classes as running_change,
+        class_levels.installed_cards
+        - lag(class_levels.installed_cards, 1, 0) over classes as installed_change,
+        class_levels.allocatable_cards
+        - lag(class_levels.allocatable_cards, 1, 0) over classes as allocatable_change
     from class_levels
-    window classes as (partition by node_class_number order by started_second)
+    inner join mixed_nodes
+        on
+            class_levels.cluster_id = mixed_nodes.cluster_id
+            and class_levels.node_name = mixed_nodes.node_name
+    window
+        classes as (
+            partition by class_levels.node_class_number
+            order by class_levels.started_second
+        )
 
 ),
 
@@ -81,6 +104,28 @@ bounded as (
             levels.cluster_id = hours.cluster_id
             and {{ whole_quotient('levels.event_second', 3600) }} * 3600 = hours.hour_second
 
+),
+
+plain as (
+
+    select
+        class_levels.cluster_id,
+        class_levels.node_name,
+        class_levels.hour_second,
+        class_levels.started_second,
+        class_levels.ended_second,
+        class_levels.running_cards,
+        class_levels.installed_cards,
+        class_levels.allocatable_cards
+    from class_levels
+    left join mixed_nodes
+        on
+            class_levels.cluster_id = mixed_nodes.cluster_id
+            and class_levels.node_name = mixed_nodes.node_name
+    where mixed_nodes.cluster_id is null
+
 )
 
+select * from plain
+union all
 select * from bounded

@@ -1,20 +1,12 @@
+-- noqa: disable=LT02,LT05
+-- (jinja repeats parts of this model; its own indentation follows the loops)
+{{ config(materialized='ephemeral') }}
+
 with
 
-used as (
+spans as (
 
-    select * from {{ ref('int_device_spans') }}
-
-),
-
-offered as (
-
-    select * from {{ ref('int_capacity_spans') }}
-
-),
-
-labelled as (
-
-    select * from {{ ref('int_node_labelled_cards') }}
+    select * from {{ ref('int_node_class_spans') }}
 
 ),
 
@@ -30,131 +22,74 @@ unhealthy_changes as (
 
 ),
 
-unmeasured as (
-
-    select * from {{ ref('int_unmeasured_stretches') }}
-
-),
-
 node_classes as (
 
     select * from {{ ref('int_node_classes') }}
 
 ),
 
--- Every quantity that a node has of a class for some time, one row per quantity.
-quantities as (
+hours as (
 
-    {% for state in ['running', 'held'] %}
-        {% for dimension in ['compute', 'memory'] %}
-            select
-                node_class_number,
-                started_second,
-                ended_second,
-                '{{ state }}_{{ dimension }}' as quantity,
-                {{ exact(dimension ~ '_units') }} as amount
-            from used
-            where allocation_state = '{{ state }}'
-            union all
-        {% endfor %}
-    {% endfor %}
-    {% for dimension in ['compute', 'memory'] %}
-        select
-            node_class_number,
-            started_second,
-            ended_second,
-            'offered_{{ dimension }}' as quantity,
-            {{ exact('capacity_count * ' ~ dimension ~ '_units_each') }} as amount
-        from offered
-        union all
-    {% endfor %}
-    select
-        node_class_number,
-        started_second,
-        ended_second,
-        'running_code' as quantity,
-        {{ exact('device_count * code_multiplier') }} as amount
-    from used
-    where allocation_state = 'running' and code_multiplier > 0
+    select * from {{ ref('int_measured_hours') }}
+
+),
+
+ends as (
+
+    select 1 as change
     union all
-    select
-        node_class_number,
-        started_second,
-        ended_second,
-        'offered_code' as quantity,
-        {{ exact('capacity_count * code_multiplier') }} as amount
-    from offered
-    where code_multiplier > 0
-    union all
-    select
-        node_class_number,
-        started_second,
-        ended_second,
-        'allocatable_code' as quantity,
-        {{ exact('allocatable_count * code_multiplier') }} as amount
-    from offered
-    where code_multiplier > 0
-    union all
+    select -1 as change
+
+),
+
+-- A change of nothing at the start of every hour makes the level carried into it visible.
+hour_starts as (
+
     select
         node_classes.node_class_number,
-        labelled.started_second,
-        labelled.ended_second,
-        'labelled_cards' as quantity,
-        {{ exact('labelled.labelled_card_count') }} as amount
-    from labelled
-    inner join node_classes
-        on
-            labelled.cluster_id = node_classes.cluster_id
-            and labelled.node_name = node_classes.node_name
-            and labelled.gpu_class = node_classes.gpu_class
-    union all
-    select
-        node_classes.node_class_number,
-        unmeasured.started_second,
-        unmeasured.ended_second,
-        'unmeasured' as quantity,
-        {{ exact(1) }} as amount
-    from unmeasured
-    inner join node_classes
-        on unmeasured.cluster_id = node_classes.cluster_id
+        hours.measured_from_second as event_second
+    from node_classes
+    inner join hours
+        on node_classes.cluster_id = hours.cluster_id
 
 ),
 
 events as (
 
     select
-        node_class_number,
-        started_second as event_second,
-        quantity,
-        amount
-    from quantities
+        spans.node_class_number,
+        case when ends.change = 1 then spans.started_second else spans.ended_second end
+            as event_second,
+        {% for quantity in node_class_quantities() %}
+            ends.change * spans.{{ quantity }} as {{ quantity }}{{ ',' if not loop.last }}
+        {% endfor %}
+    from spans
+    cross join ends
     union all
     select
         node_class_number,
-        ended_second as event_second,
-        quantity,
-        -amount as amount
-    from quantities
-    {% for quantity in ['running', 'capacity', 'allocatable'] %}
-        union all
-        select
-            node_class_number,
-            event_second,
-            '{{ quantity }}_cards' as quantity,
-            {{ exact(quantity ~ '_change') }} as amount
-        from card_changes
-        where {{ quantity }}_change <> 0
-    {% endfor %}
-    {% for dimension in ['compute', 'memory'] %}
-        union all
-        select
-            node_class_number,
-            event_second,
-            'unhealthy_{{ dimension }}' as quantity,
-            {{ exact(dimension ~ '_units') }} as amount
-        from unhealthy_changes
-        where {{ dimension }}_units <> 0
-    {% endfor %}
+        event_second,
+        {{ quantity_columns({
+            'running_cards': 'running_change',
+            'capacity_cards': 'capacity_change',
+            'allocatable_cards': 'allocatable_change',
+        }) }}
+    from card_changes
+    union all
+    select
+        node_class_number,
+        event_second,
+        {{ quantity_columns({
+            'unhealthy_compute': 'compute_units',
+            'unhealthy_memory': 'memory_units',
+        }) }}
+    from unhealthy_changes
+    union all
+    select
+        node_class_number,
+        event_second,
+        {{ quantity_columns({}) }}
+    from hour_starts
 
 )
 

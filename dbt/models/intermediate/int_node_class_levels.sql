@@ -1,16 +1,10 @@
 -- noqa: disable=LT02,LT05
 -- (jinja repeats parts of this model; its own indentation follows the loops)
-{% set quantities = [
-    'running_cards', 'capacity_cards', 'allocatable_cards', 'labelled_cards',
-    'running_code', 'offered_code', 'allocatable_code',
-    'running_compute', 'running_memory', 'held_compute', 'held_memory',
-    'offered_compute', 'offered_memory', 'unhealthy_compute', 'unhealthy_memory',
-    'unmeasured',
-] %}
+{% set quantities = node_class_quantities() %}
 
 with
 
-changes as (
+events as (
 
     select * from {{ ref('int_node_class_events') }}
 
@@ -28,28 +22,6 @@ hours as (
 
 ),
 
--- A change of nothing at the start of every hour makes the level carried into it visible.
-hour_starts as (
-
-    select
-        node_classes.node_class_number,
-        hours.measured_from_second as event_second,
-        'hour' as quantity,
-        {{ exact(0) }} as amount
-    from node_classes
-    inner join hours
-        on node_classes.cluster_id = hours.cluster_id
-
-),
-
-events as (
-
-    select * from changes
-    union all
-    select * from hour_starts
-
-),
-
 -- What ends and what starts in the same second does not overlap.
 instants as (
 
@@ -57,8 +29,11 @@ instants as (
         node_class_number,
         event_second,
         {% for quantity in quantities %}
-            sum(case when quantity = '{{ quantity }}' then amount else 0 end)
-                as {{ quantity }}{{ ',' if not loop.last }}
+            {% if quantity.endswith('_code') %}
+                sum({{ quantity }}) as {{ quantity }}{{ ',' if not loop.last }}
+            {% else %}
+                cast(sum({{ quantity }}) as bigint) as {{ quantity }}{{ ',' if not loop.last }}
+            {% endif %}
         {% endfor %}
     from events
     group by node_class_number, event_second

@@ -1,70 +1,49 @@
+-- noqa: disable=LT02
+-- (jinja repeats parts of this model; its own indentation follows the loop)
 with
 
-pieces as (
+-- Largest remainder, as `domain.money.apportion` has it: the pieces add up to the charge. Of those
+-- with one remainder all get a nano more, or none; only where some do, their order decides.
+{% for is_torn in [false, true] %}
+    {{ 'torn' if is_torn else 'plain' }} as (
 
-    select
-        *,
-        billable_seconds * device_count as device_seconds
-    from {{ ref('int_allocations_split_to_hours') }}
+        select
+            pieces.*,
+            shares.whole_nanos,
+            shares.raised_count,
+            {% if is_torn %}
+                row_number() over (
+                    partition by shares.charge_number, shares.remainder
+                    order by
+                        pieces.allocation_number,
+                        pieces.started_second,
+                        pieces.ended_second,
+                        pieces.allocation_state,
+                        pieces.method_reason
+                ) as remainder_rank
+            {% else %}
+                1 as remainder_rank
+            {% endif %}
+        from {{ ref('int_allocations_split_to_hours') }} as pieces
+        inner join {{ ref('int_charge_shares') }} as shares
+            on
+                pieces.charge_number = shares.charge_number
+                and pieces.billable_seconds * pieces.device_count = shares.device_seconds
+        where
+            {{ 'not' if not is_torn }}
+            (shares.raised_count > 0 and shares.raised_count < shares.equal_count)
 
-),
-
-charges as (
-
-    select * from {{ ref('int_charges') }}
-
-),
-
--- A charge is shared out in proportion to device-seconds: all its pieces have one weight and price.
-shares as (
-
-    select
-        pieces.*,
-        charges.cost_nanos as charge_nanos,
-        {{ whole_quotient(
-            exact('charges.cost_nanos') ~ ' * ' ~ exact('pieces.device_seconds'),
-            exact('greatest(charges.device_seconds, 1)')
-        ) }} as whole_nanos,
-        ({{ exact('charges.cost_nanos') }} * {{ exact('pieces.device_seconds') }})
-        % {{ exact('greatest(charges.device_seconds, 1)') }} as remainder
-    from pieces
-    inner join charges
-        on pieces.charge_number = charges.charge_number
-
-),
-
-left_over as (
-
-    select
-        charge_number,
-        max(charge_nanos) - sum(whole_nanos) as left_nanos
-    from shares
-    group by charge_number
-
-),
+    ),
+{% endfor %}
 
 ranked as (
 
-    select
-        shares.*,
-        left_over.left_nanos,
-        row_number() over (
-            partition by shares.charge_number
-            order by
-                shares.remainder desc,
-                shares.allocation_number asc,
-                shares.started_second asc,
-                shares.ended_second asc,
-                shares.allocation_state asc,
-                shares.method_reason asc
-        ) as remainder_rank
-    from shares
-    inner join left_over
-        on shares.charge_number = left_over.charge_number
+    select * from plain
+    union all
+    select * from torn
 
 ),
 
--- Largest remainder, as `domain.money.apportion` has it: the pieces add up to the charge.
 apportioned as (
 
     select
@@ -84,7 +63,7 @@ apportioned as (
         billable_seconds,
         uncertainty_seconds,
         cast(
-            whole_nanos + case when remainder_rank <= left_nanos then 1 else 0 end
+            whole_nanos + case when remainder_rank <= raised_count then 1 else 0 end
             as decimal(38, 0)
         ) as cost_nanos
     from ranked

@@ -12,48 +12,56 @@ segments as (
 
 ),
 
-hours as (
+-- A stretch stays whole while no decision changes; disputes are signed by the hour.
+cuts as (
 
     select
-        *,
-        {{ each_hour('started_second', 'greatest(ended_second, started_second + 1)') }}
-            as hour_second
-    from reconciled
+        false as is_for_disputes,
+        epoch_number,
+        min(started_second) as started_second,
+        max(ended_second) as ended_second
+    from segments
+    group by epoch_number
+    union all
+    select
+        true as is_for_disputes,
+        epoch_number,
+        started_second,
+        ended_second
+    from segments
 
 ),
 
 split as (
 
     select
-        hours.pod_number,
-        hours.allocation_state,
-        hours.method,
-        hours.method_reason,
-        segments.segment_number,
-        segments.epoch_number,
-        hours.hour_second,
-        greatest(hours.started_second, segments.started_second) as started_second,
-        least(hours.ended_second, segments.ended_second) as ended_second,
+        reconciled.pod_number,
+        reconciled.allocation_state,
+        reconciled.method,
+        reconciled.method_reason,
+        cuts.epoch_number,
+        greatest(reconciled.started_second, cuts.started_second) as started_second,
+        least(reconciled.ended_second, cuts.ended_second) as ended_second,
         -- The doubt about an end belongs to the piece that has that end.
         case
-            when hours.started_second >= segments.started_second
-                then hours.uncertainty_before_seconds
+            when reconciled.started_second >= cuts.started_second
+                then reconciled.uncertainty_before_seconds
             else 0
-        end
-        + case
-            when hours.ended_second <= segments.ended_second
-                then hours.uncertainty_after_seconds
+        end as uncertainty_before_seconds,
+        case
+            when reconciled.ended_second <= cuts.ended_second
+                then reconciled.uncertainty_after_seconds
             else 0
-        end as uncertainty_seconds,
-        hours.lifecycle_seconds > 0 as is_in_lifecycle,
-        hours.sampled_seconds > 0 as is_sampled
-    from hours
-    inner join segments
+        end as uncertainty_after_seconds,
+        reconciled.lifecycle_seconds > 0 as is_in_lifecycle,
+        reconciled.sampled_seconds > 0 as is_sampled
+    from reconciled
+    inner join cuts
         on
-            hours.hour_second = segments.hour_second
-            and hours.started_second < segments.ended_second
-            and segments.started_second
-            < greatest(hours.ended_second, hours.started_second + 1)
+            (reconciled.method = 'disputed') = cuts.is_for_disputes
+            and reconciled.started_second < cuts.ended_second
+            and cuts.started_second
+            < greatest(reconciled.ended_second, reconciled.started_second + 1)
 
 )
 

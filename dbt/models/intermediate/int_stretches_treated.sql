@@ -2,7 +2,7 @@ with
 
 stretches as (
 
-    select * from {{ ref('int_stretches_split_to_hours') }}
+    select * from {{ ref('int_stretches_split_to_epochs') }}
 
 ),
 
