@@ -10,10 +10,10 @@ where each begins, and the values; numpy has them all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from datetime import UTC, datetime, timedelta
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,17 +44,22 @@ def milliseconds(values: NDArray[np.int64]) -> pa.Array:
 
 
 def texts(words: Iterable[str | None]) -> pa.Array:
+    every = list(words)
+    if None not in every:
+        return _plain(cast(list[str], every))
+    there = np.array([word is not None for word in every], bool)
+    return _plain([word or "" for word in every], there)
+
+
+def _plain(words: Sequence[str], there: NDArray[np.bool_] | None = None) -> pa.Array:
     import pyarrow as pa
 
-    every = list(words)
-    there = np.array([word is not None for word in every], bool)
-    known = [word or "" for word in every]
-    body = "".join(known).encode()
-    lengths = list(map(len, known))
-    if len(body) != sum(lengths):  # some letters take several bytes
-        lengths = [len(word.encode()) for word in known]
-    buffers = [_validity(there), pa.py_buffer(_offsets(lengths)), pa.py_buffer(body)]
-    return pa.Array.from_buffers(pa.string(), len(known), buffers)
+    body = "".join(words).encode()
+    offsets = _offsets(words)
+    if len(body) != offsets[-1]:  # some letters take several bytes
+        offsets = _offsets([word.encode() for word in words])
+    buffers = [_validity(there), pa.py_buffer(offsets), pa.py_buffer(body)]
+    return pa.Array.from_buffers(pa.string(), len(words), buffers)
 
 
 def named(places: NDArray[Any], words: Sequence[str]) -> pa.Array:
@@ -80,12 +85,16 @@ def sixteen_bytes(values: Sequence[bytes | None]) -> pa.Array:
 
 
 def maps(names: Sequence[Sequence[str]], words: Sequence[Sequence[str]]) -> pa.Array:
-    """For each row the names of its entries, and their texts."""
+    """For each row the names of its entries, and their texts.
+
+    Neighbours mostly have the same names: those are written once and repeated.
+    """
     import pyarrow as pa
 
-    offsets = numbers(_offsets(map(len, names)))
-    keys, items = texts(chain.from_iterable(names)), texts(chain.from_iterable(words))
-    return pa.MapArray.from_arrays(offsets, keys, items)
+    keys = [_plain(list(same) * len(list(rows))) for same, rows in groupby(names)]
+    items = _plain(list(chain.from_iterable(words)))
+    every_key = pa.concat_arrays(keys) if keys else _plain([])
+    return pa.MapArray.from_arrays(numbers(_offsets(names)), every_key, items)
 
 
 def column(values: Sequence[Any], kind: str) -> pa.Array:
@@ -99,7 +108,7 @@ def column(values: Sequence[Any], kind: str) -> pa.Array:
         return maps([[k for k, _ in row] for row in pairs], [[v for _, v in row] for row in pairs])
     if kind == "texts":
         values = [value or () for value in values]
-        buffers = [None, pa.py_buffer(_offsets(map(len, values)))]
+        buffers = [None, pa.py_buffer(_offsets(values))]
         words = texts(chain.from_iterable(values))
         return pa.Array.from_buffers(pa.list_(pa.string()), len(values), buffers, children=[words])
     there = np.array([value is not None for value in values], bool)
@@ -117,8 +126,12 @@ def _microseconds(at: datetime | None) -> int:
     return 0 if at is None else (at - _EPOCH) // _MICROSECOND
 
 
-def _offsets(lengths: Iterable[int]) -> NDArray[np.int32]:
-    return np.cumsum([0, *lengths], dtype=np.int32)
+def _offsets(parts: Sequence[Sized]) -> NDArray[np.int32]:
+    """Where each part begins, and where the last one ends."""
+    offsets = np.zeros(len(parts) + 1, np.int32)
+    lengths = np.fromiter(map(len, parts), np.int32, len(parts))
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
 
 
 def _validity(there: NDArray[np.bool_] | None) -> pa.Buffer | None:

@@ -101,32 +101,32 @@ def _is_mass(count: int, out_of: int) -> bool:
 
 
 def _lives(parts: Sequence[Runs]) -> _Lives:
-    wanted = lasting_metrics()
-    row_of: dict[str, int] = {}
-    metrics: dict[str, int] = {}
+    number_of = {metric: number for number, metric in enumerate(sorted(lasting_metrics()))}
+    rows: dict[str, int] = {}
     pods: dict[str, int] = {"": -1}
-    rows: list[list[int]] = []
+    columns: list[tuple[NDArray[np.int64], ...]] = [(np.empty(0, np.int64),) * 5]
     for part in parts:
-        if not len(part):
-            continue
         # Runs are in the order of series and time: a series' first row starts it, its last ends it.
         starts = np.flatnonzero(np.diff(part.series_index, prepend=-1))
         ends = np.append(starts[1:], len(part)) - 1
-        times = zip(part.first_ms[starts].tolist(), part.last_ms[ends].tolist(), strict=True)
-        places = part.series_index[starts].tolist()
-        for place, (first_ms, last_ms) in zip(places, times, strict=True):
-            one = part.series[place]
-            if one.metric not in wanted:
-                continue
-            number = row_of.setdefault(one.series_id, len(rows))
-            if number == len(rows):
-                metric = metrics.setdefault(one.metric, len(metrics))
-                pod = pods.setdefault(one.uid, len(pods))
-                rows.append([metric, pod, first_ms, last_ms])
-            else:  # a window that was split has a part of the series in each
-                row = rows[number]
-                row[2], row[3] = min(row[2], first_ms), max(row[3], last_ms)
-    return _Lives(*np.array(rows, np.int64).reshape(-1, 4).T)
+        every = [part.series[place] for place in part.series_index[starts].tolist()]
+        metric = np.array([number_of.get(one.metric, -1) for one in every], np.int64)
+        lasts = np.flatnonzero(metric >= 0)
+        wanted = [every[place] for place in lasts.tolist()]
+        row = np.array([rows.setdefault(one.series_id, len(rows)) for one in wanted], np.int64)
+        pod = np.array([pods.setdefault(one.uid, len(pods)) for one in wanted], np.int64)
+        first_ms, last_ms = part.first_ms[starts[lasts]], part.last_ms[ends[lasts]]
+        columns.append((row, metric[lasts], pod, first_ms, last_ms))
+    row, metric, pod, first_ms, last_ms = (np.concatenate(p) for p in zip(*columns, strict=True))
+    if len(rows) == len(row):
+        return _Lives(metric, pod, first_ms, last_ms)
+    # A window that was split has a part of the series in each.
+    begins = np.full(len(rows), np.iinfo(np.int64).max)
+    over = np.zeros(len(rows), np.int64)
+    np.minimum.at(begins, row, first_ms)
+    np.maximum.at(over, row, last_ms)
+    _, one_of_each = np.unique(row, return_index=True)
+    return _Lives(metric[one_of_each], pod[one_of_each], begins, over)
 
 
 def _mass_endings(lives: _Lives, hour_ms: int, look: Look) -> int:

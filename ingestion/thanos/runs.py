@@ -136,7 +136,10 @@ def _series_table(
     import pyarrow as pa
 
     allowed = {f"label_{_sanitised(label)}" for label in pod_labels}
-    kept = [_kept_labels(one, allowed) for one in series]
+    kept = [
+        (one.names, one.texts) if one.metric != POD_LABELS_METRIC else _kept_labels(one, allowed)
+        for one in series
+    ]
     return pa.table(
         {
             "cluster_id": constant(attempt.cluster_id, len(series)),
@@ -151,9 +154,7 @@ def _series_table(
 
 
 def _kept_labels(series: Series, allowed: set[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """All labels, except that of a pod's own labels only those on the allow-list are kept."""
-    if series.metric != POD_LABELS_METRIC:
-        return series.names, series.texts
+    """Of a pod's own labels only those on the allow-list, and all that are not its own."""
     kept = [
         (name, text)
         for name, text in zip(series.names, series.texts, strict=True)
