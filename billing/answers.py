@@ -13,6 +13,7 @@ from warehouse.store import Store
 
 MENTIONS_LISTED = 3
 """Offsets shown per answer; a pod of a month is named thousands of times."""
+NOT_NAMED = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +48,4 @@ def find_in_answer(landing: Store, digest: str, text: str) -> Found:
         offsets.append(str(start))
         start = body.find(wanted, start + 1)
     count = body.count(wanted)
-    return Found(len(body), f"{count}, at byte {', '.join(offsets)}" if count else "none")
+    return Found(len(body), f"{count}, at byte {', '.join(offsets)}" if count else NOT_NAMED)

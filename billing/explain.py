@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from billing.answers import find_in_answer
+from billing.answers import NOT_NAMED, find_in_answer
 from billing.books import Books
 from billing.record import Record, sealed_key
 from domain.errors import WrongUse
@@ -225,6 +225,9 @@ def _bytes_stop(
         found = find_in_answer(landing, digest, pod_uid)
         known = "sealed with the close" if digest in sealed else "after the close"
         rows.append((digest, str(found.byte_count), found.mentions, known))
+    rows.sort(
+        key=lambda row: row[2] == NOT_NAMED
+    )  # of hundreds, those that name the pod come first
     return Stop(
         "Answers, byte for byte",
         ("sha256", "bytes", f"mentions of {pod_uid}", "evidence"),

@@ -72,10 +72,10 @@ MetricHours = Mapping[tuple[str, datetime], Mapping[str, MetricHour]]
 
 def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> Cause:
     """Why an incomplete hour of one witness is incomplete."""
-    if row.source != SAMPLES:
-        return Cause.COLLECTOR_LOST if not row.seen_count else Cause.JOURNAL_GAP
     if row.outcome in _SAID_SO:
         return _SAID_SO[row.outcome]
+    if row.source != SAMPLES:
+        return Cause.COLLECTOR_LOST if not row.seen_count else Cause.JOURNAL_GAP
     health = metrics.get(HEALTH_METRIC)
     if health and health.is_whole and any(not one.is_whole for one in metrics.values()):
         steady = [one for name, one in metrics.items() if name.startswith(STEADY_METRICS)]

@@ -94,6 +94,16 @@ def test_a_line_is_walked_back_to_the_bytes_that_name_its_pod(world: World) -> N
     assert answer == (SHA, str(len(ANSWER)), "2, at byte 27, 54", "sealed with the close")
 
 
+def test_of_many_answers_those_that_name_the_pod_come_first(world: World) -> None:
+    others = [f"another answer, {number}".encode() for number in range(8)]
+    for number, body in enumerate(others, 3):
+        land(world, body, "2026-10-09T10:00:00Z", number)
+    shown = stop(explain_line(world.home, "INV-000001", 1, "uid-team-a-train"), "Answers").rows
+    rest = sorted(hashlib.sha256(body).hexdigest() for body in others)
+    assert min(rest) < SHA, "by its hash alone it would not be the first"
+    assert [row[0] for row in shown] == [SHA, *rest]
+
+
 def test_bytes_are_walked_forward_to_the_lines_of_their_hours(world: World) -> None:
     stops = explain_answer(world.home, SHA)
     assert stop(stops, "Lines").rows == (("INV-000001", "1", "team-a", "train"),)

@@ -46,6 +46,9 @@ def row(seen: int = 60, outcome: str = "ok", source: str = SAMPLES) -> HourCover
         (row(0), {"up": GONE, "kube_pod_info": GONE}, Cause.STORE_SILENT),
         (row(0, "empty"), {}, Cause.STORE_SILENT),
         (row(0, source=JOURNAL), {}, Cause.COLLECTOR_LOST),
+        (row(0, "empty", source=JOURNAL), {}, Cause.COLLECTOR_LOST),
+        (row(0, "not_asked", source=JOURNAL), {}, Cause.NEVER_ASKED),
+        (row(0, "failed", source=JOURNAL), {}, Cause.QUERY_FAILED),
         (row(60, source=JOURNAL), {}, Cause.JOURNAL_GAP),
     ],
 )
@@ -117,12 +120,21 @@ def test_where_there_is_no_journal_they_block_until_somebody_signs(world: World)
     assert (finding.code, finding.blocks) == ("GAP-004", False)
 
 
-def test_an_hour_that_was_never_asked_for_says_so(world: World) -> None:
-    world.lose("thanos", "09 10:00", seen=0, reason="", outcome="not_asked")
+@pytest.mark.parametrize(
+    ("source", "code", "count"),
+    [
+        ("thanos", "GAP-002", "120 of 120 samples"),
+        ("kubernetes", "GAP-003", "3600 of 3600 seconds"),
+    ],
+)
+def test_an_hour_that_was_never_asked_for_says_so(
+    world: World, source: str, code: str, count: str
+) -> None:
+    world.lose(source, "09 10:00", seen=0, reason="never asked", outcome="not_asked")
     world.write()
     [finding] = findings(world)
-    assert (finding.code, finding.blocks) == ("GAP-002", False)
-    assert "1 hour (thanos: never asked, 120 of 120 samples missing)" in finding.seen
+    assert (finding.code, finding.blocks) == (code, False)
+    assert f"1 hour ({source}: never asked, {count} missing)" in finding.seen
 
 
 def test_the_source_is_quoted_where_it_said_something(world: World) -> None:
