@@ -106,10 +106,23 @@ def _compact_day(
     folder: DerivedFolder, day: date, attempts: Sequence[Attempt], derivation: Derivation
 ) -> None:
     names = [attempt.attempt_id for attempt in attempts]  # in the order of their sequence
-    merged = {table: _merged(folder, day, names, table) for table in derivation.tables}
-    for table, rows in derivation.put_together(merged).items():
-        hidden = folder.path / f".{day.isoformat()}.{table}.{_mark(names)}"
-        write_parquet(hidden, rows, derivation.settled_level)
+    hidden = {
+        table: folder.path / f".{day.isoformat()}.{table}.{_mark(names)}"
+        for table in derivation.tables
+    }
+    loose = {table: folder.loose(names[0], table) for table in derivation.tables}
+    if (
+        len(names) == 1
+        and derivation.keeps_a_single_attempt
+        and all(path.is_file() for path in loose.values())
+    ):
+        for table, path in hidden.items():
+            path.unlink(missing_ok=True)  # of an earlier try
+            os.link(loose[table], path)
+    else:
+        merged = {table: _merged(folder, day, names, table) for table in derivation.tables}
+        for table, rows in derivation.put_together(merged).items():
+            write_parquet(hidden[table], rows, derivation.settled_level)
     index = folder.index(day)
     unfinished = index.with_name(f".{index.name}.unfinished")
     unfinished.write_text(json.dumps(names), encoding="utf-8")

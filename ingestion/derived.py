@@ -58,6 +58,11 @@ class Derivation:
     put_together: Callable[[dict[str, pa.Table]], dict[str, pa.Table]] = dict
     settled_level: int = ZSTD_LEVEL
 
+    @property
+    def keeps_a_single_attempt(self) -> bool:
+        """Whether a day of one attempt would be written exactly as the attempt was."""
+        return self.put_together is dict and self.settled_level == ZSTD_LEVEL
+
 
 def write_parquet(path: Path, table: pa.Table, level: int = ZSTD_LEVEL) -> None:
     """A Parquet file under its name, once it is whole."""

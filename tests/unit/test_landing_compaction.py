@@ -18,9 +18,11 @@ from domain.clock import StoppedClock
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
 from ingestion.compaction import SETTLED_AFTER, compact, finish
+from ingestion.derived import Derivation
 from ingestion.landing import Landing
 from ingestion.rebuild import derivations, rebuild
 from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.replay import replay
 from ingestion.thanos.runs import KINDS
 from tests.derived_rows import rows_landed
 from tests.samples_by_hand import CLUSTER, NODE, UP, Form, Server, every_ten_minutes, matrix
@@ -199,6 +201,38 @@ def test_a_kill_anywhere_loses_and_doubles_no_row(tmp_path: Path) -> None:
         hidden = [path.name for path in (runs / "thanos/c1").iterdir() if path.name[0] == "."]
         assert [name for name in hidden if not name.endswith(".unfinished")] == [], step
     assert step > 12
+
+
+AS_IT_IS = {Source.THANOS: Derivation(replay, KINDS)}
+WRITTEN_AGAIN = {Source.THANOS: Derivation(replay, KINDS, lambda tables: tables)}
+
+
+def test_a_day_of_one_attempt_is_taken_over_as_if_it_had_been_written_again(
+    tmp_path: Path,
+) -> None:
+    days = []
+    for name, how in (("kept", AS_IT_IS), ("again", WRITTEN_AGAIN)):
+        landing, runs = home_of(tmp_path / name, 1)
+        assert compact(landing, runs, SETTLED, how) == 1
+        days.append({path.name: path.read_bytes() for path in (runs / "thanos/c1").iterdir()})
+        assert compact(landing, runs, SETTLED, how) == 0
+    assert len(days[0]) == 4
+    assert days[0] == days[1]
+
+
+def test_a_kill_while_a_single_attempt_is_taken_over_loses_nothing(tmp_path: Path) -> None:
+    step = 0
+    killed = True
+    while killed:
+        step += 1
+        landing, runs = home_of(tmp_path / str(step), 1)
+        before = rows(landing, runs, "runs")
+        killed = killed_at(step, lambda: compact(landing, runs, SETTLED, AS_IT_IS))  # noqa: B023
+        compact(landing, runs, SETTLED, AS_IT_IS)
+        assert rows(landing, runs, "runs") == before, step
+        hidden = [path.name for path in (runs / "thanos/c1").iterdir() if path.name[0] == "."]
+        assert [name for name in hidden if not name.endswith(".unfinished")] == [], step
+    assert step > 8
 
 
 def test_a_day_is_the_day_on_which_the_window_begins(tmp_path: Path) -> None:
