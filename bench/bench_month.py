@@ -6,10 +6,10 @@ Not here: an hour of a large estate beside curl (`bench_pull`), or what the fake
 
     python -m bench.bench_month
 
-Whole days in one request per question, samples 30 s apart, two replicas in one cluster. The first
-day of a cluster, with everything to learn, and two more are measured; the others are like these
-two. Seconds of ours are of the processor; those on the wall have the fake estate's own work in
-them, which a real Thanos does elsewhere.
+Whole days in one request per question, sampled as the scenario says. The first day of a cluster,
+with everything to learn, and two more are measured; the others are like these two. Seconds of ours
+are of the processor; those on the wall have the fake estate's own work in them, which a real Thanos
+does elsewhere.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ estate = build_estate(load_scenario("demo"))
 with serve(estate, VirtualClock(epoch(estate.ended_at + 7200))) as running:
     print(running.thanos_url, estate.started_at, flush=True)
     for one in estate.clusters:
-        print(one.cluster_id, one.monitoring.replica_label, flush=True)
+        told = one.monitoring
+        scraped = {job.job: job.scrape_interval_seconds for job in told.jobs}["kube-state-metrics"]
+        sampled = told.collect_interval_seconds or scraped
+        print(one.cluster_id, told.replica_label, sampled, scraped, flush=True)
     print(flush=True)
     sys.stdin.read()
 """
@@ -56,14 +59,14 @@ def measure() -> list[Measurement]:
         url, started = serving.stdout.readline().split()
         clusters = [line.split() for line in iter(serving.stdout.readline, "\n")]
         began, began_processor = time.perf_counter(), _processor_seconds()
-        asked = [_asked(Path(folder), url, int(started), *names) for names in clusters]
+        asked = [_asked(Path(folder), url, int(started), *told) for told in clusters]
         wall, ours = time.perf_counter() - began, _processor_seconds() - began_processor
         serving.communicate()
     size = sum(one for _, one in asked)
     first = sum(days[0] for days, _ in asked)
     others = sum(sum(days[1:]) for days, _ in asked) / (DAYS - 1)
     how = (
-        f"{DAYS} days of {len(clusters)} clusters at 30 s: {size / 1e6:.0f} MB of answers,"
+        f"{DAYS} days of {len(clusters)} clusters: {size / 1e6:.0f} MB of answers,"
         f" {ours:.1f} s of our processor, {wall:.1f} s on the wall with the fake estate's own work"
     )
     return [
@@ -73,7 +76,7 @@ def measure() -> list[Measurement]:
 
 
 def _asked(
-    home: Path, url: str, started: int, cluster_id: str, replica_label: str
+    home: Path, url: str, started: int, cluster_id: str, replica: str, sampled: str, scraped: str
 ) -> tuple[list[float], int]:
     """Ask for the days of a cluster: our seconds of each, and the bytes of all answers."""
     from domain.clock import StoppedClock
@@ -85,8 +88,8 @@ def _asked(
     from ingestion.thanos.pull import pull_hours
     from warehouse.store import FolderStore
 
-    settings = ThanosSettings("hub", Connection(url), replica_labels=(replica_label,))
-    source = ClusterSource(cluster_id, settings, Sampling(30, 30))
+    settings = ThanosSettings("hub", Connection(url), replica_labels=(replica,))
+    source = ClusterSource(cluster_id, settings, Sampling(int(sampled), int(scraped)))
     landing, memory = Landing(FolderStore(home / "landing")), PullMemory()
     first = datetime.fromtimestamp(started, UTC)
     clock = StoppedClock(first + timedelta(days=40))
