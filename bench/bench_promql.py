@@ -6,10 +6,10 @@ Not here: our side (`bench_facts`), or how small our evidence is (`bench_storage
     python -m bench P7
 
 Three questions, as one would ask them for a bill: the most GPUs in use per node and hour, GPU-hours
-per pod, GPU-hours per tenant. Prometheus answers from its blocks over HTTP; ours are the models
-from the reconciled intervals to the three facts. Both have a fiftieth of the estate that the goals
-are for, because writing its blocks takes hours; a model takes a tenth of a second however small its
-month is, so that our side looks slower here than it is on the whole.
+per pod, GPU-hours per tenant. Prometheus answers from its blocks over HTTP; ours is the same three
+from a refresh's intervals, in the models' own words (`bench.aggregates`), in a process of its own.
+The refresh that made these intervals is told apart, as is the ingestion of Prometheus. Both have a
+fiftieth of the estate that the goals are for, because writing its blocks takes hours.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.bench_facts import FACTS, INTERVALS, counted, peak_of_process_mib
+from bench.aggregates import asked
+from bench.bench_facts import counted, peak_of_process_mib
 from bench.measurement import CannotMeasure, Measurement
 from bench.month_of_an_estate import START, Month, create_lives
 
@@ -160,20 +161,23 @@ def measure() -> list[Measurement]:
             theirs = time.perf_counter() - began
             their_memory = peak_mib(pid)
         (folder / "ours").mkdir()
-        before = peak_of_process_mib()
         ours = counted(folder / "ours", month)
-        our_memory = peak_of_process_mib() - before
+        refresh_memory = peak_of_process_mib()
+        three = asked(folder / "ours" / "facts.duckdb", ours.compiled)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    seconds = sum(ours.seconds.get(name, 0.0) for name in ours.between(INTERVALS, FACTS))
+    assert three.sums["pods"] == three.sums["tenants"] == ours.device_seconds
+    assert three.sums["node-hours"] == ours.node_maxima
+    seconds, our_memory = three.whole, three.peak_mib
     over = (ours.device_seconds - true) / true
     size = f"{ours.pods:,} pods of {month.gpus} GPUs in {month.days} days, a sample each 5 min"
     return [
         Measurement("P7", "PromQL against the facts from intervals", theirs / seconds, GOAL_SPEED,
-                    "at least", f"{size}: {theirs:.1f} s against {seconds:.1f} s"),
+                    "at least", f"{size}: {theirs:.1f} s against {seconds:.2f} s; apart, the"
+                    f" refresh that made the intervals and every other fact: {ours.whole:.1f} s"),
         Measurement("P7", "our memory against Prometheus", our_memory / their_memory, GOAL_MEMORY,
-                    "at most", f"{our_memory:.0f} MiB for the whole refresh against"
-                    f" {their_memory:.0f} MiB"),
+                    "at most", f"{our_memory:.0f} MiB against {their_memory:.0f} MiB, peaks of"
+                    f" whole processes; apart, the refresh: {refresh_memory:.0f} MiB"),
         Measurement("P7", "what we count too much", abs(over) * 100, GOAL_OVERCOUNT, "at most",
                     f"{ours.device_seconds:,} GPU-seconds are the truth; PromQL with look-back says"
                     f" {(said - true) * 100 / true:+.2f} %", "%"),

@@ -1,6 +1,6 @@
 -- noqa: disable=LT02,LT05
 -- (jinja repeats parts of this model; its own indentation follows the loops)
-{% set quantities = node_class_quantities() %}
+{% set quantities = used_quantities() %}
 
 with
 
@@ -22,12 +22,19 @@ hours as (
 
 ),
 
+offers as (
+
+    select * from {{ ref('int_node_offer_levels') }}
+
+),
+
 -- What ends and what starts in the same second does not overlap.
 instants as (
 
     select
         node_class_number,
         event_second,
+        cast(sum(offer_change) as bigint) as offer_change,
         {% for quantity in quantities %}
             {% if quantity.endswith('_code') %}
                 sum({{ quantity }}) as {{ quantity }}{{ ',' if not loop.last }}
@@ -47,6 +54,7 @@ levels as (
         event_second,
         lead(event_second) over (partition by node_class_number order by event_second)
             as next_second,
+        sum(offer_change) over node_class as offer_number,
         {% for quantity in quantities %}
             sum({{ quantity }}) over node_class as {{ quantity }}{{ ',' if not loop.last }}
         {% endfor %}
@@ -72,12 +80,13 @@ bounded as (
             hours.measured_until_second
         ) as ended_second,
         {% for quantity in quantities %}
-            {% if quantity.endswith('_code') %}
-                cast(levels.{{ quantity }} as decimal(38, 0))
-                    as {{ quantity }}{{ ',' if not loop.last }}
-            {% else %}
-                cast(levels.{{ quantity }} as bigint) as {{ quantity }}{{ ',' if not loop.last }}
-            {% endif %}
+            cast(
+                levels.{{ quantity }}
+                as {{ 'decimal(38, 0)' if quantity.endswith('_code') else 'bigint' }}
+            ) as {{ quantity }},
+        {% endfor %}
+        {% for quantity in offered_quantities() %}
+            coalesce(offers.{{ quantity }}, 0) as {{ quantity }}{{ ',' if not loop.last }}
         {% endfor %}
     from levels
     inner join node_classes
@@ -86,6 +95,10 @@ bounded as (
         on
             node_classes.cluster_id = hours.cluster_id
             and {{ whole_quotient('levels.event_second', 3600) }} * 3600 = hours.hour_second
+    left join offers
+        on
+            levels.node_class_number = offers.node_class_number
+            and levels.offer_number = offers.offer_number
     where
         levels.event_second >= hours.measured_from_second
         and levels.event_second < hours.measured_until_second

@@ -1,0 +1,141 @@
+"""The three aggregates of a month, asked of its intervals in the models' own words.
+
+Put here: the largest number of cards per node and hour, GPU-seconds per pod, and the weighted
+roll-up per tenant, each as one statement over what a refresh keeps as intervals.
+Not here: building these intervals (`bench_facts`), or what it is compared with.
+
+    python -m bench.aggregates DATABASE STATEMENTS
+
+The statements are what dbt made of the models, as views, so that nothing is written between them.
+A refresh keeps what is between them in tables, with names, conservation and much else; its seconds
+are told apart. The process does nothing else, so that its peak is what the three take.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+INTERVALS = (
+    "int_device_spans",
+    "int_capacity_spans",
+    "int_node_labelled_cards",
+    "int_unmeasured_stretches",
+    "int_node_classes",
+    "int_measured_hours",
+    "int_allocations_split_to_epochs",
+    "int_allocations_priced",
+)
+"""What the models below read, but for what is the same in every cluster."""
+
+INLINED = (
+    "int_card_changes",
+    "int_unhealthy_changes",
+    "int_node_offer_levels",
+    "int_node_class_levels",
+    "int_node_class_cards",
+    "int_node_card_levels",
+    "int_charges",
+)
+"""Models between the intervals and the three, in the order in which they need each other."""
+
+ASKED = {
+    "node-hours": """
+        select cluster_id, node_name, hour_second, max(running_cards) as gpu_count_max
+        from int_node_card_levels group by all
+    """,
+    "pods": """
+        select allocation_number, sum(counted_seconds * device_count) as device_seconds
+        from facts.intermediate.int_allocations_split_to_epochs
+        where allocation_state = 'running' group by all
+    """,
+    "tenants": """
+        select namespace, gpu_class, mig_profile, sum(device_seconds) as device_seconds,
+            sum(device_seconds * weight_numerator) as weighted, sum(cost_nanos) as cost_nanos
+        from int_charges group by all
+    """,
+}
+CHECKED = {
+    "node-hours": "sum(gpu_count_max)",
+    "pods": "sum(device_seconds)",
+    "tenants": "sum(device_seconds)",
+}
+REPEATS = 5
+BETWEEN_COPIES = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Seconds of each of the three, the best of some; a sum of each; the process's peak."""
+
+    seconds: Mapping[str, float]
+    sums: Mapping[str, int]
+    peak_mib: float
+
+    @property
+    def whole(self) -> float:
+        return sum(self.seconds.values())
+
+
+def asked(database: Path, compiled: Mapping[str, str]) -> Asked:
+    """In a process of its own; `compiled` has each model's statement."""
+    statements = database.with_suffix(".json")
+    statements.write_text(json.dumps({name: compiled[name] for name in INLINED}), encoding="utf-8")
+    command = [sys.executable, "-m", "bench.aggregates", str(database), str(statements)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    return Asked(**json.loads(ran.stdout.splitlines()[-1]))
+
+
+def replicate(database: Path, clusters: int) -> None:
+    """As many clusters as an estate has, of one: its intervals again under other numbers."""
+    from warehouse.connection import connected
+
+    with connected(database) as connection:
+        for table in INTERVALS:
+            columns = connection.execute(f"describe facts.intermediate.{table}").fetchall()
+            shown = ", ".join(_other(str(column[0])) for column in columns)
+            connection.execute(
+                f"insert into facts.intermediate.{table} select {shown}"
+                f" from facts.intermediate.{table}, range(1, {clusters}) as copies (copy_number)"
+            )
+
+
+def _other(column: str) -> str:
+    if column == "cluster_id":
+        return "cluster_id || '-' || copy_number as cluster_id"
+    if column in ("node_class_number", "allocation_number", "charge_number"):
+        return f"{column} + copy_number * {BETWEEN_COPIES} as {column}"
+    return column
+
+
+def main(database: str, statements: str) -> None:
+    from bench.bench_facts import peak_of_process_mib
+    from warehouse.connection import connected
+
+    compiled = json.loads(Path(statements).read_text(encoding="utf-8"))
+    seconds, sums = {}, {}
+    with connected(Path(database)) as connection:
+        for name in INLINED:
+            text = compiled[name]
+            for other in INLINED:
+                text = text.replace(f'"facts"."intermediate"."{other}"', other)
+            connection.execute(f"create temp view {name} as {text}")
+        for name, statement in ASKED.items():
+            took = []
+            for _ in range(REPEATS):
+                began = time.perf_counter()
+                connection.execute(f"create or replace temp table answer as {statement}")
+                took.append(time.perf_counter() - began)
+            seconds[name] = min(took)
+            row = connection.execute(f"select {CHECKED[name]} from answer").fetchone()
+            sums[name] = int(row[0]) if row else 0
+    print(json.dumps({"seconds": seconds, "sums": sums, "peak_mib": peak_of_process_mib()}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
