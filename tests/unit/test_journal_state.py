@@ -109,6 +109,31 @@ def test_the_hourly_list_writes_every_pod_with_the_earliest_start_ever_seen() ->
     assert lines[0]["facts"]["started_at"] == text(10)
 
 
+def test_a_pod_that_is_as_it_was_is_listed_as_it_was() -> None:
+    state = JournalState()
+    (first, _) = tell(state, listed(pod("a", 10), version=100, seconds=0))
+    (again, _) = tell(state, listed(pod("a", 10), version=200, seconds=3600, why="hourly"))
+    assert again == first | {"via": "hourly_list", "at": text(3600)}
+
+
+def test_a_list_that_shows_a_pod_as_it_was_is_the_last_sight_of_it() -> None:
+    state = started("a", "b")
+    same = [pod("a", 10), pod("b", 11)]
+    tell(state, listed(*same, version=150, seconds=3600, why="hourly"), mark(150, 3601))
+    tell(state, listed(same[0], version=250, seconds=7200, why="hourly"), mark(260, 7201))
+    lines = tell(state, listed(same[0], version=261, seconds=7202, why="second_look"))
+    (gone,) = of_kind(lines, "object", via="gone")
+    assert gone["last_seen_at"] == text(3600)
+
+
+def test_a_server_without_versions_is_read_again_at_every_list() -> None:
+    state = JournalState()
+    tell(state, listed(pod("a", 0, phase="Pending", states={}), version=100, seconds=0))
+    lines = tell(state, listed(pod("a", 0), version=200, seconds=3600, why="hourly"))
+    assert lines[0]["object"]["status"]["phase"] == "Running"
+    assert lines[0]["facts"]["started_at"] == text(10)
+
+
 def test_ended_pods_that_still_exist_are_listed_in_short() -> None:
     state = started("a")
     over = pod("a", 101, phase="Succeeded", states={"main": terminated(10, 90)})
