@@ -14,6 +14,7 @@ are told apart. The process does nothing else, so that its peak is what the thre
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -114,7 +115,7 @@ def _other(column: str) -> str:
 
 
 def main(database: str, statements: str) -> None:
-    from bench.bench_facts import peak_of_process_mib
+    from bench.bench_promql import peak_mib
     from warehouse.connection import connected
 
     compiled = json.loads(Path(statements).read_text(encoding="utf-8"))
@@ -134,7 +135,7 @@ def main(database: str, statements: str) -> None:
             seconds[name] = min(took)
             row = connection.execute(f"select {CHECKED[name]} from answer").fetchone()
             sums[name] = int(row[0]) if row else 0
-    print(json.dumps({"seconds": seconds, "sums": sums, "peak_mib": peak_of_process_mib()}))
+    print(json.dumps({"seconds": seconds, "sums": sums, "peak_mib": peak_mib(os.getpid())}))
 
 
 if __name__ == "__main__":

@@ -78,12 +78,6 @@ levels as (
 
 ),
 
-hours as (
-
-    select * from {{ ref('int_measured_hours') }}
-
-),
-
 bounded as (
 
     select
@@ -99,7 +93,7 @@ bounded as (
         cast(levels.installed_cards as bigint) as installed_cards,
         cast(levels.allocatable_cards as bigint) as allocatable_cards
     from levels
-    inner join hours
+    inner join {{ ref('int_measured_hours') }} as hours
         on
             levels.cluster_id = hours.cluster_id
             and {{ whole_quotient('levels.event_second', 3600) }} * 3600 = hours.hour_second
