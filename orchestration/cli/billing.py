@@ -6,6 +6,7 @@ Not here: closing and rendering (`billing`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ from orchestration.cli.periods import PERIOD
 
 if TYPE_CHECKING:
     from billing.close import CloseResult, DocumentSummary
+    from billing.events import DocumentStatus, NumberedDocument
+    from billing.record import Record
     from orchestration.open_home import OpenHome
 
 CLOSE_EPILOG = """\b
@@ -140,12 +143,30 @@ def void(number: str, reason: str, home_path: Path) -> None:
 
     This cannot be undone. What should have been billed instead is found by `gpu-ledger recount`.
     """
+    from billing.render import render_documents
     from billing.voiding import void_document
     from orchestration.open_home import OpenHome, holder
 
     opened = OpenHome.at(home_path)
     issued = void_document(opened.home, number, reason, opened.clock, holder=holder())
-    click.echo(f"{issued.number} voids {number}.")
+    render_documents(opened.home, BillingPeriod(issued.period))
+    folder = opened.home.documents / issued.period
+    click.echo(f"{issued.number} voids {number}; its document is in {folder}.")
+
+
+def _listed(issued: NumberedDocument, record: Record, status: DocumentStatus) -> Mapping[str, str]:
+    """A document among others: what it is, whose, and what it comes to."""
+    sealed = record.sealed(issued.sha256)
+    currency = str(sealed["currency"])
+    return {
+        "number": issued.number,
+        "document": str(sealed["document"]),
+        "tenant": str(sealed["tenant"]),
+        "status": status.value,
+        "billed": str(sealed["total_billed_cost"]) if currency else "",
+        "currency": currency,
+        "sha256": issued.sha256,
+    }
 
 
 INVOICE_EPILOG = """\b
@@ -168,9 +189,8 @@ def invoice(period: BillingPeriod, number: str | None, home_path: Path, output: 
     record = OpenHome.at(home_path).record
     issued = record.invoices(period.name)
     if number is None:
-        emit(
-            [{"number": document.number, "sha256": document.sha256} for document in issued], output
-        )
+        ledger = record.ledger()
+        emit([_listed(one, record, ledger.status(one.number)) for one in issued], output)
         return 0
     for document in issued:
         if document.number == number:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from click.testing import CliRunner, Result
 from billing.backup import back_up
 from billing.guard import RestoredRecord
 from billing.record import Record
+from domain.billing_period import BillingPeriod
 from orchestration.cli.audit import compare, restore
-from orchestration.cli.billing import close, void
+from orchestration.cli.billing import close, invoice, void
 from tests.marts_by_hand import Pod, World, at
 from tests.unit.test_billing_close import close as closed
 
@@ -46,9 +48,38 @@ def test_a_void_says_its_number_and_a_second_one_is_refused(world: World) -> Non
     world.write()
     closed(world)
     ran = run(void, "INV-000001", "--reason", "another party", home=world.path)
-    assert ran.output == "INV-000002 voids INV-000001.\n"
+    folder = world.path / "documents" / "2026-11"
+    assert ran.output == f"INV-000002 voids INV-000001; its document is in {folder}.\n"
+    assert {path.name for path in (folder / "team-a").iterdir()} >= {
+        "INV-000002.pdf",
+        "INV-000002.zip",
+    }
     again = run(void, "INV-000001", "--reason", "once more", home=world.path)
     assert type(again.exception).__name__ == "CannotBeVoided"
+    # The close of its month renders it again, to the same bytes.
+    files = {path: path.read_bytes() for path in (folder / "team-a").iterdir()}
+    november = World(world.path, period=BillingPeriod("2026-11"))
+    november.write()
+    closed(november, now=datetime(2026, 12, 4, tzinfo=UTC))
+    assert {path: path.read_bytes() for path in files} == files
+
+
+def test_documents_are_listed_with_what_they_are_and_came_to(world: World) -> None:
+    world.write()
+    closed(world)
+    run(void, "INV-000001", "--reason", "another party", home=world.path)
+    [first] = json.loads(run(invoice, "2026-10", "-o", "json", home=world.path).stdout)
+    assert first.pop("sha256")
+    assert first == {
+        "number": "INV-000001",
+        "document": "invoice",
+        "tenant": "team-a",
+        "status": "Voided",
+        "billed": "5.40",
+        "currency": "EUR",
+    }
+    [second] = json.loads(run(invoice, "2026-11", "-o", "json", home=world.path).stdout)
+    assert (second["document"], second["status"], second["billed"]) == ("void", "Issued", "-5.40")
 
 
 def test_a_look_shows_what_changed_since_the_last_one(
