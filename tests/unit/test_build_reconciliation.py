@@ -58,6 +58,7 @@ BOTH = [
         unwatched=[(2000, 3000)],
         lost_scrapes=[(1990, 3010)],
     ),
+    cluster("end_lost_between_two_samples", Pod("p", 100, 2010), unwatched=[(2000, 3000)]),
     cluster("unknown_to_the_journal", Pod("p", 1000, 2000, in_journal=False)),
     cluster("end_without_a_time", Pod("p", 100, 2500, end_is_told=False)),
     cluster("never_started", Pod("p", None, 2500, bound=1000)),
@@ -180,6 +181,11 @@ EXPECTED: dict[str, list[Stretch]] = {
     "end_lost_to_both": [
         ("confirmed", "agree", 100, 2000, 0),
         ("missing", "end_unknown", 2000, 2000, 1000),
+    ],
+    # It lived at 2000, and the sample of 2017 (at most a scrape later) does not show it.
+    "end_lost_between_two_samples": [
+        ("confirmed", "agree", 100, 2000, 0),
+        ("samples_only", "journal_gap", 2000, 2000, 1987 + 61 - 2000),
     ],
     "unknown_to_the_journal": [("disputed", "unknown_uid", 1000, 1987, 33 + 61)],
     "end_without_a_time": [("confirmed", "agree", 100, 2500, 0)],

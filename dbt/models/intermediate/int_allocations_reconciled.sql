@@ -4,7 +4,10 @@ stretches as (
 
     select *
     from {{ ref('int_allocation_stretches') }}
-    where stretch_kind in ('agreed', 'not_expected', 'gap', 'samples_alone', 'open_end')
+    where
+        stretch_kind in (
+            'agreed', 'not_expected', 'gap', 'samples_alone', 'sampled_end', 'open_end'
+        )
 
 ),
 
@@ -34,6 +37,7 @@ judged as (
             when 'not_expected' then 'lifecycle_only'
             when 'gap' then 'lifecycle_only'
             when 'samples_alone' then 'samples_only'
+            when 'sampled_end' then 'samples_only'
             when 'open_end' then case
                 when started_second < ended_second then 'samples_only' else 'missing'
             end
@@ -43,6 +47,7 @@ judged as (
             when 'not_expected' then 'samples_not_expected'
             when 'gap' then 'hole'
             when 'samples_alone' then 'journal_not_expected'
+            when 'sampled_end' then 'journal_gap'
             when 'open_end' then case
                 when started_second < ended_second then 'journal_gap' else 'end_unknown'
             end

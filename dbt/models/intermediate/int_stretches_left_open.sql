@@ -22,7 +22,6 @@ open_ends as (
     select
         witnesses.pod_number,
         witnesses.window_number,
-        'open_end' as stretch_kind,
         witnesses.known_until_second as started_second,
         greatest(
             least(
@@ -33,7 +32,13 @@ open_ends as (
         ) as ended_second,
         witnesses.ended_by_second,
         sampled_spans.ended_second + sampled_spans.uncertainty_after_seconds
-            as unseen_from_second
+            as unseen_from_second,
+        -- The next sentinel came in time, and did not show the pod.
+        coalesce(
+            sampled_spans.uncertainty_after_seconds
+            <= witnesses.sample_interval_seconds + witnesses.scrape_interval_seconds + 1,
+            false
+        ) as is_seen_ended
     from witnesses
     left join sampled_spans
         on
@@ -47,7 +52,7 @@ bounded as (
     select
         pod_number,
         window_number,
-        stretch_kind,
+        case when is_seen_ended then 'sampled_end' else 'open_end' end as stretch_kind,
         started_second,
         ended_second,
         cast(0 as bigint) as uncertainty_before_seconds,
