@@ -30,6 +30,8 @@ MASS_COUNT = 3
 MASS_SHARE_PERCENT = 20
 """The share of a metric's series from which endings at one scrape are a mass."""
 
+HourFacts = dict[datetime, dict[str, int]]
+
 _WHOLE_NUMBER = re.compile(r"\d+(\.0+)?|[1-9](\.\d+)?e\+\d+", re.ASCII)
 
 
@@ -55,7 +57,7 @@ class _PodRows:
 
 def hourly_facts(
     parts: Sequence[Runs], hours: Sequence[datetime], sample_interval_seconds: int
-) -> dict[datetime, dict[str, int]]:
+) -> HourFacts:
     """Facts by hour, of a window's hours in their order; what is zero is left out."""
     look = Look.at(Interval(hours[0], hours[-1] + HOUR), sample_interval_seconds)
     lives = _lives(parts)

@@ -21,7 +21,7 @@ from ingestion.landing import Landing
 from ingestion.manifest import Hour, Outcome, worst
 from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Part
-from ingestion.thanos.facts import hourly_facts, mass_absence
+from ingestion.thanos.facts import HourFacts, mass_absence
 
 RAW_SAMPLES = "raw_samples:"
 """The fact that a metric had this many samples before replicas were united."""
@@ -40,7 +40,7 @@ each asked again several times. Looking ends where the hour was not over yet."""
 def rows_of_hours(
     hours: Sequence[datetime],
     parts: Sequence[Part],
-    sample_interval_seconds: int,
+    facts: HourFacts,
     before: Counts,
     failing_stores: str = "",
     earlier: Mapping[datetime, Counts] | None = None,
@@ -49,15 +49,13 @@ def rows_of_hours(
 
     `earlier` is what ok attempts have counted in these very hours.
     """
-    runs = [part.runs for part in parts if part.runs is not None]
-    facts = hourly_facts(runs, hours, sample_interval_seconds)
     for hour in hours:
         covering = [part for part in parts if part.window.contains(hour)]
         by_metric = _counts(covering, int(hour.timestamp()) * 1000)
         outcome, reason = _outcome(covering, by_metric, failing_stores)
         if outcome is Outcome.OK and (less := _less((earlier or {}).get(hour, {}), by_metric)):
             outcome, reason = Outcome.DEGRADED, less
-        hour_facts = facts[hour]
+        hour_facts = dict(facts[hour])
         if outcome is Outcome.OK and (absent := mass_absence(before, by_metric)):
             hour_facts[MASS_ENDINGS] = max(absent, hour_facts.get(MASS_ENDINGS, 0))
         hour_facts |= _raw_counts(covering, hour)

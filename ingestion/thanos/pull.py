@@ -40,9 +40,9 @@ from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Asker, Evaluated, Part, PullMemory
 from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.decode import Runs, collector_paused
-from ingestion.thanos.facts import look_facts
+from ingestion.thanos.facts import HourFacts, hourly_facts, look_facts
 from ingestion.thanos.outcomes import counts_before, counts_earlier, rows_of_hours
-from ingestion.thanos.runs import write_runs
+from ingestion.thanos.runs import SeriesBlocks, write_runs
 from ingestion.thanos.splitting import Question
 from ingestion.thanos.telemetry import (
     UNION_LIMIT,
@@ -105,7 +105,7 @@ def pull_hours(
     with collector_paused(), connected_to(cluster.thanos.connection, client) as connected:
         connected.refill_budget()
         asker = Asker(cluster, connected, memory)
-        found = _ask(asker, window, asked_at)
+        found = _ask(asker, window, hours, asked_at)
     named = {answer.sha256 for answer in found.answers}
     bodies = [body for body in asker.bodies if body.landed.sha256 in named]
     with collector_paused(), ThreadPoolExecutor(max_workers=1) as beside:
@@ -113,7 +113,7 @@ def pull_hours(
         draft = _draft(cluster, window, hours, found, landing, asked_at, clock.now())
         landed.result()
         attempt = landing.append_attempt(draft)
-        write_runs(home_runs, attempt, found.runs, found.telemetry, cluster.pod_labels)
+        write_runs(home_runs, attempt, found.runs, found.telemetry, found.blocks)
     return attempt
 
 
@@ -160,19 +160,26 @@ class _Found:
     """Everything that came of asking, before it becomes hours."""
 
     telemetry: DeviceHours
+    blocks: SeriesBlocks
+    hour_facts: HourFacts = field(default_factory=dict)
     answers: list[Answer] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)  # allocation
     facts: dict[str, int] = field(default_factory=dict)
     early_seconds: int = 0  # by the source's own clock, the window is not over for so long
     failing_stores: str = ""
 
+    def count(self, hours: Sequence[datetime], interval_seconds: int) -> None:
+        """What follows from the allocation alone, while the telemetry is still on its way."""
+        self.blocks.add(self.runs)
+        self.hour_facts = hourly_facts(self.runs, hours, interval_seconds)
+
     @property
     def runs(self) -> list[Runs]:
         return [part.runs for part in self.parts if part.runs is not None]
 
 
-def _ask(asker: Asker, window: Interval, now: datetime) -> _Found:
-    found = _Found(device_hours([], (), window))
+def _ask(asker: Asker, window: Interval, hours: Sequence[datetime], now: datetime) -> _Found:
+    found = _Found(device_hours([], (), window), SeriesBlocks(asker.source.pod_labels))
     source_seconds = asker.source_time()
     if source_seconds is not None:
         found.facts["source_clock_offset_seconds"] = round(source_seconds - now.timestamp())
@@ -187,8 +194,12 @@ def _ask(asker: Asker, window: Interval, now: datetime) -> _Found:
         if ":" not in part.ask.name:
             found.parts.append(part)
         else:
+            if not telemetry:
+                found.count(hours, asker.source.sampling.sample_interval_seconds)
             telemetry.append(part)
             asker.memory.refuses_unions = telemetry[0].answer.status in NOT_UNDERSTOOD
+    if not telemetry:
+        found.count(hours, asker.source.sampling.sample_interval_seconds)
     found.answers = [part.answer for part in found.parts]
     found.facts.update(look_facts(found.runs))
     _read_telemetry(asker, window, found, telemetry)
@@ -258,5 +269,5 @@ def _hours(
         return tuple(Hour(hour, Outcome.REFUSED, seen) for hour in hours)
     before = counts_before(landing, cluster.cluster_id, hours[0])
     earlier = counts_earlier(landing, cluster, hours)
-    interval = cluster.sampling.sample_interval_seconds
-    return tuple(rows_of_hours(hours, found.parts, interval, before, found.failing_stores, earlier))
+    facts, failing = found.hour_facts, found.failing_stores
+    return tuple(rows_of_hours(hours, found.parts, facts, before, failing, earlier))

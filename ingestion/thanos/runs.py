@@ -13,9 +13,11 @@ hour, which are the same for every series of a scrape and every hour that has no
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,40 +48,83 @@ KEYS_PER_FILE = 1 << 32
 """Series of an attempt or day that can be numbered; its sequence, times this, comes before."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The series of one metric in their order, and their columns."""
+
+    series: list[Series]
+    uid: pa.Array
+    pod: pa.Array
+    labels: pa.Array
+
+
+class SeriesBlocks:
+    """The series of an attempt, made into columns as soon as the metrics they are of are complete.
+
+    What a server takes its time for can be waited for meanwhile.
+    """
+
+    def __init__(self, pod_labels: Sequence[str]) -> None:
+        self._allowed = {f"label_{_sanitised(label)}" for label in pod_labels}
+        self._by_metric: dict[str, _Block] = {}
+
+    def add(self, parts: Sequence[Runs | DeviceHours]) -> None:
+        """Take every series that has a row, each once."""
+        used: defaultdict[str, dict[str, Series]] = defaultdict(dict)
+        for part in parts:
+            for place in np.flatnonzero(np.bincount(part.series_index)).tolist():
+                one = part.series[place]
+                used[one.metric][one.series_id] = one
+        for metric, by_id in used.items():
+            before = self._by_metric.get(metric)
+            by_id |= {one.series_id: one for one in before.series} if before else {}
+            self._by_metric[metric] = self._block(sorted(by_id.values(), key=_place_of))
+
+    def _block(self, series: list[Series]) -> _Block:
+        kept: list[tuple[Sequence[str], Sequence[str]]]
+        kept = [(one.names, one.texts) for one in series]
+        if series[0].metric == POD_LABELS_METRIC:
+            kept = [_kept_labels(one, self._allowed) for one in series]
+        return _Block(
+            series,
+            sixteen_bytes([one.uuid for one in series]),
+            texts([one.pod for one in series]),
+            maps([names for names, _ in kept], [words for _, words in kept]),
+        )
+
+    def in_order(self) -> list[_Block]:
+        """By metric; with those of a metric, the whole order is that of `_place_of`."""
+        return [self._by_metric[metric] for metric in sorted(self._by_metric)]
+
+
 def write_runs(
     home_runs: Path,
     attempt: Attempt,
     parts: Sequence[Runs],
     telemetry: DeviceHours,
-    pod_labels: Sequence[str],
+    blocks: SeriesBlocks,
 ) -> None:
-    """Write the three files of an attempt; each whole or not at all."""
+    """Write the three files of an attempt; each whole or not at all.
+
+    `blocks` has the series of the parts; those of the telemetry are added here.
+    """
     folder = DerivedFolder.of(home_runs, attempt.source.value, attempt.cluster_id)
-    series = _in_order(parts, telemetry)
+    blocks.add([telemetry])
+    ordered = blocks.in_order()
+    series = [one for block in ordered for one in block.series]
     first_key = attempt.sequence * KEYS_PER_FILE
     keys = {one.series_id: first_key + place for place, one in enumerate(series)}
     tables = (
         _runs_table(attempt, parts, series, keys),
-        _series_table(attempt, series, first_key, pod_labels),
+        _series_table(attempt, series, ordered, first_key),
         _telemetry_table(attempt, telemetry, keys),
     )
     for kind, table in zip(KINDS, tables, strict=True):
         write_parquet(folder.loose(attempt.attempt_id, kind), table)
 
 
-def _in_order(parts: Sequence[Runs], telemetry: DeviceHours) -> list[Series]:
-    """Every series that has a row, each once, by metric and pod."""
-    used: dict[str, Series] = {}
-    tables: list[tuple[list[Series], NDArray[Any]]] = [(telemetry.series, telemetry.series_index)]
-    tables += [(part.series, part.series_index) for part in parts]
-    for series, index in tables:
-        for place in np.flatnonzero(np.bincount(index)).tolist():
-            used[series[place].series_id] = series[place]
-    return sorted(used.values(), key=_place_of)
-
-
-def _place_of(series: Series) -> tuple[str, str, str, str]:
-    return series.metric, series.pod or "", series.uid, series.series_id
+def _place_of(series: Series) -> tuple[str, str, str]:
+    return series.pod or "", series.uid, series.series_id
 
 
 def _runs_table(
@@ -131,26 +176,21 @@ def _columns(
 
 
 def _series_table(
-    attempt: Attempt, series: Sequence[Series], first_key: int, pod_labels: Sequence[str]
+    attempt: Attempt, series: Sequence[Series], blocks: Sequence[_Block], first_key: int
 ) -> pa.Table:
     import pyarrow as pa
 
-    allowed = {f"label_{_sanitised(label)}" for label in pod_labels}
-    kept = [
-        (one.names, one.texts) if one.metric != POD_LABELS_METRIC else _kept_labels(one, allowed)
-        for one in series
-    ]
-    return pa.table(
-        {
-            "cluster_id": constant(attempt.cluster_id, len(series)),
-            "attempt_id": constant(attempt.attempt_id, len(series)),
-            "series_key": numbers(np.arange(first_key, first_key + len(series), dtype=np.int64)),
-            "metric": texts([one.metric for one in series]),
-            "uid": sixteen_bytes([one.uuid for one in series]),
-            "pod": texts([one.pod for one in series]),
-            "labels": maps([names for names, _ in kept], [words for _, words in kept]),
-        }
-    )
+    columns = {
+        "cluster_id": constant(attempt.cluster_id, len(series)),
+        "attempt_id": constant(attempt.attempt_id, len(series)),
+        "series_key": numbers(np.arange(first_key, first_key + len(series), dtype=np.int64)),
+        "metric": texts([one.metric for one in series]),
+    }
+    nothing = _Block([], sixteen_bytes([]), texts([]), maps([], []))
+    for name in ("uid", "pod", "labels"):
+        pieces = [getattr(block, name) for block in (nothing, *blocks)]
+        columns[name] = pa.chunked_array(pieces).combine_chunks()
+    return pa.table(columns)
 
 
 def _kept_labels(series: Series, allowed: set[str]) -> tuple[Sequence[str], Sequence[str]]:
