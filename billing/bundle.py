@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.resources import files as package_files
+from types import MappingProxyType
 
 from billing.events import Event, Ledger, NumberedDocument
 from billing.record import Record, event_key, sealed_key
@@ -19,6 +20,8 @@ from billing.verifier import write_bundle
 
 Rendered = Mapping[str, Mapping[str, bytes]]
 """Hash → the files of a document, so that none is rendered twice."""
+
+NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
 def document_bundle(
@@ -34,9 +37,18 @@ def document_bundle(
     return write_bundle(files)
 
 
-def period_bundle(record: Record, ledger: Ledger, close: Event, rendered: Rendered) -> bytes:
-    """All documents in a closed period's books, what they stand on, and the chain to its close."""
-    files = _chain(ledger, close.sequence)
+def period_bundle(
+    record: Record,
+    ledger: Ledger,
+    close: Event,
+    rendered: Rendered,
+    explained: Mapping[str, bytes] = NOTHING,
+) -> bytes:
+    """All documents in a closed period's books, what they stand on, and the chain to its close.
+
+    `explained`: files that say what the columns mean; no event and no document names them.
+    """
+    files = {**explained, **_chain(ledger, close.sequence)}
     for event in ledger.events[: close.sequence]:
         if event.period != close.period:
             continue

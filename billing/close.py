@@ -23,7 +23,7 @@ from billing.guard import require_writable
 from billing.mirror import read_estimates, write_estimates
 from billing.plan import Plan
 from billing.record import Record
-from billing.render import Progress, render_ahead, render_documents
+from billing.render import MODEL_PAGES, Progress, render_ahead, render_documents, write_file
 from billing.retention import require_held
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
@@ -86,12 +86,17 @@ def close_period(
     dry_run: bool = True,
     holder: str = "gpu-ledger close",
     progress: Progress | None = None,
+    model_pages: Callable[[], bytes] | None = None,
 ) -> CloseResult:
-    """Close a period, or show what closing it would do. Closing a closed one changes nothing."""
+    """Close a period, or show what closing it would do. Closing a closed one changes nothing.
+
+    With `model_pages` the month's bundle explains its columns; no hash that is sealed knows of it.
+    """
     record = Record(home.record_store())
     ledger = record.ledger()
     if period.name in ledger.closes():
         if not dry_run:
+            _keep(home, period, model_pages)
             render_documents(home, period, progress)
         return _as_recorded(record, ledger, period, decisions)
     if not dry_run:
@@ -107,8 +112,16 @@ def close_period(
     require_writable(home, record, ledger)
     ahead = render_ahead([(draft.number, draft.document) for draft in plan.drafts], progress)
     commit_close(books, period, plan, clock, holder)
+    _keep(home, period, model_pages)
     render_documents(home, period, ahead=ahead)
     return _as_recorded(record, record.ledger(), period, decisions)
+
+
+def _keep(home: Home, period: BillingPeriod, model_pages: Callable[[], bytes] | None) -> None:
+    """The models' pages as they are at the close: later versions do not explain this month."""
+    path = home.documents / period.name / MODEL_PAGES
+    if model_pages is not None and not path.is_file():
+        write_file(path, model_pages())
 
 
 def _judge_and_plan(

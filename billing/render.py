@@ -25,6 +25,9 @@ from warehouse.home import Home
 
 Progress = Callable[[int, int, str], None]
 
+MODEL_PAGES = "models.html"
+"""The models' own documentation, kept with a month from its close on, where it was made."""
+
 
 def render_ahead(
     documents: Sequence[tuple[str, Mapping[str, Any]]], progress: Progress | None = None
@@ -65,7 +68,7 @@ def render_documents(
         bundle = document_bundle(record, ledger, document, rendered)
         for name, content in {**files, f"{document.number}.zip": bundle}.items():
             written.append(write_file(folder / tenant / name, content))
-    for name, content in _period_files(record, ledger, period, rendered):
+    for name, content in _period_files(record, ledger, period, rendered, folder):
         written.append(write_file(folder / name, content))
     if progress:
         progress(len(issued), len(issued), "")
@@ -73,7 +76,7 @@ def render_documents(
 
 
 def _period_files(
-    record: Record, ledger: Ledger, period: BillingPeriod, rendered: Rendered
+    record: Record, ledger: Ledger, period: BillingPeriod, rendered: Rendered, folder: Path
 ) -> Iterator[tuple[str, bytes]]:
     close = ledger.closes().get(period.name)
     if close:
@@ -82,7 +85,10 @@ def _period_files(
         yield "head.json", to_bytes(head)
         yield from _focus_files(record, ledger, close)
         yield from _provider_files(record, close)
-        yield f"{period.name}.zip", period_bundle(record, ledger, close, rendered)
+        kept = folder / MODEL_PAGES
+        explained = {MODEL_PAGES: kept.read_bytes()} if kept.is_file() else {}
+        bundle = period_bundle(record, ledger, close, rendered, explained)
+        yield f"{period.name}.zip", bundle
 
 
 def _focus_files(record: Record, ledger: Ledger, close: Event) -> Iterator[tuple[str, bytes]]:

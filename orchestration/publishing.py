@@ -6,17 +6,20 @@ Not here: writing the files (`warehouse.publish`, `warehouse.model_pages`).
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from billing.render import MODEL_PAGES, write_file
 from orchestration.open_home import OpenHome
 from warehouse.about import read_about
+from warehouse.home import Home
 
 if TYPE_CHECKING:
     from warehouse.publish import Published
 
-PAGES = "models.html"
+CACHE = Path("gpu-ledger", "models")
 
 
 def publish(opened: OpenHome) -> Published:
@@ -38,11 +41,35 @@ def publish(opened: OpenHome) -> Published:
 
 def model_pages(opened: OpenHome) -> Path:
     """The models' documentation, as one file beside the copy; it opens from disk."""
+    body = model_page(opened.home)
+    return write_file(opened.home.published / MODEL_PAGES, body)
+
+
+def model_page(home: Home) -> bytes:
+    """The same, as its bytes. It says nothing about data: it is made once per version of models."""
     from warehouse.build import PROJECT_FOLDER, WORKING_NAME
     from warehouse.dbt_run import PARSED
     from warehouse.model_pages import write_model_pages
 
-    build = opened.home.build
-    parsed = build / PROJECT_FOLDER / PARSED
-    page = opened.home.published / PAGES
-    return write_model_pages(build / "pages", page, parsed, build / WORKING_NAME)
+    folder = home.build / "pages"
+    kept = _kept_in(folder) / f"{_models_version()}.html"
+    if not kept.is_file():
+        parsed = home.build / PROJECT_FOLDER / PARSED
+        write_model_pages(folder, kept, parsed, home.build / WORKING_NAME)
+    return kept.read_bytes()
+
+
+def _kept_in(otherwise: Path) -> Path:
+    """The user's folder for what can be made again, so that another home has it too."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / CACHE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return otherwise
+    return folder if os.access(folder, os.W_OK) else otherwise
+
+
+def _models_version() -> str:
+    from orchestration.model_graph import project_sha256
+
+    return f"{project_sha256()[:16]}-{version('dbt-core')}"

@@ -184,6 +184,7 @@ def _heal(opened: OpenHome, period: BillingPeriod) -> None:
 def close(opened: OpenHome, period: BillingPeriod, *, dry_run: bool) -> CloseResult:
     """Close a period on facts judged again in the same step; or show what that would do."""
     from billing.close import close_period
+    from orchestration.publishing import model_page
 
     return close_period(
         opened.home,
@@ -193,6 +194,7 @@ def close(opened: OpenHome, period: BillingPeriod, *, dry_run: bool) -> CloseRes
         opened.clock,
         dry_run=dry_run,
         holder=holder(),
+        model_pages=lambda: model_page(opened.home),
     )
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 TRACKER = "//d1fc8wv8zag5ca.cloudfront.net/2.9.0/sp.js"
 """The one address in dbt's page from which a browser would load anything: usage statistics."""
+
+
+NO_TIME = "1970-01-01T00:00:00Z"
 
 
 def write_model_pages(folder: Path, path: Path, parsed: Path, database: Path) -> Path:
@@ -37,16 +42,28 @@ def write_model_pages(folder: Path, path: Path, parsed: Path, database: Path) ->
     # Types stand in the contracts; a catalogue would need a database for the same columns.
     generate = ["docs", "generate", "--static", "--empty-catalog", "--no-compile"]
     with contextlib.redirect_stdout(io.StringIO()):
-        parsed = dbtRunner().invoke([*flags, "parse", *places(folder)])
-        if parsed.exception is not None:
-            raise ModelFailed(["(none parsed)"], str(parsed.exception)) from parsed.exception
-        manifest = cast("Manifest", parsed.result)
+        read = dbtRunner().invoke([*flags, "parse", *places(folder)])
+        if read.exception is not None:
+            raise ModelFailed(["(none parsed)"], str(read.exception)) from read.exception
+        manifest = cast("Manifest", read.result)
         written = dbtRunner(manifest=manifest).invoke([*flags, *generate, *places(folder)])
     if written.exception is not None:
         raise ModelFailed(["(no pages)"], str(written.exception)) from written.exception
     page = (folder / "target" / "static_index.html").read_text(encoding="utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.write_text(page.replace(TRACKER, "about:blank"), encoding="utf-8")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.write_text(_of_any_run(page.replace(TRACKER, "about:blank")), encoding="utf-8")
     unfinished.replace(path)
     return path
+
+
+def _of_any_run(page: str) -> str:
+    """Without when, where and by which run it was made: the same models are the same bytes."""
+    for pattern, instead in (
+        (r'("(?:generated_at|run_started_at|invocation_started_at)": )"[^"]*"', f'"{NO_TIME}"'),
+        (r'("invocation_id": )"[^"]*"', '""'),
+        (r'("root_path": )"[^"]*"', '"dbt"'),
+        (r'("created_at": )[0-9.]+', "0"),
+    ):
+        page = re.sub(pattern, rf"\g<1>{instead}", page)
+    return page

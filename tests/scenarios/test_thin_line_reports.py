@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -633,12 +634,23 @@ def test_every_column_that_was_built_is_described(told: Told) -> None:
 
 def test_the_models_are_one_page_that_asks_no_server(told: Told) -> None:
     page = told.model_pages.read_text(encoding="utf-8")
+    month = told.opened.home.documents / "2026-10"
+    with zipfile.ZipFile(month / "2026-10.zip") as handed_over:
+        assert handed_over.read("models.html").decode() == page
     loaded = re.findall(r"""(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""", page)
     assert [address for address in loaded if "[::1]" not in address] == []
     assert "One row per tenant, cluster, class, profile, weight" in page
     assert str(told.opened.home.path) not in page
     # Everything that the page shows is in it: the manifest, and an empty catalogue.
     assert '"exposure.gpu_ledger.invoices"' in page
+
+
+def test_the_models_page_of_the_same_models_is_the_same_bytes(told: Told, tmp_path: Path) -> None:
+    from warehouse.model_pages import write_model_pages
+
+    again = tmp_path / "again.html"
+    write_model_pages(tmp_path / "pages", again, tmp_path / "nothing", tmp_path / "facts.duckdb")
+    assert again.read_bytes() == told.model_pages.read_bytes()
 
 
 def test_every_situation_that_a_model_names_is_counted_as_it_says(told: Told) -> None:

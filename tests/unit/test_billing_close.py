@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -230,6 +231,38 @@ def test_documents_come_back_byte_for_byte_without_the_warehouse(world: World) -
     (world.path / "warehouse.duckdb").unlink()
     render_documents(world.home, world.period)
     assert documents(world.path) == before
+
+
+def test_a_month_that_explains_its_columns_is_sealed_as_one_that_does_not(
+    world: World, tmp_path: Path
+) -> None:
+    world.write()
+    close(world)
+    other = World(tmp_path / "other", pods=world.pods)
+    other.write()
+    clock = StoppedClock(NOVEMBER_FOURTH)
+    explained = close_period(
+        other.home,
+        other.period,
+        other.decisions,
+        judged(other),
+        clock,
+        dry_run=False,
+        holder="ada",
+        model_pages=lambda: b"<html>what the columns mean</html>",
+    )
+    assert explained.closed
+    month = Path("documents/2026-10/2026-10.zip")
+    assert verify((other.path / month).read_bytes()).problems == []
+    with zipfile.ZipFile(other.path / month) as there, zipfile.ZipFile(world.path / month) as here:
+        only = {*there.namelist()} - {*here.namelist()}
+        assert only == {"models.html"}
+        for name in {*here.namelist()} - {"manifest.json"}:
+            assert there.read(name) == here.read(name), name
+    # Written again, it still explains itself, by the models of its close.
+    before = (other.path / month).read_bytes()
+    render_documents(other.home, other.period)
+    assert (other.path / month).read_bytes() == before
 
 
 def test_numbers_go_on_in_the_next_period(world: World) -> None:
