@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  gpu-ledger demo                                       a day of three clusters
-  gpu-ledger demo --scenario demo                       their whole month: it takes a while
+  gpu-ledger demo                                       a month of three clusters
   gpu-ledger demo --scenario thin_line --home /tmp/l    six hours, to check with a pencil
   gpu-ledger demo --scenario my-pods.csv                your own pods, from a trace
   gpu-ledger demo --keep-running                        and then Dagster's pages, until Ctrl-C
@@ -38,7 +37,7 @@ Examples:
 )
 @click.option(
     "--scenario",
-    default="demo_day",
+    default="demo",
     show_default=True,
     help="A scenario's name (gpu-ledger fake list), a scenario file, or a trace of pods (.csv).",
 )

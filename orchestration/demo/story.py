@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from billing.gate import PeriodNotBillable
+from billing.render import MODEL_PAGES
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR, Interval, format_instant
@@ -25,7 +26,6 @@ from orchestration.demo.beside import Beside, ask_journals, beside, count, get_r
 from orchestration.demo.clockwork import Driven, collecting, live_through
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
-from orchestration.publishing import PAGES
 from orchestration.signing import sign_gaps
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _bill(
     rows = _signatures(refusal.judgement.blocking, but_for=left_out)
     opened, signed, result = _close_signed(opened, period, rows, helper, bar, say)
     published = _publish(opened, bar)
-    pages = opened.home.published / PAGES
+    pages = opened.home.published / MODEL_PAGES
     return Told(opened, period, refusal.message(), signed, result, published, pages, clock_url)
 
 

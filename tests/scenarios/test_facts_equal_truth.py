@@ -40,7 +40,7 @@ LIBRARY = Path(__file__).parents[2] / "fake_gpu" / "scenarios"
 
 # A month, a quarter of an hour of work; a day of it; two days of faults of every kind. Other tests
 # play them, or a part of them, over HTTP.
-TOO_LONG = ("demo", "demo_day", "everything_at_once")
+TOO_LONG = ("demo", "everything_at_once")
 
 # Telemetry decides no amount and takes two thirds of the time: asked where it names cards.
 WITH_TELEMETRY = ("cards_cut_anew", "thin_line")

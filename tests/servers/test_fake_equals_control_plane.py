@@ -61,7 +61,7 @@ MOMENTS = (
     Moment("thin_line", "east", "2026-10-01T01:45:15Z", 'reason="CrashLoopBackOff"} 1'),
     Moment("thin_line", "east", "2026-10-01T02:25:05Z", 'phase="Succeeded"} 1'),
     Moment("thin_line", "east", "2026-10-01T04:15:43Z", "kube_pod_deletion_timestamp{"),
-    Moment("demo", "alpha", "2026-10-13T18:00:00Z", 'created_by_kind="PyTorchJob"'),
+    Moment("demo", "alpha", "2026-10-14T12:00:00Z", 'created_by_kind="PyTorchJob"'),
     Moment("demo", "alpha", "2026-10-15T14:22:00Z", 'node="alpha-mig"'),
     Moment("demo", "beta", "2026-10-12T10:00:00Z", 'resource="nvidia_com_gpu",unit="integer"} 7'),
     Moment("demo", "beta", "2026-10-20T06:30:00Z", 'unschedulable{node="beta-h100"} 1'),

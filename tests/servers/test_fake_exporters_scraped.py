@@ -122,7 +122,7 @@ def test_promtool_has_nothing_against_ours_that_it_has_not_against_real_ones(ver
         "amd-exporter": {'non-counter metrics should not have "_total" suffix'},
     }
     # Whole cards, MIG, time-slicing, quotas, and cards of AMD with and without partitions.
-    estate = build_estate(load_scenario("demo_day"))
+    estate = build_estate(load_scenario("demo"))
     seen = set()
     for cluster in estate.clusters:
         pages = Expositions(cluster, ObjectHistory(cluster))
