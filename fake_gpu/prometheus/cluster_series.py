@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Container, Iterator, Mapping, Sequence
-from itertools import chain
 
 from fake_gpu.estate.model import Cluster
 from fake_gpu.kubernetes.objects import ObjectHistory
@@ -22,7 +21,7 @@ from fake_gpu.prometheus.matchers import Matcher, all_match
 from fake_gpu.prometheus.pod_series import PodSeries
 from fake_gpu.prometheus.scrape_faults import LARGEST_SKEW_MS, WRITTEN, Sampling, arrived
 from fake_gpu.prometheus.scrapes import Grid
-from fake_gpu.prometheus.segments import DAY_MS, Life, LifeSource, Replica, Segment
+from fake_gpu.prometheus.segments import DAY_MS, Found, Life, LifeSource, Replica, Segment
 from fake_gpu.prometheus.series import (
     AnyPiece,
     RawSeries,
@@ -181,20 +180,24 @@ class ClusterSeries:
         if any(isinstance(source, DeviceSeries) for source in sources):
             return None
         replicas = [self.replicas[number] for number in numbers]
-        lives: list[Life] = []
+
+        def grid_of(target: Target, replica: Replica) -> Grid:
+            return self.grid(target, replica.number, name)
+
+        found: list[Found] = []
         for source in sources:
             if isinstance(source, PodSeries):
-                grids = [self.grid(source.target, number, name) for number in numbers]
-                times = sorted(chain(*[grid.between(start_ms, end_ms).real for grid in grids]))
-                lives += source.met(name, start_ms, end_ms, times)
-            else:
-                lives += source.lives(name, start_ms, end_ms)
-        made = Table.of(
-            lives,
-            replicas,
-            lambda life: all_match(matchers, life.labels),
-            lambda life, replica: self.grid(life.target, replica.number, name),
-        )
+                blocks = [grid_of(source.target, r).between(start_ms, end_ms) for r in replicas]
+                scrapes = [(r, block.real) for r, block in zip(replicas, blocks, strict=True)]
+                found += source.found(name, (start_ms, end_ms), matchers, scrapes)
+                continue
+            found += [
+                Found(life.label_set(replica), life.target, replica, life.segments)
+                for life in source.lives(name, start_ms, end_ms)
+                if life.segments and all_match(matchers, life.labels)
+                for replica in replicas
+            ]
+        made = Table.of(found, grid_of)
         while len(self._tables) >= LARGEST_TABLE_CACHE:
             self._tables.popitem(last=False)
         self._tables[key] = made

@@ -23,6 +23,7 @@ LabelPairs = tuple[tuple[str, str], ...]
 # Of these there are very many, and a mapping of texts is not looked through for cycles.
 Labels = dict[str, str]
 METRIC = "__name__"
+Taker = Callable[[Sequence[str]], tuple[str, ...]]
 # Printable ASCII without quotes, backslashes, and what once was a worry inside HTML.
 _PLAIN = re.compile(r"[ !#-%'-;=?-\[\]-~]*")
 
@@ -38,7 +39,7 @@ class Layout:
         self.names = own
         self.fixed = {name: value for name, value in fixed.items() if name not in places}
         names = sorted({*places, *self.fixed})
-        self._taken = _taker([places[name] for name in names if name in places])
+        self._taken = taker([places[name] for name in names if name in places])
         pairs = [f'{_kept(_quoted(name))}:"{self._shown(name, _inside)}"' for name in names]
         self._text = f"{{{','.join(pairs)}}}"
         self._order = "\0".join([f"{_kept(name)}\0{self._shown(name, str)}" for name in names])
@@ -46,7 +47,7 @@ class Layout:
         labels = [name for name in names if name != METRIC]
         called = [METRIC] if METRIC in names else []
         first = [name for name in (*called, *labels) if name in places]
-        self._exposed = _taker([places[name] for name in first])
+        self._exposed = taker([places[name] for name in first])
         pairs = [f'{name}="{self._shown(name, _escaped)}"' for name in labels]
         written = f"{{{','.join(pairs)}}}" if pairs else ""
         self._exposition = "".join([self._shown(name, str) for name in called]) + written
@@ -69,7 +70,8 @@ class Layout:
         return self._order % self._taken(values)
 
 
-def _taker(places: Sequence[int]) -> Callable[[Sequence[str]], tuple[str, ...]]:
+def taker(places: Sequence[int]) -> Taker:
+    """What picks the values at some places."""
     if len(places) > 1:
         return itemgetter(*places)
     return lambda values: tuple([values[place] for place in places])

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fake_gpu.estate.model import PodLife
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.pod_lives import Stretches, stretches
-from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Segment, joined
-from fake_gpu.prometheus.targets import Labelling, Target
+from fake_gpu.prometheus.label_sets import Labels, LabelSet, taker
+from fake_gpu.prometheus.matchers import Matcher, all_match
+from fake_gpu.prometheus.segments import NO_END, AnySegment, Found, Life, Replica, Segment, joined
+from fake_gpu.prometheus.targets import Target, sources_of_labels
 
 HOUR_SECONDS = 3600
 # A series that ended this long before the window may still leave its staleness marker in it.
@@ -60,7 +62,6 @@ class PodSeries:
         self.target = target
         self.index = index
         self.families = families
-        self._labelling = Labelling(target)
         self._windows: dict[str, tuple[int, int]] = {}
         self._made: dict[str, dict[int, list[Life]]] = {}
 
@@ -79,25 +80,42 @@ class PodSeries:
             self._windows[name] = window
         return [life for lives in self._made[name].values() for life in lives]
 
-    def met(
-        self, name: str, start_ms: int, end_ms: int, scrapes_ms: Sequence[int]
-    ) -> Iterator[Life]:
-        """The series that any of the scrapes (in order) found; they are not remembered.
+    def found(
+        self,
+        name: str,
+        window: tuple[int, int],
+        matchers: tuple[Matcher, ...],
+        scrapes: Sequence[tuple[Replica, Sequence[int]]],
+    ) -> Iterator[Found]:
+        """The series that any scrape of a replica met (these in order); they are not remembered.
 
         Many never meet one: a pod that is bound within a second of its making.
         """
-        for number in self.index.between(start_ms, end_ms):
+        shapes: dict[tuple[object, ...], _Shape] = {}
+        for number in self.index.between(*window):
             for exposed, parts in self._segments(name, self.index.pods[number]).items():
-                if any(_is_met(part, scrapes_ms) for part in parts):
-                    yield self._life(name, exposed, parts)
+                named, values = zip(*exposed, strict=True)
+                # Labels without a value are left out, so they are a case of their own.
+                key = (named, tuple(map(bool, values)) if "" in values else ())
+                shape = shapes.get(key)
+                if shape is None:
+                    places, fixed = sources_of_labels(self.target, name, exposed)
+                    replicas = [replica for replica, _ in scrapes]
+                    shape = shapes[key] = _Shape(places, fixed, replicas, matchers)
+                if shape.is_chosen(values):
+                    segments = joined(parts)
+                    own = shape.take(values)
+                    for (replica, times), layout in zip(scrapes, shape.layouts, strict=True):
+                        if any(_is_met(part, times) for part in segments):
+                            label_set = LabelSet.laid_out(layout, own)
+                            yield Found(label_set, self.target, replica, segments)
 
     def _of(self, name: str, pod: PodLife) -> list[Life]:
         found = self._segments(name, pod)
-        return [self._life(name, exposed, parts) for exposed, parts in found.items()]
-
-    def _life(self, name: str, exposed: Pairs, parts: Sequence[AnySegment]) -> Life:
-        labels = self._labelling.labels(name, exposed)
-        return Life(self.target, labels, joined(parts), exposed)
+        return [
+            Life(self.target, self.target.labelled(name, exposed), joined(parts), exposed)
+            for exposed, parts in found.items()
+        ]
 
     def _segments(self, name: str, pod: PodLife) -> dict[Pairs, list[AnySegment]]:
         # Within a family of a pod, equal labels are equally written.
@@ -109,6 +127,26 @@ class PodSeries:
             if not parts or parts[-1].until_ms <= stretch.from_at * 1000:
                 parts.append(Segment(stretch.from_at * 1000, until, stretch.value))
         return found
+
+
+class _Shape:
+    """Series with the same names of labels: what is the same of all of them."""
+
+    def __init__(
+        self,
+        places: Mapping[str, int],
+        fixed: Labels,
+        replicas: Sequence[Replica],
+        matchers: Sequence[Matcher],
+    ) -> None:
+        self.take = taker(list(places.values()))
+        self.layouts = [replica.layout(list(places), fixed) for replica in replicas]
+        self._tests = [(places[m.name], m.test) for m in matchers if m.name in places]
+        others = [m for m in matchers if m.name not in places]
+        self._is_possible = all_match(others, fixed)
+
+    def is_chosen(self, values: Sequence[str]) -> bool:
+        return self._is_possible and all(test(values[place]) for place, test in self._tests)
 
 
 def _is_met(segment: AnySegment, scrapes_ms: Sequence[int]) -> bool:

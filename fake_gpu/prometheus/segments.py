@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.prometheus.label_sets import LabelPairs, Labels, LabelSet, Layout
@@ -92,8 +92,12 @@ class Replica:
         if layout is None:
             if len(self._layouts) >= LARGEST_LAYOUT_CACHE:
                 self._layouts.clear()
-            layout = self._layouts[names] = Layout(names, _given(self.external))
+            layout = self._layouts[names] = self.layout(names, {})
         return LabelSet.laid_out(layout, tuple(labels.values()))
+
+    def layout(self, own: Sequence[str], fixed: Labels) -> Layout:
+        """Of series with values of their own for some names, and always the same for others."""
+        return Layout(own, {**_given(self.external), **fixed})
 
 
 def _given(labels: Labels) -> Labels:
@@ -127,6 +131,15 @@ class Life:
         if self.replica_label and replica.label in added:
             added[self.replica_label] = added.pop(replica.label)
         return LabelSet({**_given(added), **self.labels}.items())
+
+
+class Found(NamedTuple):
+    """A series as one replica has it."""
+
+    label_set: LabelSet
+    target: Target
+    replica: Replica
+    segments: Sequence[AnySegment]
 
 
 def joined(segments: Iterable[AnySegment]) -> tuple[AnySegment, ...]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fake_gpu.prometheus.scrapes import Grid
-from fake_gpu.prometheus.segments import Life, Replica, Segment
+from fake_gpu.prometheus.segments import Found, Replica, Segment
+from fake_gpu.prometheus.targets import Target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
 
     Integers = npt.NDArray[np.int64]
 
-Matches = Callable[[Life], bool]
 _NAME_FIRST = "__name__\0"
-GridOf = Callable[[Life, Replica], Grid]
+GridOf = Callable[[Target, Replica], Grid]
 
 
 @dataclass(slots=True)
@@ -53,30 +53,24 @@ class Table:
         self._heads: list[str] = []
 
     @classmethod
-    def of(
-        cls, lives: Sequence[Life], replicas: Sequence[Replica], matches: Matches, grid_of: GridOf
-    ) -> Table | None:
+    def of(cls, found: Sequence[Found], grid_of: GridOf) -> Table | None:
         """None where values vary from scrape to scrape, or two series of one name are one.
 
         Nor where the order of labels does not begin with the name: metrics mingle there.
         """
-        chosen = [life for life in lives if life.segments and matches(life)]
-        found = [
-            (life.label_set(replica), life, replica) for life in chosen for replica in replicas
-        ]
-        orders = [label_set.order for label_set, _, _ in found]
+        orders = [each.label_set.order for each in found]
         if not all(order.startswith(_NAME_FIRST) for order in orders):
             return None
         ordered = sorted(range(len(found)), key=orders.__getitem__)
         label_sets: list[LabelSet] = []
         segments, before = _Segments(), ""
         for place in ordered:
-            label_set, life, replica = found[place]
+            each = found[place]
             # A name that is used again, where nothing else tells the two apart, is one series.
             if orders[place] != before:
-                label_sets.append(label_set)
+                label_sets.append(each.label_set)
                 before = orders[place]
-            if not segments.add(len(label_sets) - 1, life, replica, grid_of):
+            if not segments.add(len(label_sets) - 1, each, grid_of):
                 return None
         return cls(label_sets, segments)
 
@@ -115,18 +109,18 @@ class _Segments:
         self._grids: list[Grid] = []
         self._places: list[tuple[Integers, Integers, Integers]] = []
 
-    def add(self, owner: int, life: Life, replica: Replica, grid_of: GridOf) -> bool:
+    def add(self, owner: int, found: Found, grid_of: GridOf) -> bool:
         """Whether the segments could be added: those of one series follow each other."""
-        key = (life.target.name, replica.number)
+        key = (found.target.name, found.replica.number)
         number = self._known.get(key)
         if number is None:
             number = self._known[key] = len(self._grids)
-            self._grids.append(grid_of(life, replica))
+            self._grids.append(grid_of(found.target, found.replica))
         if self.owners and self.owners[-1] == owner:
-            follows = self._edges[-1][1] <= life.segments[0].from_ms
+            follows = self._edges[-1][1] <= found.segments[0].from_ms
             if not (follows and self.grids[-1] == number):
                 return False
-        for segment in life.segments:
+        for segment in found.segments:
             if type(segment) is not Segment:
                 return False
             self.owners.append(owner)

@@ -6,15 +6,12 @@ Not here: what an exposition says (`fake_gpu.exporters`), or when it is scraped 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 
 from fake_gpu.estate.model import Cluster, Node, ScrapeJob
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.prometheus.label_sets import LabelPairs, Labels
-
-Taker = Callable[[Sequence[str]], tuple[str, ...]]
 
 KUBE_STATE_METRICS = "kube-state-metrics"
 SCHEDULER = "kube-scheduler"
@@ -69,36 +66,18 @@ class Target:
         return {**dict(self.labels), "__name__": name}
 
 
-class Labelling:
-    """What `Target.labelled` says, worked out once for each list of exposed labels."""
+def sources_of_labels(target: Target, name: str, exposed: Pairs) -> tuple[dict[str, int], Labels]:
+    """Where `Target.labelled` takes its labels from: the places of exposed ones, and the rest.
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self._known: dict[tuple[object, ...], tuple[list[str], Taker, tuple[str, ...]]] = {}
-
-    def labels(self, name: str, exposed: Pairs) -> Labels:
-        if not exposed:
-            return self.target.labelled(name, exposed)
-        named, values = zip(*exposed, strict=True)
-        # Labels without a value are left out, so they are a case of their own.
-        key = (name, named, tuple(map(bool, values)) if "" in values else ())
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._learnt(name, exposed)
-        names, take, fixed = known
-        return dict(zip(names, take(values + fixed), strict=True))
-
-    def _learnt(self, name: str, exposed: Pairs) -> tuple[list[str], Taker, tuple[str, ...]]:
-        """Where the labels of a series come from: from its own values, or from the target."""
-        marks = [f"\0{place}" for place in range(len(exposed))]
-        marked = [
-            (own, mark if value else "") for (own, value), mark in zip(exposed, marks, strict=True)
-        ]
-        labels = self.target.labelled(name, marked)
-        fixed = tuple([value for value in labels.values() if value not in marks])
-        sources = [*marks, *fixed]
-        places = [sources.index(value) for value in labels.values()]
-        return list(labels), itemgetter(*places), fixed
+    It depends on the names that are exposed, and on which of them have no value.
+    """
+    marks = [f"\0{place}" for place in range(len(exposed))]
+    marked = [
+        (own, mark if value else "") for (own, value), mark in zip(exposed, marks, strict=True)
+    ]
+    labels = target.labelled(name, marked)
+    places = {own: marks.index(value) for own, value in labels.items() if value in marks}
+    return places, {own: value for own, value in labels.items() if own not in places}
 
 
 def _target_first(own: dict[str, str], exposed: dict[str, str]) -> dict[str, str]:
