@@ -191,6 +191,12 @@ MUTANTS = (
            "            and allocations.holder_count = shares.holder_count\n", ""),
     Mutant("pieces_of_every_epoch", f"{INT}/int_allocations_split_to_epochs.sql",
            "            and held.epoch_number = prices.epoch_number\n", ""),
+    Mutant("a_life_of_which_only_its_end_is_known", f"{INT}/int_sightings_by_report.sql",
+           "                    and reported.container_started_second"
+           " >= windows.window_started_second\n", ""),
+    Mutant("what_is_offered_is_forgotten", f"{INT}/int_node_offer_levels.sql",
+           "rows between unbounded preceding and current row",
+           "rows between current row and current row"),
     Mutant("disputes_of_every_epoch_and_hour", f"{INT}/int_stretches_split_to_epochs.sql",
            "            (reconciled.method = 'disputed') = cuts.is_for_disputes\n            and ",
            "            "),
