@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from decimal import ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,7 @@ from fake_gpu.estate.export import plain_rows
 from fake_gpu.scenario.load import library_text, load_scenario
 from fake_gpu.truth.ledger import ledger
 from orchestration.demo.story import Told, tell
+from tests.release.readme import shown
 
 PRICES = {  # per hour, by the product's own name
     "NVIDIA-A100-SXM4-40GB": "1.80",
@@ -30,6 +32,7 @@ PRICES = {  # per hour, by the product's own name
     "AMD_Instinct_MI300X_OAM": "3.00",
     "Tesla-T4": "0.40",
 }
+README = Path(__file__).parents[2] / "README.md"
 TENANTS = ["biology", "chat", "film", "physics", "students"]
 FAULTS = """faults:
   - {fault: replica_scrape_lost, cluster: gamma, replica: 1, share: 2%}
@@ -78,6 +81,13 @@ def test_everything_that_the_last_screen_names_is_there(told: Told) -> None:
     assert told.published.latest_path.is_file()
     page = told.model_pages.read_text(encoding="utf-8")
     assert "fct_charges" in page
+
+
+def test_the_month_that_the_readme_shows_is_the_truth_times_the_prices() -> None:
+    """CI runs `make demo` and compares its screen with the README; the README stands on this."""
+    issued = [line.split() for line in shown(README.read_text()) if line.startswith("INV-")]
+    amounts = {tenant: f"{nanos / 10**9:.2f}" for tenant, nanos in true_amounts("demo").items()}
+    assert {tenant: billed for _, tenant, billed, _ in issued} == amounts
 
 
 def true_amounts(scenario: str) -> dict[str, int]:
