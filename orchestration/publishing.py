@@ -71,5 +71,6 @@ def _kept_in(otherwise: Path) -> Path:
 
 def _models_version() -> str:
     from orchestration.model_graph import project_sha256
+    from warehouse.model_pages import PAGE_VERSION
 
-    return f"{project_sha256()[:16]}-{version('dbt-core')}"
+    return f"{project_sha256()[:16]}-{version('dbt-core')}-{PAGE_VERSION}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import shutil
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 TRACKER = "//d1fc8wv8zag5ca.cloudfront.net/2.9.0/sp.js"
 """The one address in dbt's page from which a browser would load anything: usage statistics."""
 
-
 NO_TIME = "1970-01-01T00:00:00Z"
+
+PAGE_VERSION = 2
+"""Raised when the page of the same models changes: pages that are kept are known by it."""
 
 
 def write_model_pages(folder: Path, path: Path, parsed: Path, database: Path) -> Path:
@@ -50,11 +53,27 @@ def write_model_pages(folder: Path, path: Path, parsed: Path, database: Path) ->
     if written.exception is not None:
         raise ModelFailed(["(no pages)"], str(written.exception)) from written.exception
     page = (folder / "target" / "static_index.html").read_text(encoding="utf-8")
+    told = (folder / "target" / "manifest.json").read_text(encoding="utf-8")
+    page = page.replace(told, in_order(told))
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.write_text(_of_any_run(page.replace(TRACKER, "about:blank")), encoding="utf-8")
     unfinished.replace(path)
     return path
+
+
+def in_order(manifest: str) -> str:
+    """Its models, tests and macros by name: dbt lists them in the order in which it met them.
+
+    Within each of them the order is somebody's choice, as that of the columns.
+    """
+    parts = json.loads(manifest)
+    return json.dumps(
+        {
+            name: dict(sorted(part.items())) if isinstance(part, dict) else part
+            for name, part in parts.items()
+        }
+    )
 
 
 def _of_any_run(page: str) -> str:
