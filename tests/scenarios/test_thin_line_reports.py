@@ -653,14 +653,6 @@ def test_the_models_page_of_the_same_models_is_the_same_bytes(told: Told, tmp_pa
     assert again.read_bytes() == told.model_pages.read_bytes()
 
 
-def test_what_dbt_met_in_another_order_is_the_same_page_and_columns_keep_theirs() -> None:
-    from warehouse.model_pages import in_order
-
-    told = '{"nodes": {"b": {"columns": {"y": 1, "x": 2}}, "a": {}}, "disabled": []}'
-    same = '{"nodes": {"a": {}, "b": {"columns": {"y": 1, "x": 2}}}, "disabled": []}'
-    assert in_order(told) == in_order(same) == same
-
-
 def test_every_situation_that_a_model_names_is_counted_as_it_says(told: Told) -> None:
     """dbt's unit tests bring their own rows; they only need the tables' types, which are here."""
     home = told.opened.home
