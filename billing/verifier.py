@@ -121,6 +121,9 @@ def _read(body: bytes, files: dict[str, bytes]) -> int:
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             names = archive.namelist()
+            # Nothing in a bundle is compressed: what says so is not even unpacked.
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+                raise Wrong("a file in it is compressed")
             found = {name: archive.read(name) for name in names}
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as cause:
         raise Wrong(f"not a readable ZIP file ({cause})") from None

@@ -151,6 +151,17 @@ def test_a_cut_bundle_is_refused(home: Path, cut: int) -> None:
     assert not verify(body + b"x").passed
 
 
+def test_a_bundle_that_says_it_is_compressed_is_refused_and_never_unpacked() -> None:
+    """Of 10,000 random changes none need make a stored file a deflated one; each is tried here."""
+    body = write_bundle({"a.txt": b"one", "b.txt": b"two"})
+    method = body.index(b"PK\x01\x02") + 10
+    for kind in range(1, 256):
+        changed = bytearray(body)
+        changed[method] = kind
+        report = verify(bytes(changed))
+        assert [problem for problem in report.problems if "is compressed" in problem], kind
+
+
 def files_of(body: bytes) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     verifier._read(body, files)
