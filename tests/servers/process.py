@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -35,11 +36,15 @@ def required(name: str, *places: str) -> Path:
     """The path of a program. Where it is missing, CI fails and a laptop is told what to install."""
     found = build.program(name) or _on_path(name, places)
     if found is None:
-        text = f"{name} is not here: `make servers` builds it, or install your system's package"
-        if os.environ.get("CI"):
-            pytest.fail(text)
-        pytest.skip(text)
+        missing(f"{name} is not here: `make servers` builds it, or install your system's package")
     return found
+
+
+def missing(text: str) -> NoReturn:
+    """A server is not here: CI fails, and a laptop is told what to install."""
+    if os.environ.get("CI"):
+        pytest.fail(text)
+    pytest.skip(text)
 
 
 def _on_path(name: str, places: Sequence[str]) -> Path | None:

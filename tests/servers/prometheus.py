@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.servers import build
-from tests.servers.process import free_port, required, running
+from tests.servers.process import free_port, missing, required, running
 
 DEBIAN = Path("/usr/bin/prometheus")  # 2.x: ranges are closed there
 # Blocks are older than any retention that starts from now.
@@ -37,7 +36,7 @@ def programs(version: int) -> Programs:
     if version == 3:
         return Programs(3, required("prometheus", "/nowhere"), required("promtool", "/nowhere"))
     if not DEBIAN.exists():
-        pytest.skip("prometheus 2 is not here: `apt-get install prometheus`")
+        missing("prometheus 2 is not here: `apt-get install prometheus`")
     return Programs(2, DEBIAN, DEBIAN.with_name("promtool"))
 
 
