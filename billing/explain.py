@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from typing import Any
 
 from billing.answers import NOT_NAMED, find_in_answer
@@ -38,10 +39,23 @@ class NoSuchLine(WrongUse):
         )
 
 
+class Stage(Enum):
+    """Where on the walk a stop is."""
+
+    DOCUMENT = "document"
+    LINE = "line"
+    PODS = "pods"
+    HOURS = "hours"
+    ATTEMPTS = "attempts"
+    ANSWERS = "answers"
+    TOUCHED = "touched lines"
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """One stop of a walk: what it is, and its rows."""
 
+    stage: Stage
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -54,7 +68,7 @@ def explain_line(home: Home, number: str, line: int, pod_uid: str = "") -> list[
     books = Books(record, record.ledger())
     document = books.document(number)
     entry = _line(document, line)
-    pods = [pod for pod in document["pods"] if pod["line"] == line]
+    pods = _longest_first(pod for pod in document["pods"] if pod["line"] == line)
     stops = [_document_stop(books, number, document), _line_stop(document, entry), _pods_stop(pods)]
     if not pods:
         return stops
@@ -85,9 +99,8 @@ def explain_answer(home: Home, sha256: str) -> list[Stop]:
                 names = sorted({pod["pod_name"] for pod in touched})
                 cells = (issued.number, str(line["line"]), document["tenant"], ", ".join(names))
                 rows.append(cells)
-    lines = Stop(
-        "Lines whose pods ran in these hours", ("document", "line", "tenant", "pods"), tuple(rows)
-    )
+    columns = ("document", "line", "tenant", "pods")
+    lines = Stop(Stage.TOUCHED, "Lines whose pods ran in these hours", columns, tuple(rows))
     return [_attempts_stop(hours), lines]
 
 
@@ -101,6 +114,11 @@ def _line(document: Mapping[str, Any], number: int) -> Mapping[str, Any]:
         f"its last line is {len(document['lines'])}",
         f"gpu-ledger explain {document['number']} --line 1",
     )
+
+
+def _longest_first(pods: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """A line has one price, so the longest are the dearest."""
+    return sorted(pods, key=lambda pod: (-pod["device_seconds"], pod["pod_uid"]))
 
 
 def _chosen(pods: Sequence[Mapping[str, Any]], number: str, uid: str) -> Mapping[str, Any]:
@@ -117,6 +135,7 @@ def _chosen(pods: Sequence[Mapping[str, Any]], number: str, uid: str) -> Mapping
 def _document_stop(books: Books, number: str, document: Mapping[str, Any]) -> Stop:
     issued = books.issued(number)
     return Stop(
+        Stage.DOCUMENT,
         "Document",
         ("number", "status", "tenant", "total", "sealed as", "issued by event"),
         (
@@ -138,7 +157,7 @@ def _line_stop(document: Mapping[str, Any], line: Mapping[str, Any]) -> Stop:
     currency = document["currency"]
     sum_text = f"{line['device_seconds']} s × {line['weight']} × {line['rate_per_hour']} / 3600 s"
     note = f"{sum_text} = {line['cost']} {currency}; rate {line['rate_id']}" if currency else ""
-    return Stop("Line", columns, (_cells(line, columns),), note)
+    return Stop(Stage.LINE, "Line", columns, (_cells(line, columns),), note)
 
 
 def _pods_stop(pods: Sequence[Mapping[str, Any]]) -> Stop:
@@ -146,7 +165,8 @@ def _pods_stop(pods: Sequence[Mapping[str, Any]]) -> Stop:
     columns += _columns("device_seconds cost")
     total = sum(pod["device_seconds"] for pod in pods)
     return Stop(
-        "Pods behind the line, as sealed",
+        Stage.PODS,
+        "Pods behind the line, as sealed, the longest first",
         columns,
         tuple(_cells(pod, columns) for pod in pods),
         f"{total} device seconds in all",
@@ -174,11 +194,12 @@ def _pod_hours_stop(
     columns = ("hour", "from", "until", "state", "method", "billable_seconds", "cost_nanos")
     period = line["charge_period"]
     if not home.warehouse_path.is_file():
-        return Stop(title, columns, (), f"no warehouse: gpu-ledger recount {period} rebuilds it")
+        note = f"no warehouse: gpu-ledger recount {period} rebuilds it"
+        return Stop(Stage.HOURS, title, columns, (), note)
     with connected(home.warehouse_path, read_only=True) as connection:
         if period_sha256(connection, period) != document["stands_on"]["facts_sha256"]:
             note = "the warehouse holds other facts than those that were sealed"
-            return Stop(title, columns, (), note)
+            return Stop(Stage.HOURS, title, columns, (), note)
         parameters = {
             "period": period,
             "cluster": line["cluster_id"],
@@ -187,7 +208,8 @@ def _pod_hours_stop(
             "mig_profile": line["mig_profile"],
         }
         found = connection.execute(_POD_HOURS, parameters).fetchall()
-    return Stop(title, columns, tuple(tuple(_text(value) for value in row) for row in found))
+    rows = tuple(tuple(_text(value) for value in row) for row in found)
+    return Stop(Stage.HOURS, title, columns, rows)
 
 
 def _attempts_of(home: Home, cluster_id: str, life: Interval) -> list[AttemptHour]:
@@ -212,7 +234,8 @@ def _attempts_stop(attempts: Iterable[AttemptHour]) -> Stop:
         )
         for attempt in attempts
     ]
-    return Stop("Attempts that asked for these hours", columns, tuple(sorted(set(rows))))
+    title = "Attempts that asked for these hours"
+    return Stop(Stage.ATTEMPTS, title, columns, tuple(sorted(set(rows))))
 
 
 def _bytes_stop(
@@ -229,6 +252,7 @@ def _bytes_stop(
         key=lambda row: row[2] == NOT_NAMED
     )  # of hundreds, those that name the pod come first
     return Stop(
+        Stage.ANSWERS,
         "Answers, byte for byte",
         ("sha256", "bytes", f"mentions of {pod_uid}", "evidence"),
         tuple(rows),

@@ -21,16 +21,21 @@ if TYPE_CHECKING:
 
 EXPLAIN_EPILOG = """\b
 Examples:
-  gpu-ledger explain INV-000001 --line 2
-  gpu-ledger explain INV-000001 --line 2 --pod POD_UID -o json
-  gpu-ledger explain --answer SHA256        forward: which lines an answer touches
+  gpu-ledger explain INV-000001 --line 2                  a screen: sum, pods, days, hashes
+  gpu-ledger explain INV-000001 --line 2 --pod POD_UID    follow another of its pods
+  gpu-ledger explain INV-000001 --line 2 --all            every row of every stop
+  gpu-ledger explain INV-000001 --line 2 -o json          the same for programs
+  gpu-ledger explain --answer SHA256                      forward: which lines it touches
 """
 
 
 @click.command(epilog=EXPLAIN_EPILOG)
 @click.argument("number", required=False)
 @click.option("--line", type=int, help="The line of the document.")
-@click.option("--pod", "pod_uid", default="", help="Follow this pod to its bytes.")
+@click.option(
+    "--pod", "pod_uid", default="", help="Follow this pod to its bytes, not the longest one."
+)
+@click.option("--all", "whole", is_flag=True, help="Every row of every stop, not a screen of them.")
 @click.option("--answer", "sha256", help="Walk forward from the hash of a landed answer.")
 @home_option
 @output_option
@@ -38,12 +43,18 @@ def explain(
     number: str | None,
     line: int | None,
     pod_uid: str,
+    whole: bool,
     sha256: str | None,
     home_path: Path,
     output: str,
 ) -> None:
-    """Walk from an invoice line to the landed bytes, or from bytes to the lines they touch."""
+    """Walk from an invoice line to the landed bytes, or from bytes to the lines they touch.
+
+    Shows a screen of the walk: of each stop the rows that say most, and how many more there are.
+    Machines (-o json, -o csv) get every row.
+    """
     from billing.explain import explain_answer, explain_line
+    from billing.explain_screen import on_a_screen
     from warehouse.home import Home
 
     home = Home.open(home_path)
@@ -57,11 +68,14 @@ def explain(
     if output == "json":
         emit_document({"stops": [_as_dict(stop) for stop in stops]})
         return
-    for stop in stops:
+    shown = stops if whole or output != "table" else on_a_screen(stops)
+    for stop in shown:
         rows = [dict(zip(stop.columns, row, strict=True)) for row in stop.rows]
         emit(rows, output, stop.columns, title=stop.title)
         if stop.note:
             click.echo(f"{stop.note}\n")
+    if shown != stops:
+        click.echo("Every row: --all. Another pod: --pod POD_UID. For programs: -o json.", err=True)
 
 
 def _as_dict(stop: Stop) -> dict[str, object]:

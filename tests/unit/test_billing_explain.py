@@ -13,6 +13,7 @@ import zstandard
 from billing.books import NoSuchDocument
 from billing.close import close_period
 from billing.explain import NoSuchLine, Stop, explain_answer, explain_line
+from billing.explain_screen import ROWS_SHOWN, on_a_screen
 from billing.sealing import SealBroken
 from domain.clock import StoppedClock
 from quality.run import judge
@@ -75,7 +76,7 @@ def test_a_line_is_walked_back_to_the_bytes_that_name_its_pod(world: World) -> N
     assert [one.title for one in stops] == [
         "Document",
         "Line",
-        "Pods behind the line, as sealed",
+        "Pods behind the line, as sealed, the longest first",
         "Hours of pod train in the facts",
         "Attempts that asked for these hours",
         "Answers, byte for byte",
@@ -142,3 +143,35 @@ def test_what_is_not_there_cannot_be_explained(world: World) -> None:
         explain_line(world.home, "INV-000001", 1, "uid-nobody")
     with pytest.raises(NoSuchLine, match="no manifest names this hash"):
         explain_answer(world.home, "0" * 64)
+
+
+def test_a_screen_says_the_sum_the_longest_pods_the_days_and_what_is_left_out(world: World) -> None:
+    """Two pods, one answer that names the followed one, nine that do not: the rest is counted."""
+    for number in range(8):
+        land(world, f"another answer, {number}".encode(), "2026-10-09T10:00:00Z", 3 + number)
+    walk = explain_line(world.home, "INV-000001", 1)
+    screen = on_a_screen(walk)
+    assert [one.stage for one in screen] == [one.stage for one in walk]
+    assert stop(screen, "Line") == stop(walk, "Line")
+    # 75 and 60 minutes
+    assert [(row[0], row[3]) for row in stop(screen, "Pods").rows] == [
+        ("train", "4500"),
+        ("other", "3600"),
+    ]
+    assert stop(screen, "Days of pod train").rows == (("2026-10-09", "4500", "4500000000"),)
+    assert stop(screen, "Days").note == "4500 s in 2 pieces of hours"
+    assert stop(screen, "Attempts").rows == (
+        ("thanos", "ok", "9", "1", "2026-10-09T10:00:00Z", "2026-10-09T10:00:00Z"),
+    )
+    assert [row[0] for row in stop(screen, "Answers").rows] == [SHA]
+    assert stop(screen, "Answers").note.startswith("1 of 9 name the pod; each was read again")
+
+
+def test_a_long_stop_is_cut_on_a_screen_and_says_so(world: World) -> None:
+    """Without a name in them, answers are listed as they are."""
+    for number in range(8):
+        land(world, f"noon, {number}".encode(), "2026-10-09T13:00:00Z", 3 + number)
+    walk = explain_line(world.home, "INV-000001", 1, "uid-team-a-other")
+    answers = stop(on_a_screen(walk), "Answers")
+    assert len(answers.rows) == ROWS_SHOWN < len(stop(walk, "Answers").rows) == 8
+    assert answers.note.startswith(f"{ROWS_SHOWN} of 8 are shown; 0 of 8 name the pod; ")
