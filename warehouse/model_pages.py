@@ -25,7 +25,7 @@ TRACKER = "//d1fc8wv8zag5ca.cloudfront.net/2.9.0/sp.js"
 
 NO_TIME = "1970-01-01T00:00:00Z"
 
-PAGE_VERSION = 2
+PAGE_VERSION = 3
 """Raised when the page of the same models changes: pages that are kept are known by it."""
 
 
@@ -54,7 +54,7 @@ def write_model_pages(folder: Path, path: Path, parsed: Path, database: Path) ->
         raise ModelFailed(["(no pages)"], str(written.exception)) from written.exception
     page = (folder / "target" / "static_index.html").read_text(encoding="utf-8")
     told = (folder / "target" / "manifest.json").read_text(encoding="utf-8")
-    page = page.replace(told, in_order(told))
+    page = page.replace(told, as_shown(told))
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.write_text(_of_any_run(page.replace(TRACKER, "about:blank")), encoding="utf-8")
@@ -62,12 +62,18 @@ def write_model_pages(folder: Path, path: Path, parsed: Path, database: Path) ->
     return path
 
 
-def in_order(manifest: str) -> str:
-    """Its models, tests and macros by name: dbt lists them in the order in which it met them.
+def as_shown(manifest: str) -> str:
+    """Its models, tests and macros by name, and each column's type where the page looks for it.
 
-    Within each of them the order is somebody's choice, as that of the columns.
+    dbt lists them in the order in which it met them; within each of them the order is somebody's
+    choice, as that of the columns. The page takes types from a catalogue of a database; here they
+    stand in the contracts.
     """
     parts = json.loads(manifest)
+    for part in ("nodes", "sources"):
+        for node in parts.get(part, {}).values():
+            for column in node.get("columns", {}).values():
+                column["type"] = column.get("data_type") or ""
     return json.dumps(
         {
             name: dict(sorted(part.items())) if isinstance(part, dict) else part
