@@ -1,19 +1,22 @@
 """Asking a Kubernetes API server: pages of lists, streams of watches, access reviews.
 
-Put here: HTTP, limits, and the errors of a server that does not let us look.
-Not here: tokens and certificates (`credentials`), what the answers mean (`state`), or when to ask
-(`collector`).
+Put here: requests, limits, and the errors of a server that does not let us look.
+Not here: connections (`wire`), tokens and certificates (`credentials`), what the answers mean
+(`state`), or when to ask (`collector`).
 """
 
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 import msgspec
@@ -21,6 +24,7 @@ import msgspec
 from domain.errors import CouldNotLook
 from ingestion.kubernetes.credentials import TokenWithoutTls, read_token, tls_context
 from ingestion.kubernetes.records import version_of
+from ingestion.kubernetes.wire import KeptConnections
 
 # Pods of a page: the API server's own default for chunked lists of kubectl.
 PAGE_LIMIT = 500
@@ -38,8 +42,8 @@ CONNECT_SECONDS = 10.0
 # How long a server may tell us to stay away: beyond it, its history is gone anyway.
 RETRY_AFTER_LIMIT = 60
 READ_SECONDS = 60.0
-# Addresses that are remembered; a dozen are asked again and again.
-URLS_LIMIT = 100
+# Requests that are remembered; a dozen are asked again and again.
+REQUESTS_LIMIT = 100
 
 # Where each resource lives. resource.k8s.io/v1 is there since Kubernetes 1.34.
 PATHS: Mapping[str, str] = {
@@ -159,22 +163,14 @@ class ApiClient:
         self._settings = settings
         self._silence_seconds = silence_seconds
         self._watch_seconds = watch_seconds
-        self._client = httpx.Client(
-            base_url=url,
-            transport=transport,
-            verify=tls_context(
-                settings.ca_file, settings.client_certificate_file, settings.client_key_file
-            ),
-            proxy=settings.proxy or None,
-            timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=20),
-            headers={"Accept": "application/json", "User-Agent": "gpu-ledger-collector"},
-            follow_redirects=False,
+        tls = tls_context(
+            settings.ca_file, settings.client_certificate_file, settings.client_key_file
         )
-        self._urls: dict[tuple[object, ...], httpx.URL] = {}
+        self._transport = transport or _transport(url, settings.proxy, tls)
+        self._requests: dict[tuple[object, ...], httpx.Request] = {}
 
     def close(self) -> None:
-        self._client.close()
+        self._transport.close()
 
     def pages(self, resource: str, limit: int = PAGE_LIMIT) -> Iterator[Page]:
         """The pages of one consistent list. HistoryGone when the token expires on the way."""
@@ -200,30 +196,14 @@ class ApiClient:
             "resourceVersion": version,
             "timeoutSeconds": self._watch_seconds,
         }
-        timeout = httpx.Timeout(self._silence_seconds, connect=CONNECT_SECONDS)
-        url = httpx.URL(self.url + path, params=params)
-        request = self._client.build_request(
-            "GET", url, headers=self._authorization(), timeout=timeout
-        )
-        try:
-            with closing(self._client.send(request, stream=True)) as response:
-                self._check(response, path)
-                for line in _lines(response, self.url, path):
-                    yield self._watch_event(path, line)
-        except httpx.HTTPError as cause:
-            raise ServerUnreachable(self.url, path, _said(cause)) from cause
+        with self._asked(path, self._request(path, params, self._silence_seconds)) as response:
+            for line in _lines(response, self.url, path):
+                yield self._watch_event(path, line)
 
     def get(self, path: str, params: Mapping[str, str | int] | None = None) -> dict[str, Any]:
         """One JSON document."""
-        headers = self._authorization()
-        try:
-            url = self._url(path, params or {})
-            request = self._client.build_request("GET", url, headers=headers)
-            with closing(self._client.send(request, stream=True)) as response:
-                self._check(response, path)
-                body = _bounded_body(response, self.url, path)
-        except httpx.HTTPError as cause:
-            raise ServerUnreachable(self.url, path, _said(cause)) from cause
+        with self._asked(path, self._request(path, params or {})) as response:
+            body = _bounded_body(response, self.url, path)
         return self._json(path, body)
 
     def owner(self, api_version: str, kind: str, namespace: str, name: str) -> dict[str, Any]:
@@ -243,18 +223,15 @@ class ApiClient:
         group = PATHS[resource].split("/")[2] if PATHS[resource].startswith("/apis/") else ""
         attributes = {"group": group, "resource": resource, "verb": verb}
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        body = {
+        review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": attributes},
         }
-        try:
-            url = self._url(path, {})
-            response = self._client.post(url, json=body, headers=self._authorization())
-        except httpx.HTTPError as cause:
-            raise ServerUnreachable(self.url, path, _said(cause)) from cause
-        self._check(response, path)
-        status = self._json(path, response.content).get("status", {})
+        request = self._request(path, {}, body=msgspec.json.encode(review))
+        with self._asked(path, request) as response:
+            body = _bounded_body(response, self.url, path)
+        status = self._json(path, body).get("status", {})
         return isinstance(status, Mapping) and status.get("allowed") is True
 
     def cluster_id(self) -> str:
@@ -265,21 +242,49 @@ class ApiClient:
     def server_time(self) -> float | None:
         """The server's clock by the Date of an answer, in whole seconds."""
         try:
-            response = self._client.get("/version", headers=self._authorization())
-            return parsedate_to_datetime(response.headers["date"]).timestamp()
+            with closing(self._transport.handle_request(self._request("/version", {}))) as response:
+                return parsedate_to_datetime(response.headers["date"]).timestamp()
         except httpx.HTTPError as cause:
             raise ServerUnreachable(self.url, "/version", _said(cause)) from cause
         except (KeyError, ValueError, TypeError):
             return None
 
-    def _url(self, path: str, params: Mapping[str, str | int]) -> httpx.URL:
-        """What is asked every hour is put together once; pages and owners are asked once each."""
-        key = (path, *params.items())
-        if key not in self._urls:
-            if len(self._urls) >= URLS_LIMIT:
-                self._urls.clear()
-            self._urls[key] = httpx.URL(self.url + path, params=params)
-        return self._urls[key]
+    def _request(
+        self,
+        path: str,
+        params: Mapping[str, str | int],
+        read_seconds: float = READ_SECONDS,
+        body: bytes = b"",
+    ) -> httpx.Request:
+        """What is asked every hour is put together once, for as long as the token is the same."""
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip",
+            "User-Agent": "gpu-ledger-collector",
+        } | self._authorization()
+        key = (path, *params.items(), read_seconds, body, headers.get("Authorization"))
+        if key not in self._requests:
+            if len(self._requests) >= REQUESTS_LIMIT:
+                self._requests.clear()
+            timeout = httpx.Timeout(read_seconds, connect=CONNECT_SECONDS)
+            self._requests[key] = httpx.Request(
+                "POST" if body else "GET",
+                httpx.URL(self.url + path, params=params),
+                headers=headers | ({"Content-Type": "application/json"} if body else {}),
+                content=body or None,
+                extensions={"timeout": timeout.as_dict()},
+            )
+        return self._requests[key]
+
+    @contextmanager
+    def _asked(self, path: str, request: httpx.Request) -> Iterator[httpx.Response]:
+        """The answer to a request, if it is one: JSON, and no failure."""
+        try:
+            with closing(self._transport.handle_request(request)) as response:
+                self._check(response, path)
+                yield response
+        except httpx.HTTPError as cause:
+            raise ServerUnreachable(self.url, path, _said(cause)) from cause
 
     def _authorization(self) -> dict[str, str]:
         path = self._settings.token_file
@@ -291,8 +296,8 @@ class ApiClient:
             if not kind.startswith("application/json"):
                 raise NotKubernetes(self.url, path, f"content type {kind[:60]!r}, not JSON")
             return
-        response.read()
-        reason, message = _failure(response)
+        body = _bounded_body(response, self.url, path)
+        reason, message = _failure(response, body)
         if response.status_code == 410:
             raise HistoryGone(message)
         later = response.headers.get("retry-after", "")
@@ -332,6 +337,19 @@ class ApiClient:
         return document
 
 
+def _transport(url: str, proxy: str, tls: ssl.SSLContext) -> httpx.BaseTransport:
+    """Straight to the server, or through what the settings or the environment name."""
+    there = urlsplit(url)
+    if not proxy and not proxy_bypass(there.hostname or ""):
+        named = getproxies()
+        proxy = named.get(there.scheme) or named.get("all") or ""
+    if not proxy:
+        return KeptConnections(url, tls)
+    return httpx.HTTPTransport(
+        verify=tls, proxy=proxy if "://" in proxy else f"http://{proxy}", trust_env=False
+    )
+
+
 def _document(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
@@ -344,9 +362,9 @@ def _said(cause: Exception) -> str:
     return f"{type(cause).__name__}: {cause}"[:200]
 
 
-def _failure(response: httpx.Response) -> tuple[str, str]:
+def _failure(response: httpx.Response, body: bytes) -> tuple[str, str]:
     try:
-        status = json.loads(response.content)
+        status = json.loads(body)
         return str(status.get("reason", "")), str(status.get("message", ""))
     except (ValueError, AttributeError):
         return response.reason_phrase, ""

@@ -1,0 +1,208 @@
+"""The collector's connections: kept, left, broken off, and servers that speak nonsense.
+
+Put here: what goes over a socket, said by a server that says exactly what it is told to.
+Not here: what answers mean (`test_collector_client`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import httpx
+import pytest
+
+from ingestion.kubernetes.client import ApiClient, ApiSettings
+from ingestion.kubernetes.wire import HEADERS_BYTES_LIMIT, KeptConnections
+
+TLS = ssl.create_default_context()
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+class Parrot:
+    """A server that answers each connection's requests with what it was given, then hangs up."""
+
+    def __init__(self, *connections: tuple[bytes, ...]) -> None:
+        self.heard: list[bytes] = []
+        self._connections = connections
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.hung_up = threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        for answers in self._connections:
+            with self._socket.accept()[0] as talking:
+                for answer in answers:
+                    self.heard.append(talking.recv(65536))
+                    talking.sendall(answer)
+            self.hung_up.release()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@contextmanager
+def talking(*connections: tuple[bytes, ...]) -> Iterator[tuple[Parrot, KeptConnections]]:
+    with closing(Parrot(*connections)) as parrot:
+        wire = KeptConnections(parrot.url, TLS)
+        with closing(wire):
+            yield parrot, wire
+
+
+def ask(wire: KeptConnections, parrot: Parrot, path: str = "/") -> bytes:
+    timeout = httpx.Timeout(5.0).as_dict()
+    request = httpx.Request("GET", parrot.url + path, extensions={"timeout": timeout})
+    with closing(wire.handle_request(request)) as response:
+        return b"".join(response.iter_bytes())
+
+
+def test_a_connection_is_used_again() -> None:
+    with talking((OK, OK)) as (parrot, wire):
+        assert [ask(wire, parrot, "/a?limit=1"), ask(wire, parrot, "/b")] == [b"{}", b"{}"]
+        assert [heard.split(b"\r\n")[0] for heard in parrot.heard] == [
+            b"GET /a?limit=1 HTTP/1.1",
+            b"GET /b HTTP/1.1",
+        ]
+
+
+def test_a_connection_that_the_server_left_is_not_used_again() -> None:
+    with talking((OK,), (OK,)) as (parrot, wire):
+        ask(wire, parrot)
+        parrot.hung_up.acquire(timeout=5)
+        assert ask(wire, parrot) == b"{}"
+
+
+def test_a_server_that_leaves_while_it_is_asked_again_is_asked_anew() -> None:
+    """It had closed the connection before it could know of the question: nobody answered."""
+    with talking((OK, b""), (OK,)) as (parrot, wire):
+        ask(wire, parrot)
+        assert ask(wire, parrot) == b"{}"
+        assert len(parrot.heard) == 3
+
+
+def test_a_server_that_leaves_a_new_connection_is_asked_once() -> None:
+    with talking((b"",), (OK,)) as (parrot, wire):
+        with pytest.raises(httpx.RemoteProtocolError, match="left before"):
+            ask(wire, parrot)
+        assert len(parrot.heard) == 1
+
+
+def test_an_answer_that_had_begun_is_not_asked_for_again() -> None:
+    with talking((OK, b"HTTP/1.1 2"), (OK,)) as (parrot, wire):
+        ask(wire, parrot)
+        with pytest.raises(httpx.RemoteProtocolError, match="left before"):
+            ask(wire, parrot)
+
+
+def test_a_connection_whose_answer_was_not_read_to_its_end_is_left() -> None:
+    with talking((OK,), (OK,)) as (parrot, wire):
+        wire.handle_request(httpx.Request("GET", parrot.url)).close()
+        assert ask(wire, parrot) == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (CHUNKED + b"2\r\n{}\r\n1\r\n \r\n0\r\n\r\n", b"{} "),
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}", b"{}"),
+        (b"HTTP/1.0 200 OK\r\n\r\n{}", b"{}"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, b"{}"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s"
+            % (len(gzip.compress(b"{}" * 99)), gzip.compress(b"{}" * 99)),
+            b"{}" * 99,
+        ),
+    ],
+    ids=["chunks", "until it ends", "an old server", "wait", "nothing", "packed"],
+)
+def test_every_form_of_a_whole_answer_is_read(answer: bytes, body: bytes) -> None:
+    with talking((answer,)) as (parrot, wire):
+        assert ask(wire, parrot) == body
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
+        CHUNKED + b"2\r\n{}\r\n",
+        CHUNKED + b"9\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Le",
+        b"SSH-2.0-OpenSSH_9.9\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
+        OK + OK,
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n",
+    ],
+    ids=[
+        "cut body", "cut chunks", "cut chunk", "cut head", "another protocol",
+        "two lengths", "a length and chunks", "two answers", "another protocol later",
+    ],
+)  # fmt: skip
+def test_half_an_answer_or_nonsense_is_never_an_answer(answer: bytes) -> None:
+    with talking((answer,)) as (parrot, wire), pytest.raises(httpx.RemoteProtocolError):
+        ask(wire, parrot)
+
+
+@pytest.mark.parametrize("begins", [b"HTTP/1.1 200 OK\r\nX: ", CHUNKED + b"0\r\nX: "])
+def test_headers_without_end_do_not_fill_the_memory(begins: bytes) -> None:
+    endless = begins + b"x" * (HEADERS_BYTES_LIMIT + 200_000)
+    with talking((endless,)) as (parrot, wire), pytest.raises(
+        httpx.RemoteProtocolError, match="bytes of headers"
+    ):  # fmt: skip
+        ask(wire, parrot)
+
+
+def test_a_server_that_says_nothing_is_waited_for_no_longer_than_told() -> None:
+    silent = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+    with closing(silent), closing(KeptConnections(url, TLS)) as wire:
+        timeout = httpx.Timeout(0.05).as_dict()
+        with pytest.raises(httpx.ReadTimeout):
+            wire.handle_request(httpx.Request("GET", url, extensions={"timeout": timeout}))
+
+
+def test_nobody_there_is_said() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as gone:
+        url = f"http://127.0.0.1:{gone.getsockname()[1]}"
+    wire = KeptConnections(url, TLS)
+    with closing(wire), pytest.raises(httpx.ConnectError):
+        wire.handle_request(httpx.Request("GET", url))
+
+
+# --- proxies -------------------------------------------------------------------------------------
+
+NAMESPACE = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+    b'{"metadata": {"uid": "c-1"}}'
+)
+
+
+@pytest.mark.parametrize("named", ["settings", "environment"])
+def test_a_proxy_is_asked_instead_of_the_server(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with talking((NAMESPACE,)) as (parrot, _):
+        monkeypatch.setenv("no_proxy", "")
+        if named == "environment":
+            monkeypatch.setenv("http_proxy", parrot.url.removeprefix("http://"))
+        proxy = parrot.url if named == "settings" else ""
+        client = ApiClient(ApiSettings("http://api.example:8080", proxy=proxy))
+        with closing(client):
+            assert client.cluster_id() == "c-1"
+        assert parrot.heard[0].startswith(b"GET http://api.example:8080/api/v1/namespaces/")
+
+
+def test_a_server_that_needs_no_proxy_is_asked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    with talking((NAMESPACE,)) as (parrot, _):
+        monkeypatch.setenv("http_proxy", "http://proxy.invalid:3128")
+        monkeypatch.setenv("no_proxy", "127.0.0.1,.svc")
+        with closing(ApiClient(ApiSettings(parrot.url))) as client:
+            assert client.cluster_id() == "c-1"
