@@ -270,9 +270,30 @@ TELEMETRY_ENTRIES = (
         "DCGM_FI_DEV_FB_USED", "MiB", "memory in use: an idle card with full memory is held"
     ),
     _telemetry("DCGM_FI_DEV_FB_FREE", "MiB", "with FB_USED, the memory of the device"),
+    _telemetry("DCGM_FI_DEV_FB_RESERVED", "MiB", "what the driver keeps: neither free nor used"),
+    _telemetry("DCGM_FI_DEV_ENC_UTIL", "percent", "video encoders: use that no core shows"),
+    _telemetry("DCGM_FI_DEV_DEC_UTIL", "percent", "video decoders: use that no core shows"),
     _telemetry("DCGM_FI_DEV_POWER_USAGE", "W", "energy of use, and a second signal of idleness"),
     _telemetry("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "mJ", "a counter, reset by the driver"),
+    _telemetry("DCGM_FI_DEV_SM_CLOCK", "MHz", "a clock held down gives less for the same hour"),
+    _telemetry("DCGM_FI_DEV_MEM_CLOCK", "MHz", "the same of the memory"),
+    _telemetry("DCGM_FI_DEV_GPU_TEMP", "degrees Celsius", "heat: why a clock is held down"),
+    _telemetry("DCGM_FI_DEV_MEMORY_TEMP", "degrees Celsius", "the same of the memory"),
     _telemetry("DCGM_FI_DEV_XID_ERRORS", "code", "the last error of a device"),
+    _telemetry("DCGM_FI_DEV_ROW_REMAP_FAILURE", "0 or 1", "broken memory that cannot be replaced"),
+    _telemetry(
+        "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "rows", "a counter: memory that failed a tenant"
+    ),
+    _telemetry(
+        "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "rows", "a counter: memory that is wearing out"
+    ),
+    _telemetry("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "retries", "a counter: a bad link to the host"),
+    _telemetry(
+        "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
+        "counts",
+        "a counter over all links: cards that work together",
+    ),
+    _telemetry("DCGM_FI_DEV_VGPU_LICENSE_STATUS", "0 or 1", "an unlicensed vGPU is slowed down"),
     _telemetry("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "fraction", "1001: the use of a MIG instance"),
     _telemetry("DCGM_FI_PROF_SM_ACTIVE", "fraction", "1002: multiprocessors with work"),
     _telemetry("DCGM_FI_PROF_SM_OCCUPANCY", "fraction", "1003: how full they are"),

@@ -21,9 +21,10 @@ from fake_gpu.prometheus.evaluate import Dialect, edges, evaluate_steps, raw_ran
 from fake_gpu.prometheus.go_json import encode
 from fake_gpu.prometheus.language import (
     METRIC_NAME,
-    Call,
     Expression,
+    Labelled,
     Selector,
+    Union,
     asks_for_the_time,
 )
 from fake_gpu.prometheus.matchers import Matcher
@@ -31,6 +32,7 @@ from fake_gpu.prometheus.parameters import Parameters
 from fake_gpu.prometheus.refusals import ParseError, Refused, bad_parameter
 from fake_gpu.prometheus.series import RawSeries, SeriesSource
 from fake_gpu.prometheus.stores import stores_data
+from fake_gpu.prometheus.unions import in_order
 from fake_gpu.prometheus.view import QuerierView
 
 _EARLIEST_MS = 0
@@ -134,7 +136,7 @@ class Api:
     def _instant(
         self, asked: Parameters, expression: Expression, at_ms: int, in_part: Fault | None
     ) -> Reply:
-        view, dialect = self.view(asked, expression, in_part)
+        view, dialect = self.view(asked, in_part)
         if isinstance(expression, Selector) and expression.range_ms is not None:
             return self._raw(view, expression, at_ms, dialect)
         points = evaluate_steps(view, expression, [at_ms], dialect)
@@ -170,8 +172,10 @@ class Api:
         steps: Sequence[int],
         in_part: Fault | None,
     ) -> Reply:
-        view, dialect = self.view(asked, expression, in_part)
+        view, dialect = self.view(asked, in_part)
         points = evaluate_steps(view, expression, steps, dialect)
+        if isinstance(expression, Union | Labelled):
+            points = in_order(points)
         return self.answered(answer.matrix(points), "matrix", view)
 
     def _cached(
@@ -188,8 +192,9 @@ class Api:
             )
 
     def answered(self, series: list[str], kind: str, view: QuerierView) -> Reply:
-        body = answer.query(kind, series, self.extra, view.warnings).encode()
-        return Reply(body, warned=bool(view.warnings))
+        warnings = list(dict.fromkeys(view.warnings))  # of a union each part may be warned of
+        body = answer.query(kind, series, self.extra, warnings).encode()
+        return Reply(body, warned=bool(warnings))
 
     @property
     def extra(self) -> str:
@@ -279,12 +284,7 @@ class Api:
         text = "OK" if self.options.flavour == "thanos" else "Prometheus Server is Ready.\n"
         return Reply(text.encode(), content_type="text/plain; charset=utf-8")
 
-    def view(
-        self,
-        asked: Parameters,
-        expression: Expression | None = None,
-        in_part: Fault | None = None,
-    ) -> tuple[QuerierView, Dialect]:
+    def view(self, asked: Parameters, in_part: Fault | None = None) -> tuple[QuerierView, Dialect]:
         thanos = self.options.flavour == "thanos"
         names = asked.all("replicaLabels[]") or list(self.options.replica_labels)
         deduplicate = thanos and asked.flag("dedup", default=True)
@@ -295,9 +295,8 @@ class Api:
         at = self.second_of(asked)
         usual = asked.duration("lookback_delta", 0) or self.options.lookback_ms
         lookback_ms, markers = self.faults.lookback_ms(usual, at)
-        function = expression.function if isinstance(expression, Call) else ""
         view = QuerierView(
-            self.source, self.faults, at, deduplicate, names, markers, function, in_part
+            self.source, self.faults, at, deduplicate, names, markers, in_part=in_part
         )
         left_open = self.options.left_open or self.faults.newer_engine(at)
         return view, Dialect(left_open, lookback_ms)

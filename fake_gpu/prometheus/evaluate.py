@@ -1,23 +1,22 @@
 """What a query answers, at an instant or at every step of a range.
 
 Put here: look-back, ranges that are closed or left-open, refusals.
-Not here: the language (`language`), the four functions (`over_time`), JSON (`answer`).
+Not here: the language (`language`), the four functions (`over_time`), vectors together (`unions`),
+JSON (`answer`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast, runtime_checkable
 
-from fake_gpu.prometheus.label_sets import LabelSet
-from fake_gpu.prometheus.language import Call, Expression, Selector
+from fake_gpu.prometheus.language import Call, Expression, Labelled, Part, Selector, Union
 from fake_gpu.prometheus.many_over_time import MANY, many_over_time
 from fake_gpu.prometheus.over_time import Numbers, each_over_time
-from fake_gpu.prometheus.refusals import Refused, bad_parameter
+from fake_gpu.prometheus.refusals import bad_parameter
 from fake_gpu.prometheus.series import RawSeries, SeriesSource
-
-SAME_LABELSET = "vector cannot contain metrics with the same labelset"
+from fake_gpu.prometheus.unions import Points, labelled, refuse_equal_labels, united
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +31,13 @@ class Dialect:
         return end_ms - length_ms + (1 if self.left_open else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
-    """One series of an answer: labels, and values at steps."""
+@runtime_checkable
+class HintedSource(Protocol):
+    """A source that answers otherwise inside a function: a store of coarse samples does."""
 
-    label_set: LabelSet
-    times_ms: Sequence[int]
-    values: Sequence[float]
+    def around(self, function: str) -> SeriesSource:
+        """The source as it answers to the function."""
+        ...
 
 
 def raw_range(
@@ -60,7 +59,20 @@ def evaluate_steps(
     source: SeriesSource, expression: Expression, steps_ms: Sequence[int], dialect: Dialect
 ) -> list[Points]:
     """The values of an instant vector at every step, for each series that has any."""
+    if not isinstance(expression, Union):
+        return _vector(source, expression, steps_ms, dialect)
+    return united([_vector(source, part, steps_ms, dialect) for part in expression.parts])
+
+
+def _vector(
+    source: SeriesSource, expression: Part, steps_ms: Sequence[int], dialect: Dialect
+) -> list[Points]:
+    if isinstance(expression, Labelled):
+        vector = _vector(source, expression.vector, steps_ms, dialect)
+        return labelled(vector, expression.label, expression.text, any_name=dialect.left_open)
     if isinstance(expression, Call):
+        if isinstance(source, HintedSource):
+            source = source.around(expression.function)
         return _call(source, expression, steps_ms, dialect)
     if expression.range_ms is not None:
         raise bad_parameter(
@@ -106,7 +118,7 @@ def _call(
         points = _where_there(steps_ms, numbers)
         if points is not None:
             answers.append(Points(series.label_set.nameless, *points))
-    _refuse_equal_labels(answers)
+    refuse_equal_labels(answers)
     return answers
 
 
@@ -120,8 +132,3 @@ def _where_there(
         (at, number) for at, number in zip(steps_ms, numbers, strict=True) if number is not None
     ]
     return ([at for at, _ in pairs], [number for _, number in pairs]) if pairs else None
-
-
-def _refuse_equal_labels(answers: Sequence[Points]) -> None:
-    if len({answer.label_set.order for answer in answers}) < len(answers):
-        raise Refused("execution", SAME_LABELSET)

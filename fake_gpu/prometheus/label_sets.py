@@ -105,7 +105,7 @@ def _quoted(text: str) -> str:
 class LabelSet:
     """The labels of one series; what is asked of them is made once."""
 
-    __slots__ = ("_layout", "_mapping", "_nameless", "_order", "_text", "_values")
+    __slots__ = ("_labelled", "_layout", "_mapping", "_nameless", "_order", "_text", "_values")
 
     def __init__(self, labels: Iterable[tuple[str, str]]) -> None:
         self._mapping: Labels | None = dict(sorted(labels))
@@ -114,13 +114,14 @@ class LabelSet:
         self._text: str | None = None
         self._order: str | None = None
         self._nameless: LabelSet | None = None
+        self._labelled: tuple[tuple[str, str], LabelSet] | None = None
 
     @classmethod
     def laid_out(cls, layout: Layout, values: Sequence[str]) -> LabelSet:
         """The labels whose own values are these."""
         made = cls.__new__(cls)
         made._layout, made._values = layout, values
-        made._mapping = made._text = made._order = made._nameless = None
+        made._mapping = made._text = made._order = made._nameless = made._labelled = None
         return made
 
     @property
@@ -174,8 +175,18 @@ class LabelSet:
     def nameless(self) -> LabelSet:
         """The labels of what a function makes of the series."""
         if self._nameless is None:
-            self._nameless = self.without(("__name__",))
+            if METRIC not in self.mapping:
+                return self
+            self._nameless = self.without((METRIC,))
         return self._nameless
+
+    def labelled(self, name: str, value: str) -> LabelSet:
+        """With one label of this value, the last such remembered; without it when that is ""."""
+        pair = (name, value)
+        if self._labelled is None or self._labelled[0] != pair:
+            others = [own for own in self.mapping.items() if own[0] != name]
+            self._labelled = (pair, LabelSet([*others, pair] if value else others))
+        return self._labelled[1]
 
     def without(self, names: Container[str]) -> LabelSet:
         return LabelSet(pair for pair in self.mapping.items() if pair[0] not in names)

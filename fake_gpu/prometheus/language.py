@@ -2,10 +2,12 @@
 
     metric{label="…", label!="…", label=~"…", label!~"…"} [range] offset 5m
     avg_over_time( … [range] offset …)     also max_, min_, count_
+    label_replace( …, "label", "text", "", "")
+    … or … or …                            of any of these that are instant vectors
     time()
 
 Put here: the grammar and its refusals.
-Not here: tokens (`tokens`), values (`evaluate`).
+Not here: tokens (`tokens`), values (`evaluate`, `unions`).
 
 Whatever else PromQL has is refused as bad data by a sentence that says so, and never answered by
 an empty result.
@@ -16,6 +18,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Literal
 
 from fake_gpu.prometheus.durations import NotADuration, parse_duration
@@ -34,9 +37,11 @@ _OPERATORS: dict[str, Operator] = {"=": "=", "!=": "!=", "=~": "=~", "!~": "!~"}
 _UNSPOKEN_OPERATORS = frozenset(["+", "-", "*", "/", "%", "^", "==", "!=", "<=", ">=", "<", ">"])
 METRIC_NAME = "__name__"
 SPOKEN = (
-    "the fake estate speaks selectors, with or without a range, and "
-    "avg_, max_, min_ and count_over_time of one of them with a range"
+    "the fake estate speaks selectors, with or without a range, "
+    "avg_, max_, min_ and count_over_time of one of them with a range, "
+    "label_replace of these with a fixed text and an empty source and pattern, and `or` of all"
 )
+LABEL_REPLACE = "label_replace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,34 @@ class Call:
         return "vector"
 
 
-Expression = Selector | Call
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A vector whose series all get one label with one text; "" takes the label away."""
+
+    vector: Selector | Call
+    label: str
+    text: str
+
+    @property
+    def value_type(self) -> str:
+        return "vector"
+
+
+Part = Selector | Call | Labelled
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Vectors one after another: of those with equal labels the first one counts."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def value_type(self) -> str:
+        return "vector"
+
+
+Expression = Part | Union
 _TIME = re.compile(r"\s*time\s*\(\s*\)\s*")
 
 
@@ -142,6 +174,19 @@ class _Parser:
     # -- the grammar
 
     def expression(self) -> Expression:
+        """One vector, or several with `or` between: however they are nested, it is the same."""
+        first = self.peek()
+        parts = [self.operand()]
+        while self.takes_word("or"):
+            parts.append(self.operand())
+        if len(parts) == 1:
+            return parts[0]
+        if any(part.value_type == "matrix" for part in parts):
+            raise self.error(first, 'set operator "or" not allowed in binary range expression')
+        flat = [p.parts if isinstance(p, Union) else (p,) for p in parts]
+        return Union(tuple(chain.from_iterable(flat)))
+
+    def operand(self) -> Expression:
         token, following = self.peek(), self.peek(1)
         if token.kind == "end":
             raise self.error(token, "no expression found in input")
@@ -152,7 +197,9 @@ class _Parser:
         if token.kind == "name" and (following.text == "(" or following.kind == "name"):
             if token.text in FUNCTIONS and following.text == "(":
                 return self.call(FUNCTIONS[token.text])
-            if following.text.lower() != "offset":
+            if token.text == LABEL_REPLACE and following.text == "(":
+                return self.labelled()
+            if following.text.lower() not in ("offset", "or"):
                 raise self.error(token, f"{SPOKEN}; not {token.text!r}")
         if token.kind == "name" or (token.kind == "operator" and token.text == "{"):
             return self.with_range_and_offset(self.instant_selector())
@@ -167,12 +214,33 @@ class _Parser:
         if self.peek().text == ",":
             raise self.error(name, f'expected 1 argument(s) in call to "{function}", got 2')
         self.expect(")", "function call")
-        if isinstance(argument, Call) or argument.range_ms is None:
+        if not isinstance(argument, Selector) or argument.range_ms is None:
             raise self.error(
                 name,
                 f'expected type range vector in call to function "{function}", got instant vector',
             )
         return Call(function, argument)
+
+    def labelled(self) -> Labelled:
+        name = self.next()
+        self.expect("(", "function call")
+        vector = self.expression()
+        texts = []
+        while self.takes(","):
+            if self.peek().kind != "text":
+                raise self.error(name, f"{SPOKEN}; not {self.peek().described()} as an argument")
+            texts.append(self.next().text)
+        self.expect(")", "function call")
+        if len(texts) != 4:
+            got = f'expected 5 argument(s) in call to "{LABEL_REPLACE}", got {1 + len(texts)}'
+            raise self.error(name, got)
+        label, text, source, pattern = texts
+        if vector.value_type == "matrix":
+            wrong = f'expected type instant vector in call to function "{LABEL_REPLACE}"'
+            raise self.error(name, f"{wrong}, got range vector")
+        if source or pattern or "$" in text or not isinstance(vector, Selector | Call):
+            raise self.error(name, SPOKEN)
+        return Labelled(vector, label, text)
 
     def instant_selector(self, *, of_query: bool = True) -> Selector:
         start = self.peek()

@@ -7,7 +7,7 @@ Not here: the samples (`source`), the evaluation (`evaluate`), HTTP (`app`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fake_gpu.estate.model import Fault
 from fake_gpu.prometheus.answer_faults import AnswerFaults, partly
@@ -31,6 +31,10 @@ class QuerierView:
     function: str = ""  # around the selector: a hint that stores of coarse samples use
     in_part: Fault | None = None  # answer only a part, without a word
     warnings: list[str] = field(default_factory=list)
+
+    def around(self, function: str) -> QuerierView:
+        """The same view, and the same warnings, inside a function."""
+        return replace(self, function=function)
 
     def names_in(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> set[str]:
         """The names of the metrics that have samples in the closed range."""

@@ -23,7 +23,7 @@ from ingestion.settings import ClusterSource
 from ingestion.thanos.answer import Matrix, RawSeries, read_matrix
 from ingestion.thanos.client import Reply, ThanosClient
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
-from ingestion.thanos.splitting import Question, Sizes, smaller
+from ingestion.thanos.splitting import Evaluated, Question, Sizes, smaller
 from ingestion.thanos.telemetry import KnownSeries
 from ingestion.thanos.texts import MalformedSeries
 
@@ -49,15 +49,6 @@ READ_TRIES_LIMIT = 3
 """A proxy that cuts bodies at a size will cut them again; one that hiccups will not."""
 
 Fetched = tuple[Reply, Matrix, PackedBody | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluated:
-    """A function of metrics, evaluated once per hour of the window."""
-
-    ask: Ask
-    window: Interval
-    form: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +113,7 @@ class Asker:
             if isinstance(one, Question):
                 yield from self._understood(one, fetched)
             else:
-                answer = self._described(one.ask.name, one.form["query"], one.window, fetched)
-                yield Part(one.ask, one.window, answer, series=fetched[1].series)
+                yield from self._taken(one, fetched)
 
     def selector(self, ask: Ask, matcher: str = "") -> str:
         """`{__name__=~"a|b",resource!~"…",clusterID="…"}`."""
@@ -226,6 +216,15 @@ class Asker:
                 samples = int(runs.sample_count.sum())
                 self.memory.sizes.learn(question, len(reply.body), samples)
         yield Part(ask, window, answer, runs)
+
+    def _taken(self, one: Evaluated, fetched: Fetched) -> Iterator[Part]:
+        """Left as it came: the functions of a device are read together."""
+        if fetched[1].limit_hit and (pieces := one.halves()):
+            for piece in pieces:
+                yield from self._taken(piece, self._fetched(piece))
+            return
+        answer = self._described(one.ask.name, one.query, one.window, fetched)
+        yield Part(one.ask, one.window, answer, series=fetched[1].series)
 
     def _described(self, name: str, query: str, window: Interval, fetched: Fetched) -> Answer:
         """Set the body aside to be kept, whatever it says; describe it."""

@@ -37,21 +37,18 @@ from ingestion.manifest import (
     whole_hours,
 )
 from ingestion.settings import ClusterSource
-from ingestion.thanos.asking import Asker, Evaluated, Part, PullMemory
+from ingestion.thanos.asking import Asker, Part, PullMemory
 from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.decode import Runs, collector_paused
 from ingestion.thanos.facts import HourFacts, hourly_facts, look_facts
 from ingestion.thanos.outcomes import counts_before, counts_earlier, rows_of_hours
 from ingestion.thanos.runs import SeriesBlocks, write_runs
-from ingestion.thanos.splitting import Question
+from ingestion.thanos.splitting import Evaluated, Question
 from ingestion.thanos.telemetry import (
     UNION_LIMIT,
     DeviceHours,
-    ask_name,
     device_hours,
     function_answer,
-    range_form,
-    telemetry_query,
 )
 from ingestion.thanos.texts import MalformedSeries
 
@@ -250,11 +247,9 @@ def _functions(
     asker: Asker, groups: Sequence[Sequence[Entry]], window: Interval
 ) -> Iterator[Evaluated]:
     for group in groups:
-        selectors = {e.metric: asker.selector(Ask("", (e.metric,), e.matchers)) for e in group}
+        named = [(e.metric, asker.selector(Ask("", (e.metric,), e.matchers))) for e in group]
         for function in group[0].functions:
-            name = ask_name(function, list(selectors))
-            query = telemetry_query(function, selectors)
-            yield Evaluated(Ask(name, tuple(selectors), ""), window, range_form(query, window))
+            yield Evaluated(function, tuple(named), window)
 
 
 def _ready_at(cluster: ClusterSource, window: Interval) -> datetime:

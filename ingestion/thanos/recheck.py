@@ -10,21 +10,21 @@ again. The counts are no evidence and are not landed; the new answers are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 
 from domain.interval import HOUR, Interval
-from ingestion.catalogue import Ask, Entry, rechecked_entries
+from ingestion.catalogue import Ask, rechecked_entries
 from ingestion.hours import HourEntry
 from ingestion.manifest import Hour, Outcome, whole_hours
 from ingestion.settings import ClusterSource
-from ingestion.thanos.asking import Asker, Evaluated
+from ingestion.thanos.asking import Asker
 from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.outcomes import RAW_SAMPLES
-from ingestion.thanos.telemetry import range_form, telemetry_query
+from ingestion.thanos.splitting import Evaluated
 
 COUNTED = "count_over_time"
 _PAIRS = msgspec.json.Decoder(list[tuple[float, str]])
@@ -72,30 +72,25 @@ def _compared(asker: Asker, window: Interval, entries: Sequence[HourEntry]) -> R
     }
     differences: list[Difference] = []
     unanswered: dict[str, str] = {}
-    wanted = rechecked_entries()
-    counted = [
-        Evaluated(_ask(entry), window, range_form(_query(asker, entry), window)) for entry in wanted
-    ]
-    for entry, part in zip(wanted, asker.answered(counted), strict=True):
+    for part in asker.answered(_counted_again(asker, window)):
+        [metric] = part.ask.metrics
         if part.outcome is not Outcome.OK:
-            unanswered[entry.metric] = part.answer.reason
+            unanswered[metric] = part.answer.reason
             continue
         by_hour = _counted([bytes(raw.values) for raw in part.series])
-        for hour in whole_hours(window):
+        for hour in whole_hours(part.window):
             if hour in landed:
                 now = by_hour.get(int((hour + HOUR).timestamp()), 0)
-                before = _landed_count(landed[hour], entry.metric)
+                before = _landed_count(landed[hour], metric)
                 if now != before:
-                    differences.append(Difference(hour, entry.metric, before, now))
+                    differences.append(Difference(hour, metric, before, now))
     return Recheck(tuple(sorted(differences)), unanswered)
 
 
-def _ask(entry: Entry) -> Ask:
-    return Ask(f"{entry.metric}:{COUNTED}", (entry.metric,), entry.matchers)
-
-
-def _query(asker: Asker, entry: Entry) -> str:
-    return telemetry_query(COUNTED, {entry.metric: asker.selector(_ask(entry))})
+def _counted_again(asker: Asker, window: Interval) -> Iterator[Evaluated]:
+    for entry in rechecked_entries():
+        selector = asker.selector(Ask("", (entry.metric,), entry.matchers))
+        yield Evaluated(COUNTED, ((entry.metric, selector),), window)
 
 
 def _counted(values: Sequence[bytes]) -> dict[int, int]:

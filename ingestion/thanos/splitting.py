@@ -1,6 +1,7 @@
 """Smaller questions that together are the same question: by time, by metric, by pod.
 
-Put here: how a question is halved, and the memory of sizes that halves it before a limit bites.
+Put here: the two kinds of questions, how each is halved, and the memory of sizes that halves one
+before a limit bites.
 Not here: asking (`ingestion.thanos.asking`), or recognising a limit (`ingestion.thanos.answer`).
 
 Nothing is ever sampled or left out: the pieces are disjoint, and together they are the whole.
@@ -14,6 +15,7 @@ from typing import TypeVar
 from domain.interval import HOUR, Interval
 from ingestion.catalogue import Ask
 from ingestion.thanos.client import ANSWER_BYTES_LIMIT
+from ingestion.thanos.telemetry import ask_name, range_form, telemetry_query
 
 SAMPLES_LIMIT = 50_000_000
 """`--query.max-samples` of Prometheus by default; more is refused with a 422."""
@@ -22,7 +24,7 @@ NEAR_PERCENT = 70
 """A question expected to reach this share of a limit is asked in halves at once."""
 
 _DIGITS = "0123456789abcdef"
-_Sequence = TypeVar("_Sequence", str, tuple[str, ...])
+_Sequence = TypeVar("_Sequence", str, tuple[str, ...], tuple[tuple[str, str], ...])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,41 @@ class Question:
         if self.rest:
             return f'uid!~"[{_DIGITS}].*"'
         return f'uid=~"[{self.uid_digits}].*"' if self.uid_digits else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A function of metrics, evaluated once per hour of the window."""
+
+    function: str
+    selectors: tuple[tuple[str, str], ...]  # of each metric
+    window: Interval
+
+    @property
+    def hours(self) -> int:
+        return self.window.seconds // 3600
+
+    @property
+    def ask(self) -> Ask:
+        metrics = tuple([metric for metric, _ in self.selectors])
+        return Ask(ask_name(self.function, metrics), metrics, "")
+
+    @property
+    def query(self) -> str:
+        return telemetry_query(self.function, dict(self.selectors))
+
+    @property
+    def form(self) -> dict[str, str]:
+        return range_form(self.query, self.window)
+
+    def halves(self) -> list[Evaluated]:
+        """By metric, as long as there are several: the hours of a series share its labels."""
+        if self.selectors[1:]:
+            return [replace(self, selectors=half) for half in _halves(self.selectors)]
+        if self.hours == 1:
+            return []
+        middle = self.window.started_at + self.hours // 2 * HOUR
+        return [replace(self, window=part) for part in self.window.split_at([middle])]
 
 
 def smaller(question: Question) -> list[Question]:

@@ -12,11 +12,20 @@ import httpx
 import pytest
 
 from domain.clock import StoppedClock
+from domain.interval import Interval
 from fake_gpu.estate.model import Estate
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.app import ApiOptions, make_app
 from fake_gpu.prometheus.openmetrics import write_openmetrics
 from fake_gpu.prometheus.source import EstateSeries
+from ingestion.catalogue import TELEMETRY_ENTRIES
+from ingestion.thanos.telemetry import (
+    FUNCTIONS,
+    METRIC_LABEL,
+    UNION_LIMIT,
+    range_form,
+    telemetry_query,
+)
 from tests.asgi import Client
 from tests.servers.prometheus import make_blocks, programs, prometheus
 from tests.small_estates import HOUR, MIDNIGHT, monitoring, quiet_estate
@@ -73,6 +82,10 @@ def _same(both: Both, path: str, asked: dict[str, Any]) -> Any:
     return real.json()
 
 
+def hour_at(hour: int) -> datetime:
+    return datetime.fromtimestamp(MIDNIGHT + hour * HOUR, UTC)
+
+
 CATALOGUE = [
     "up",
     "kube_pod_container_resource_requests",
@@ -105,12 +118,76 @@ def test_the_servers_clock_is_told_in_the_same_form(both: Both) -> None:
         assert fake.json() == real.json()
 
 
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_the_telemetry_of_a_day_is_the_same_as_a_pull_asks_for_it(
+    both: Both, function: str
+) -> None:
+    """A union of the metrics, in the order in which both write it, and one by one."""
+    window = Interval(hour_at(0), hour_at(HOURS - 1))
+    for at in range(0, len(TELEMETRY_ENTRIES), UNION_LIMIT):
+        names = [entry.metric for entry in TELEMETRY_ENTRIES[at : at + UNION_LIMIT]]
+        asked = range_form(telemetry_query(function, {name: name for name in names}), window)
+        together = _same(both, "/api/v1/query_range", asked)["data"]["result"]
+        in_order = both[1].post("/api/v1/query_range", data=asked).json()["data"]["result"]
+        assert together == in_order
+        told = {row["metric"][METRIC_LABEL] for row in together}
+        for name in names:
+            asked = range_form(telemetry_query(function, {name: name}), window)
+            alone = _same(both, "/api/v1/query_range", asked)["data"]["result"]
+            assert bool(alone) == (name in told)
+
+
+LIKE_OR_UNLIKE = [
+    "kube_node_status_allocatable or kube_node_status_capacity",  # equal labels, another name
+    "count_over_time(up[5m]) or count_over_time(up[2h])",
+    'kube_pod_owner or label_replace(kube_pod_info,"phase","Running","","") or kube_pod_owner',
+    'label_replace(kube_pod_info,"node","","","")',
+    'label_replace(kube_pod_status_phase,"phase","x","","")',
+    'label_replace(kube_pod_container_state_started,"uid","x","","")',
+    'label_replace(kube_pod_info,"__name__","other","","")',
+    'label_replace(up,"a-b","x","","")',
+    'label_replace(up,"","x","","")',
+    'label_replace(absent_metric,"a-b","x","","")',
+    'label_replace(up,"job","","","") or up',
+    "up or up[5m]",
+    "(up[5m] or up)",
+    'label_replace(up[5m],"a","b","","")',
+    'label_replace(up,"a","b","")',
+    "max_over_time(up or up)",
+]
+
+
+@pytest.mark.parametrize("query", LIKE_OR_UNLIKE)
+def test_labels_that_collide_come_out_the_same(both: Both, query: str) -> None:
+    for hour in range(HOURS):
+        _same(both, "/api/v1/query", {"query": query, "time": MIDNIGHT + hour * HOUR})
+    for step in (60, 3600):
+        times = {"start": MIDNIGHT, "end": MIDNIGHT + (HOURS - 1) * HOUR, "step": step}
+        _same(both, "/api/v1/query_range", {"query": query, **times})
+
+
 NAMES = [*CATALOGUE, "absent_metric"]
 LABELS = ["pod", "namespace", "node", "phase", "job", "resource", "nolabel"]
 VALUES = ["", "team-a", "short", "node-a", "Running", "nvidia_com_gpu", "kube-.*", "team-.|node-b"]
 
 
 def _random_query(draw: random.Random) -> str:
+    if draw.random() < 0.25:
+        return draw.choice([" or ", " OR ", "or\n"]).join(
+            [_random_part(draw) for _ in range(draw.randrange(2, 5))]
+        )
+    return _random_part(draw)
+
+
+def _random_part(draw: random.Random) -> str:
+    part = _random_vector(draw)
+    if draw.random() < 0.25:
+        label, text = draw.choice([*LABELS, "__name__"]), draw.choice(["", "x", "y", "node-a"])
+        return f'label_replace({part}, "{label}", "{text}", "", "")'
+    return part
+
+
+def _random_vector(draw: random.Random) -> str:
     matchers = [
         f'{draw.choice(LABELS)}{draw.choice(["=", "!=", "=~", "!~"])}"{draw.choice(VALUES)}"'
         for _ in range(draw.randrange(3))

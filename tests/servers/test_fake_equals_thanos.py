@@ -26,6 +26,7 @@ pytestmark = pytest.mark.servers
 
 Both = tuple[httpx.Client, Client]
 RANDOM_QUERIES = 150
+UNIONS = 40
 NAMES = ["up", "kube_pod_container_resource_requests", "kube_node_info", "kube_pod_status_phase"]
 LABELS = ["namespace", "pod", "node", REPLICA]
 VALUES = ["team-a", "p-0.", "node-b", "prometheus-k8s-1", ""]
@@ -127,6 +128,22 @@ def test_random_queries_are_answered_the_same(both: Both) -> None:
             answer = _same(both, "/api/v1/query_range", **asked)
         answered += bool(answer.get("data", {}).get("result"))
     assert answered > RANDOM_QUERIES / 3, "most random queries must be about something"
+
+
+def test_unions_are_answered_the_same_as_a_pull_asks_for_them(both: Both) -> None:
+    draw = random.Random(20261119)
+    answered = 0
+    for _ in range(UNIONS):
+        parts = [_random_query(draw) for _ in range(draw.randrange(2, 5))]
+        query = " or ".join(
+            f'label_replace({part},"{label}","{draw.choice("xyz")}","","")' if label else part
+            for part in parts
+            for label in [draw.choice(["gpu_ledger_metric", "gpu_ledger_metric", "pod", ""])]
+        )
+        window = {"start": MIDNIGHT + HOUR, "end": MIDNIGHT + 3 * HOUR, "step": HOUR}
+        answer = _same(both, "/api/v1/query_range", query=query, dedup="false", **window)
+        answered += bool(answer.get("data", {}).get("result"))
+    assert answered > UNIONS / 3, "most unions must be about something"
 
 
 def test_what_there_is_is_named_alike(both: Both) -> None:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from fake_gpu.prometheus.language import SPOKEN, Call, Selector, parse_query, parse_selector
+from fake_gpu.prometheus.language import (
+    SPOKEN,
+    Call,
+    Labelled,
+    Selector,
+    Union,
+    parse_query,
+    parse_selector,
+)
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.refusals import ParseError
 
 UP = Matcher("__name__", "=", "up")
+DOWN = Matcher("__name__", "=", "down")
 
 
 @pytest.mark.parametrize(
@@ -31,6 +40,23 @@ UP = Matcher("__name__", "=", "up")
             "count_over_time((up[1h] offset 1ms))",
             Call("count_over_time", Selector((UP,), 3_600_000, 1)),
         ),
+        ('label_replace(up,"a","b","","")', Labelled(Selector((UP,)), "a", "b")),
+        (
+            'label_replace(max_over_time(up[5m]), "a", "", "", "")',
+            Labelled(Call("max_over_time", Selector((UP,), 300_000)), "a", ""),
+        ),
+        ("up or down", Union((Selector((UP,)), Selector((DOWN,))))),
+        ("up OR (down or up)", Union((Selector((UP,)), Selector((DOWN,)), Selector((UP,))))),
+        ("(up or down) or up", Union((Selector((UP,)), Selector((DOWN,)), Selector((UP,))))),
+        (
+            'label_replace(up,"a","b","","") or max_over_time(up[5m])',
+            Union(
+                (
+                    Labelled(Selector((UP,)), "a", "b"),
+                    Call("max_over_time", Selector((UP,), 300_000)),
+                )
+            ),
+        ),
     ],
 )
 def test_what_is_spoken_is_understood(query: str, meant: object) -> None:
@@ -52,7 +78,17 @@ def test_what_is_spoken_is_understood(query: str, meant: object) -> None:
         "1",
         '"text"',
         "-up",
-        "up or up",
+        "up and up",
+        "up unless up",
+        "up or on (job) up",
+        "up or 1",
+        'label_replace(up,"job","$1","","")',
+        'label_replace(up,"job","x","instance","")',
+        'label_replace(up,"job","x","","(.*)")',
+        'label_replace(up or up,"job","x","","")',
+        'label_replace(label_replace(up,"a","x","",""),"b","x","","")',
+        'label_replace(up,"job","x","",1)',
+        'label_join(up,"job","x")',
     ],
 )
 def test_the_rest_of_promql_is_refused_by_a_sentence_that_says_what_is_spoken(query: str) -> None:
@@ -79,6 +115,12 @@ def test_the_rest_of_promql_is_refused_by_a_sentence_that_says_what_is_spoken(qu
         ("max_over_time(up)", "expected type range vector in call to function"),
         ("max_over_time()", "expected 1 argument(s)"),
         ("max_over_time(up[5m], up[5m])", "expected 1 argument(s)"),
+        ("max_over_time(up or up)", "expected type range vector in call to function"),
+        ("up or", "no expression found"),
+        ("up[5m] or up", 'set operator "or" not allowed in binary range expression'),
+        ('label_replace(up[5m],"a","b","","")', "expected type instant vector in call"),
+        ('label_replace(up,"a","b","")', "expected 5 argument(s)"),
+        ('label_replace(up,"a","b","","","")', "expected 5 argument(s)"),
         ('up{a="b', "unterminated quoted string"),
         ('up{a=~"("}', "error parsing regexp"),
         ("\nup{?}", "2:4: parse error: unexpected character"),

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from domain.interval import Interval
 from ingestion.catalogue import Ask
 from ingestion.thanos.client import ANSWER_BYTES_LIMIT
-from ingestion.thanos.splitting import SAMPLES_LIMIT, Question, Sizes, smaller
+from ingestion.thanos.splitting import SAMPLES_LIMIT, Evaluated, Question, Sizes, smaller
 
 MIDNIGHT = datetime(2026, 10, 1, tzinfo=UTC)
 
@@ -68,6 +68,22 @@ def test_every_hour_and_metric_falls_into_exactly_one_piece() -> None:
     found = [(hour, piece.ask.metrics[0]) for piece in pieces for hour in piece.window.hours()]
     expected = [(MIDNIGHT + timedelta(hours=n), metric) for n in range(5) for metric in "abc"]
     assert sorted(found) == sorted(expected)
+
+
+def test_functions_are_halved_by_metric_first_and_then_by_whole_hours() -> None:
+    selectors = tuple((metric, f"{metric}{{}}") for metric in "abc")
+    whole = Evaluated("avg_over_time", selectors, question(3).window)
+    one, others = whole.halves()
+    assert (one.ask.name, others.ask.name) == ("a:avg_over_time", "*:avg_over_time")
+    assert [piece.ask.metrics for piece in others.halves()] == [("b",), ("c",)]
+    assert [piece.hours for piece in one.halves()] == [1, 2]
+    smallest = [whole]
+    while any(piece.halves() for piece in smallest):
+        smallest = [half for piece in smallest for half in piece.halves() or [piece]]
+    found = [(piece.window.started_at, piece.ask.metrics) for piece in smallest]
+    hours = [MIDNIGHT + timedelta(hours=n) for n in range(3)]
+    assert sorted(found) == sorted((hour, (metric,)) for hour in hours for metric in "abc")
+    assert {piece.hours for piece in smallest} == {1}
 
 
 def test_a_question_is_asked_whole_until_its_size_is_known() -> None:

@@ -1,0 +1,106 @@
+"""Telemetry asked in unions, and of a server without them one by one: the same rows.
+
+Put here: both ways of asking, against the fake estate.
+Not here: the union as a language (`test_promql_unions`), or forms of requests (`test_thanos_pull`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from domain.interval import Interval
+from fake_gpu.clock import VirtualClock, epoch
+from fake_gpu.serve import Running, serve
+from ingestion.catalogue import TELEMETRY_ENTRIES
+from ingestion.landing import Landing
+from ingestion.manifest import Attempt, Outcome, Sampling
+from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.client import Reply, ThanosClient
+from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.telemetry import FUNCTIONS, METRIC_LABEL, UNION, UNION_LIMIT
+from tests.derived_rows import rows_landed
+from tests.small_estates import CLUSTER_ID, HOUR, MIDNIGHT, quiet_estate
+from warehouse.store import FolderStore
+
+HOURS = 3
+NARROW_BYTES = 50_000
+
+
+class WithoutUnions(ThanosClient):
+    """A server whose language has no unions."""
+
+    def post(self, path: str, form: Mapping[str, str]) -> Reply:
+        if " or " not in form.get("query", ""):
+            return super().post(path, form)
+        body = b'{"status":"error","errorType":"bad_data","error":"unknown function"}'
+        return Reply(400, "application/json", body)
+
+
+class Narrow(ThanosClient):
+    """Takes no large answer: a union of ten metrics of four cards is one."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, answer_bytes_limit=NARROW_BYTES)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    with serve(quiet_estate(), VirtualClock(epoch(MIDNIGHT + 24 * HOUR))) as served:
+        yield served
+
+
+def pulled(running: Running, home: Path, client: type[ThanosClient]) -> tuple[Attempt, Landing]:
+    server = ThanosSettings(
+        "hub", Connection(running.thanos_url), replica_labels=("prometheus_replica",)
+    )
+    source = ClusterSource(CLUSTER_ID, server, Sampling(30, 30))
+    start, end = (datetime.fromtimestamp(MIDNIGHT + h * HOUR, UTC) for h in (1, 1 + HOURS))
+    landing = Landing(FolderStore(home / "landing"))
+    with client(server.connection) as connected:
+        window = Interval(start, end)
+        attempt = pull_hours(source, window, landing, home / "runs", running.clock, connected)
+    assert attempt.outcome is Outcome.OK, attempt.hours[0]
+    return attempt, landing
+
+
+def telemetry(running: Running, home: Path, client: type[ThanosClient]) -> tuple[Attempt, Any]:
+    """What was asked, and the rows that came of it, in an order that is always the same."""
+    attempt, landing = pulled(running, home, client)
+    assert attempt.draft.facts["telemetry_asks_failed"] == 0
+    rows = rows_landed(landing, home / "runs", CLUSTER_ID, "telemetry")
+    for row in rows:
+        del row["attempt_id"]
+        assert METRIC_LABEL not in dict(row["labels"])
+    return attempt, sorted(rows, key=str)
+
+
+def asked_for(attempt: Attempt) -> set[str]:
+    return {a.ask.split(":")[0] for a in attempt.answers if a.ask.endswith("_over_time")}
+
+
+def test_in_unions_and_one_by_one_and_in_pieces_the_same_is_counted(
+    running: Running, tmp_path: Path
+) -> None:
+    attempt, rows = telemetry(running, tmp_path / "unions", ThanosClient)
+    assert asked_for(attempt) == {UNION}
+    of_cards = [entry.metric for entry in TELEMETRY_ENTRIES if entry.metric.startswith("DCGM")]
+    assert len(of_cards) == 32, "the default set and the profiling fields 1001 to 1012"
+    assert {row["metric"] for row in rows} == {"scrape_samples_scraped", *of_cards}
+    for metric in of_cards:
+        found = [row for row in rows if row["metric"] == metric]
+        assert {row["hour_started_at"].hour for row in found} == {1, 2, 3}
+        assert len({dict(row["labels"])["UUID"] for row in found}) == 4
+    metrics = {*(entry.metric for entry in TELEMETRY_ENTRIES)}
+    attempt, alone = telemetry(running, tmp_path / "alone", WithoutUnions)
+    assert asked_for(attempt) < metrics
+    attempt, in_pieces = telemetry(running, tmp_path / "pieces", Narrow)
+    assert max(answer.byte_count for answer in attempt.answers) < NARROW_BYTES
+    unions = [a for a in attempt.answers if a.ask.startswith(UNION)]
+    assert len(unions) > math.ceil(len(metrics) / UNION_LIMIT) * len(FUNCTIONS)
+    assert alone == in_pieces == rows
