@@ -18,21 +18,45 @@ from fake_gpu.estate.model import Container, PodLife
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.kube_state_metrics.forms import prometheus_labels, sanitised, unit_of
 
+Texts = tuple[str, ...]
+
 
 class PodStretch(NamedTuple):
     """A line of a pod during `[from_at, until_at)`: all its labels, and its value."""
 
-    labels: Pairs
+    names: Texts  # of the labels: nearly always the same ones for a metric
+    values: Texts
     from_at: int
     until_at: int | None
     value: float
 
+    @property
+    def labels(self) -> Pairs:
+        return tuple(zip(self.names, self.values, strict=True))
+
 
 Stretches = Iterator[PodStretch]
 
+_OWN = ("namespace", "pod", "uid")
+_REQUEST = (*_OWN, "container", "node", "resource", "unit")
+_OF_PHASE = (*_OWN, "phase")
+_OF_CONTAINER = (*_OWN, "container")
+_INFO = (
+    *_OWN,
+    "host_ip",
+    "pod_ip",
+    "node",
+    "created_by_kind",
+    "created_by_name",
+    "priority_class",
+    "host_network",
+)
+_OWNER = (*_OWN, "owner_kind", "owner_name", "owner_is_controller")
+_SCHEDULED = ("namespace", "node", "pod", "priority", "resource", "scheduler", "unit")
 
-def _own(pod: PodLife) -> Pairs:
-    return (("namespace", pod.namespace), ("pod", pod.name), ("uid", pod.uid))
+
+def _own(pod: PodLife) -> tuple[str, str, str]:
+    return (pod.namespace, pod.name, pod.uid)
 
 
 def _bound_at(pod: PodLife) -> int | None:
@@ -58,26 +82,31 @@ def _requests(init: bool) -> Callable[[PodLife], Stretches]:
                 tail = _resource_labels(resource)
                 count = float(container.requests[resource])
                 for node, from_at, until_at in _by_node(pod, pod.gone_at):
-                    labels = (*own, ("container", container.name), ("node", node), *tail)
-                    yield PodStretch(labels, from_at, until_at, count)
+                    values = (*own, container.name, node, *tail)
+                    yield PodStretch(_REQUEST, values, from_at, until_at, count)
 
     return stretches
 
 
 @lru_cache(maxsize=4096)
-def _resource_labels(resource: str) -> Pairs:
-    return (("resource", sanitised(resource)), ("unit", unit_of(resource)))
+def _resource_labels(resource: str) -> tuple[str, str]:
+    return (sanitised(resource), unit_of(resource))
 
 
 def _phase(pod: PodLife) -> Stretches:
     own = _own(pod)
     changes = [change for change in pod.phases if pod.gone_at is None or change.at < pod.gone_at]
-    for position, change in enumerate(changes):
-        last = position + 1 == len(changes)
-        until = pod.gone_at if last else changes[position + 1].at
-        for phase in ("Pending", "Succeeded", "Failed", "Unknown", "Running"):
-            value = 1.0 if phase == change.phase else 0.0
-            yield PodStretch((*own, ("phase", phase)), change.at, until, value)
+    if not changes:
+        return
+    seen = {change.phase for change in changes}
+    for phase in ("Pending", "Succeeded", "Failed", "Unknown", "Running"):
+        values = (*own, phase)
+        since, was_in = changes[0].at, changes[0].phase == phase
+        for change in changes[1:] if phase in seen else ():
+            if was_in != (change.phase == phase):
+                yield PodStretch(_OF_PHASE, values, since, change.at, 1.0 if was_in else 0.0)
+                since, was_in = change.at, not was_in
+        yield PodStretch(_OF_PHASE, values, since, pod.gone_at, 1.0 if was_in else 0.0)
 
 
 def _state_started(pod: PodLife) -> Stretches:
@@ -89,8 +118,8 @@ def _state_started(pod: PodLife) -> Stretches:
         for position, run in enumerate(container.runs):
             last = position + 1 == len(container.runs)
             until = pod.gone_at if last else run.ended_at
-            labels = (*own, ("container", container.name))
-            yield PodStretch(labels, run.started_at, until, float(run.started_at))
+            started = float(run.started_at)
+            yield PodStretch(_OF_CONTAINER, (*own, container.name), run.started_at, until, started)
 
 
 def _info(pod: PodLife) -> Stretches:
@@ -101,59 +130,62 @@ def _info(pod: PodLife) -> Stretches:
     for position, at in enumerate(ordered):
         until = ordered[position + 1] if position + 1 < len(ordered) else pod.gone_at
         bound = _bound_at(pod)
-        labels = (
+        values = (
             *_own(pod),
-            ("host_ip", ""),
-            ("pod_ip", pod.pod_ip if seen is not None and at >= seen else ""),
-            ("node", pod.node_name if bound is not None and at >= bound else ""),
-            ("created_by_kind", owner.kind if owner else ""),
-            ("created_by_name", owner.name if owner else ""),
-            ("priority_class", ""),
-            ("host_network", "false"),
+            "",
+            pod.pod_ip if seen is not None and at >= seen else "",
+            pod.node_name if bound is not None and at >= bound else "",
+            owner.kind if owner else "",
+            owner.name if owner else "",
+            "",
+            "false",
         )
-        yield PodStretch(labels, at, until, 1.0)
+        yield PodStretch(_INFO, values, at, until, 1.0)
 
 
 def _owner(pod: PodLife) -> Stretches:
     owner = pod.owners[0] if pod.owners else None
-    labels = (
-        *_own(pod),
-        ("owner_kind", owner.kind if owner else ""),
-        ("owner_name", owner.name if owner else ""),
-        ("owner_is_controller", "true" if owner else ""),
-    )
-    yield PodStretch(labels, pod.created_at, pod.gone_at, 1.0)
+    said = (owner.kind, owner.name, "true") if owner else ("", "", "")
+    yield PodStretch(_OWNER, (*_own(pod), *said), pod.created_at, pod.gone_at, 1.0)
 
 
 def _labels(pod: PodLife) -> Stretches:
-    labels = (*_own(pod), *prometheus_labels("label", pod.labels))
-    yield PodStretch(labels, pod.created_at, pod.gone_at, 1.0)
+    names, values = _label_texts(tuple(pod.labels.items()))
+    yield PodStretch((*_OWN, *names), (*_own(pod), *values), pod.created_at, pod.gone_at, 1.0)
+
+
+@lru_cache(maxsize=4096)
+def _label_texts(labels: Pairs) -> tuple[Texts, Texts]:
+    """Pods of one workload are labelled alike."""
+    pairs = prometheus_labels("label", dict(labels))
+    return tuple([name for name, _ in pairs]), tuple([value for _, value in pairs])
 
 
 def _created(pod: PodLife) -> Stretches:
-    yield PodStretch(_own(pod), pod.created_at, pod.gone_at, float(pod.created_at))
+    yield PodStretch(_OWN, _own(pod), pod.created_at, pod.gone_at, float(pod.created_at))
 
 
 def _start_time(pod: PodLife) -> Stretches:
-    if pod.acknowledged_at is not None:
-        yield PodStretch(_own(pod), pod.acknowledged_at, pod.gone_at, float(pod.acknowledged_at))
+    seen = pod.acknowledged_at
+    if seen is not None:
+        yield PodStretch(_OWN, _own(pod), seen, pod.gone_at, float(seen))
 
 
 def _scheduled_time(pod: PodLife) -> Stretches:
     bound = _bound_at(pod)
     if bound is not None and pod.scheduled_at is not None:
-        yield PodStretch(_own(pod), bound, pod.gone_at, float(pod.scheduled_at))
+        yield PodStretch(_OWN, _own(pod), bound, pod.gone_at, float(pod.scheduled_at))
 
 
 def _unschedulable(pod: PodLife) -> Stretches:
     bound = _bound_at(pod)
-    yield PodStretch(_own(pod), pod.created_at, pod.gone_at if bound is None else bound, 1.0)
+    yield PodStretch(_OWN, _own(pod), pod.created_at, pod.gone_at if bound is None else bound, 1.0)
 
 
 def _deletion_timestamp(pod: PodLife) -> Stretches:
     asked = pod.deletion_requested_at
     if asked is not None:
-        yield PodStretch(_own(pod), asked, pod.gone_at, float(asked + pod.grace_seconds))
+        yield PodStretch(_OWN, _own(pod), asked, pod.gone_at, float(asked + pod.grace_seconds))
 
 
 def _completion_time(pod: PodLife) -> Stretches:
@@ -167,7 +199,7 @@ def _completion_time(pod: PodLife) -> Stretches:
     )
     for position, end in enumerate(ends):
         until = ends[position + 1] if position + 1 < len(ends) else pod.gone_at
-        yield PodStretch(_own(pod), end, until, float(end))
+        yield PodStretch(_OWN, _own(pod), end, until, float(end))
 
 
 def _last_end(container: Container) -> int | None:
@@ -183,17 +215,10 @@ def _scheduler(pod: PodLife) -> Stretches:
         until = max(bound, ended[0])
     for resource, count in pod.requests.items():
         for node, from_at, until_at in _by_node(pod, until):
-            labels = (
-                ("namespace", pod.namespace),
-                ("node", node),
-                ("pod", pod.name),
-                ("priority", str(pod.priority)),
-                ("resource", resource),
-                ("scheduler", pod.scheduler_name),
-                ("unit", ""),
-            )
+            priority, scheduler = str(pod.priority), pod.scheduler_name
+            values = (pod.namespace, node, pod.name, priority, resource, scheduler, "")
             if count:
-                yield PodStretch(labels, from_at, until_at, float(count))
+                yield PodStretch(_SCHEDULED, values, from_at, until_at, float(count))
 
 
 KUBE_STATE_METRICS: Mapping[str, Callable[[PodLife], Stretches]] = {

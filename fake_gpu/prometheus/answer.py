@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fake_gpu.exporters.numbers import answer_text, timestamp_text
-from fake_gpu.prometheus.evaluate import Points
 from fake_gpu.prometheus.go_json import encode
 from fake_gpu.prometheus.refusals import Refused
 from fake_gpu.prometheus.series import RawSeries
 from fake_gpu.prometheus.tables import Rows
+from fake_gpu.prometheus.unions import Points
 
 
 def success(data: str, warnings: Sequence[str] = (), infos: Sequence[str] = ()) -> str:
@@ -61,16 +61,15 @@ def rows_matrix(found: Iterable[Rows]) -> list[str]:
 
 def _rows(rows: Rows) -> Iterator[str]:
     heads = rows.table.heads()
-    cuts = zip(rows.owners, rows.blocks, rows.lows, rows.highs, rows.values, strict=True)
+    fragments = [cut.block.fragment(cut.low, cut.high, cut.value) for cut in rows.cuts]
     text, before = "", -1
-    for owner, block, low, high, value in cuts:
-        fragment = block.fragment(low, high, value)
+    for owner, which in zip(rows.owners, rows.which, strict=True):
         if owner == before:
-            text += f",{fragment}"
+            text += f",{fragments[which]}"
             continue
         if text:
             yield text + "]}"
-        text, before = heads[owner] + fragment, owner
+        text, before = heads[owner] + fragments[which], owner
     if text:
         yield text + "]}"
 

@@ -21,14 +21,14 @@ from fake_gpu.prometheus.matchers import Matcher, all_match
 from fake_gpu.prometheus.pod_series import PodSeries
 from fake_gpu.prometheus.scrape_faults import LARGEST_SKEW_MS, WRITTEN, Sampling, arrived
 from fake_gpu.prometheus.scrapes import Grid
-from fake_gpu.prometheus.segments import DAY_MS, Found, Life, LifeSource, Replica, Segment
+from fake_gpu.prometheus.segments import DAY_MS, Life, LifeSource, Replica, Segment
 from fake_gpu.prometheus.series import (
     AnyPiece,
     RawSeries,
     TimeBlock,
     VaryingPiece,
 )
-from fake_gpu.prometheus.tables import Rows, Table
+from fake_gpu.prometheus.tables import Rows, Sheet, Table
 from fake_gpu.prometheus.targets import Target, targets_of
 from fake_gpu.prometheus.window import Cut, Window
 
@@ -184,20 +184,17 @@ class ClusterSeries:
         def grid_of(target: Target, replica: Replica) -> Grid:
             return self.grid(target, replica.number, name)
 
-        found: list[Found] = []
+        sheet = Sheet(grid_of)
         for source in sources:
             if isinstance(source, PodSeries):
-                blocks = [grid_of(source.target, r).between(start_ms, end_ms) for r in replicas]
-                scrapes = [(r, block.real) for r, block in zip(replicas, blocks, strict=True)]
-                found += source.found(name, (start_ms, end_ms), matchers, scrapes)
+                source.add_to(sheet, name, (start_ms, end_ms), matchers, replicas)
                 continue
-            found += [
-                Found(life.label_set(replica), life.target, replica, life.segments)
-                for life in source.lives(name, start_ms, end_ms)
-                if life.segments and all_match(matchers, life.labels)
-                for replica in replicas
-            ]
-        made = Table.of(found, grid_of)
+            for life in source.lives(name, start_ms, end_ms):
+                if life.segments and all_match(matchers, life.labels):
+                    for replica in replicas:
+                        number = sheet.number(life.target, replica)
+                        sheet.add(life.label_set(replica), number, life.segments)
+        made = Table.of(sheet)
         while len(self._tables) >= LARGEST_TABLE_CACHE:
             self._tables.popitem(last=False)
         self._tables[key] = made

@@ -33,7 +33,7 @@ Progress = Callable[[int, int, str], None]
 EVERYTHING = (Matcher("__name__", "!=", ""),)
 _DAY_MS = 24 * HOUR_MS
 # Written at once. What is larger leaves a processor's cache, and took half as long again.
-PAGE_CHARACTERS = 1 << 16
+PAGE_BYTES = 1 << 16
 # Each makes tables of its own: some 300 MB for an estate of a hundred nodes.
 MOST_PROCESSES = 8
 
@@ -127,27 +127,27 @@ def processes_here() -> int:
 def _write_day(
     source: SeriesSource, matchers: Sequence[Matcher], from_ms: int, until_ms: int, sink: BinaryIO
 ) -> None:
-    for text in _pages(_texts(source, matchers, from_ms, until_ms)):
-        sink.write(text.encode())
+    for page in _pages(_texts(source, matchers, from_ms, until_ms)):
+        sink.write(page)
     sink.write(b"# EOF\n")
 
 
-def _pages(texts: Iterable[str]) -> Iterator[str]:
-    """Many small texts as a few large ones."""
-    page: list[str] = []
+def _pages(texts: Iterable[bytes]) -> Iterator[bytes]:
+    """Many small texts as a few large ones; one that is large already is not copied again."""
+    page: list[bytes] = []
     size = 0
     for text in texts:
         page.append(text)
         size += len(text)
-        if size >= PAGE_CHARACTERS:
-            yield "".join(page)
+        if size >= PAGE_BYTES:
+            yield b"".join(page)
             page, size = [], 0
-    yield "".join(page)
+    yield b"".join(page)
 
 
 def _texts(
     source: SeriesSource, matchers: Sequence[Matcher], from_ms: int, until_ms: int
-) -> Iterator[str]:
+) -> Iterator[bytes]:
     """Metric by metric where the source has tables of a day, else hour by hour."""
     if not isinstance(source, TablesSource):
         yield from _by_hour(source, matchers, from_ms, until_ms)
@@ -165,32 +165,40 @@ def _texts(
 
 def _by_hour(
     source: SeriesSource, matchers: Sequence[Matcher], from_ms: int, until_ms: int
-) -> Iterator[str]:
+) -> Iterator[bytes]:
     for hour_ms in range(from_ms, until_ms, HOUR_MS):
         last_ms = min(hour_ms + HOUR_MS, until_ms) - 1
         for series in source.select(matchers, hour_ms, last_ms):
             yield from _of_series(series)
 
 
-def _of_rows(rows: Rows) -> Iterator[str]:
-    cuts = zip(rows.owners, rows.blocks, rows.lows, rows.highs, rows.values, strict=True)
-    for owner, block, low, high, value in cuts:
-        before = f"{rows.table.label_sets[owner].exposition} {exposition_text(value)} "
-        joint = f"\n{before}"
-        yield f"{before}{joint.join(block.texts()[low:high])}\n"
+def _of_rows(rows: Rows) -> Iterator[bytes]:
+    expositions = rows.table.expositions()
+    times = [cut.block.texts_written()[cut.low : cut.high] for cut in rows.cuts]
+    values = [_value(cut.value) for cut in rows.cuts]
+    for owner, which in zip(rows.owners, rows.which, strict=True):
+        yield _lines(expositions[owner] + values[which], times[which])
 
 
-def _of_series(series: RawSeries) -> Iterator[str]:
-    prefix = series.label_set.exposition
+def _of_series(series: RawSeries) -> Iterator[bytes]:
+    prefix = f"{series.label_set.exposition} ".encode()
     for piece in series.pieces:
-        times = piece.block.texts()[piece.low : piece.high]
+        times = piece.block.texts_written()[piece.low : piece.high]
         if isinstance(piece, Piece):
-            before = f"{prefix} {exposition_text(piece.value)} "
-            joint = f"\n{before}"
-            yield f"{before}{joint.join(times)}\n"
+            yield _lines(prefix + _value(piece.value), times)
         else:
             for text, number in zip(times, piece.numbers, strict=True):
-                yield f"{prefix} {exposition_text(number)} {text}\n"
+                yield b"%b%b%b\n" % (prefix, _value(number), text)
+
+
+def _lines(before: bytes, times: Sequence[bytes]) -> bytes:
+    """A line for each time, all of one value."""
+    joint = b"\n" + before
+    return b"%b%b\n" % (before, joint.join(times))
+
+
+def _value(number: float) -> bytes:
+    return f"{exposition_text(number)} ".encode()
 
 
 def _milliseconds(instant: datetime) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.prometheus.label_sets import LabelPairs, Labels, LabelSet, Layout
@@ -131,15 +131,6 @@ class Life:
         if self.replica_label and replica.label in added:
             added[self.replica_label] = added.pop(replica.label)
         return LabelSet({**_given(added), **self.labels}.items())
-
-
-class Found(NamedTuple):
-    """A series as one replica has it."""
-
-    label_set: LabelSet
-    target: Target
-    replica: Replica
-    segments: Sequence[AnySegment]
 
 
 def joined(segments: Iterable[AnySegment]) -> tuple[AnySegment, ...]:

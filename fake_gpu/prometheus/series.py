@@ -35,7 +35,16 @@ LARGEST_TEXT_CACHE = 4_000_000
 class TimeBlock:
     """Ascending times of samples in milliseconds, shared by many series."""
 
-    __slots__ = ("_arrays", "_fragments", "_fragments_size", "_pieces", "_texts", "real", "times")
+    __slots__ = (
+        "_arrays",
+        "_fragments",
+        "_fragments_size",
+        "_pieces",
+        "_texts",
+        "_written",
+        "real",
+        "times",
+    )
 
     def __init__(self, times: Sequence[int], real: Sequence[int] | None = None) -> None:
         self.times = tuple(times)
@@ -43,6 +52,7 @@ class TimeBlock:
         self.real = self.times if real is None else tuple(real)
         self._arrays: dict[bool, npt.NDArray[np.int64]] = {}
         self._texts: tuple[str, ...] | None = None
+        self._written: tuple[bytes, ...] | None = None
         self._fragments: dict[tuple[int, int, float], str] = {}
         self._fragments_size = 0
         self._pieces: dict[tuple[int, int, float], Piece] = {}
@@ -91,6 +101,12 @@ class TimeBlock:
                 ]
             )
         return self._texts
+
+    def texts_written(self) -> tuple[bytes, ...]:
+        """The same, as they are in a file."""
+        if self._written is None:
+            self._written = tuple([text.encode() for text in self.texts()])
+        return self._written
 
     def fragment(self, low: int, high: int, value: float) -> str:
         """`[t,"v"],[t,"v"]` of a cut, as an answer writes it."""

@@ -5,17 +5,17 @@ Not here: how rows are written (`answer`, `openmetrics`), or series that vary (`
 
 A pull asks for hour after hour of the same series, and an export for all of them. So labels are
 put into order once a day, and where each segment meets the scrapes of a window is found for all
-segments of a metric together.
+segments of a metric together. Most of them are then the same cut with the same value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from fake_gpu.prometheus.scrapes import Grid
-from fake_gpu.prometheus.segments import Found, Replica, Segment
+from fake_gpu.prometheus.segments import AnySegment, Replica, Segment
 from fake_gpu.prometheus.targets import Target
 
 if TYPE_CHECKING:
@@ -31,17 +31,55 @@ _NAME_FIRST = "__name__\0"
 GridOf = Callable[[Target, Replica], Grid]
 
 
+class ValueCut(NamedTuple):
+    """Some scrapes of a block, at all of which a series had this value."""
+
+    block: TimeBlock
+    low: int
+    high: int
+    value: float
+
+
 @dataclass(slots=True)
 class Rows:
-    """The samples of a table in a window: cuts of blocks, each of one value, series by series."""
+    """The samples of a table in a window, series by series."""
 
     table: Table
-    owners: list[int]  # which series of the table
-    blocks: list[TimeBlock]
-    lows: list[int]
-    highs: list[int]
-    values: list[float]
+    owners: list[int]  # which series of the table, row by row
+    which: list[int]  # which of the cuts, row by row
+    cuts: list[ValueCut]
     count: int  # of all samples
+
+
+@dataclass(slots=True)
+class Sheet:
+    """Segments of series as they are found, before they are put into order."""
+
+    grid_of: GridOf
+    label_sets: list[LabelSet] = field(default_factory=list)
+    segments: list[tuple[int, int, float]] = field(default_factory=list)  # milliseconds
+    numbers: list[int] = field(default_factory=list)  # of their grids
+    grids: list[Grid] = field(default_factory=list)
+    is_constant: bool = True  # and not from scrape to scrape another value
+    _known: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def number(self, target: Target, replica: Replica) -> int:
+        """The number of the grid on which a replica scrapes a target."""
+        key = (target.name, replica.number)
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = len(self.grids)
+            self.grids.append(self.grid_of(target, replica))
+        return number
+
+    def add(self, label_set: LabelSet, number: int, segments: Sequence[AnySegment]) -> None:
+        for segment in segments:
+            if type(segment) is not Segment:
+                self.is_constant = False
+                return
+            self.label_sets.append(label_set)
+            self.segments.append((segment.from_ms, segment.until_ms, segment.value))
+            self.numbers.append(number)
 
 
 class Table:
@@ -51,28 +89,33 @@ class Table:
         self.label_sets = label_sets
         self._segments = segments
         self._heads: list[str] = []
+        self._expositions: list[bytes] = []
 
     @classmethod
-    def of(cls, found: Sequence[Found], grid_of: GridOf) -> Table | None:
+    def of(cls, sheet: Sheet) -> Table | None:
         """None where values vary from scrape to scrape, or two series of one name are one.
 
         Nor where the order of labels does not begin with the name: metrics mingle there.
         """
-        orders = [each.label_set.order for each in found]
-        if not all(order.startswith(_NAME_FIRST) for order in orders):
+        orders = [label_set.order for label_set in sheet.label_sets]
+        if not (sheet.is_constant and all(order.startswith(_NAME_FIRST) for order in orders)):
             return None
-        ordered = sorted(range(len(found)), key=orders.__getitem__)
+        places = sorted(range(len(orders)), key=orders.__getitem__)
         label_sets: list[LabelSet] = []
-        segments, before = _Segments(), ""
-        for place in ordered:
-            each = found[place]
+        owners: list[int] = []
+        before, number, ended = "", -1, 0
+        for place in places:
+            from_ms, until_ms, _ = sheet.segments[place]
             # A name that is used again, where nothing else tells the two apart, is one series.
-            if orders[place] != before:
-                label_sets.append(each.label_set)
-                before = orders[place]
-            if not segments.add(len(label_sets) - 1, each, grid_of):
-                return None
-        return cls(label_sets, segments)
+            if orders[place] == before:
+                if from_ms < ended or sheet.numbers[place] != number:
+                    return None
+            else:
+                label_sets.append(sheet.label_sets[place])
+                before, number = orders[place], sheet.numbers[place]
+            ended = until_ms
+            owners.append(len(label_sets) - 1)
+        return cls(label_sets, _Segments(sheet, places, owners))
 
     def heads(self) -> list[str]:
         """What an answer writes before the samples of each series."""
@@ -80,77 +123,81 @@ class Table:
             self._heads = [f'{{"metric":{each.text},"values":[' for each in self.label_sets]
         return self._heads
 
+    def expositions(self) -> list[bytes]:
+        """What an exposition writes before the value of each series."""
+        if len(self._expositions) < len(self.label_sets):
+            self._expositions = [f"{each.exposition} ".encode() for each in self.label_sets]
+        return self._expositions
+
     def between(self, start_ms: int, end_ms: int) -> Rows:
         """The rows in a closed range of times."""
-        blocks, lows, highs = self._segments.met(start_ms, end_ms)
-        there = (lows < highs).nonzero()[0]
-        places = there.tolist()
-        owners, grids, values = self._segments.owners, self._segments.grids, self._segments.values
-        return Rows(
-            self,
-            [owners[place] for place in places],
-            [blocks[grids[place]] for place in places],
-            lows[there].tolist(),
-            highs[there].tolist(),
-            [values[place] for place in places],
-            int((highs - lows)[there].sum()),
-        )
+        return self._segments.rows(self, start_ms, end_ms)
 
 
 class _Segments:
     """All segments of a table, those of one series after another."""
 
-    def __init__(self) -> None:
-        self.owners: list[int] = []
-        self.grids: list[int] = []
-        self.values: list[float] = []
-        self._edges: list[tuple[int, int]] = []
-        self._known: dict[tuple[str, int], int] = {}
-        self._grids: list[Grid] = []
-        self._places: list[tuple[Integers, Integers, Integers]] = []
-
-    def add(self, owner: int, found: Found, grid_of: GridOf) -> bool:
-        """Whether the segments could be added: those of one series follow each other."""
-        key = (found.target.name, found.replica.number)
-        number = self._known.get(key)
-        if number is None:
-            number = self._known[key] = len(self._grids)
-            self._grids.append(grid_of(found.target, found.replica))
-        if self.owners and self.owners[-1] == owner:
-            follows = self._edges[-1][1] <= found.segments[0].from_ms
-            if not (follows and self.grids[-1] == number):
-                return False
-        for segment in found.segments:
-            if type(segment) is not Segment:
-                return False
-            self.owners.append(owner)
-            self.grids.append(number)
-            self._edges.append((segment.from_ms, segment.until_ms))
-            self.values.append(segment.value)
-        return True
-
-    def met(self, start_ms: int, end_ms: int) -> tuple[list[TimeBlock], Integers, Integers]:
-        """The scrapes of a window, and from which to which of them each segment was there."""
+    def __init__(self, sheet: Sheet, places: list[int], owners: list[int]) -> None:
         import numpy as np
 
-        lows = np.zeros(len(self.owners), dtype=np.int64)
-        highs = np.zeros(len(self.owners), dtype=np.int64)
+        self._grids = sheet.grids
+        self._owners = np.array(owners, dtype=np.int64)
+        segments = [sheet.segments[place] for place in places]
+        numbers = np.array([sheet.numbers[place] for place in places], dtype=np.int64)
+        self._numbers = numbers
+        self._values, known = _numbered([value for _, _, value in segments])
+        self._known_values = known
+        begun = np.array([from_ms for from_ms, _, _ in segments], dtype=np.int64)
+        ended = np.array([until_ms for _, until_ms, _ in segments], dtype=np.int64)
+        # Of each grid: the places of its segments, and when these begin and end.
+        by_grid = [(numbers == number).nonzero()[0] for number in range(len(self._grids))]
+        self._by_grid = [(places, begun[places], ended[places]) for places in by_grid]
+
+    def rows(self, table: Table, start_ms: int, end_ms: int) -> Rows:
+        import numpy as np
+
+        lows = np.zeros(len(self._owners), dtype=np.int64)
+        highs = np.zeros(len(self._owners), dtype=np.int64)
         blocks = [grid.between(start_ms, end_ms) for grid in self._grids]
-        for block, (places, begun, ended) in zip(blocks, self._by_grid(), strict=True):
+        for block, (places, begun, ended) in zip(blocks, self._by_grid, strict=True):
             real = block.real_array()
             lows[places] = real.searchsorted(begun)
             highs[places] = real.searchsorted(ended)
-        return blocks, lows, highs
+        there = (lows < highs).nonzero()[0]
+        lows, highs = lows[there], highs[there]
+        size = max((len(block.times) for block in blocks), default=0) + 1
+        codes = (self._values[there] * len(blocks) + self._numbers[there]) * size * size
+        _, firsts, which = np.unique(
+            codes + lows * size + highs, return_index=True, return_inverse=True
+        )
+        cuts = zip(
+            self._numbers[there[firsts]].tolist(),
+            lows[firsts].tolist(),
+            highs[firsts].tolist(),
+            self._values[there[firsts]].tolist(),
+            strict=True,
+        )
+        return Rows(
+            table,
+            self._owners[there].tolist(),
+            which.tolist(),
+            [ValueCut(blocks[g], low, high, self._known_values[v]) for g, low, high, v in cuts],
+            int((highs - lows).sum()),
+        )
 
-    def _by_grid(self) -> list[tuple[Integers, Integers, Integers]]:
-        """Of each grid: the places of its segments, and when these begin and end."""
-        import numpy as np
 
-        if len(self._places) < len(self._grids):
-            grids = np.array(self.grids, dtype=np.int64)
-            edges = np.array(self._edges, dtype=np.int64)
-            self._edges = []
-            for number in range(len(self._grids)):
-                places = (grids == number).nonzero()[0]
-                self._places.append((places, edges[places, 0], edges[places, 1]))
-        return self._places
+def _numbered(values: Sequence[float]) -> tuple[Integers, list[float]]:
+    """Which of the different values each is; -0 is another than 0, and NaN than any."""
+    import numpy as np
+
+    found: dict[float | str, int] = {}
+    known: list[float] = []
+    numbers = []
+    for value in values:
+        key = value or str(value)
+        number = found.get(key)
+        if number is None:
+            number = found[key] = len(known)
+            known.append(value)
+        numbers.append(number)
+    return np.array(numbers, dtype=np.int64), known
