@@ -25,6 +25,7 @@ from fake_gpu.estate.build import build_estate
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import Running, serve
 from orchestration.build import build_defs
+from orchestration.dagster_home import event_log_in
 from orchestration.demo.clockwork import collecting, live_through
 from orchestration.demo.home import make_home
 from orchestration.model_graph import prepared_graph, project_sha256
@@ -207,5 +208,5 @@ class Dagster:
 def dagster_at(home: Path, now: datetime, memory: Path) -> Iterator[Dagster]:
     """Dagster with its memory in a folder, as after a start."""
     memory.mkdir(parents=True, exist_ok=True)
-    with dg.DagsterInstance.local_temp(str(memory)) as instance:
+    with dg.DagsterInstance.local_temp(str(memory), overrides=event_log_in(memory)) as instance:
         yield Dagster(home, instance, now)
