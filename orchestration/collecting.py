@@ -36,8 +36,10 @@ class NoApiServer(WrongUse):
         )
 
 
-def client_of(opened: OpenHome, cluster_id: str, *, driven: bool = False) -> ApiClient:
-    """Asks the API server of a cluster, as its settings say."""
+def client_of(
+    opened: OpenHome, cluster_id: str, *, url: str = "", driven: bool = False
+) -> ApiClient:
+    """Asks the API server of a cluster as its settings say, or the same server at another URL."""
     from ingestion.kubernetes.client import WATCH_SECONDS, ApiClient, ApiSettings
 
     kubernetes = opened.settings.cluster(cluster_id).kubernetes
@@ -45,7 +47,7 @@ def client_of(opened: OpenHome, cluster_id: str, *, driven: bool = False) -> Api
         raise NoApiServer(opened.home.config_path, cluster_id)
     server = kubernetes.connection
     settings = ApiSettings(
-        server.url,
+        url or server.url,
         token_file=_file(server.token_file),
         ca_file=_file(server.ca_file),
         client_certificate_file=_file(server.client_certificate_file),
@@ -55,14 +57,16 @@ def client_of(opened: OpenHome, cluster_id: str, *, driven: bool = False) -> Api
     return ApiClient(settings, watch_seconds=DRIVEN_WATCH_SECONDS if driven else WATCH_SECONDS)
 
 
-def collector_of(opened: OpenHome, cluster_id: str, *, lockstep: bool = False) -> Collector:
+def collector_of(
+    opened: OpenHome, cluster_id: str, *, url: str = "", lockstep: bool = False
+) -> Collector:
     """The collector of a cluster; in lockstep where a driven clock waits for it."""
     from ingestion.kubernetes.collector import Collector, CollectorSettings
     from ingestion.kubernetes.observe import POD_LABELS
     from ingestion.kubernetes.watcher import Retry
 
     return Collector(
-        client_of(opened, cluster_id, driven=lockstep),
+        client_of(opened, cluster_id, url=url, driven=lockstep),
         opened.spool(cluster_id),
         opened.clock,
         CollectorSettings(

@@ -20,9 +20,8 @@ from pathlib import Path
 
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
-from domain.decisions import Source
 from domain.errors import CouldNotLook, LedgerError
-from domain.interval import Interval
+from domain.interval import HOUR, Interval
 from orchestration.open_home import OpenHome
 
 Progress = Callable[[int, int, str], None]
@@ -54,23 +53,34 @@ class Beside:
 
     def begin(self, step: Callable[..., object], *arguments: object) -> None:
         """Have a step run there; it is called with these arguments and a way to report."""
-        self._line.send((step, arguments))
+        try:
+            self._line.send((step, arguments))
+        except OSError:
+            raise HelperGone from None
         self._given_count += 1
+
+    def listen(self, report: Progress | None = None) -> None:
+        """Hear what there is to hear, without waiting; raises what a step raised."""
+        while self._given_count and self._line.poll():
+            self._hear(report)
 
     def finish(self, report: Progress | None = None) -> None:
         """Wait until everything that was begun is done; raises what a step raised."""
         while self._given_count:
-            try:
-                kind, said = self._line.recv()
-            except (EOFError, OSError):
-                raise HelperGone from None
-            if kind == "progress":
-                if report:
-                    report(*said)
-                continue
-            self._given_count -= 1
-            if kind == "failed":
-                raise said
+            self._hear(report)
+
+    def _hear(self, report: Progress | None) -> None:
+        try:
+            kind, said = self._line.recv()
+        except (EOFError, OSError):
+            raise HelperGone from None
+        if kind == "progress":
+            if report:
+                report(*said)
+            return
+        self._given_count -= 1
+        if kind == "failed":
+            raise said
 
 
 @contextmanager
@@ -100,12 +110,30 @@ def get_ready(home: Path, now: datetime, report: Progress) -> None:
     model_pages(opened)
 
 
-def ask_journals(home: Path, now: datetime, hours: Interval, report: Progress) -> None:
-    """Take over what the collectors wrote about these hours."""
-    from orchestration import steps
+def ask(
+    home: Path, clock_url: str, now: datetime, hours: Interval, span: Interval, report: Progress
+) -> None:
+    """Ask both witnesses for these hours, at that time; tells how much of the span is asked then.
 
-    opened = OpenHome.at(home, StoppedClock(now))
-    steps.pull(opened, hours, sources=[Source.KUBERNETES], progress=report)
+    The estate that is asked has a clock, which goes to that time first.
+    """
+    from orchestration import steps
+    from orchestration.demo.estate_clock import EstateClock
+
+    EstateClock(clock_url).advance_to(now)
+    before, here, whole = (
+        (end - start) // HOUR
+        for start, end in (
+            (span.started_at, hours.started_at),
+            (hours.started_at, hours.ended_at),
+            (span.started_at, span.ended_at),
+        )
+    )
+
+    def told(done: int, total: int, what: str) -> None:
+        report(before + here * done // max(total, 1), whole, what)
+
+    steps.pull(OpenHome.at(home, StoppedClock(now)), hours, progress=told)
 
 
 def count(home: Path, now: datetime, period: BillingPeriod, report: Progress) -> None:

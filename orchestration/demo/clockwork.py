@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from domain.errors import CouldNotLook
@@ -64,11 +65,18 @@ class CollectorStuck(CouldNotLook):
 
 
 @contextmanager
-def collecting(opened: OpenHome, running: Driven) -> Iterator[dict[str, Collector]]:
-    """A collector per cluster, in threads of this process, until the block is left."""
+def collecting(
+    opened: OpenHome, running: Driven, urls: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[dict[str, Collector]]:
+    """A collector per cluster, in threads of this process, until the block is left.
+
+    With `urls` it watches there, and not where the settings say.
+    """
     stop = threading.Event()
     collectors = {
-        cluster.cluster_id: collector_of(opened, cluster.cluster_id, lockstep=True)
+        cluster.cluster_id: collector_of(
+            opened, cluster.cluster_id, url=urls.get(cluster.cluster_id, ""), lockstep=True
+        )
         for cluster in running.estate.clusters
     }
     threads = [collector.run_in_thread(stop) for collector in collectors.values()]
@@ -85,11 +93,10 @@ def live_through(
     collectors: Mapping[str, Collector],
     span: Interval,
     progress: Progress | None = None,
-    lived_until: Callable[[datetime], None] | None = None,
 ) -> int:
     """Drive the clock from change to change; the number of stops it made.
 
-    At each stop, when everybody has caught up with it, `lived_until` is told.
+    At each stop, when everybody has caught up with it, `progress` is told.
     """
     stops = instants(running, span)
     _stop(collectors, running.clock.now())
@@ -101,8 +108,6 @@ def live_through(
         _wait(running, told, instant)
         if progress:
             progress(number, len(stops), f"{instant:%d %b %H:%M}")
-        if lived_until:
-            lived_until(instant)
     return len(stops)
 
 

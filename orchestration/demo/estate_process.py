@@ -3,21 +3,23 @@
 Put here: starting it, driving its clock together with ours, ending it.
 Not here: what it serves (`fake_gpu.serve`), or when the clock stops (`clockwork`).
 
-Both processes build the same estate from the same scenario, and both have a clock. Ours goes first:
-what a collector hears of an instant, it hears when that instant has come here too.
+Each process builds the same estate from the same scenario, and has a clock. Ours goes first: what a
+collector hears of an instant, it hears when that instant has come here too. The same estate may be
+served twice, watched in one process and asked in the other: whoever asks turns that one's clock to
+the time in which it asks, so that no answer depends on how far the collectors are.
 """
 
 from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fake_gpu.clock import VirtualClock, driven
 from orchestration.demo.estate_clock import EstateGone
@@ -25,6 +27,7 @@ from orchestration.demo.estate_clock import EstateGone
 if TYPE_CHECKING:
     from fake_gpu.estate.model import Estate
     from fake_gpu.kubernetes.objects import ObjectHistory
+    from fake_gpu.serve import Running
 
 # Building the estate takes a second; a machine that needs minutes is in trouble.
 STARTING_SECONDS_LIMIT = 120.0
@@ -32,23 +35,57 @@ STEP_SECONDS_LIMIT = 60.0
 STOPPING_SECONDS_LIMIT = 10.0
 
 
-@dataclass(slots=True)
-class ServedApart:
-    """An estate that another process serves, and that this one drives."""
+@dataclass(frozen=True, slots=True)
+class Served:
+    """An estate that another process serves: where, and a way to drive it."""
 
-    estate: Estate
-    clock: VirtualClock
-    histories: Mapping[str, ObjectHistory]
     thanos_url: str
     control_url: str
     kubernetes_urls: dict[str, str]
     _line: Connection = field(repr=False)
 
+    @property
+    def clock_url(self) -> str:
+        return f"{self.control_url}/-/clock"
+
+    def advance_to(self, when: datetime, telling: Collection[str] | None = None) -> None:
+        self._do(_advance, when, None if telling is None else tuple(telling))
+
+    def take_counts_of(self, other: Served) -> None:
+        """Know how often each fault touched an answer that the other one gave."""
+        self._do(_fired_before, other._do(_fired))
+
+    def _do(self, what: Callable[..., object], *arguments: object) -> Any:
+        """Have it done there, to what is served; what came of it."""
+        try:
+            self._line.send((what, arguments))
+        except OSError as cause:
+            seen = f"its process is gone: {type(cause).__name__}"
+            raise EstateGone(self.control_url, seen) from None
+        return _hear(self._line, STEP_SECONDS_LIMIT, self.control_url)
+
+
+@dataclass(slots=True)
+class ServedApart:
+    """An estate that another process serves, and that this one lives through."""
+
+    estate: Estate
+    clock: VirtualClock
+    histories: Mapping[str, ObjectHistory]
+    served: Served
+
+    @property
+    def thanos_url(self) -> str:
+        return self.served.thanos_url
+
+    @property
+    def kubernetes_urls(self) -> Mapping[str, str]:
+        return self.served.kubernetes_urls
+
     def advance_to(self, when: datetime, telling: Collection[str] | None = None) -> None:
         """Drive both clocks; returns when every open watch was told (of these clusters)."""
         self.clock.advance_to(when)
-        _say(self._line, (when, None if telling is None else tuple(telling)), self.control_url)
-        _hear(self._line, STEP_SECONDS_LIMIT, self.control_url)
+        self.served.advance_to(when, telling)
 
 
 @contextmanager
@@ -57,6 +94,16 @@ def served_apart(scenario: str, estate: Estate, start: datetime) -> Iterator[Ser
     from fake_gpu.faults.ledger import FaultLedger
     from fake_gpu.kubernetes.objects import ObjectHistory
 
+    with serving(scenario, start) as ready:
+        histories = {
+            c.cluster_id: ObjectHistory(c, estate.faults, FaultLedger()) for c in estate.clusters
+        }
+        yield ServedApart(estate, driven(start), histories, ready())
+
+
+@contextmanager
+def serving(scenario: str, start: datetime) -> Iterator[Callable[[], Served]]:
+    """Begin to serve the scenario; what is yielded waits until it answers."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(
@@ -64,12 +111,13 @@ def served_apart(scenario: str, estate: Estate, start: datetime) -> Iterator[Ser
     )
     process.start()
     theirs.close()
-    histories = {
-        c.cluster_id: ObjectHistory(c, estate.faults, FaultLedger()) for c in estate.clusters
-    }
+
+    def ready() -> Served:
+        thanos_url, control_url, kubernetes_urls = _hear(ours, STARTING_SECONDS_LIMIT, scenario)
+        return Served(thanos_url, control_url, kubernetes_urls, ours)
+
     try:
-        urls = _hear(ours, STARTING_SECONDS_LIMIT, scenario)
-        yield ServedApart(estate, driven(start), histories, *urls, ours)
+        yield ready
     finally:
         ours.close()  # it ends when nobody is at the other end
         process.join(STOPPING_SECONDS_LIMIT)
@@ -77,7 +125,7 @@ def served_apart(scenario: str, estate: Estate, start: datetime) -> Iterator[Ser
 
 
 def _serve(scenario: str, start: datetime, line: Connection) -> None:
-    """In the other process: serve, and go where we are told until nobody tells any more."""
+    """In the other process: serve, and do what we are told until nobody tells any more."""
     from fake_gpu.estate.build import build_estate
     from fake_gpu.scenario.load import load_scenario
     from fake_gpu.serve import serve, settle
@@ -91,26 +139,32 @@ def _serve(scenario: str, start: datetime, line: Connection) -> None:
         line.send((running.thanos_url, running.control_url, running.kubernetes_urls))
         while True:
             try:
-                when, telling = line.recv()
-                running.advance_to(when, telling)
-                line.send(True)
+                what, arguments = line.recv()
+                line.send(what(running, *arguments))
             except (EOFError, OSError):
                 return
 
 
-def _say(line: Connection, message: object, where: str) -> None:
-    try:
-        line.send(message)
-    except OSError as cause:
-        raise EstateGone(where, f"its process is gone: {type(cause).__name__}") from None
+def _advance(running: Running, when: datetime, telling: Collection[str] | None) -> None:
+    running.advance_to(when, telling)
 
 
-def _hear(line: Connection, seconds: float, where: str) -> tuple[str, str, dict[str, str]]:
+def _fired(running: Running) -> dict[str, int]:
+    """How often each fault touched an answer or the estate itself."""
+    return running.ledger.counts()
+
+
+def _fired_before(running: Running, counts: Mapping[str, int]) -> None:
+    """What the estate is built with was counted by both."""
+    for fault_id, count in counts.items():
+        running.ledger.fired_before(fault_id, count - running.estate.fired.get(fault_id, 0))
+
+
+def _hear(line: Connection, seconds: float, where: str) -> Any:
     """The next word of the other process."""
     try:
         if not line.poll(seconds):
             raise EstateGone(where, f"no word for {seconds:.0f} s")
-        word: tuple[str, str, dict[str, str]] = line.recv()
+        return line.recv()
     except (EOFError, OSError) as cause:
         raise EstateGone(where, f"its process is gone: {type(cause).__name__}") from None
-    return word

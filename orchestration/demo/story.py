@@ -3,8 +3,8 @@
 Put here: the order of what happens, and what came of it.
 Not here: the steps themselves (`orchestration.steps`), or how it is shown (`orchestration.cli`).
 
-Three processes share the work: the estate, this one, and one beside it that takes over journals
-while the month goes on, and counts.
+Four processes share the work: the estate that is watched, the same one that is asked, this one, and
+one beside it that asks both witnesses while the month goes on, and counts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from billing.gate import PeriodNotBillable
 from billing.render import MODEL_PAGES
 from domain.billing_period import BillingPeriod
-from domain.decisions import Source
 from domain.interval import HOUR, Interval, format_instant
 from orchestration import steps
-from orchestration.demo.beside import Beside, ask_journals, beside, count, get_ready
-from orchestration.demo.clockwork import Driven, collecting, live_through
+from orchestration.demo.asking import Asking, forgotten
+from orchestration.demo.beside import Beside, beside, count, get_ready
+from orchestration.demo.clockwork import collecting, live_through
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
 from orchestration.signing import sign_gaps
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from billing.close import CloseResult
     from domain.findings import Finding
     from fake_gpu.estate.model import Estate
+    from orchestration.demo.estate_process import ServedApart
     from warehouse.publish import Published
 
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int, str], None]]]
@@ -41,10 +42,6 @@ Rows = list[dict[str, str]]
 # The collectors start before the first hour that is measured, as a real one would.
 BEFORE = timedelta(minutes=10)
 AFTER = timedelta(days=3)  # the grace time is two
-# So much of a journal is taken over at once, when it is a day old.
-WEEK = timedelta(days=7)
-DAY = timedelta(days=1)
-MONTH = timedelta(days=31)
 # What a person may sign in the demo, and what is then billed: nothing where nobody saw anything,
 # and what the API server said where the samples disagree with it.
 TREATMENTS = {
@@ -75,20 +72,32 @@ def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Told
     from fake_gpu.clock import epoch
     from fake_gpu.estate.build import build_estate
     from fake_gpu.scenario.load import load_scenario
-    from orchestration.demo.estate_process import served_apart
+    from orchestration.demo.estate_process import served_apart, serving
 
     estate = build_estate(load_scenario(scenario))
     span = Interval(epoch(estate.started_at), epoch(estate.ended_at))
     start = span.started_at - BEFORE
-    with served_apart(scenario, estate, start) as running, beside() as helper:
-        home = make_home(home_path, estate, running.thanos_url, running.kubernetes_urls)
+    with (
+        serving(scenario, start) as ready,
+        served_apart(scenario, estate, start) as running,
+        beside() as helper,
+    ):
+        asked = ready()
+        home = make_home(home_path, estate, asked.thanos_url, asked.kubernetes_urls)
         helper.begin(get_ready, home.path, start)
         opened = OpenHome(home, running.clock)
+        asking = Asking(helper, home.path, asked.clock_url, span)
         say(_estate_in_words(estate))
-        _live(opened, running, span, helper, bar)
+        _live(opened, running, span, asking, bar)
+        # Everything was watched: from here on the one that is asked is all there is.
+        asked.take_counts_of(running.served)
+        say("Both witnesses were asked meanwhile, but for one hour that is forgotten.")
+        _finish(asking, bar)
         period = BillingPeriod.containing(span.started_at)
-        running.advance_to(max(period.ended_at, running.clock.now()) + AFTER)
-        yield _bill(opened, span, period, f"{running.control_url}/-/clock", helper, bar, say)
+        end = max(period.ended_at, running.clock.now()) + AFTER
+        running.clock.advance_to(end)
+        asked.advance_to(end)
+        yield _bill(opened, period, asking, bar, say)
 
 
 def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> Told:
@@ -97,30 +106,21 @@ def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> Told:
         return told
 
 
-def _bill(
-    opened: OpenHome,
-    span: Interval,
-    period: BillingPeriod,
-    clock_url: str,
-    helper: Beside,
-    bar: Bar,
-    say: Say,
-) -> Told:
-    left_out = _hour_left_out(span)
-    say(f"Both witnesses are asked for {period}, but for one hour that is forgotten.")
-    for part in _around(span, left_out):
-        _ask(opened, part, bar, [Source.THANOS])
+def _bill(opened: OpenHome, period: BillingPeriod, asking: Asking, bar: Bar, say: Say) -> Told:
+    helper, left_out = asking.helper, forgotten(asking.span)
     _count(opened, period, helper, bar)
     refusal = _refused(opened, period, bar)
     say(f"The close is refused:\n{refusal.message()}")
     say(f"Healing: {left_out:%Y-%m-%dT%H} is asked again.")
-    _ask(opened, period.interval, bar)
+    asking.begin(asking.span, opened.clock.now())
+    _finish(asking, bar)
     # What was refused about that hour may be gone now; what lies elsewhere has to be signed.
     rows = _signatures(refusal.judgement.blocking, but_for=left_out)
     opened, signed, result = _close_signed(opened, period, rows, helper, bar, say)
     published = _publish(opened, bar)
     pages = opened.home.published / MODEL_PAGES
-    return Told(opened, period, refusal.message(), signed, result, published, pages, clock_url)
+    said, clock_url = refusal.message(), asking.clock_url
+    return Told(opened, period, said, signed, result, published, pages, clock_url)
 
 
 def _close_signed(
@@ -143,24 +143,25 @@ def _close_signed(
                 raise
 
 
-def _live(opened: OpenHome, running: Driven, span: Interval, helper: Beside, bar: Bar) -> None:
-    """A month passes; the journals of the weeks that are over are taken over meanwhile."""
+def _live(opened: OpenHome, running: ServedApart, span: Interval, asking: Asking, bar: Bar) -> None:
+    """A month passes; what is over is asked for meanwhile."""
     lived = Interval(span.started_at - BEFORE, span.ended_at + HOUR)
-    left = _weeks(span, _hour_left_out(span))
+    with (
+        collecting(opened, running, running.kubernetes_urls) as collectors,
+        bar("Living through it") as report,
+    ):
 
-    def take_over(now: datetime) -> None:
-        while left and (now >= left[0].ended_at + DAY or now >= lived.ended_at):
-            week = left.pop(0)
-            told_at = min(week.ended_at + DAY, lived.ended_at)
-            helper.begin(ask_journals, opened.home.path, told_at, week)
+        def both(done: int, total: int, what: str) -> None:
+            asking.go_on(running.clock.now())
+            report(done, total, f"{what} {asking.words}")
 
-    with collecting(opened, running) as collectors, bar("Living through it") as report:
-        live_through(running, collectors, lived, report, take_over)
+        live_through(running, collectors, lived, both)
+    asking.go_on(lived.ended_at, is_over=True)
 
 
-def _ask(opened: OpenHome, hours: Interval, bar: Bar, sources: Sequence[Source] = ()) -> None:
+def _finish(asking: Asking, bar: Bar) -> None:
     with bar("Asking") as report:
-        steps.pull(opened, hours, sources=sources, progress=report)
+        asking.finish(report)
 
 
 def _count(opened: OpenHome, period: BillingPeriod, helper: Beside, bar: Bar) -> None:
@@ -238,22 +239,6 @@ def _signed_in_words(rows: Rows) -> str:
         for row in rows
     ]
     return f"What cannot heal, {SIGNER} signs:\n" + "\n".join(lines)
-
-
-def _hour_left_out(span: Interval) -> datetime:
-    hours = list(span.hours())
-    return hours[len(hours) // 2]
-
-
-def _weeks(span: Interval, but_for: datetime) -> list[Interval]:
-    """The hours that are asked at first, a week at once."""
-    weeks = [span.started_at + number * WEEK for number in range(1, MONTH // WEEK + 1)]
-    return [week for part in _around(span, but_for) for week in part.split_at(weeks)]
-
-
-def _around(span: Interval, hour: datetime) -> list[Interval]:
-    parts = [(span.started_at, hour), (hour + HOUR, span.ended_at)]
-    return [Interval(a, b) for a, b in parts if a < b]
 
 
 def _estate_in_words(estate: Estate) -> str:

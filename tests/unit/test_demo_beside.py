@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from domain.billing_period import BillingPeriod
 from domain.errors import LedgerError
-from orchestration.demo.beside import Progress, beside
+from orchestration.demo.beside import Beside, HelperGone, Progress, beside
 from orchestration.demo.clockwork import CollectorStuck
 from warehouse.build import PeriodIsClosed
 
@@ -35,6 +36,36 @@ def test_steps_run_in_their_order_and_tell_how_far_they_are(tmp_path: Path) -> N
         with pytest.raises(PeriodIsClosed, match="recount 2026-10"):
             helper.finish()
     assert told == [(1, 2, "one "), (1, 2, "two")]
+
+
+def listen_for_ever(helper: Beside, told: list[tuple[int, int, str]]) -> None:
+    while True:
+        helper.listen(lambda *word: told.append(word))
+
+
+def test_what_is_said_meanwhile_is_heard_without_waiting(tmp_path: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    with beside() as helper:
+        helper.listen(lambda *word: told.append(word))  # nothing was begun
+        helper.begin(write, tmp_path / "said", "one")
+        helper.begin(refuse, "2026-10")
+        with pytest.raises(PeriodIsClosed):
+            listen_for_ever(helper, told)
+        helper.finish()  # it heard of both already
+    assert told == [(1, 2, "one")]
+
+
+def leave(report: Progress) -> None:
+    os._exit(3)
+
+
+def test_a_process_that_is_gone_is_missed_wherever_it_is_spoken_to() -> None:
+    with beside() as helper:
+        helper.begin(leave)
+        with pytest.raises(HelperGone):
+            helper.finish()
+        with pytest.raises(HelperGone):
+            helper.begin(leave)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,15 +16,15 @@ from fake_gpu.estate.build import build_estate
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
 from orchestration.demo.clockwork import Driven, collecting, live_through
-from orchestration.demo.estate_clock import EstateGone
-from orchestration.demo.estate_process import served_apart
+from orchestration.demo.estate_clock import EstateClock, EstateGone
+from orchestration.demo.estate_process import _fired_before, served_apart, serving
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
 
 SCENARIO = "thin_line"
 
 
-def journal(folder: Path, running: Driven, thanos_url: str, urls: dict[str, str]) -> list[bytes]:
+def journal(folder: Path, running: Driven, thanos_url: str, urls: Mapping[str, str]) -> list[bytes]:
     """The bytes of every segment that collectors wrote while they lived through the scenario."""
     estate = running.estate
     home = make_home(folder, estate, thanos_url, urls)
@@ -52,3 +54,24 @@ def test_an_estate_whose_process_dies_is_missed_with_a_word() -> None:
         process.join()
         with pytest.raises(EstateGone, match="its process is gone"):
             apart.advance_to(start + HOUR)
+
+
+def test_one_that_is_asked_elsewhere_has_a_clock_of_its_own() -> None:
+    """Two processes serve the same estate; the clock of the one is not that of the other."""
+    estate = build_estate(load_scenario(SCENARIO))
+    start = epoch(estate.started_at)
+    with serving(SCENARIO, start) as ready, served_apart(SCENARIO, estate, start) as apart:
+        asked = ready()
+        EstateClock(asked.clock_url).advance_to(start + HOUR)
+        assert EstateClock(apart.served.clock_url).now() == start
+        apart.advance_to(start + 2 * HOUR)
+        assert EstateClock(asked.clock_url).now() == start + HOUR
+        asked.take_counts_of(apart.served)
+
+
+def test_what_the_other_one_did_is_counted_and_what_both_are_built_with_only_once() -> None:
+    estate = replace(build_estate(load_scenario(SCENARIO)), fired={"built": 5})
+    with serve(estate, driven(epoch(estate.started_at))) as running:
+        running.ledger.fired_before("asked", 1)
+        _fired_before(running, {"built": 7, "asked": 2, "watched": 3})
+        assert running.ledger.counts() == {"asked": 3, "built": 7, "watched": 3}
