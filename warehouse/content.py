@@ -11,6 +11,7 @@ version to version: only this is compared.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from domain.identity import sha256
@@ -32,13 +33,23 @@ def columns_of(
     connection: duckdb.DuckDBPyConnection, schema: str, table: str, database: str = ""
 ) -> dict[str, str]:
     """Column names and types, in the table's order; of an attached database when one is named."""
+    return columns_of_all(connection, schema, database).get(table, {})
+
+
+def columns_of_all(
+    connection: duckdb.DuckDBPyConnection, schema: str, database: str = ""
+) -> dict[str, dict[str, str]]:
+    """The columns of every table and view of a schema: asking for one costs as much as for all."""
     rows = connection.execute(
-        "select column_name, data_type from information_schema.columns "
-        "where table_catalog = coalesce(nullif($database, ''), current_database()) "
-        "and table_schema = $schema and table_name = $table order by ordinal_position",
-        {"database": database, "schema": schema, "table": table},
+        "select table_name, column_name, data_type from duckdb_columns() "
+        "where database_name = coalesce(nullif($database, ''), current_database()) "
+        "and schema_name = $schema order by table_name, column_index",
+        {"database": database, "schema": schema},
     ).fetchall()
-    return dict(rows)
+    found: dict[str, dict[str, str]] = {}
+    for table, column, kind in rows:
+        found.setdefault(table, {})[column] = kind
+    return found
 
 
 def table_sha256(
@@ -48,7 +59,16 @@ def table_sha256(
 
     Columns that only say from which asking a row came are left out.
     """
-    every = columns_of(connection, schema, table)
+    return _sha256(connection, schema, table, columns_of(connection, schema, table), where)
+
+
+def _sha256(
+    connection: duckdb.DuckDBPyConnection,
+    schema: str,
+    table: str,
+    every: Mapping[str, str],
+    where: str,
+) -> str:
     columns = {name: kind for name, kind in every.items() if name not in PROVENANCE}
     canonical = " || ".join(_canonical(name, kind) for name, kind in columns.items())
     # Hashing each row first keeps what is sorted small, however wide the table is.
@@ -80,7 +100,11 @@ def period_sha256(connection: duckdb.DuckDBPyConnection, period: str) -> str:
 def table_hashes(connection: duckdb.DuckDBPyConnection, period: str) -> dict[str, str]:
     """The hash of each mart, as far as it concerns the period."""
     where = f"billing_period = '{period}'"
-    return {name: table_sha256(connection, "marts", name, where) for name in mart_names(connection)}
+    columns = columns_of_all(connection, "marts")
+    return {
+        name: _sha256(connection, "marts", name, columns[name], where)
+        for name in mart_names(connection)
+    }
 
 
 def _canonical(name: str, kind: str) -> str:

@@ -87,7 +87,9 @@ def write_profile(folder: Path, database: Path) -> None:
                     "path": str(database),
                     "schema": "main",
                     "threads": DBT_THREADS,
-                    "settings": {**settings(), "TimeZone": "UTC"},
+                    "config_options": settings(),
+                    "settings": {"TimeZone": "UTC"},
+                    "disable_transactions": True,
                 }
             },
         }
@@ -115,10 +117,10 @@ class DbtProject:
 
         Between two runs of models, what they ask about MIG layouts is answered.
         """
-        require_models(self._results("seed"))
-        require_models(self._results("run", "--select", f"+{QUESTIONS}"))
+        made = ("build", "--resource-type", "seed", "--resource-type", "model")
+        require_models(self._results(*made, "--select", f"+{QUESTIONS}"))
         answer()
-        require_models(self._results("run", "--exclude", f"+{QUESTIONS}"))
+        require_models(self._results(*made, "--exclude", f"+{QUESTIONS}"))
 
     def run_tests(self) -> list[NodeResult]:
         """Run every data test, whether or not others fail: judging them is not dbt's business."""
@@ -168,6 +170,7 @@ FLAGS = (
     "--no-version-check",
     "--no-use-colors-file",
     "--no-write-json",
+    "--no-populate-cache",
     "--warn-error",
     "--log-level-file",
     "info",

@@ -6,12 +6,13 @@ Not here: building (`warehouse.build`), or hashing (`warehouse.content`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from warehouse.connection import connected, transaction
-from warehouse.content import columns_of, mart_names
+from warehouse.content import columns_of_all
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,7 +27,12 @@ def switch_in(warehouse_path: Path, build_path: Path, period: BillingPeriod) -> 
         connection.execute(f"attach '{_quoted(build_path)}' as build (read_only)")
         with transaction(connection):
             connection.execute(f"create schema if not exists {MARTS}")
+            built = columns_of_all(connection, MARTS, database="build")
+            kept = columns_of_all(connection, MARTS)
             for mart in mart_names_of_build(connection):
+                # In the same order, too: rows are inserted by position.
+                if list(built[mart].items()) != list(kept.get(mart, {}).items()):
+                    _reshape(connection, mart, built[mart], kept.get(mart, {}))
                 _replace(connection, mart, period)
         connection.execute("detach build")
 
@@ -41,22 +47,23 @@ def mart_names_of_build(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _replace(connection: duckdb.DuckDBPyConnection, mart: str, period: BillingPeriod) -> None:
-    if not _same_columns(connection, mart):
-        _reshape(connection, mart)
     connection.execute(
         f"delete from {MARTS}.{mart} where billing_period = $period", {"period": period.name}
     )
     connection.execute(f"insert into {MARTS}.{mart} select * from build.{MARTS}.{mart}")
 
 
-def _reshape(connection: duckdb.DuckDBPyConnection, mart: str) -> None:
+def _reshape(
+    connection: duckdb.DuckDBPyConnection,
+    mart: str,
+    built: Mapping[str, str],
+    kept: Mapping[str, str],
+) -> None:
     """Give a mart the columns of the build, and keep every row of every period.
 
     Another version of the code counted them, and a closed period is never counted again: what it
     did not know is NULL, and a value that does not fit its new type stops the switch.
     """
-    built = columns_of(connection, MARTS, mart, database="build")
-    kept = columns_of(connection, MARTS, mart) if mart in mart_names(connection) else {}
     spelled = ", ".join(
         f"cast({name if name in kept else 'null'} as {kind}) as {name}"
         for name, kind in built.items()
@@ -69,13 +76,6 @@ def _reshape(connection: duckdb.DuckDBPyConnection, mart: str) -> None:
     )
     connection.execute(f"drop table if exists {MARTS}.{mart}")
     connection.execute(f"alter table {MARTS}.{mart}{UNFINISHED} rename to {mart}")
-
-
-def _same_columns(connection: duckdb.DuckDBPyConnection, mart: str) -> bool:
-    built = columns_of(connection, MARTS, mart, database="build")
-    there = columns_of(connection, MARTS, mart)
-    # In the same order, too: rows are inserted by position.
-    return mart in mart_names(connection) and list(there.items()) == list(built.items())
 
 
 def _quoted(path: Path) -> str:

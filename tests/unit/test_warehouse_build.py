@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from quality.required import required_checks
 from tests.decisions_by_hand import decided, table
@@ -13,6 +14,7 @@ from tests.evidence_by_hand import GPU, PERIOD, Cluster, Pod, clusters_table, wr
 from warehouse.build import BuildResult, PeriodIsClosed, build_period
 from warehouse.connection import connected
 from warehouse.home import Home
+from warehouse.project import dbt_project_dir
 
 RATE = table("rates", ",A100-40GB,whole,EUR,2.50,2026-01-01,,|,")
 
@@ -114,3 +116,23 @@ def test_a_home_without_evidence_has_empty_facts(tmp_path: Path) -> None:
     result = build_period(home, PERIOD, decided(), closed_periods=frozenset())
     assert result.row_counts["fct_pod_hours"] == 0
     assert result.row_counts["dim_hours"] == 744
+
+
+def test_what_a_contract_calls_not_null_is_not_null_in_the_build(
+    built: tuple[Home, BuildResult],
+) -> None:
+    """Tables are made by a materialization of our own: it makes them as the contract says."""
+    promised = {
+        (model["name"], column["name"])
+        for path in (dbt_project_dir() / "models" / "marts").glob("*.yml")
+        for model in yaml.safe_load(path.read_text(encoding="utf-8")).get("models", [])
+        for column in model["columns"]
+        if any(rule["type"] == "not_null" for rule in column.get("constraints", []))
+    }
+    with connected(built[1].build_path, read_only=True) as connection:
+        kept = connection.execute(
+            "select table_name, column_name from duckdb_columns() "
+            "where schema_name = 'marts' and not is_nullable"
+        ).fetchall()
+    assert promised <= set(kept)
+    assert len(promised) > 100
