@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,7 +24,7 @@ import msgspec
 
 from domain.errors import CouldNotLook
 from ingestion.kubernetes.credentials import TokenWithoutTls, read_token, tls_context
-from ingestion.kubernetes.records import version_of
+from ingestion.kubernetes.documents import Page, page_of, version_of
 from ingestion.kubernetes.wire import KeptConnections
 
 # Pods of a page: the API server's own default for chunked lists of kubectl.
@@ -128,15 +129,6 @@ class ApiSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A part of a list."""
-
-    documents: tuple[Mapping[str, Any], ...]
-    version: int
-    more: str
-
-
-@dataclass(frozen=True, slots=True)
 class WatchEvent:
     """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK."""
 
@@ -179,8 +171,7 @@ class ApiClient:
             params: dict[str, str | int] = {"limit": limit}
             if more:
                 params["continue"] = more
-            document = self.get(PATHS[resource], params)
-            page = self._page(PATHS[resource], document)
+            page = self._page(PATHS[resource], self._body(PATHS[resource], params))
             yield page
             more = page.more
             if not more:
@@ -202,9 +193,7 @@ class ApiClient:
 
     def get(self, path: str, params: Mapping[str, str | int] | None = None) -> dict[str, Any]:
         """One JSON document."""
-        with self._asked(path, self._request(path, params or {})) as response:
-            body = _bounded_body(response, self.url, path)
-        return self._json(path, body)
+        return self._json(path, self._body(path, params or {}))
 
     def owner(self, api_version: str, kind: str, namespace: str, name: str) -> dict[str, Any]:
         """A ReplicaSet or a Job; empty when it is gone, not readable, or another kind."""
@@ -303,7 +292,15 @@ class ApiClient:
         later = response.headers.get("retry-after", "")
         raise ServerRefused(self.url, path, response.status_code, reason, message, later)
 
-    def _page(self, path: str, document: Mapping[str, Any]) -> Page:
+    def _body(self, path: str, params: Mapping[str, str | int]) -> bytes:
+        with self._asked(path, self._request(path, params)) as response:
+            return _bounded_body(response, self.url, path)
+
+    def _page(self, path: str, body: bytes) -> Page:
+        page = page_of(body, partial(self._json, path))
+        if page is not None:
+            return page
+        document = self._json(path, body)
         meta, items = document.get("metadata"), document.get("items")
         if not isinstance(meta, Mapping) or not isinstance(items, list):
             raise NotKubernetes(self.url, path, "a JSON document that is no list")
@@ -327,7 +324,7 @@ class ApiClient:
             raise ServerRefused(self.url, path, status, reason, message)
         return WatchEvent(kind, document, version_of(document.get("metadata")))
 
-    def _json(self, path: str, body: bytes) -> dict[str, Any]:
+    def _json(self, path: str, body: bytes | msgspec.Raw) -> dict[str, Any]:
         try:
             document = _document(body)
         except ValueError as cause:
@@ -350,11 +347,13 @@ def _transport(url: str, proxy: str, tls: ssl.SSLContext) -> httpx.BaseTransport
     )
 
 
-def _document(body: bytes) -> object:
+def _document(body: bytes | msgspec.Raw) -> object:
     try:
         return msgspec.json.decode(body)
     except ValueError:
-        return json.loads(body)  # half a surrogate, or a number without bounds: somebody's label
+        return json.loads(
+            bytes(body)
+        )  # half a surrogate, or a number without bounds: somebody's label
 
 
 def _said(cause: Exception) -> str:

@@ -6,7 +6,7 @@ Not here: the lookups (`collector`), or tenants (a decision, not a fact).
 
 from __future__ import annotations
 
-from ingestion.kubernetes.observe import Projection
+from ingestion.kubernetes.observe import Document, Projection
 
 # Owners are few (a ReplicaSet per roll-out, a Job per run); one is about 300 bytes.
 OWNERS_LIMIT = 100_000
@@ -24,14 +24,14 @@ class Kinship:
             del self.owners[next(iter(self.owners))]
         self.owners[uid] = projection
 
-    def note_namespace(self, projection: Projection, *, there: bool) -> None:
+    def note_namespace(self, projection: Document, *, there: bool) -> None:
         name, uid = projection["metadata"].get("name", ""), projection["metadata"].get("uid", "")
         if there:
             self._namespace_uids[name] = uid
         elif self._namespace_uids.get(name) == uid:
             del self._namespace_uids[name]
 
-    def of_pod(self, projection: Projection) -> dict[str, str]:
+    def of_pod(self, projection: Document) -> dict[str, str]:
         """What is known besides the pod itself, when it is observed."""
         meta = projection["metadata"]
         kind, name = self._workload(meta)

@@ -26,7 +26,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.interval import format_instant
-from ingestion.kubernetes.observe import Projection
+from ingestion.kubernetes.observe import Document
 from ingestion.kubernetes.podlife import Contradiction, PodFacts
 
 Line = dict[str, Any]
@@ -41,12 +41,12 @@ def contradiction_line(at: datetime, resource: str, uid: str, note: Contradictio
     return line | {"what": note.what, "before": note.before, "after": note.after}
 
 
-def object_line(resource: str, via: str, at: datetime, projection: Projection) -> Line:
+def object_line(resource: str, via: str, at: datetime, projection: Document) -> Line:
     return line_of("object", at, resource=resource, via=via) | {"object": projection}
 
 
 def pod_line(
-    via: str, at: datetime, projection: Projection, facts: PodFacts, kin: dict[str, str]
+    via: str, at: datetime, projection: Document, facts: PodFacts, kin: dict[str, str]
 ) -> Line:
     """An observation of a pod, with what is known of it besides this one status."""
     return object_line("pods", via, at, projection) | {"facts": facts.as_line(), "kin": kin}

@@ -6,14 +6,13 @@ Put here: the collector's memory and its small operations. Not here: the rules (
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from domain.interval import Interval, format_instant
+from ingestion.kubernetes.documents import Stored
 from ingestion.kubernetes.lines import Line, line_of
 from ingestion.kubernetes.observe import Projection
 from ingestion.kubernetes.podlife import Contradiction, PodFacts, learn, read_facts
@@ -30,21 +29,21 @@ class Record:
     version: int
     seen_at: datetime
     digest: bytes
-    body: bytes  # the projection as JSON, without its version: smaller than as objects
-    named_version: str  # as the server wrote it
+    body: bytes  # the projection as it is written: smaller than as objects
     facts: PodFacts = field(default_factory=PodFacts)
+    owner_uid: str = ""  # of its controller
+    short: Stored | None = None  # once it was needed: as the list of ended pods has it
 
-    def seen_again(self, at: datetime) -> Record:
-        """The same statement, made later."""
-        return replace(self, seen_at=at)
+    def projection(self) -> Stored:
+        return Stored(self.body)
 
-    def projection(self) -> Projection:
-        projection: Projection = msgspec.json.decode(self.body)
-        projection["metadata"]["resourceVersion"] = self.named_version
-        return projection
-
-    def in_short(self) -> Line:
+    def in_short(self) -> Stored:
         """What an ended pod needs to be known again; its status was written when it ended."""
+        if self.short is None:
+            self.short = Stored(written(self._shortened()))
+        return self.short
+
+    def _shortened(self) -> Line:
         whole = self.projection()
         short = {
             "metadata": {k: v for k, v in whole["metadata"].items() if k != "labels"},
@@ -73,6 +72,8 @@ class Stream:
     listing: set[str] = field(default_factory=set)  # seen by the list that is being taken
     listed_at: datetime | None = None  # when its first page came: it shows nothing later
     known_count: int = 0  # how many were known when it began
+    passed: dict[str, int] = field(default_factory=dict)  # asked for no device in the last list
+    passing: dict[str, int] = field(default_factory=dict)  # and in the one that is being taken
     suspects: set[str] = field(default_factory=set)  # left out by one list
     suspects_version: int = 0
 
@@ -126,26 +127,18 @@ def recorded(
         facts, notes = learn(known.facts if known else PodFacts(), read_facts(projection))
     # Without the version: a heartbeat changes nothing that matters here.
     meta = {k: v for k, v in projection["metadata"].items() if k != "resourceVersion"}
-    content = projection | {"metadata": meta}
-    body = msgspec.json.encode(content, order="sorted")
-    digest = hashlib.blake2b(body, digest_size=16).digest()
-    named = projection["metadata"].get("resourceVersion", "")
-    return Record(uid, version, at, digest, body, named, facts), notes
+    content = written(projection | {"metadata": meta})
+    digest = hashlib.blake2b(content, digest_size=16).digest()
+    owner_uid = meta.get("owner", {}).get("uid", "")
+    return Record(uid, version, at, digest, written(projection), facts, owner_uid), notes
+
+
+def written(content: object) -> bytes:
+    """As it stands in a journal."""
+    return msgspec.json.encode(content, order="sorted")
 
 
 def bury(graves: dict[str, int], uid: str, version: int) -> None:
     while len(graves) >= TOMBSTONES_LIMIT:
         del graves[next(iter(graves))]
     graves[uid] = version
-
-
-def uid_of(document: Mapping[str, Any]) -> str:
-    meta = document.get("metadata")
-    uid = meta.get("uid", "") if isinstance(meta, Mapping) else ""
-    return uid if isinstance(uid, str) else ""
-
-
-def version_of(meta: object) -> int:
-    """A resource version as a number (Kubernetes promises since 1.35 that it is one)."""
-    text = meta.get("resourceVersion", "") if isinstance(meta, Mapping) else ""
-    return int(text) if isinstance(text, str) and text.isdecimal() else 0

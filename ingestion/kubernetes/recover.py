@@ -10,8 +10,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from domain.interval import parse_instant
+from ingestion.kubernetes.documents import version_of
 from ingestion.kubernetes.lines import Line
-from ingestion.kubernetes.records import Stream, bury, recorded, version_of
+from ingestion.kubernetes.records import Stream, bury, recorded
 from ingestion.kubernetes.spool import Segment, SegmentDamaged, latest_segments, parse_lines
 from ingestion.kubernetes.state import JournalState
 from warehouse.store import Store

@@ -20,6 +20,7 @@ import msgspec
 
 from domain.errors import EvidenceChanged
 from domain.interval import format_instant, hour_of, parse_instant
+from ingestion.kubernetes.documents import as_text
 from ingestion.kubernetes.lines import Line
 from warehouse.store import Store
 
@@ -119,11 +120,9 @@ def parse_lines(key: str, body: bytes) -> Iterator[Line]:
         yield line
 
 
-_Numbered = tuple[int, str]  # a line's position and its text
+_Numbered = tuple[int, bytes]  # a line's position and its text
 
-
-def _text(line: Line) -> str:
-    return msgspec.json.encode(line, order="sorted").decode()
+_text = msgspec.json.Encoder(order="sorted", enc_hook=as_text).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +163,10 @@ class JournalWriter:
 
     def add(self, lines: list[Line]) -> None:
         """Number the lines and keep them for their hours until the next flush."""
+        at, hour = "", None
         for line in lines:
-            hour = hour_of(parse_instant(line["at"]))
+            if hour is None or line["at"] != at:
+                at, hour = line["at"], hour_of(parse_instant(line["at"]))
             numbered = (self.position, _text(line | {"position": self.position}))
             self.pending.setdefault(hour, []).append(numbered)
             self.position += 1
@@ -235,4 +236,4 @@ class JournalWriter:
             "position": lines[0][0],
         }
         texts = [_text(opened), *(text for _, text in lines)]
-        return ("\n".join(texts) + "\n").encode()
+        return b"\n".join(texts) + b"\n"

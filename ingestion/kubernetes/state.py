@@ -18,12 +18,11 @@ The rules, in the order of their importance:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
 from domain.interval import format_instant
+from ingestion.kubernetes.documents import Stored, uid_of, version_in
 from ingestion.kubernetes.kinship import Kinship
 from ingestion.kubernetes.lines import (
     Line,
@@ -44,10 +43,17 @@ from ingestion.kubernetes.observations import (
     Observation,
     OwnerSeen,
 )
-from ingestion.kubernetes.observe import POD_LABELS, PROJECTIONS, Projection, matters, pod
+from ingestion.kubernetes.observe import (
+    POD_LABELS,
+    PROJECTIONS,
+    Document,
+    Projection,
+    matters,
+    pod,
+)
 from ingestion.kubernetes.observe import owner as owner_projection
 from ingestion.kubernetes.podlife import Contradiction, PodFacts
-from ingestion.kubernetes.records import Stream, bury, recorded, uid_of, version_of
+from ingestion.kubernetes.records import Stream, bury, recorded
 
 RESOURCES = tuple(PROJECTIONS)
 
@@ -108,17 +114,25 @@ class JournalState:
         """The stretches watched since the last call."""
         return [line for stream in self.streams.values() for line in stream.take_stretch()]
 
-    def unknown_owners(self, documents: tuple[Mapping[str, Any], ...]) -> dict[str, Projection]:
+    def unknown_owners(self, documents: tuple[Document, ...]) -> dict[str, Projection]:
         """The controllers of pods that matter which nobody looked up yet, by UID."""
         unknown: dict[str, Projection] = {}
         for document in documents:
-            owner = owner_projection(document)["metadata"].get("owner", {})
-            if not owner.get("uid") or owner["uid"] in self.kinship.owners:
+            if self._owner_known(uid_of(document), version_in(document)) or not matters(document):
                 continue
-            if matters(document):
+            owner = owner_projection(document)["metadata"].get("owner", {})
+            if owner.get("uid") and owner["uid"] not in self.kinship.owners:
                 namespace = document["metadata"].get("namespace", "")
                 unknown[owner["uid"]] = owner | {"namespace": namespace}
         return unknown
+
+    def _owner_known(self, uid: str, version: int) -> bool:
+        """Whether there is nobody to look up for this version of a pod, as far as is remembered."""
+        pods = self.streams["pods"]
+        known = pods.records.get(uid)
+        if known is not None and 0 < version == known.version:
+            return not known.owner_uid or known.owner_uid in self.kinship.owners
+        return 0 < version == pods.passed.get(uid)
 
     # --- observations -------------------------------------------------------------------------
 
@@ -197,21 +211,29 @@ class JournalState:
         via = "hourly_list" if page.why == "hourly" else "list"
         # What began a watch is followed by it from the list's version on.
         seen_at = at if page.begins else page.began_at.replace(microsecond=0)
-        ended: list[Line] = []
+        ended: list[Stored] = []
         for document in page.documents:
-            uid = uid_of(document)
+            uid, version = uid_of(document), version_in(document)
             known = stream.records.get(uid)
             # Who mattered once was asked for devices, and that does not change.
-            if not uid or (page.resource == "pods" and known is None and not matters(document)):
+            if not uid or (known is None and self._passes(stream, uid, version, document)):
                 continue
             stream.listing.add(uid)
-            version = version_of(document.get("metadata"))
             if known is not None and known.facts.ended_at and version <= known.version:
                 ended.append(known.in_short())
             else:
                 self._seen(stream, document, version, via, at, seen_at, lines)
         if ended and via == "hourly_list":
             lines.append(line_of("still_there", at, resource=page.resource) | {"objects": ended})
+
+    def _passes(self, stream: Stream, uid: str, version: int, document: Document) -> bool:
+        """Whether a pod asks for no device, which one version says for good."""
+        if stream.resource != "pods":
+            return False
+        if 0 < version == stream.passed.get(uid) or not matters(document):
+            stream.passing[uid] = version
+            return True
+        return False
 
     def _list(self, listed: Listed, at: datetime, lines: list[Line]) -> None:
         stream = self.streams[listed.resource]
@@ -222,6 +244,7 @@ class JournalState:
                 began_at=listed.began_at,
             )
             self._page(whole, at, lines)
+        stream.passed, stream.passing = stream.passing, {}
         header = line_of("listed", at, resource=listed.resource, why=listed.why)
         header |= {"began_at": format_instant(listed.began_at.replace(microsecond=0))}
         header |= {"complete": listed.complete, "reason": listed.reason}
@@ -280,6 +303,7 @@ class JournalState:
         lines.append(contradiction_line(at, stream.resource, "", note))
         for record in stream.records.values():
             record.version = 0
+        stream.passed = {}
         stream.version = 0
         self.relist[stream.resource] = "resource version went back"
 
@@ -288,7 +312,7 @@ class JournalState:
     def _seen(
         self,
         stream: Stream,
-        document: Mapping[str, Any],
+        document: Document,
         version: int,
         via: str,
         at: datetime,
@@ -307,9 +331,10 @@ class JournalState:
         if known is not None and version < known.version:
             return
         notes: list[Contradiction] = []
+        projection: Document
         if known is not None and 0 < version == known.version:
-            record = known.seen_again(seen_at)  # rule 3: there is nothing new to be read
-            projection = record.projection() if via in LISTED_VIA else {}
+            record, projection = known, known.projection()
+            record.seen_at = seen_at  # rule 3: there is nothing new to be read
         else:
             projection = self._projections[resource](document)
             record, notes = recorded(resource, known, projection, version, seen_at)
@@ -361,7 +386,7 @@ class JournalState:
         bury(stream.absent, uid, record.version)
 
     def _object_line(
-        self, resource: str, via: str, at: datetime, projection: Projection, facts: PodFacts
+        self, resource: str, via: str, at: datetime, projection: Document, facts: PodFacts
     ) -> Line:
         if resource == "pods":
             return pod_line(via, at, projection, facts, self.kinship.of_pod(projection))

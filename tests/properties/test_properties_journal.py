@@ -273,7 +273,7 @@ def test_the_journal_can_be_read_back_into_the_state_that_wrote_it(
 ) -> None:
     """A kill after any line: what is recovered is what was known when that line was written."""
     state, lines, _ = play(pods, steps[:cut])
-    written = [json.loads(json.dumps(line)) for line in lines]
+    written = [json.loads(json.dumps(line, default=dict)) for line in lines]
     written += state.streams["pods"].take_stretch()
     recovered = JournalState()
     for line in written:

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from domain.clock import StoppedClock
 from ingestion.kubernetes import client as client_module
 from ingestion.kubernetes.client import (
     ApiClient,
@@ -19,6 +20,9 @@ from ingestion.kubernetes.client import (
     ServerUnreachable,
 )
 from ingestion.kubernetes.credentials import CredentialUnreadable, TokenWithoutTls
+from ingestion.kubernetes.listing import ask_list
+from ingestion.kubernetes.observations import ListedPage
+from tests.kubernetes_by_hand import NOON
 
 URL = "https://api.example:6443"
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -88,6 +92,28 @@ def test_a_server_that_pages_for_ever_is_noticed(monkeypatch: pytest.MonkeyPatch
 def test_what_is_no_list_is_never_taken_for_an_empty_one(answer: Answer) -> None:
     with pytest.raises(NotKubernetes):
         list(talking(answer).pages("pods"))
+
+
+def test_an_object_that_is_no_text_makes_its_list_none() -> None:
+    """It may be read later than the rest, and then as well nobody takes the list for whole."""
+    body = (
+        json.dumps(a_list({"metadata": {"uid": "a"}})).encode().replace(b'"a"', b'"a", "b": "\xff"')
+    )
+    taken: list[ListedPage] = []
+
+    def take(page: ListedPage) -> None:
+        taken.append(page)
+        assert [dict(document) for document in page.documents]
+
+    got = ask_list(talking(saying(body)), StoppedClock(NOON), "pods", "hourly", "", take)
+    assert (len(taken), got.complete) == (1, False)
+    assert "no whole JSON document" in got.reason
+
+
+def test_labels_that_are_half_a_letter_are_read_all_the_same() -> None:
+    body = json.dumps(a_list({"metadata": {"uid": "a", "labels": {"l": "\ud800"}}}))
+    (page,) = talking(saying(body)).pages("pods")
+    assert page.documents[0]["metadata"]["labels"] == {"l": "\ud800"}
 
 
 def test_an_answer_without_end_is_refused_before_it_fills_the_memory(
