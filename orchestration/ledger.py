@@ -76,12 +76,17 @@ def ledger(opened: OpenHome, window: Interval) -> list[HourEntry]:
         if BillingPeriod.containing(key[2]).name not in closed
     ]
     chains = sorted({(cluster_id, source) for cluster_id, source, _ in expected})
-    attempts = [
+    return hour_ledger(expected, _attempts_of(opened, chains, window.started_at))
+
+
+def _attempts_of(
+    opened: OpenHome, chains: Sequence[tuple[str, Source]], since: datetime
+) -> list[Attempt]:
+    return [
         attempt
         for cluster_id, source in chains
-        for attempt in attempts_since(opened.landing, cluster_id, source, window.started_at)
+        for attempt in attempts_since(opened.landing, cluster_id, source, since)
     ]
-    return hour_ledger(expected, attempts)
 
 
 def owed(opened: OpenHome) -> list[Debt]:
@@ -122,10 +127,10 @@ def askable(
         and (not sources or source in sources)
         and _is_over(opened, cluster_id, source, hour, now)
     ]
+    chains = sorted({(cluster_id, source) for cluster_id, source, _ in expected})
+    attempts = _attempts_of(opened, chains, hours.started_at)
     entries = [
-        entry
-        for entry in hour_ledger(expected, opened.landing.attempts())
-        if again or _lacks(opened, entry, now)
+        entry for entry in hour_ledger(expected, attempts) if again or _lacks(opened, entry, now)
     ]
     return [
         (

@@ -114,14 +114,18 @@ def recheck(
 
 
 def refresh(
-    opened: OpenHome, period: BillingPeriod, progress: Progress | None = None
+    opened: OpenHome,
+    period: BillingPeriod,
+    progress: Progress | None = None,
+    *,
+    compacting: bool = True,
 ) -> BuildResult:
     """Rebuild a period's facts, whole, and write down what its tests said.
 
     Derived files that are missing are made again from the landing first; those of days that will
-    not change any more are put together afterwards.
+    not change any more are put together afterwards, here or by whoever does without `compacting`.
     """
-    from ingestion.rebuild import compact_settled, heal
+    from ingestion.rebuild import heal
     from quality.dbt_checks import record_dbt_tests
     from warehouse.build import build_period
 
@@ -137,8 +141,16 @@ def refresh(
     )
     record_dbt_tests(opened.home, build)
     standing.note_built(opened.home, period, evidence, build.facts_sha256)
-    compact_settled(opened.landing, opened.home.runs, opened.clock.now())
+    if compacting:
+        compact(opened)
     return build
+
+
+def compact(opened: OpenHome) -> None:
+    """Put together the derived files of days that will not change any more."""
+    from ingestion.rebuild import compact_settled
+
+    compact_settled(opened.landing, opened.home.runs, opened.clock.now())
 
 
 def judge(opened: OpenHome, period: BillingPeriod) -> Judgement:

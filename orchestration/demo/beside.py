@@ -139,7 +139,15 @@ def ask(
 def count(home: Path, now: datetime, period: BillingPeriod, report: Progress) -> None:
     from orchestration import steps
 
-    steps.refresh(OpenHome.at(home, StoppedClock(now)), period, report)
+    steps.refresh(OpenHome.at(home, StoppedClock(now)), period, report, compacting=False)
+
+
+def tidy_up(home: Path, now: datetime, report: Progress) -> None:
+    """What a refresh does at its end; nobody waits for it."""
+    from orchestration import steps
+
+    del report
+    steps.compact(OpenHome.at(home, StoppedClock(now)))
 
 
 def _run(line: Connection) -> None:

@@ -22,7 +22,7 @@ from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, Interval, format_instant
 from orchestration import steps
 from orchestration.demo.asking import Asking, forgotten
-from orchestration.demo.beside import Beside, beside, count, get_ready
+from orchestration.demo.beside import Beside, beside, count, get_ready, tidy_up
 from orchestration.demo.clockwork import collecting, live_through
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
@@ -112,12 +112,13 @@ def _bill(opened: OpenHome, period: BillingPeriod, asking: Asking, bar: Bar, say
     refusal = _refused(opened, period, bar)
     say(f"The close is refused:\n{refusal.message()}")
     say(f"Healing: {left_out:%Y-%m-%dT%H} is asked again.")
-    asking.begin(asking.span, opened.clock.now())
+    asking.begin(Interval(left_out, left_out + HOUR), opened.clock.now())
     _finish(asking, bar)
     # What was refused about that hour may be gone now; what lies elsewhere has to be signed.
     rows = _signatures(refusal.judgement.blocking, but_for=left_out)
     opened, signed, result = _close_signed(opened, period, rows, helper, bar, say)
     published = _publish(opened, bar)
+    helper.finish()
     pages = opened.home.published / MODEL_PAGES
     said, clock_url = refusal.message(), asking.clock_url
     return Told(opened, period, said, signed, result, published, pages, clock_url)
@@ -172,6 +173,7 @@ def _count(opened: OpenHome, period: BillingPeriod, helper: Beside, bar: Bar) ->
 
         load()
         helper.finish(report)
+    helper.begin(tidy_up, opened.home.path, opened.clock.now())
 
 
 def _refused(opened: OpenHome, period: BillingPeriod, bar: Bar) -> PeriodNotBillable:
