@@ -369,9 +369,18 @@ def _failure(response: httpx.Response, body: bytes) -> tuple[str, str]:
         return response.reason_phrase, ""
 
 
+def _parts(response: httpx.Response) -> Iterator[bytes]:
+    """What comes, as it comes; httpx looks through every part even where nothing is packed."""
+    if "content-encoding" in response.headers or not isinstance(
+        response.stream, httpx.SyncByteStream
+    ):
+        return response.iter_bytes()
+    return iter(response.stream)
+
+
 def _bounded_body(response: httpx.Response, url: str, path: str) -> bytes:
     parts, size = [], 0
-    for part in response.iter_bytes():
+    for part in _parts(response):
         size += len(part)
         if size > PAGE_BYTES_LIMIT:
             raise NotKubernetes(url, path, f"an answer of more than {PAGE_BYTES_LIMIT} bytes")
@@ -382,7 +391,7 @@ def _bounded_body(response: httpx.Response, url: str, path: str) -> bytes:
 def _lines(response: httpx.Response, url: str, path: str) -> Iterator[bytes]:
     """The lines of a stream; a line that never ends is refused before it fills the memory."""
     rest = b""
-    for part in response.iter_bytes():
+    for part in _parts(response):
         *whole, rest = (rest + part).split(b"\n")
         yield from (line for line in whole if line)
         if len(rest) > EVENT_BYTES_LIMIT:

@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 import msgspec
 
 from domain.errors import EvidenceChanged
-from domain.interval import format_instant, hour_of, parse_instant
+from domain.interval import HOUR, format_instant, hour_of, parse_instant
 from ingestion.kubernetes.documents import as_text
 from ingestion.kubernetes.lines import Line
 from warehouse.store import Store
@@ -122,6 +123,13 @@ def parse_lines(key: str, body: bytes) -> Iterator[Line]:
 
 _Numbered = tuple[int, bytes]  # a line's position and its text
 
+
+@lru_cache(maxsize=64)
+def _hour_at(text: str) -> datetime:
+    """The hour of a time as it is written; a whole list has one, and an hour some dozens."""
+    return hour_of(parse_instant(text))
+
+
 _text = msgspec.json.Encoder(order="sorted", enc_hook=as_text).encode
 
 
@@ -155,6 +163,7 @@ class JournalWriter:
         self.pending: dict[datetime, list[_Numbered]] = {}
         self.segment_count = 0
         self._sequences: dict[datetime, int] = {}
+        self._asked_until: datetime | None = None  # whose segments of an earlier life are known
         self._tried: _Prepared | None = None
 
     @property
@@ -163,10 +172,8 @@ class JournalWriter:
 
     def add(self, lines: list[Line]) -> None:
         """Number the lines and keep them for their hours until the next flush."""
-        at, hour = "", None
         for line in lines:
-            if hour is None or line["at"] != at:
-                at, hour = line["at"], hour_of(parse_instant(line["at"]))
+            hour = _hour_at(line["at"])
             numbered = (self.position, _text(line | {"position": self.position}))
             self.pending.setdefault(hour, []).append(numbered)
             self.position += 1
@@ -193,7 +200,7 @@ class JournalWriter:
         return keys
 
     def _prepare(self, hour: datetime, at: datetime) -> _Prepared:
-        sequence = self._sequences.get(hour) or self._next_sequence(hour)
+        sequence = self._sequences.get(hour) or self._first_sequence(hour)
         return self._prepared(hour, sequence, list(self.pending[hour]), at)
 
     def _prepared(
@@ -208,16 +215,29 @@ class JournalWriter:
             key = segment_key(self.cluster_id, hour, tried.sequence)
             # The same bytes are ours: an earlier try was durable and did not say so.
             if self.store.create(key, tried.body) or self.store.read(key) == tried.body:
-                later = {h: s for h, s in self._sequences.items() if h > hour}
-                self._sequences = {hour: tried.sequence + 1} | later
+                # The hour before still gets its last words.
+                near = {h: s for h, s in self._sequences.items() if h >= hour - HOUR}
+                self._sequences = near | {hour: tried.sequence + 1}
                 self.segment_count += 1
                 return key
-            tried = self._prepared(hour, tried.sequence + 1, tried.lines, tried.at)
+            sequence = max(tried.sequence + 1, self._next_sequence(hour))
+            tried = self._prepared(hour, sequence, tried.lines, tried.at)
             self._tried = tried
         raise SegmentDamaged(
             segment_key(self.cluster_id, hour, first),
             f"more than {SEGMENTS_PER_HOUR_LIMIT} segments in one hour",
         )
+
+    def _first_sequence(self, hour: datetime) -> int:
+        """Where a begun hour goes on; of an hour that began since, nobody else is expected.
+
+        A spool may hold a year: its names are not listed for every hour, and whoever did write in
+        this one is met when the name is taken.
+        """
+        if self._asked_until is not None and hour > self._asked_until:
+            return 1
+        self._asked_until = max(hour, self._asked_until or hour)
+        return self._next_sequence(hour)
 
     def _next_sequence(self, hour: datetime) -> int:
         there = segments(self.store, self.cluster_id, hour)

@@ -23,7 +23,8 @@ from ingestion.kubernetes.state import JournalState
 from ingestion.manifest import Outcome
 from tests.collected import World, world
 from tests.small_estates import HOUR, MIDNIGHT, quiet_cluster
-from warehouse.store import FolderStore, Keys, StoreUnusable
+from tests.store_in_memory import MemoryStore
+from warehouse.store import FolderStore, Keys, Store, StoreUnusable
 
 NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
 CLUSTER = "prod-eu"
@@ -37,7 +38,7 @@ def writer(store: FolderStore, name: str = "one", position: int = 0) -> JournalW
     return JournalWriter(store, CLUSTER, name, "0.1.0", position)
 
 
-def written(store: FolderStore) -> list[Line]:
+def written(store: Store) -> list[Line]:
     found = []
     for segment in segments(store, CLUSTER):
         found += list(parse_lines(segment.key, store.read(segment.key)))
@@ -265,3 +266,37 @@ def readable(made: World) -> list[Line]:
         except SegmentDamaged:
             continue
     return found
+
+
+class CountingStore(MemoryStore):
+    """Counts how often its names are listed."""
+
+    listed_count = 0
+
+    def list(self, prefix: str) -> Keys:
+        self.listed_count += 1
+        return super().list(prefix)
+
+
+def test_a_spool_of_a_year_is_not_looked_through_every_hour() -> None:
+    store = CountingStore()
+    journal = JournalWriter(store, CLUSTER, "one", "0.1.0")
+    for hour in range(24):
+        journal.add([line(3600 * hour), line(3600 * hour + 3599)])
+        journal.flush(NOON + timedelta(hours=hour, minutes=59))
+        journal.add([line(3600 * hour + 3600), line(3600 * hour + 3599)])
+        journal.flush(NOON + timedelta(hours=hour + 1))
+    assert store.listed_count == 1
+    sequences = [s.sequence for s in segments(store, CLUSTER)]
+    assert sequences == [1, 2, *([1, 2, 3] * 23), 1]
+
+
+def test_writers_that_meet_in_a_later_hour_go_on_after_one_another() -> None:
+    store = CountingStore()
+    ours, theirs = (JournalWriter(store, CLUSTER, name, "0.1.0") for name in ("one", "two"))
+    for journal, seconds in ((ours, 0), (theirs, 1), (theirs, 3600), (theirs, 3601), (ours, 3602)):
+        journal.add([line(seconds)])
+        journal.flush(NOON + timedelta(seconds=seconds))
+    later = NOON + timedelta(hours=1)
+    assert [s.sequence for s in segments(store, CLUSTER, later)] == [1, 2, 3]
+    assert len([x for x in written(store) if x["line"] == "broken"]) == 5
