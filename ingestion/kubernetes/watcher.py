@@ -33,6 +33,12 @@ Item = Observation | NeedsList
 # server down, not the collector's memory: 10,000 pods of 10 kB are 100 MB.
 WAITING_LIMIT = 10_000
 
+# Real seconds after which a watcher that waits looks whether it is to end.
+PLACE_SECONDS = 0.2
+# How often it may look in vain for a place: what lies in a connection that nobody has read for
+# longer than two seconds, came nobody knows when.
+PLACE_TRIES_LIMIT = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:
@@ -101,7 +107,12 @@ class Watcher(threading.Thread):
             pause = min(pause * 2, self._retry.last_seconds)
 
     def _read_stream(self) -> int:
-        """Pass on one stream; how many words it had."""
+        """Pass on one stream; how many words it had.
+
+        A word counts as heard when it is read. While too many wait for the collector, nothing is
+        read, and what comes meanwhile lies in the connection: that is left, and the server tells
+        it anew from the last word that was passed on.
+        """
         heard = 0
         self.tries += 1
         for event in self._client.watch(self.resource, self.version):
@@ -112,11 +123,13 @@ class Watcher(threading.Thread):
                 break
             heard += 1
             at = self._clock.now()
-            if event.kind == "BOOKMARK":
-                self._put(Bookmark(self.resource, at, event.version))
-            else:
-                self._put(Event(self.resource, at, event.kind, event.document, event.version))
+            word: Item = Bookmark(self.resource, at, event.version)
+            if event.kind != "BOOKMARK":
+                word = Event(self.resource, at, event.kind, event.document, event.version)
+            in_time = self._put(word)
             self.version = event.version
+            if not in_time:
+                break
         return heard
 
     def _wait_for_list(self, need: NeedsList) -> bool:
@@ -124,14 +137,17 @@ class Watcher(threading.Thread):
         self._listed.clear()
         self._put(need)
         while not self._halt.is_set():
-            if self._listed.wait(0.2):
+            if self._listed.wait(PLACE_SECONDS):
                 return True
         return False
 
-    def _put(self, item: Item) -> None:
+    def _put(self, item: Item) -> bool:
+        """Pass on a word; whether there was a place for it in time."""
+        tries = 0
         while not self._halt.is_set():
             try:
-                self._items.put(item, timeout=0.2)
-                return
+                self._items.put(item, timeout=PLACE_SECONDS)
+                break
             except queue.Full:
-                continue
+                tries += 1
+        return tries < PLACE_TRIES_LIMIT

@@ -1,0 +1,73 @@
+"""A watch that is held up, because too much waits for the collector.
+
+Put here: the reader of one watch, with a server and a queue that do what they are told to.
+Not here: what a watch tells (`test_collector_client`), or whole collectors (`test_collector_life`).
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from domain.clock import StoppedClock
+from ingestion.kubernetes.client import WatchEvent
+from ingestion.kubernetes.observations import Bookmark
+from ingestion.kubernetes.watcher import PLACE_TRIES_LIMIT, Item, Retry, Watcher
+
+NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
+
+
+class Server:
+    """Tells three bookmarks a stream; after the last stream the watcher is to end."""
+
+    def __init__(self, stop: threading.Event, streams: int) -> None:
+        self.began_at: list[int] = []
+        self._stop, self._streams = stop, streams
+
+    def watch(self, resource: str, version: int) -> Iterator[WatchEvent]:
+        self.began_at.append(version)
+        if len(self.began_at) == self._streams:
+            self._stop.set()
+        for told in range(version + 1, version + 4):
+            yield WatchEvent("BOOKMARK", {}, told)
+
+
+class CrowdedQueue(queue.Queue[Item]):
+    """Has no place for one word until it was offered so many times."""
+
+    def __init__(self, version: int, tries: int) -> None:
+        super().__init__()
+        self._version, self._tries = version, tries
+
+    def put(self, item: Item, block: bool = True, timeout: float | None = None) -> None:
+        assert isinstance(item, Bookmark)
+        if item.version == self._version and self._tries:
+            self._tries -= 1
+            raise queue.Full
+        super().put(item, block, timeout)
+
+
+@pytest.mark.parametrize(
+    ("tries", "began_at", "told"),
+    [
+        (0, [100, 103], [101, 102, 103]),
+        (PLACE_TRIES_LIMIT - 1, [100, 103], [101, 102, 103]),
+        (PLACE_TRIES_LIMIT, [100, 102, 105], [101, 102, 103, 104, 105]),
+    ],
+)
+def test_a_connection_that_nobody_read_for_long_is_left_and_told_anew(
+    tries: int, began_at: list[int], told: list[int]
+) -> None:
+    """What lay in it came nobody knows when: none of it counts as heard when it was found there."""
+    stop, items = threading.Event(), CrowdedQueue(102, tries)
+    server = Server(stop, len(began_at))
+    clock = StoppedClock(NOON)
+    watcher = Watcher("pods", server, items, clock, Retry(0.0, 0.0), stop)  # type: ignore[arg-type]
+    watcher.version = 100
+    watcher.run()
+    passed_on = [item.version for item in list(items.queue) if isinstance(item, Bookmark)]
+    assert (server.began_at, passed_on) == (began_at, told)
