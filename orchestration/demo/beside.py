@@ -100,14 +100,11 @@ def beside() -> Iterator[Beside]:
 
 
 def get_ready(home: Path, now: datetime, report: Progress) -> None:
-    """Read the dbt project and write its pages: neither needs a fact."""
-    from orchestration.publishing import model_pages
+    """Read the dbt project: that needs no fact."""
     from warehouse.build import project_of
 
     del report
-    opened = OpenHome.at(home, StoppedClock(now))
-    project_of(opened.home).parse()
-    model_pages(opened)
+    project_of(OpenHome.at(home, StoppedClock(now)).home).parse()
 
 
 def ask(

@@ -168,12 +168,18 @@ def _finish(asking: Asking, bar: Bar) -> None:
 def _count(opened: OpenHome, period: BillingPeriod, helper: Beside, bar: Bar) -> None:
     with bar("Counting") as report:
         helper.begin(count, opened.home.path, opened.clock.now(), period)
-        # What judging needs takes seconds to load; meanwhile somebody else counts.
-        from quality.suites.runner import load
-
-        load()
+        _prepare(opened)  # meanwhile
         helper.finish(report)
     helper.begin(tidy_up, opened.home.path, opened.clock.now())
+
+
+def _prepare(opened: OpenHome) -> None:
+    """What judging and closing need besides facts takes seconds to load, or to make at first."""
+    from orchestration.publishing import model_pages
+    from quality.suites.runner import load
+
+    load()
+    model_pages(opened)
 
 
 def _refused(opened: OpenHome, period: BillingPeriod, bar: Bar) -> PeriodNotBillable:
