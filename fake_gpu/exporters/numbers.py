@@ -36,7 +36,7 @@ def exposition_text(value: float) -> str:
         return _special(value)
     if value == 0:
         return "0"
-    exponent = Decimal(repr(value)).adjusted()
+    _, exponent = _shortest(value)
     if exponent < _SMALLEST_G_EXPONENT or exponent >= _LARGEST_G_EXPONENT:
         return _with_exponent(value)
     return _plain(value)
@@ -71,8 +71,15 @@ def _plain(value: float) -> str:
 
 def _with_exponent(value: float) -> str:
     """The shortest digits with an exponent of at least two digits: 1.79499164e+09."""
-    sign, digits, _ = Decimal(repr(value)).as_tuple()
-    written = "".join(map(str, digits)).rstrip("0") or "0"
-    exponent = Decimal(repr(value)).adjusted()
-    mantissa = written[0] + (f".{written[1:]}" if len(written) > 1 else "")
-    return f"{'-' if sign else ''}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    digits, exponent = _shortest(value)
+    mantissa = digits[0] + (f".{digits[1:]}" if len(digits) > 1 else "")
+    return f"{'-' if value < 0 else ''}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+
+
+def _shortest(value: float) -> tuple[str, int]:
+    """The digits of a number that is not 0, and the power of ten of the first of them."""
+    mantissa, _, power = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    leading = len(whole) + len(fraction) - len(digits)
+    return digits.rstrip("0"), int(power or 0) + len(whole) - 1 - leading

@@ -22,7 +22,7 @@ _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 @lru_cache(maxsize=1 << 15)
 def time_text(second: int) -> str:
     """A second of the model as the API server writes it."""
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()}Z"
 
 
 def time_or_none(second: int | None) -> str | None:

@@ -81,25 +81,29 @@ def workload_document(life: WorkloadLife, version: int) -> Document:
     }
 
 
+# Shared by all documents: whoever reads one leaves it as it is.
+_CONTAINER: Document = {
+    "image": "registry.example/train:1",
+    "imagePullPolicy": "Always",
+    "name": "main",
+    "resources": {},
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+_RUNS_ON: Document = {
+    "containers": [_CONTAINER],
+    "dnsPolicy": "ClusterFirst",
+    "restartPolicy": "Always",
+    "schedulerName": "default-scheduler",
+    "securityContext": {},
+    "terminationGracePeriodSeconds": 30,
+}
+_RUNS_ONCE = _RUNS_ON | {"restartPolicy": "Never"}
+
+
 def _workload_spec(life: WorkloadLife) -> Document:
     labels = dict(life.labels) or {"app": life.name}
-    container = {
-        "image": "registry.example/train:1",
-        "imagePullPolicy": "Always",
-        "name": "main",
-        "resources": {},
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
-    }
-    runs_once = life.kind in ("Job", "CronJob")
-    pod_spec = {
-        "containers": [container],
-        "dnsPolicy": "ClusterFirst",
-        "restartPolicy": "Never" if runs_once else "Always",
-        "schedulerName": "default-scheduler",
-        "securityContext": {},
-        "terminationGracePeriodSeconds": 30,
-    }
+    pod_spec = _RUNS_ONCE if life.kind in ("Job", "CronJob") else _RUNS_ON
     template: Document = {"metadata": {"labels": labels}, "spec": pod_spec}
     selected: Document = {"selector": {"matchLabels": dict(labels)}, "template": template}
     match life.kind:

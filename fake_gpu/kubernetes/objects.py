@@ -119,16 +119,19 @@ class ObjectHistory:
         self.cluster_id = cluster.cluster_id
         distortion = Distortion(cluster.cluster_id, faults, ledger or FaultLedger())
         self.changes: tuple[Change, ...] = tuple(_numbered(cluster, distortion))
+        self._by_kind: dict[str, list[Change]] = {}
+        for change in self.changes:
+            self._by_kind.setdefault(change.kind, []).append(change)
         self._versions: dict[str, tuple[Version, ...]] = {}
 
     @property
     def kinds(self) -> list[str]:
-        return sorted({change.kind for change in self.changes})
+        return sorted(self._by_kind)
 
     def versions(self, kind: str) -> tuple[Version, ...]:
         """Every state of every object of a kind, by its beginning."""
         if kind not in self._versions:
-            self._versions[kind] = tuple(_versions(c for c in self.changes if c.kind == kind))
+            self._versions[kind] = tuple(_versions(self._by_kind.get(kind, ())))
         return self._versions[kind]
 
     def objects_at(self, kind: str, at: int) -> list[Document]:

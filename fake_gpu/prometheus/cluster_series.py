@@ -18,6 +18,7 @@ from fake_gpu.prometheus.label_sets import LabelPairs
 from fake_gpu.prometheus.life_faults import EXTERNAL, KINDS
 from fake_gpu.prometheus.life_sources import sources_of
 from fake_gpu.prometheus.matchers import Matcher, all_match
+from fake_gpu.prometheus.object_series import ObjectSeries
 from fake_gpu.prometheus.pod_series import PodSeries
 from fake_gpu.prometheus.scrape_faults import LARGEST_SKEW_MS, WRITTEN, Sampling, arrived
 from fake_gpu.prometheus.scrapes import Grid
@@ -186,8 +187,9 @@ class ClusterSeries:
 
         sheet = Sheet(grid_of)
         for source in sources:
-            if isinstance(source, PodSeries):
-                source.add_to(sheet, name, (start_ms, end_ms), matchers, replicas)
+            if isinstance(source, PodSeries | ObjectSeries):
+                shapes = source.shapes(name, start_ms, end_ms, matchers)
+                shapes.pour(sheet, (start_ms, end_ms), replicas)
                 continue
             for life in source.lives(name, start_ms, end_ms):
                 if life.segments and all_match(matchers, life.labels):

@@ -69,6 +69,25 @@ class Layout:
         """As a text that compares as the labels do."""
         return self._order % self._taken(values)
 
+    def texts(self, many: Iterable[Sequence[str]]) -> list[str]:
+        """`text` of many, which are looked through for odd characters at once."""
+        return _filled(self._text, map(self._taken, many), _inside)
+
+    def expositions(self, many: Iterable[Sequence[str]]) -> list[str]:
+        """`exposition` of many."""
+        return _filled(self._exposition, map(self._exposed, many), _escaped)
+
+    def orders(self, many: Iterable[Sequence[str]]) -> list[str]:
+        """`order` of many."""
+        return list(map(self._order.__mod__, map(self._taken, many)))
+
+
+def _filled(form: str, many: Iterable[tuple[str, ...]], write: Callable[[str], str]) -> list[str]:
+    taken = list(many)
+    if not _is_plain(chain.from_iterable(taken)):
+        taken = [tuple(map(write, each)) for each in taken]
+    return list(map(form.__mod__, taken))
+
 
 def taker(places: Sequence[int]) -> Taker:
     """What picks the values at some places."""

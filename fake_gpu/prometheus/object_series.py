@@ -13,7 +13,9 @@ from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.kube_state_metrics.forms import Document, Family
 from fake_gpu.kubernetes.objects import ObjectHistory, Version
 from fake_gpu.prometheus.label_sets import LabelPairs
+from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.segments import DAY_MS, NO_END, AnySegment, Life, Segment, joined
+from fake_gpu.prometheus.shapes import Shapes
 from fake_gpu.prometheus.targets import Target
 
 # How many (family, days) are kept; a month read day by day needs one of each family.
@@ -50,9 +52,7 @@ class ObjectSeries:
 
     def lives(self, name: str, start_ms: int, end_ms: int) -> list[Life]:
         """The series of a family that may be exposed in the closed range."""
-        # A window of whole hours ends with the first instant of the next one.
-        first_day = start_ms // DAY_MS
-        key = (name, first_day, max(first_day, (end_ms - 1) // DAY_MS))
+        key = (name, *_days(start_ms, end_ms))
         known = self._lives.get(key)
         if known is None:
             known = _Made(self._made(self.families[name], key[1], key[2]))
@@ -61,13 +61,21 @@ class ObjectSeries:
             self._lives[key] = known
         return known.between(start_ms, end_ms)
 
+    def shapes(self, name: str, start_ms: int, end_ms: int, matchers: Sequence[Matcher]) -> Shapes:
+        """The same, for a table; they are not remembered."""
+        family = self.families[name]
+        found = Shapes(self.target, name, matchers)
+        for version in self._spoken_versions(family, *_days(start_ms, end_ms)):
+            said: dict[tuple[str, ...], int] = {}
+            for line in family.lines(self._document(version)):
+                names, values = zip(*line.labels, strict=True)
+                found.add(names, values, version.from_at, version.until_at, line.value, said)
+        return found
+
     def _made(self, family: Family, first_day: int, last_day: int) -> list[Life]:
         found: dict[LabelPairs, list[AnySegment]] = {}
         exposed: dict[LabelPairs, Pairs] = {}
-        only = self._spoken_of.get(family.head.name)
-        for version in self._versions(family.kind, first_day, last_day):
-            if only is not None and version.change.uid not in only:
-                continue
+        for version in self._spoken_versions(family, first_day, last_day):
             until = NO_END if version.until_at is None else version.until_at * 1000
             seen: set[LabelPairs] = set()
             for line in family.lines(self._document(version)):
@@ -95,11 +103,24 @@ class ObjectSeries:
             known = self._nodes[number] = version.object
         return known
 
+    def _spoken_versions(self, family: Family, first_day: int, last_day: int) -> list[Version]:
+        only = self._spoken_of.get(family.head.name)
+        if only is not None and not only:
+            return []
+        versions = self._versions(family.kind, first_day, last_day)
+        return [each for each in versions if only is None or each.change.uid in only]
+
     def _versions(self, kind: str, first_day: int, last_day: int) -> list[Version]:
         days = self._days.get(kind)
         if days is None:
             days = self._days[kind] = _Days(self._history.versions(kind))
         return days.between(first_day, last_day)
+
+
+def _days(start_ms: int, end_ms: int) -> tuple[int, int]:
+    """The first and the last one; whole hours end with the first instant of the next one."""
+    first_day = start_ms // DAY_MS
+    return first_day, max(first_day, (end_ms - 1) // DAY_MS)
 
 
 class _Made:

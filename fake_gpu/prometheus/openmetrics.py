@@ -55,7 +55,7 @@ class _Export:
     def write(self, day: int) -> Path:
         path = self.folder / f"{_name(day)}.om"
         from_ms, until_ms = day * _DAY_MS, (day + 1) * _DAY_MS
-        with path.open("wb", buffering=0) as sink, collector_paused():
+        with path.open("wb", buffering=0) as sink:
             window = max(self.start_ms, from_ms), min(self.end_ms, until_ms)
             _write_day(self.source, self.matchers, *window, sink)
         return path
@@ -82,12 +82,14 @@ def write_openmetrics(
     export = _Export(source, matchers, _milliseconds(start), _milliseconds(end), folder)
     days = export.days
     apart = processes > 1 and len(days) > 1
-    written = _written_apart(export, processes) if apart else map(export.write, days)
     paths = []
-    for number, day in enumerate(days):
-        if progress is not None:
-            progress(number, len(days), _name(day))
-        paths.append(next(written))
+    # All days together: after each one it would look through the whole estate, in vain.
+    with collector_paused():
+        written = _written_apart(export, processes) if apart else map(export.write, days)
+        for number, day in enumerate(days):
+            if progress is not None:
+                progress(number, len(days), _name(day))
+            paths.append(next(written))
     return paths
 
 
@@ -174,27 +176,21 @@ def _by_hour(
 
 def _of_rows(rows: Rows) -> Iterator[bytes]:
     expositions = rows.table.expositions()
-    times = [cut.block.texts_written()[cut.low : cut.high] for cut in rows.cuts]
+    ends = [cut.block.line_ends(cut.low, cut.high) for cut in rows.cuts]
     values = [_value(cut.value) for cut in rows.cuts]
     for owner, which in zip(rows.owners, rows.which, strict=True):
-        yield _lines(expositions[owner] + values[which], times[which])
+        yield (expositions[owner] + values[which]).join(ends[which])
 
 
 def _of_series(series: RawSeries) -> Iterator[bytes]:
     prefix = f"{series.label_set.exposition} ".encode()
     for piece in series.pieces:
-        times = piece.block.texts_written()[piece.low : piece.high]
+        ends = piece.block.line_ends(piece.low, piece.high)
         if isinstance(piece, Piece):
-            yield _lines(prefix + _value(piece.value), times)
+            yield (prefix + _value(piece.value)).join(ends)
         else:
-            for text, number in zip(times, piece.numbers, strict=True):
-                yield b"%b%b%b\n" % (prefix, _value(number), text)
-
-
-def _lines(before: bytes, times: Sequence[bytes]) -> bytes:
-    """A line for each time, all of one value."""
-    joint = b"\n" + before
-    return b"%b%b\n" % (before, joint.join(times))
+            for end, number in zip(ends[1:], piece.numbers, strict=True):
+                yield b"%b%b%b" % (prefix, _value(number), end)
 
 
 def _value(number: float) -> bytes:

@@ -97,11 +97,13 @@ def _lateness(name: str, first: int, last: int) -> Integers:
     import numpy as np
 
     blocks = range(first // _SCRAPES_PER_DIGEST, last // _SCRAPES_PER_DIGEST + 1)
-    digests = [hashlib.sha512(f"{name}\n{block}".encode()).digest() for block in blocks]
-    drawn = np.frombuffer(b"".join(digests), dtype=np.uint8).astype(np.int64).reshape(-1, 2)
+    before = f"{name}\n".encode()
+    digests = [hashlib.sha512(b"%b%d" % (before, block)).digest() for block in blocks]
+    drawn = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 2)
+    late = (drawn[:, 0] < -(-256 // LATE_ONE_IN)).nonzero()[0]
     spread = LATEST_MS - SMALLEST_LATENESS_MS + 1
-    late = drawn[:, 0] * LATE_ONE_IN < 256
-    lateness = np.where(late, SMALLEST_LATENESS_MS + drawn[:, 1] * spread // 256, 0)
+    lateness = np.zeros(len(drawn), dtype=np.int64)
+    lateness[late] = SMALLEST_LATENESS_MS + drawn[late, 1].astype(np.int64) * spread // 256
     begin = first - blocks[0] * _SCRAPES_PER_DIGEST
     return lateness[begin : begin + last - first + 1]
 
@@ -175,12 +177,13 @@ class Grid:
         return known
 
     def _joined(self, from_ms: int, until_ms: int) -> TimeBlock:
-        times: list[int] = []
-        real: list[int] = []
-        for block in self.blocks(from_ms, until_ms):
-            low, high = block.cut(from_ms, until_ms)
-            times += block.times[low:high]
-            real += block.real[low:high]
+        cuts = [(block, *block.cut(from_ms, until_ms)) for block in self.blocks(from_ms, until_ms)]
+        cuts = [(block, low, high) for block, low, high in cuts if low < high]
+        if len(cuts) == 1:
+            block, low, high = cuts[0]
+            return block.part(low, high)
+        times = [at for block, low, high in cuts for at in block.times[low:high]]
+        real = [at for block, low, high in cuts for at in block.real[low:high]]
         return TimeBlock(times, real)
 
     def blocks(self, from_ms: int, until_ms: int) -> Iterator[TimeBlock]:

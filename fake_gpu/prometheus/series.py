@@ -37,25 +37,30 @@ class TimeBlock:
 
     __slots__ = (
         "_arrays",
+        "_ends",
         "_fragments",
         "_fragments_size",
         "_pieces",
         "_texts",
-        "_written",
         "real",
         "times",
     )
 
     def __init__(self, times: Sequence[int], real: Sequence[int] | None = None) -> None:
-        self.times = tuple(times)
+        self.times = tuple(times)  # of a tuple: itself
         # When the scrapes really were, which says what they found; faults make the two differ.
         self.real = self.times if real is None else tuple(real)
         self._arrays: dict[bool, npt.NDArray[np.int64]] = {}
         self._texts: tuple[str, ...] | None = None
-        self._written: tuple[bytes, ...] | None = None
+        self._ends: tuple[bytes, ...] | None = None
         self._fragments: dict[tuple[int, int, float], str] = {}
         self._fragments_size = 0
         self._pieces: dict[tuple[int, int, float], Piece] = {}
+
+    def part(self, low: int, high: int) -> TimeBlock:
+        """The same times from one position to another."""
+        times = self.times[low:high]
+        return TimeBlock(times, None if self.real is self.times else self.real[low:high])
 
     def piece(self, low: int, high: int, value: float) -> Piece:
         """The cut with one value; equal ones are one, because most series are alike."""
@@ -102,11 +107,11 @@ class TimeBlock:
             )
         return self._texts
 
-    def texts_written(self) -> tuple[bytes, ...]:
-        """The same, as they are in a file."""
-        if self._written is None:
-            self._written = tuple([text.encode() for text in self.texts()])
-        return self._written
+    def line_ends(self, low: int, high: int) -> tuple[bytes, ...]:
+        """The times of a cut as lines of a file end; what joins them comes before each."""
+        if self._ends is None:
+            self._ends = tuple([f"{text}\n".encode() for text in self.texts()])
+        return (b"", *self._ends[low:high])
 
     def fragment(self, low: int, high: int, value: float) -> str:
         """`[t,"v"],[t,"v"]` of a cut, as an answer writes it."""

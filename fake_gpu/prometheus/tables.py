@@ -11,7 +11,8 @@ segments of a metric together. Most of them are then the same cut with the same 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from fake_gpu.prometheus.scrapes import Grid
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from fake_gpu.prometheus.label_sets import LabelSet
+    from fake_gpu.prometheus.label_sets import LabelSet, Layout
     from fake_gpu.prometheus.series import TimeBlock
 
     Integers = npt.NDArray[np.int64]
+    Floats = npt.NDArray[np.float64]
 
 _NAME_FIRST = "__name__\0"
 GridOf = Callable[[Target, Replica], Grid]
@@ -51,17 +53,31 @@ class Rows:
     count: int  # of all samples
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Segments, one after another: when each begins and ends, and its value."""
+
+    from_ms: Integers
+    until_ms: Integers
+    values: Floats
+
+    def at(self, places: Integers | Sequence[int]) -> Columns:
+        return Columns(self.from_ms[places], self.until_ms[places], self.values[places])
+
+
 class Sheet:
     """Segments of series as they are found, before they are put into order."""
 
-    grid_of: GridOf
-    label_sets: list[LabelSet] = field(default_factory=list)
-    segments: list[tuple[int, int, float]] = field(default_factory=list)  # milliseconds
-    numbers: list[int] = field(default_factory=list)  # of their grids
-    grids: list[Grid] = field(default_factory=list)
-    is_constant: bool = True  # and not from scrape to scrape another value
-    _known: dict[tuple[str, int], int] = field(default_factory=dict)
+    def __init__(self, grid_of: GridOf) -> None:
+        self.grids: list[Grid] = []
+        self.is_constant = True  # and not from scrape to scrape another value
+        self._grid_of = grid_of
+        self._known: dict[tuple[str, int], int] = {}
+        self._written: list[tuple[Layout, list[tuple[str, ...]]]] = []
+        self._parts: list[tuple[Columns, int]] = []
+        self._label_sets: list[LabelSet] = []
+        self._segments: list[Segment] = []
+        self._numbers: list[int] = []
 
     def number(self, target: Target, replica: Replica) -> int:
         """The number of the grid on which a replica scrapes a target."""
@@ -69,24 +85,65 @@ class Sheet:
         number = self._known.get(key)
         if number is None:
             number = self._known[key] = len(self.grids)
-            self.grids.append(self.grid_of(target, replica))
+            self.grids.append(self._grid_of(target, replica))
         return number
 
+    def add_columns(
+        self, layout: Layout, own: list[tuple[str, ...]], segments: Columns, number: int
+    ) -> None:
+        """Segments of series with the same names of labels, whose own values are these."""
+        self._written.append((layout, own))
+        self._parts.append((segments, number))
+
     def add(self, label_set: LabelSet, number: int, segments: Sequence[AnySegment]) -> None:
+        """All segments of one series."""
         for segment in segments:
             if type(segment) is not Segment:
                 self.is_constant = False
                 return
-            self.label_sets.append(label_set)
-            self.segments.append((segment.from_ms, segment.until_ms, segment.value))
-            self.numbers.append(number)
+            self._label_sets.append(label_set)
+            self._segments.append(segment)
+            self._numbers.append(number)
+
+    def orders(self) -> list[str]:
+        """Of each segment the labels, as texts that compare as these do."""
+        laid_out = (layout.orders(own) for layout, own in self._written)
+        return [*chain.from_iterable(laid_out), *[each.order for each in self._label_sets]]
+
+    def texts(self) -> list[str]:
+        """Of each segment the labels as a JSON object."""
+        laid_out = (layout.texts(own) for layout, own in self._written)
+        return [*chain.from_iterable(laid_out), *[each.text for each in self._label_sets]]
+
+    def expositions(self) -> list[str]:
+        """Of each segment the labels as a line of an exposition begins."""
+        laid_out = (layout.expositions(own) for layout, own in self._written)
+        return [*chain.from_iterable(laid_out), *[each.exposition for each in self._label_sets]]
+
+    def columns(self) -> tuple[Columns, Integers]:
+        """All segments, and the number of the grid of each."""
+        import numpy as np
+
+        others = Columns(
+            np.array([segment.from_ms for segment in self._segments], dtype=np.int64),
+            np.array([segment.until_ms for segment in self._segments], dtype=np.int64),
+            np.array([segment.value for segment in self._segments], dtype=np.float64),
+        )
+        parts = [*(columns for columns, _ in self._parts), others]
+        numbers = [np.full(len(each.values), number) for each, number in self._parts]
+        return Columns(
+            np.concatenate([each.from_ms for each in parts]),
+            np.concatenate([each.until_ms for each in parts]),
+            np.concatenate([each.values for each in parts]),
+        ), np.concatenate([*numbers, np.array(self._numbers, dtype=np.int64)])
 
 
 class Table:
     """The series of one metric of a cluster in some days, in the order of their labels."""
 
-    def __init__(self, label_sets: list[LabelSet], segments: _Segments) -> None:
-        self.label_sets = label_sets
+    def __init__(self, sheet: Sheet, firsts: list[int], segments: _Segments) -> None:
+        self._sheet = sheet
+        self._firsts = firsts  # of the sheet's segments, those that begin a series
         self._segments = segments
         self._heads: list[str] = []
         self._expositions: list[bytes] = []
@@ -97,36 +154,40 @@ class Table:
 
         Nor where the order of labels does not begin with the name: metrics mingle there.
         """
-        orders = [label_set.order for label_set in sheet.label_sets]
-        if not (sheet.is_constant and all(order.startswith(_NAME_FIRST) for order in orders)):
-            return None
+        orders = sheet.orders()
         places = sorted(range(len(orders)), key=orders.__getitem__)
-        label_sets: list[LabelSet] = []
+        ends = (orders[places[0]], orders[places[-1]]) if places else ()
+        if not (sheet.is_constant and all(order.startswith(_NAME_FIRST) for order in ends)):
+            return None
+        columns, numbers = sheet.columns()
+        firsts: list[int] = []
         owners: list[int] = []
-        before, number, ended = "", -1, 0
+        last, before = -1, ""
         for place in places:
-            from_ms, until_ms, _ = sheet.segments[place]
+            order = orders[place]
+            if order != before:
+                firsts.append(place)
+                before = order
             # A name that is used again, where nothing else tells the two apart, is one series.
-            if orders[place] == before:
-                if from_ms < ended or sheet.numbers[place] != number:
-                    return None
-            else:
-                label_sets.append(sheet.label_sets[place])
-                before, number = orders[place], sheet.numbers[place]
-            ended = until_ms
-            owners.append(len(label_sets) - 1)
-        return cls(label_sets, _Segments(sheet, places, owners))
+            elif columns.from_ms[place] < columns.until_ms[last] or numbers[place] != numbers[last]:
+                return None
+            last = place
+            owners.append(len(firsts) - 1)
+        segments = _Segments(sheet.grids, columns.at(places), numbers[places], owners)
+        return cls(sheet, firsts, segments)
 
     def heads(self) -> list[str]:
         """What an answer writes before the samples of each series."""
-        if len(self._heads) < len(self.label_sets):
-            self._heads = [f'{{"metric":{each.text},"values":[' for each in self.label_sets]
+        if len(self._heads) < len(self._firsts):
+            texts = self._sheet.texts()
+            self._heads = [f'{{"metric":{texts[first]},"values":[' for first in self._firsts]
         return self._heads
 
     def expositions(self) -> list[bytes]:
         """What an exposition writes before the value of each series."""
-        if len(self._expositions) < len(self.label_sets):
-            self._expositions = [f"{each.exposition} ".encode() for each in self.label_sets]
+        if len(self._expositions) < len(self._firsts):
+            texts = self._sheet.expositions()
+            self._expositions = [f"{texts[first]} ".encode() for first in self._firsts]
         return self._expositions
 
     def between(self, start_ms: int, end_ms: int) -> Rows:
@@ -137,21 +198,22 @@ class Table:
 class _Segments:
     """All segments of a table, those of one series after another."""
 
-    def __init__(self, sheet: Sheet, places: list[int], owners: list[int]) -> None:
+    def __init__(
+        self, grids: Sequence[Grid], columns: Columns, numbers: Integers, owners: list[int]
+    ) -> None:
         import numpy as np
 
-        self._grids = sheet.grids
-        self._owners = np.array(owners, dtype=np.int64)
-        segments = [sheet.segments[place] for place in places]
-        numbers = np.array([sheet.numbers[place] for place in places], dtype=np.int64)
+        self._grids = grids
         self._numbers = numbers
-        self._values, known = _numbered([value for _, _, value in segments])
-        self._known_values = known
-        begun = np.array([from_ms for from_ms, _, _ in segments], dtype=np.int64)
-        ended = np.array([until_ms for _, until_ms, _ in segments], dtype=np.int64)
+        self._owners = np.array(owners, dtype=np.int64)
+        # By their bits: -0 is another value than 0, and NaN is one.
+        bits, self._values = np.unique(columns.values.view(np.int64), return_inverse=True)
+        self._known_values: list[float] = bits.view(np.float64).tolist()
         # Of each grid: the places of its segments, and when these begin and end.
-        by_grid = [(numbers == number).nonzero()[0] for number in range(len(self._grids))]
-        self._by_grid = [(places, begun[places], ended[places]) for places in by_grid]
+        by_grid = [(numbers == number).nonzero()[0] for number in range(len(grids))]
+        self._by_grid = [
+            (places, columns.from_ms[places], columns.until_ms[places]) for places in by_grid
+        ]
 
     def rows(self, table: Table, start_ms: int, end_ms: int) -> Rows:
         import numpy as np
@@ -184,20 +246,3 @@ class _Segments:
             [ValueCut(blocks[g], low, high, self._known_values[v]) for g, low, high, v in cuts],
             int((highs - lows).sum()),
         )
-
-
-def _numbered(values: Sequence[float]) -> tuple[Integers, list[float]]:
-    """Which of the different values each is; -0 is another than 0, and NaN than any."""
-    import numpy as np
-
-    found: dict[float | str, int] = {}
-    known: list[float] = []
-    numbers = []
-    for value in values:
-        key = value or str(value)
-        number = found.get(key)
-        if number is None:
-            number = found[key] = len(known)
-            known.append(value)
-        numbers.append(number)
-    return np.array(numbers, dtype=np.int64), known
