@@ -9,7 +9,6 @@ kept in the home, under a hash of the project's files: another project, another 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -19,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from warehouse.home import Home
-from warehouse.project import dbt_project_dir
+from warehouse.project import project_sha256
 
-PROJECT_SUFFIXES = (".sql", ".yml", ".csv")
 FORMAT = 3
 """Of the kept file; another number, and it is made anew."""
 
@@ -90,18 +88,6 @@ def prepared_graph(home: Home) -> ModelGraph:
     unfinished.write_text(graph.to_json(), encoding="utf-8")
     unfinished.replace(path)
     return graph
-
-
-def project_sha256() -> str:
-    """Changes when any file of the dbt project does."""
-    digest = hashlib.sha256()
-    root = dbt_project_dir()
-    for path in sorted(root.rglob("*")):
-        if path.suffix in PROJECT_SUFFIXES and "target" not in path.parts:
-            name = path.relative_to(root).as_posix().encode()
-            body = path.read_bytes()
-            digest.update(b"%d:%s%d:%s" % (len(name), name, len(body), body))
-    return digest.hexdigest()
 
 
 def parse_graph(folder: Path, database: Path) -> ModelGraph:

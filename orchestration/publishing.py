@@ -6,7 +6,6 @@ Not here: writing the files (`warehouse.publish`, `warehouse.model_pages`).
 
 from __future__ import annotations
 
-import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,11 +14,10 @@ from billing.render import MODEL_PAGES, write_file
 from orchestration.open_home import OpenHome
 from warehouse.about import read_about
 from warehouse.home import Home
+from warehouse.kept import kept_in
 
 if TYPE_CHECKING:
     from warehouse.publish import Published
-
-CACHE = Path("gpu-ledger", "models")
 
 
 def publish(opened: OpenHome) -> Published:
@@ -47,30 +45,18 @@ def model_pages(opened: OpenHome) -> Path:
 
 def model_page(home: Home) -> bytes:
     """The same, as its bytes. It says nothing about data: it is made once per version of models."""
-    from warehouse.build import PROJECT_FOLDER, WORKING_NAME
-    from warehouse.dbt_run import PARSED
+    from warehouse.build import WORKING_NAME
     from warehouse.model_pages import write_model_pages
 
     folder = home.build / "pages"
-    kept = _kept_in(folder) / f"{_models_version()}.html"
+    kept = kept_in(folder) / f"{_models_version()}.html"
     if not kept.is_file():
-        parsed = home.build / PROJECT_FOLDER / PARSED
-        write_model_pages(folder, kept, parsed, home.build / WORKING_NAME)
+        write_model_pages(folder, kept, home.build / WORKING_NAME)
     return kept.read_bytes()
 
 
-def _kept_in(otherwise: Path) -> Path:
-    """The user's folder for what can be made again, so that another home has it too."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / CACHE
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return otherwise
-    return folder if os.access(folder, os.W_OK) else otherwise
-
-
 def _models_version() -> str:
-    from orchestration.model_graph import project_sha256
     from warehouse.model_pages import PAGE_VERSION
+    from warehouse.project import project_sha256
 
     return f"{project_sha256()[:16]}-{version('dbt-core')}-{PAGE_VERSION}"

@@ -22,9 +22,9 @@ from domain.billing_period import BillingPeriod
 from domain.identity import sha256
 from domain.interval import HOUR, Interval, format_instant
 from orchestration import ledger
-from orchestration.model_graph import project_sha256
 from orchestration.open_home import OpenHome
 from warehouse.home import Home
+from warehouse.project import project_sha256
 
 if TYPE_CHECKING:
     from domain.findings import Judgement

@@ -28,11 +28,12 @@ from orchestration.build import build_defs
 from orchestration.dagster_home import event_log_in
 from orchestration.demo.clockwork import collecting, live_through
 from orchestration.demo.home import make_home
-from orchestration.model_graph import prepared_graph, project_sha256
+from orchestration.model_graph import prepared_graph
 from orchestration.open_home import OpenHome
 from orchestration.resources import LedgerHome
 from orchestration.tags import RANGE_END, RANGE_START
 from warehouse.home import Home
+from warehouse.project import project_sha256
 
 BEFORE = timedelta(minutes=10)
 

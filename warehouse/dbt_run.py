@@ -3,9 +3,9 @@
 Put here: the profile, where dbt may write, and what its results mean.
 Not here: models and tests (`dbt/`), or what is built from them (`warehouse.build`).
 
-dbt keeps its parsed project under the build folder, so that the second refresh need not parse it
-again; for that, profile and variables must stay the same from period to period. That is why every
-period is built in one working file, which gets its own name at the end.
+What dbt parsed is kept (`warehouse.parsed`), so that the second refresh need not parse it again;
+for that, profile and variables must stay the same from period to period. That is why every period
+is built in one working file, which gets its own name at the end.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from domain.errors import CheckFailed
 from warehouse.connection import settings
+from warehouse.parsed import parsed_project
 from warehouse.project import dbt_project_dir
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ DBT_THREADS = 1
 
 LONGEST_MESSAGE = 300
 """Characters of dbt's own words in an error; what is longer stands in the log."""
-
-PARSED = Path("target", "partial_parse.msgpack")
-"""Below a project's folder: what dbt keeps of a parsed project."""
 
 QUESTIONS = "int_card_questions"
 """The model whose rows are answered in Python (`warehouse.cards`) before the rest is built."""
@@ -75,16 +73,15 @@ class DbtTest:
         return self.status == "pass"
 
 
-def write_profile(folder: Path, database: Path) -> None:
-    """The profile for one home: constant, so that dbt's parsed project stays valid."""
-    folder.mkdir(parents=True, exist_ok=True)
+def profile_text(database: str) -> str:
+    """How dbt opens a database: alone, with our bounds, and with nothing to undo."""
     profile = {
         "gpu_ledger": {
             "target": "build",
             "outputs": {
                 "build": {
                     "type": "duckdb",
-                    "path": str(database),
+                    "path": database,
                     "schema": "main",
                     "threads": DBT_THREADS,
                     "config_options": settings(),
@@ -94,7 +91,13 @@ def write_profile(folder: Path, database: Path) -> None:
             },
         }
     }
-    text = json.dumps(profile, indent=2, sort_keys=True) + "\n"  # JSON is YAML
+    return json.dumps(profile, indent=2, sort_keys=True) + "\n"  # JSON is YAML
+
+
+def write_profile(folder: Path, database: Path) -> None:
+    """The profile for one home: constant, so that what dbt keeps beside it stays valid."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = profile_text(str(database))
     path = folder / "profiles.yml"
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
@@ -104,13 +107,13 @@ class DbtProject:
     """The parsed project of one home; what dbt writes goes below `folder`."""
 
     def __init__(self, folder: Path, database: Path) -> None:
-        write_profile(folder, database)
         self._folder = folder
+        self._database = database
         self._manifest: Manifest | None = None
 
     def parse(self) -> None:
         """Read the project, or what was kept of it; the commands that follow need not."""
-        self._manifest = self._invoke("parse").result
+        self._manifest = parse_project(self._folder, self._database)
 
     def run_models(self, answer: Callable[[], None]) -> None:
         """Load the product facts and build every model; raises ModelFailed.
@@ -190,9 +193,13 @@ def _let_go() -> None:
 
 def parse_project(folder: Path, database: Path) -> Manifest:
     """What dbt knows of the project without running it."""
+    write_profile(folder, database)
+    return parsed_project(folder, profile_text(database.name), lambda: _parse(folder))
+
+
+def _parse(folder: Path) -> Manifest:
     from dbt.cli.main import dbtRunner
 
-    write_profile(folder, database)
     with contextlib.redirect_stdout(io.StringIO()):
         outcome = dbtRunner().invoke([*FLAGS, "parse", *places(folder)])
     if outcome.exception is not None:

@@ -11,14 +11,9 @@ import io
 import json
 import os
 import re
-import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
-from warehouse.dbt_run import FLAGS, ModelFailed, places, write_profile
-
-if TYPE_CHECKING:
-    from dbt.contracts.graph.manifest import Manifest
+from warehouse.dbt_run import FLAGS, ModelFailed, parse_project, places
 
 TRACKER = "//d1fc8wv8zag5ca.cloudfront.net/2.9.0/sp.js"
 """The one address in dbt's page from which a browser would load anything: usage statistics."""
@@ -29,26 +24,16 @@ PAGE_VERSION = 3
 """Raised when the page of the same models changes: pages that are kept are known by it."""
 
 
-def write_model_pages(folder: Path, path: Path, parsed: Path, database: Path) -> Path:
-    """Write the page to `path`; `folder` is where dbt may work.
-
-    What builds have `parsed` of the project need not be read again: with the profile of the same
-    database it is still valid. Nothing opens that.
-    """
+def write_model_pages(folder: Path, path: Path, database: Path) -> Path:
+    """Write the page to `path`; `folder` is where dbt may work. Nothing opens the database."""
     from dbt.cli.main import dbtRunner
 
-    write_profile(folder, database)
-    if parsed.is_file():
-        (folder / "target").mkdir(exist_ok=True)
-        shutil.copyfile(parsed, folder / "target" / parsed.name)
+    manifest = parse_project(folder, database)
+    manifest.write(str(folder / "target" / "manifest.json"))
     flags = [*(flag for flag in FLAGS if flag != "--no-write-json"), "--write-json"]
     # Types stand in the contracts; a catalogue would need a database for the same columns.
     generate = ["docs", "generate", "--static", "--empty-catalog", "--no-compile"]
     with contextlib.redirect_stdout(io.StringIO()):
-        read = dbtRunner().invoke([*flags, "parse", *places(folder)])
-        if read.exception is not None:
-            raise ModelFailed(["(none parsed)"], str(read.exception)) from read.exception
-        manifest = cast("Manifest", read.result)
         written = dbtRunner(manifest=manifest).invoke([*flags, *generate, *places(folder)])
     if written.exception is not None:
         raise ModelFailed(["(no pages)"], str(written.exception)) from written.exception

@@ -8,9 +8,12 @@ Nothing is ever written into that folder: it may be read-only.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from domain.errors import CouldNotLook
+
+PROJECT_SUFFIXES = (".sql", ".yml", ".csv")
 
 
 class ProjectMissing(CouldNotLook):
@@ -36,6 +39,18 @@ def dbt_project_dir() -> Path:
         if (folder / "dbt_project.yml").is_file():
             return folder
     raise ProjectMissing(candidates)
+
+
+def project_sha256() -> str:
+    """Changes when any file of the dbt project does."""
+    digest = hashlib.sha256()
+    root = dbt_project_dir()
+    for path in sorted(root.rglob("*")):
+        if path.suffix in PROJECT_SUFFIXES and "target" not in path.parts:
+            name = path.relative_to(root).as_posix().encode()
+            body = path.read_bytes()
+            digest.update(b"%d:%s%d:%s" % (len(name), name, len(body), body))
+    return digest.hexdigest()
 
 
 def seed_text(name: str) -> str:

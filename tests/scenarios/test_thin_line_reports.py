@@ -649,7 +649,7 @@ def test_the_models_page_of_the_same_models_is_the_same_bytes(told: Told, tmp_pa
     from warehouse.model_pages import write_model_pages
 
     again = tmp_path / "again.html"
-    write_model_pages(tmp_path / "pages", again, tmp_path / "nothing", tmp_path / "facts.duckdb")
+    write_model_pages(tmp_path / "pages", again, tmp_path / "facts.duckdb")
     assert again.read_bytes() == told.model_pages.read_bytes()
 
 

@@ -1,0 +1,97 @@
+"""The parsed project that is kept says what parsing says, and only for what it was parsed from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from warehouse import kept, parsed
+from warehouse.dbt_run import parse_project
+
+if TYPE_CHECKING:
+    from dbt.contracts.graph.manifest import Manifest
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / kept.CACHE
+
+
+class Small:
+    """What `parsed_project` needs of a manifest to keep it."""
+
+    def to_msgpack(self, _: Any) -> bytes:
+        return b"parsed"
+
+
+def times_parsed(folder: Path, profile: str, count: int = 1) -> int:
+    asked: list[str] = []
+
+    def parse() -> Any:
+        asked.append(profile)
+        return Small()
+
+    for _ in range(count):
+        parsed.parsed_project(folder, profile, parse)
+    return len(asked)
+
+
+def test_another_home_is_given_what_parsing_the_project_gives(tmp_path: Path, cache: Path) -> None:
+    first = parse_project(tmp_path / "one", tmp_path / "one" / "facts.duckdb")
+    [path] = cache.glob("*.parsed")
+    written = path.stat().st_mtime_ns
+    second = parse_project(tmp_path / "two", tmp_path / "two" / "facts.duckdb")
+
+    assert path.stat().st_mtime_ns == written
+    assert said(second) == said(first)
+    assert len(second.nodes) > 200
+    assert not (tmp_path / "two" / "target").exists()  # dbt was not asked
+
+
+def said(manifest: Manifest) -> dict[str, Any]:
+    """All that a run needs: nodes, macros, sources, tests of units, and who needs whom."""
+    told = {
+        part: {name: node.to_dict() for name, node in getattr(manifest, part).items()}
+        for part in ("nodes", "macros", "sources", "unit_tests", "exposures", "docs")
+    }
+    manifest.build_parent_and_child_maps()
+    return {**told, "parents": manifest.parent_map, "children": manifest.child_map}
+
+
+def test_a_broken_file_is_parsed_again(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert times_parsed(tmp_path, "profile") == 1
+    [path] = cache.glob("*.parsed")
+    path.write_bytes(path.read_bytes()[:-1])
+    assert times_parsed(tmp_path, "profile") == 1
+
+
+def test_another_profile_project_or_version_is_parsed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {parsed._known_by("one"), parsed._known_by("two")}
+    monkeypatch.setattr(parsed, "project_sha256", lambda: "an edited model")
+    known.add(parsed._known_by("one"))
+    monkeypatch.setattr(parsed, "dbt_project_dir", lambda: tmp_path)
+    known.add(parsed._known_by("one"))
+    monkeypatch.setattr(parsed, "version", lambda name: "1.99")
+    known.add(parsed._known_by("one"))
+    assert len(known) == 5
+
+
+def test_only_the_newest_versions_are_kept(tmp_path: Path, cache: Path) -> None:
+    for number in range(kept.VERSIONS_KEPT + 2):
+        times_parsed(tmp_path, f"profile {number}")
+    assert len(list(cache.iterdir())) == kept.VERSIONS_KEPT
+
+
+def test_without_a_folder_of_the_user_it_is_kept_in_the_home(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").write_text("a file where the folder would be", encoding="utf-8")
+    assert times_parsed(tmp_path / "home", "profile") == 1
+    assert len(list((tmp_path / "home").glob("*.parsed"))) == 1
