@@ -112,7 +112,8 @@ def _bill(opened: OpenHome, period: BillingPeriod, asking: Asking, bar: Bar, say
     refusal = _refused(opened, period, bar)
     say(f"The close is refused:\n{refusal.message()}")
     say(f"Healing: {left_out:%Y-%m-%dT%H} is asked again.")
-    asking.begin(Interval(left_out, left_out + HOUR), opened.clock.now())
+    # Everything that is not complete yet is asked for, as a pull of a whole period does.
+    asking.begin(asking.span, opened.clock.now())
     _finish(asking, bar)
     # What was refused about that hour may be gone now; what lies elsewhere has to be signed.
     rows = _signatures(refusal.judgement.blocking, but_for=left_out)
