@@ -6,6 +6,8 @@ Not here: the counting (`dbt/`), or the sealed report of a closed month (`billin
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -65,12 +67,7 @@ def nodes(hour: datetime | None, month: BillingPeriod | None, home_path: Path, o
             click.echo(f"No cluster was to be measured in {month}: see decisions/clusters.csv.")
             return
         emit(rows, output, report.MONTH_COLUMNS, title=f"Node-hours of {month}")
-        unmeasured = {
-            (row["cluster_name"], row["hour_started_at"])
-            for row in rows
-            if row["measurement"] == "not measured"
-        }
-        click.echo(f"{len(unmeasured)} hours were not measured; they have no number.", err=True)
+        click.echo(left_out(rows), err=True)
         return
     if output == "json":
         emit_document({"schema": SCHEMA, "hour": hour, "clusters": clusters, "nodes": rows})
@@ -86,3 +83,13 @@ def nodes(hour: datetime | None, month: BillingPeriod | None, home_path: Path, o
     emit(clusters, output, report.CLUSTER_COLUMNS, title="Clusters")
     emit(rows, output, columns, title="Nodes")
     click.echo(f"{WORDS} {BY_DEVICES}" if by_devices else WORDS)
+
+
+def left_out(rows: Sequence[Mapping[str, object]]) -> str:
+    """How many hours have no number, and how many only that of a part of them."""
+    hours = {(row["cluster_name"], row["hour_started_at"], row["measurement"]) for row in rows}
+    counted = Counter(str(measurement) for *_, measurement in hours)
+    words = f"{counted['not measured']} hours were not measured; they have no number."
+    if part := counted["measured in part"]:
+        words += f" {part} were measured in part: their numbers are of that part."
+    return words
