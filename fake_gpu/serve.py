@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from domain.errors import CouldNotLook
@@ -62,11 +63,16 @@ class Switch:
         async def dated(message: Scope) -> None:
             if message["type"] == "http.response.start":
                 # Clients learn from it how far their clock is off.
-                now = format_datetime(self.clock.now().astimezone(UTC), usegmt=True)
-                message["headers"] = [*message.get("headers", ()), (b"date", now.encode())]
+                now = _http_date(self.clock.now_seconds())
+                message["headers"] = [*message.get("headers", ()), (b"date", now)]
             await send(message)
 
         await self.app(scope, receive, dated)
+
+
+@lru_cache(maxsize=8)
+def _http_date(second: int) -> bytes:
+    return format_datetime(datetime.fromtimestamp(second, UTC), usegmt=True).encode()
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from fake_gpu.kubernetes.forms import Document
 from fake_gpu.kubernetes.resources import Resource
+from fake_gpu.kubernetes.texts import encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +127,13 @@ def _about(resource: Resource) -> dict[str, str]:
     return ({"group": resource.group} if resource.group else {}) | {"kind": resource.plural}
 
 
-def list_document(
+def list_text(
     resource: Resource,
-    items: list[Document],
+    items: list[str],
     resource_version: int,
     continue_token: str = "",
     remaining: int | None = None,
-) -> Document:
+) -> str:
     """A list; its items carry no kind of their own, as in a real one.
 
     How many remain is not known when a selector chooses.
@@ -142,27 +143,20 @@ def list_document(
         meta["continue"] = continue_token
         if remaining is not None:
             meta["remainingItemCount"] = remaining
-    for item in items:
-        item.pop("kind")
-        item.pop("apiVersion")
-    return {
+    about = {
         "kind": f"{resource.kind}List",
         "apiVersion": resource.group_version,
         "metadata": meta,
-        "items": items,
     }
+    return f'{encoded(about)[:-1]},"items":[{",".join(items)}]}}'
 
 
 def bookmark(resource: Resource, resource_version: int, initial_end: bool = False) -> Document:
+    """The object of the event that says how far a watch has come."""
     meta: Document = {"resourceVersion": str(resource_version)}
     if initial_end:
         meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-    skeleton = {
-        "kind": resource.kind,
-        "apiVersion": resource.group_version,
-        "metadata": meta,
-    }
-    return {"type": "BOOKMARK", "object": skeleton}
+    return {"kind": resource.kind, "apiVersion": resource.group_version, "metadata": meta}
 
 
 # A token with this version goes on with what is there when it is used, consistent or not.

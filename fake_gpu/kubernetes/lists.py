@@ -11,7 +11,7 @@ from fake_gpu.kubernetes.answers import (
     LATEST,
     Refusal,
     continue_token,
-    list_document,
+    list_text,
     list_too_old,
     match_forbidden,
     not_found,
@@ -39,8 +39,8 @@ def read_one(view: View, resource: Resource, namespace: str, name: str) -> Docum
     return change.object
 
 
-def read_list(view: View, resource: Resource, namespace: str, params: Params) -> Document:
-    """One page: `limit` objects after the token, of the version that the first page showed."""
+def read_list(view: View, resource: Resource, namespace: str, params: Params) -> str:
+    """One page as JSON: `limit` objects after the token, of the version of the first page."""
     at = view.second()
     limit = whole_param(params, "limit")
     version, after = view.version(at), ("", "")
@@ -61,11 +61,11 @@ def read_list(view: View, resource: Resource, namespace: str, params: Params) ->
     matching = _matching([state[k] for k in keys if k > after], namespace, params)
     page = matching[:limit] if limit else matching
     remaining = len(matching) - len(page)
-    more = continue_token(version, _key(page[-1][0])) if remaining else ""
+    more = continue_token(version, _key(page[-1])) if remaining else ""
     chosen_only = params.get("fieldSelector") or params.get("labelSelector")
-    return list_document(
+    return list_text(
         resource,
-        [document for _, document in page],
+        [view.texts.item(change) for change in page],
         version,
         more,
         None if chosen_only else remaining,
@@ -107,15 +107,13 @@ def _refuse_expired(
         raise token_expired(continue_token(LATEST, after))
 
 
-def _matching(
-    changes: list[Change], namespace: str, params: Params
-) -> list[tuple[Change, Document]]:
+def _matching(changes: list[Change], namespace: str, params: Params) -> list[Change]:
     try:
         test = matcher(params.get("fieldSelector", ""), params.get("labelSelector", ""))
     except BadSelector as cause:
         raise Refusal(400, "BadRequest", str(cause)) from None
-    pairs = [(c, c.object) for c in changes if not namespace or c.namespace == namespace]
-    return [(change, document) for change, document in pairs if test is None or test(document)]
+    inside = [change for change in changes if not namespace or change.namespace == namespace]
+    return inside if test is None else [change for change in inside if test(change.object)]
 
 
 def _shown_keys(view: View, resource: Resource, state: State, at: int) -> list[tuple[str, str]]:

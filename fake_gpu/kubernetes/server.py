@@ -30,6 +30,7 @@ from fake_gpu.kubernetes.hub import StepHub
 from fake_gpu.kubernetes.lists import read_list, read_one
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.kubernetes.resources import RESOURCES, Resource
+from fake_gpu.kubernetes.texts import encoded
 from fake_gpu.kubernetes.trouble import Trouble
 from fake_gpu.kubernetes.view import View
 from fake_gpu.kubernetes.watch import WatchRequest, watch_stream
@@ -118,8 +119,8 @@ class KubernetesApi:
 
     def _list(self, resource: Resource, request: Request) -> Response:
         self._trouble.refuse("list", resource, _namespace(request))
-        document = read_list(self.view, resource, _namespace(request), dict(request.query_params))
-        body = self._trouble.spoil(resource, _bytes(document))
+        text = read_list(self.view, resource, _namespace(request), dict(request.query_params))
+        body = self._trouble.spoil(resource, text.encode())
         return Response(body, media_type="application/json")
 
     def _watch(self, resource: Resource, request: Request) -> Response:
@@ -199,7 +200,7 @@ def _namespace(request: Request) -> str:
 
 
 def _bytes(document: Document) -> bytes:
-    return json.dumps(document, separators=(",", ":")).encode()
+    return encoded(document).encode()
 
 
 def _json(document: Document) -> Response:

@@ -9,7 +9,6 @@ watcher that all until then was said. Elsewhere bookmarks come once a minute, as
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -21,12 +20,12 @@ from fake_gpu.kubernetes.answers import (
     too_old,
 )
 from fake_gpu.kubernetes.faults import chosen, drawn, text
-from fake_gpu.kubernetes.forms import Document
 from fake_gpu.kubernetes.hub import Seat, StepHub
 from fake_gpu.kubernetes.lists import Params, whole_param
 from fake_gpu.kubernetes.objects import Change
 from fake_gpu.kubernetes.resources import Resource
 from fake_gpu.kubernetes.selectors import BadSelector, Test, matcher
+from fake_gpu.kubernetes.texts import encoded
 from fake_gpu.kubernetes.view import View
 
 # How old the events are that a replaying watch tells again.
@@ -79,10 +78,14 @@ class WatchRequest:
         )
 
 
+# What happened, and the JSON of the object to which it did.
+Told = tuple[str, str]
+
+
 class _Ended(Exception):
     """The stream ends here, with what was still to be sent."""
 
-    def __init__(self, last_words: Document | None = None) -> None:
+    def __init__(self, last_words: Told | None = None) -> None:
         super().__init__("the watch ended")
         self.last_words = last_words
 
@@ -97,7 +100,7 @@ class _Telling:
         self.bookmarked_at = wanted.opened_at
         self.faults_from = wanted.opened_at  # a cut in the past does not cut a new watch
 
-    def beginning(self) -> list[Document]:
+    def beginning(self) -> list[Told]:
         """The present state, when it was asked for; or the refusal to go on from there."""
         at = self.view.second()
         version, wanted = self.view.version(at), self.wanted
@@ -113,17 +116,14 @@ class _Telling:
         if wanted.after > version:
             raise _Ended(_error(too_large(wanted.after, version)))
         state = self.view.timeline(at).state(wanted.resource.kind, version)
-        events = []
-        for key in sorted(state):
-            document = self._shown(state[key])
-            if document is not None:
-                events.append({"type": "ADDED", "object": document})
+        shown = [state[key] for key in sorted(state) if self._is_shown(state[key])]
+        events = [("ADDED", self._text(change)) for change in shown]
         if wanted.marks_initial_end:
-            events.append(bookmark(wanted.resource, version, initial_end=True))
+            events.append(_bookmark(wanted.resource, version, initial_end=True))
         self.sent = version
         return events
 
-    def news(self, at: int, driven: bool) -> list[Document]:
+    def news(self, at: int, driven: bool) -> list[Told]:
         """Everything since the last time, and a bookmark when one is due."""
         self._refuse_faults(at)
         version = self.view.version(at)
@@ -140,36 +140,38 @@ class _Telling:
         if missing:
             self.view.faults.fire(missing, at, f"watch {self.wanted.resource.plural}")
         elif self.wanted.bookmarks and due:
-            events.append(bookmark(self.wanted.resource, version))
+            events.append(_bookmark(self.wanted.resource, version))
             self.bookmarked_at = at
         self.sent = max(self.sent, version)
         return events
 
-    def _shown(self, change: Change) -> Document | None:
+    def _text(self, change: Change) -> str:
+        return self.view.texts.whole(self.wanted.resource, change)
+
+    def _is_shown(self, change: Change) -> bool:
         wanted = self.wanted
         if wanted.namespace and change.namespace != wanted.namespace:
-            return None
-        document = change.object
-        return document if wanted.test is None or wanted.test(document) else None
+            return False
+        return wanted.test is None or wanted.test(change.object)
 
-    def _event(self, change: Change) -> Document | None:
+    def _event(self, change: Change) -> Told | None:
         """A change as an event; into and out of the selector it is an addition or a deletion."""
         if self.wanted.namespace and change.namespace != self.wanted.namespace:
             return None
-        document, test = change.object, self.wanted.test
+        test = self.wanted.test
         if test is None:
-            return {"type": change.verb, "object": document}
+            return change.verb, self._text(change)
         state = self.view.timeline(change.at).state(
             self.wanted.resource.kind, change.resource_version - 1
         )
         before = state.get((change.namespace, change.name))
         was_in = before is not None and test(before.object)
-        is_in = change.verb != "DELETED" and test(document)
+        is_in = change.verb != "DELETED" and test(change.object)
         if is_in:
-            return {"type": "MODIFIED" if was_in else "ADDED", "object": document}
+            return "MODIFIED" if was_in else "ADDED", self._text(change)
         if was_in and before is not None:
             # What leaves is told as it last was inside, with the number of the change.
-            return {"type": "DELETED", "object": before.build(change.resource_version)}
+            return "DELETED", encoded(before.build(change.resource_version))
         return None
 
     # --- faults -------------------------------------------------------------------------------
@@ -190,7 +192,7 @@ class _Telling:
                 raise _Ended
         self.faults_from = at
 
-    def _replayed(self, at: int) -> list[Document]:
+    def _replayed(self, at: int) -> list[Told]:
         """Old versions sent once more, of deleted objects too, as some clients and caches do."""
         faults, kind = self.view.faults, self.wanted.resource.kind
         fault = faults.active("watch_replays", at)
@@ -200,7 +202,7 @@ class _Telling:
         old = timeline.between(kind, timeline.version_at(at - REPLAYED_SECONDS), self.sent)
         uids = chosen(fault, {change.uid for change in old})
         events = [event for c in old if c.uid in uids and (event := self._event(c)) is not None]
-        replayed = [e | {"type": "ADDED"} for e in events if e["type"] != "DELETED"]
+        replayed = [("ADDED", text) for verb, text in events if verb != "DELETED"]
         if replayed:
             faults.fire(fault, at, f"{len(replayed)} old {kind} events")
         return replayed
@@ -245,9 +247,13 @@ async def _next_step(view: View, seat: Seat) -> None:
     seat.wake.clear()  # whoever changes the clock or closes the hub sets it afterwards
 
 
-def _error(refusal: Refusal) -> Document:
-    return {"type": "ERROR", "object": refusal.status()}
+def _bookmark(resource: Resource, version: int, initial_end: bool = False) -> Told:
+    return "BOOKMARK", encoded(bookmark(resource, version, initial_end))
 
 
-def _line(event: Document) -> bytes:
-    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
+def _error(refusal: Refusal) -> Told:
+    return "ERROR", encoded(refusal.status())
+
+
+def _line(told: Told) -> bytes:
+    return f'{{"type":"{told[0]}","object":{told[1]}}}\n'.encode()

@@ -1,0 +1,47 @@
+"""What is remembered of objects' texts is what their documents say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fake_gpu.estate.build import build_estate
+from fake_gpu.kubernetes import texts as texts_module
+from fake_gpu.kubernetes.objects import Change, ObjectHistory
+from fake_gpu.kubernetes.resources import RESOURCES
+from fake_gpu.kubernetes.texts import Texts, encoded
+from fake_gpu.kubernetes.timeline import Timeline
+from fake_gpu.scenario.load import load_scenario
+
+
+def _changes(scenario: str) -> list[Change]:
+    estate = build_estate(load_scenario(scenario))
+    timelines = [Timeline.of(ObjectHistory(cluster)) for cluster in estate.clusters]
+    kinds = [resource.kind for resource in RESOURCES]
+    return [c for each in timelines for kind in kinds for c in each.between(kind, 0, 1 << 60)]
+
+
+@pytest.mark.parametrize("scenario", ["every_way_to_share", "odd_names_and_labels"])
+def test_a_text_is_the_document_whoever_asks_and_however_often(scenario: str) -> None:
+    resources = {resource.kind: resource for resource in RESOURCES}
+    texts, seen = Texts(), set()
+    for change in _changes(scenario):
+        for _ in range(2):
+            assert texts.whole(resources[change.kind], change) == encoded(change.object)
+        document = change.object
+        del document["kind"], document["apiVersion"]
+        assert json.loads(texts.item(change)) == document
+        seen.add(change.kind)
+    assert {"Pod", "Node", "Namespace", "Event"} <= seen
+
+
+def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = _changes("one_cluster_quiet_day")[:200]
+    largest = max(len(encoded(change.object)) for change in changes)
+    monkeypatch.setattr(texts_module, "LARGEST_CACHE", 2 * largest)
+    texts = Texts()
+    for change in changes:
+        texts.item(change)
+        assert texts.size <= 2 * largest
+    assert texts.size > 0
