@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,3 +31,15 @@ def test_the_page_is_what_the_commands_say() -> None:
 def test_every_command_is_on_it() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert [name for name in COMMANDS if f"## gpu-ledger {name}\n" not in page] == []
+
+
+def test_every_command_shows_how_it_is_typed() -> None:
+    """A group has commands, each of which shows it."""
+    _, *sections = re.split(r"\n#+ gpu-ledger ", PAGE.read_text(encoding="utf-8"))
+    assert len(sections) > len(COMMANDS)
+    silent = [
+        section.splitlines()[0]
+        for section in sections
+        if "Examples:\n    gpu-ledger " not in section and "Commands:" not in section
+    ]
+    assert silent == []
