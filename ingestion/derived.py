@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -66,19 +67,36 @@ class Derivation:
 
 def write_parquet(path: Path, table: pa.Table, level: int = ZSTD_LEVEL) -> None:
     """A Parquet file under its name, once it is whole."""
-    import pyarrow.parquet as pq
-
-    layout = _layout(table) if "series_key" in table.column_names else {}
-
     unfinished = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}{_UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, unfinished, compression="zstd", compression_level=level, **layout)
+        if table.num_rows:
+            _write(table, str(unfinished), level)
+        else:
+            unfinished.write_bytes(_empty(table.schema, level))
         os.replace(unfinished, path)
     except OSError as cause:
         raise StoreUnusable(str(path.parent), f"write {path.name}", cause) from cause
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _write(table: pa.Table, where: Any, level: int) -> None:
+    import pyarrow.parquet as pq
+
+    layout = _layout(table) if "series_key" in table.column_names else {}
+    pq.write_table(table, where, compression="zstd", compression_level=level, **layout)
+
+
+@lru_cache(maxsize=64)
+def _empty(schema: pa.Schema, level: int) -> bytes:
+    """A file without rows: half of a journal's, and always the same."""
+    import pyarrow as pa
+
+    file = pa.BufferOutputStream()
+    _write(schema.empty_table(), file, level)
+    content: bytes = file.getvalue().to_pybytes()
+    return content
 
 
 def _layout(table: pa.Table) -> dict[str, Any]:

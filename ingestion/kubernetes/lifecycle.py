@@ -18,7 +18,7 @@ import msgspec
 from domain.interval import union
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.pull import list_complete, watched_stretches
-from ingestion.kubernetes.rows import Row, rows_of
+from ingestion.kubernetes.rows import Known, Row, rows_of
 from ingestion.kubernetes.spool import parse_lines
 from ingestion.kubernetes.tables import TABLES, filled
 from ingestion.landing import Landing
@@ -41,10 +41,11 @@ def decode_rows(attempt: Attempt, landing: Landing) -> dict[str, list[Row]]:
     """The rows of every table, in the journal's order."""
     by_hour = _lines_by_hour(attempt, landing)
     rows: dict[str, list[Row]] = {table: [] for table in TABLES}
+    known: Known = {}
     for hour in sorted(by_hour):
         lines = by_hour[hour]
-        for line in _said_once(lines):
-            for table, row in rows_of(line):
+        for line, content in _said_once(lines):
+            for table, row in rows_of(line, content, known):
                 rows[table].append(row)
         rows["coverage"] += _coverage(hour, lines)
     for table in _DISTINCT_TABLES:
@@ -69,10 +70,11 @@ def _order(line: Line) -> tuple[int, str]:
     return line["position"], line["at"]
 
 
-def _said_once(lines: Iterable[Line]) -> Iterator[Line]:
-    """Without observations of the same version of the same object."""
+def _said_once(lines: Iterable[Line]) -> Iterator[tuple[Line, bytes]]:
+    """Without observations of the same version of the same object; with each object's text."""
     said: set[tuple[str, str, bytes, bool, str | bool]] = set()
     for line in lines:
+        content = b""
         if line["line"] == "object":
             meta = line["object"]["metadata"]
             gone = line["via"] in ("deleted", "gone")
@@ -84,7 +86,7 @@ def _said_once(lines: Iterable[Line]) -> Iterator[Line]:
             if key in said:
                 continue
             said.add(key)
-        yield line
+        yield line, content
 
 
 def _coverage(hour: datetime, lines: list[Line]) -> Iterator[Row]:

@@ -18,13 +18,21 @@ from ingestion.kubernetes.observe import is_device
 Row = dict[str, Any]
 Rows = Iterator[tuple[str, Row]]
 
+# What was made of statements about pods, by their texts.
+Known = dict[tuple[object, ...], tuple[Row, list[Row]]]
+
 # How a line's `via` reads in a table: what is gone was found out by a list.
 _VIA = {"gone": "list"}
 
 
-def rows_of(line: Line) -> Rows:
-    """The rows that one line adds to the tables, each with its table's name."""
+def rows_of(line: Line, content: bytes = b"", known: Known | None = None) -> Rows:
+    """The rows that one line adds to the tables, each with its table's name.
+
+    What a pod of the same `content` came to is `known`: every hour's list says it once more.
+    """
     match line["line"]:
+        case "object" if line["resource"] == "pods":
+            yield from _pod(line, content, {} if known is None else known)
         case "object":
             yield from _OBJECTS[line["resource"]](line)
         case "gap":
@@ -63,40 +71,50 @@ def _time(text: str | None) -> datetime | None:
     return parse_instant(text) if text else None
 
 
-def _pod(line: Line) -> Rows:
+def _pod(line: Line, content: bytes, known: Known) -> Rows:
+    key = (content or id(line), *line["facts"].values(), *line["kin"].values())
+    if key not in known:
+        known[key] = _says_of_itself(line), _asks_for(line["object"])
+    itself, requests = known[key]
+    last_seen_at = _time(line.get("last_seen_at"))
+    yield "pod_observations", _seen(line) | itself | {"last_seen_at": last_seen_at}
+    for request in requests:
+        yield "pod_requests", request
+
+
+def _says_of_itself(line: Line) -> Row:
+    """What a statement about a pod says, whenever it is made."""
     pod, kin, facts = line["object"], line["kin"], line["facts"]
     meta, status = pod["metadata"], pod["status"]
     owner = meta.get("owner", {})
     restarts = [c.get("restartCount", 0) for c in status["containerStatuses"]]
-    yield (
-        "pod_observations",
-        _seen(line)
-        | {
-            "pod_uid": meta["uid"],
-            "namespace": meta.get("namespace", ""),
-            "namespace_uid": kin["namespace_uid"],
-            "pod_name": meta.get("name", ""),
-            "node_name": pod["spec"]["nodeName"],
-            "phase": status["phase"],
-            "bound_at": _time(facts["bound_at"]),
-            "started_at": _time(facts["started_at"]),
-            "ended_at": _time(facts["ended_at"]),
-            "deletion_deadline_at": _time(meta.get("deletionTimestamp")),
-            "restart_count": sum(restarts),
-            "owner_kind": owner.get("kind", ""),
-            "owner_name": owner.get("name", ""),
-            "workload_kind": kin["workload_kind"],
-            "workload_name": kin["workload_name"],
-            "reason": status.get("reason", ""),
-            "labels": sorted(meta.get("labels", {}).items()),
-            "last_seen_at": _time(line.get("last_seen_at")),
-        },
-    )
-    for resource, count in sorted(_requests(pod["spec"]).items()):
-        yield (
-            "pod_requests",
-            {"pod_uid": meta["uid"], "resource": resource, "device_count": count},
-        )
+    return {
+        "pod_uid": meta["uid"],
+        "namespace": meta.get("namespace", ""),
+        "namespace_uid": kin["namespace_uid"],
+        "pod_name": meta.get("name", ""),
+        "node_name": pod["spec"]["nodeName"],
+        "phase": status["phase"],
+        "bound_at": _time(facts["bound_at"]),
+        "started_at": _time(facts["started_at"]),
+        "ended_at": _time(facts["ended_at"]),
+        "deletion_deadline_at": _time(meta.get("deletionTimestamp")),
+        "restart_count": sum(restarts),
+        "owner_kind": owner.get("kind", ""),
+        "owner_name": owner.get("name", ""),
+        "workload_kind": kin["workload_kind"],
+        "workload_name": kin["workload_name"],
+        "reason": status.get("reason", ""),
+        "labels": sorted(meta.get("labels", {}).items()),
+    }
+
+
+def _asks_for(pod: Mapping[str, Any]) -> list[Row]:
+    uid = pod["metadata"]["uid"]
+    return [
+        {"pod_uid": uid, "resource": resource, "device_count": count}
+        for resource, count in sorted(_requests(pod["spec"]).items())
+    ]
 
 
 def _requests(spec: Mapping[str, Any]) -> dict[str, int]:
@@ -234,7 +252,6 @@ def _slice(line: Line) -> Rows:
 
 
 _OBJECTS: Mapping[str, Callable[[Line], Rows]] = {
-    "pods": _pod,
     "nodes": _node,
     "namespaces": _namespace,
     "resourcequotas": _quota,

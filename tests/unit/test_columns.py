@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingestion import columns
+from ingestion.derived import ZSTD_LEVEL, write_parquet
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -86,3 +88,12 @@ def test_asking_for_an_hour_imports_no_pandas(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(tmp_path)]
     run = subprocess.run(command, capture_output=True, text=True, cwd=root, check=True)
     assert run.stdout == "False\n"
+
+
+def test_a_file_without_rows_is_what_would_have_been_written(tmp_path: Path) -> None:
+    table = pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.string())})
+    for name in ("first", "second"):
+        write_parquet(tmp_path / name, table)
+    pq.write_table(table, tmp_path / "plain", compression="zstd", compression_level=ZSTD_LEVEL)
+    written = [(tmp_path / name).read_bytes() for name in ("first", "second", "plain")]
+    assert written == [written[0]] * 3

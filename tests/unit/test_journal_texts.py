@@ -13,9 +13,10 @@ import pytest
 from ingestion.kubernetes.documents import Told, as_text, page_of
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.observations import Listed, ListedPage, OwnerSeen
+from ingestion.kubernetes.rows import Known, rows_of
 from ingestion.kubernetes.spool import JournalWriter
 from ingestion.kubernetes.state import JournalState
-from tests.kubernetes_by_hand import at, listed, mark, pod, running, tell, terminated, vias
+from tests.kubernetes_by_hand import at, listed, mark, pod, running, tell, terminated, text, vias
 from tests.store_in_memory import MemoryStore
 
 
@@ -114,6 +115,22 @@ def test_an_owner_of_whom_nobody_answered_is_asked_for_with_the_next_list() -> N
     again = reading.page(owned, version=200, seconds=3600)
     reading.read.clear()
     assert (state.unknown_owners(again.documents), reading.read) == ({}, [])
+
+
+def test_the_same_status_with_other_facts_is_another_statement() -> None:
+    (line, _) = tell(JournalState(), listed(pod("a", 10), version=100, seconds=0))
+    line |= {"position": 0}
+    ended = line | {"facts": line["facts"] | {"ended_at": text(90)}}
+    owned = line | {"kin": line["kin"] | {"workload_name": "train"}}
+    known: Known = {}
+    rows = [
+        dict(rows_of(one, b"the same", known))["pod_observations"]
+        for one in (line, ended, owned, line | {"at": text(3600), "via": "hourly_list"})
+    ]
+    assert [row["ended_at"] for row in rows] == [None, at(90), None, None]
+    assert [row["workload_name"] for row in rows] == ["a", "a", "train", "a"]
+    assert [row["observed_at"] for row in rows] == [at(0), at(0), at(0), at(3600)]
+    assert [row["via"] for row in rows] == ["list", "list", "list", "hourly_list"]
 
 
 def test_what_a_server_said_has_no_place_in_a_journal() -> None:
