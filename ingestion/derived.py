@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -73,7 +72,7 @@ def write_parquet(path: Path, table: pa.Table, level: int = ZSTD_LEVEL) -> None:
         if table.num_rows:
             _write(table, str(unfinished), level)
         else:
-            unfinished.write_bytes(_empty(table.schema, level))
+            unfinished.write_bytes(_empty(table, level))
         os.replace(unfinished, path)
     except OSError as cause:
         raise StoreUnusable(str(path.parent), f"write {path.name}", cause) from cause
@@ -88,15 +87,19 @@ def _write(table: pa.Table, where: Any, level: int) -> None:
     pq.write_table(table, where, compression="zstd", compression_level=level, **layout)
 
 
-@lru_cache(maxsize=64)
-def _empty(schema: pa.Schema, level: int) -> bytes:
+_empties: dict[tuple[pa.Schema, int], bytes] = {}  # two dozen forms
+
+
+def _empty(table: pa.Table, level: int) -> bytes:
     """A file without rows: half of a journal's, and always the same."""
     import pyarrow as pa
 
-    file = pa.BufferOutputStream()
-    _write(schema.empty_table(), file, level)
-    content: bytes = file.getvalue().to_pybytes()
-    return content
+    form = (table.schema, level)
+    if form not in _empties:
+        file = pa.BufferOutputStream()
+        _write(table, file, level)
+        _empties[form] = file.getvalue().to_pybytes()
+    return _empties[form]
 
 
 def _layout(table: pa.Table) -> dict[str, Any]:
