@@ -62,10 +62,12 @@ def mart_descriptions() -> dict[str, tuple[str, dict[str, str]]]:
     """What the marts and their columns say about themselves, by name."""
     import yaml
 
+    # Ten times faster, where yaml was built with it.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     found: dict[str, tuple[str, dict[str, str]]] = {}
     models = dbt_project_dir() / "models"
     for path in sorted([*(models / "marts").glob("*.yml"), *(models / "gates").glob("*.yml")]):
-        for model in yaml.safe_load(path.read_text(encoding="utf-8")).get("models", []):
+        for model in yaml.load(path.read_text(encoding="utf-8"), loader).get("models", []):
             columns = {column["name"]: column["description"] for column in model["columns"]}
             found[model["name"]] = (model["description"], columns)
     return found

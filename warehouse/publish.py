@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warehouse.about import About
-from warehouse.connection import connected
+from warehouse.connection import connected, transaction
 from warehouse.content import columns_of, mart_names
 from warehouse.home import Home
 from warehouse.project import mart_descriptions
@@ -77,10 +77,11 @@ def _copy(
         f"attach '{_quoted(path)}' as published (storage_version '{STORAGE_VERSION}')"
     )
     descriptions = mart_descriptions()
-    for mart in marts:
-        connection.execute(f"create table published.{mart} as select * from marts.{mart}")
-        _comment(connection, mart, descriptions.get(mart, ("", {})))
-    _about(connection, about)
+    with transaction(connection):  # else each of hundreds of comments is written out by itself
+        for mart in marts:
+            connection.execute(f"create table published.{mart} as select * from marts.{mart}")
+            _comment(connection, mart, descriptions.get(mart, ("", {})))
+        _about(connection, about)
     connection.execute("detach published")
 
 
