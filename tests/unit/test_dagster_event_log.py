@@ -119,15 +119,37 @@ def test_either_class_reads_and_goes_on_with_what_the_other_wrote(
             assert [record.event_log_entry for record in read] == list(told)
 
 
-def test_a_runs_file_is_closed_after_each_event_and_few_are_held(
+def test_the_pages_are_shown_a_run_within_a_second_and_its_end_at_once(
     told: Sequence[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pages look whether a run's file has changed; a log beside it would hide that."""
+    """They look whether a run's file has changed; an open one has a log beside it instead."""
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    steps = [event for event in told if event.step_key]
+    [end] = [event for event in told if event.dagster_event_type is dg.DagsterEventType.RUN_SUCCESS]
+    with log_in(tmp_path, HeldEventLog) as log:
+
+        def hidden(event: Any) -> bool:
+            log.store_event(event)
+            return (tmp_path / f"{event.run_id}.db-wal").exists()
+
+        assert not hidden(steps[0])
+        assert hidden(steps[1])
+        now[0] += 1.0
+        assert not hidden(steps[2])
+        assert hidden(steps[3])
+        log.get_records_for_run(end.run_id)
+        assert not (tmp_path / f"{end.run_id}.db-wal").exists()
+        assert not hidden(end)
+
+
+def test_few_files_of_runs_are_held(
+    told: Sequence[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("orchestration.event_log.RUNS_HELD", 2)
     with log_in(tmp_path, HeldEventLog) as log:
         for number in range(4):
             log.store_event(told[0]._replace(run_id=f"run-{number}"))
-            assert [path.name for path in tmp_path.glob("run-*.db-wal")] == []
         assert list(log._engines) == [INDEX, "run-2", "run-3"]
         log.wipe()
         log.store_event(told[0]._replace(run_id="run-0"))
