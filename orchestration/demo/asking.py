@@ -1,16 +1,17 @@
 """Asking while the month goes on: what is due when, and how far it is.
 
-Put here: which hours are asked at once, and from when on.
-Not here: asking (`orchestration.steps`), or the process in which it is done (`beside`).
+Put here: which hours are asked at once, from when on, and of whom.
+Not here: asking (`orchestration.steps`), or the processes in which it is done (`beside`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from domain.decisions import Source
 from domain.interval import HOUR, Interval
 from orchestration.demo.beside import Beside, ask
 
@@ -23,14 +24,14 @@ OLD = timedelta(days=1)
 
 @dataclass(slots=True)
 class Asking:
-    """The hours of a span, but for one that is forgotten; another process asks for them."""
+    """The hours of a span, but for one that is forgotten; each witness is asked by a process."""
 
-    helper: Beside
+    helpers: Mapping[Source, Beside]
     home: Path
     clock_url: str
     span: Interval
     _left: list[Interval] = field(init=False)
-    _heard: tuple[int, int, str] = (0, 0, "")
+    _heard: dict[Source, tuple[int, int, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._left = pieces(self.span)
@@ -44,25 +45,37 @@ class Asking:
             hours = self._left.pop(0)
             at = min(hours.ended_at + OLD, now) if is_over else hours.ended_at + OLD
             self.begin(hours, at)
-        self.helper.listen(self._hear)
+        for source, helper in self.helpers.items():
+            helper.listen(self._ear(source))
 
     def begin(self, hours: Interval, at: datetime) -> None:
         """Have these hours asked at a time; the estate's clock cannot go back."""
-        self.helper.begin(ask, self.home, self.clock_url, at, hours, self.span)
+        for source, helper in self.helpers.items():
+            helper.begin(ask, self.home, self.clock_url, source, at, hours, self.span)
 
     def finish(self, report: Report) -> None:
         """Wait for the answers."""
-        report(*self._heard)
-        self.helper.finish(report)
+        for source, helper in self.helpers.items():
+            helper.finish(self._ear(source, report))
 
     @property
     def words(self) -> str:
         """How far it is, beside another bar."""
-        done, total, _ = self._heard
+        done, total, _ = self._least()
         return f"{done} of {total} hours are asked" if total else ""
 
-    def _hear(self, done: int, total: int, what: str) -> None:
-        self._heard = (done, total, what)
+    def _ear(self, source: Source, report: Report | None = None) -> Report:
+        def hear(done: int, total: int, what: str) -> None:
+            self._heard[source] = (done, total, what)
+            if report:
+                report(*self._least())
+
+        return hear
+
+    def _least(self) -> tuple[int, int, str]:
+        """An hour is asked when both witnesses were."""
+        heard = [self._heard.get(source, (0, 0, "")) for source in self.helpers]
+        return min(heard)
 
 
 def forgotten(span: Interval) -> datetime:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
+from domain.decisions import Source
 from domain.errors import CouldNotLook, LedgerError
 from domain.interval import HOUR, Interval
 from orchestration.open_home import OpenHome
@@ -108,16 +109,23 @@ def get_ready(home: Path, now: datetime, report: Progress) -> None:
 
 
 def ask(
-    home: Path, clock_url: str, now: datetime, hours: Interval, span: Interval, report: Progress
+    home: Path,
+    clock_url: str,
+    source: Source,
+    now: datetime,
+    hours: Interval,
+    span: Interval,
+    report: Progress,
 ) -> None:
-    """Ask both witnesses for these hours, at that time; tells how much of the span is asked then.
+    """Ask one witness for these hours, at that time; tells how much of the span is asked then.
 
-    The estate that is asked has a clock, which goes to that time first.
+    The estate that is asked for samples has a clock, which goes to that time first.
     """
     from orchestration import steps
     from orchestration.demo.estate_clock import EstateClock
 
-    EstateClock(clock_url).advance_to(now)
+    if source is Source.THANOS:
+        EstateClock(clock_url).advance_to(now)
     before, here, whole = (
         (end - start) // HOUR
         for start, end in (
@@ -130,7 +138,8 @@ def ask(
     def told(done: int, total: int, what: str) -> None:
         report(before + here * done // max(total, 1), whole, what)
 
-    steps.pull(OpenHome.at(home, StoppedClock(now)), hours, progress=told)
+    opened = OpenHome.at(home, StoppedClock(now))
+    steps.pull(opened, hours, sources=[source], progress=told)
 
 
 def count(home: Path, now: datetime, period: BillingPeriod, report: Progress) -> None:

@@ -3,8 +3,8 @@
 Put here: the order of what happens, and what came of it.
 Not here: the steps themselves (`orchestration.steps`), or how it is shown (`orchestration.cli`).
 
-Four processes share the work: the estate that is watched, the same one that is asked, this one, and
-one beside it that asks both witnesses while the month goes on, and counts.
+Five processes share the work: the estate that is watched, the same one that is asked, this one, and
+two beside it that ask the witnesses while the month goes on; the first of them counts as well.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from billing.gate import PeriodNotBillable
 from billing.render import MODEL_PAGES
 from domain.billing_period import BillingPeriod
+from domain.decisions import Source
 from domain.interval import HOUR, Interval, format_instant
 from orchestration import steps
 from orchestration.demo.asking import Asking, forgotten
@@ -81,12 +82,14 @@ def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Told
         serving(scenario, start) as ready,
         served_apart(scenario, estate, start) as running,
         beside() as helper,
+        beside() as other,
     ):
         asked = ready()
         home = make_home(home_path, estate, asked.thanos_url, asked.kubernetes_urls)
         helper.begin(get_ready, home.path, start)
         opened = OpenHome(home, running.clock)
-        asking = Asking(helper, home.path, asked.clock_url, span)
+        helpers = {Source.KUBERNETES: helper, Source.THANOS: other}
+        asking = Asking(helpers, home.path, asked.clock_url, span)
         say(_estate_in_words(estate))
         _live(opened, running, span, asking, bar)
         # Everything was watched: from here on the one that is asked is all there is.
@@ -97,7 +100,7 @@ def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Told
         end = max(period.ended_at, running.clock.now()) + AFTER
         running.clock.advance_to(end)
         asked.advance_to(end)
-        yield _bill(opened, period, asking, bar, say)
+        yield _bill(opened, period, helper, asking, bar, say)
 
 
 def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> Told:
@@ -106,8 +109,15 @@ def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> Told:
         return told
 
 
-def _bill(opened: OpenHome, period: BillingPeriod, asking: Asking, bar: Bar, say: Say) -> Told:
-    helper, left_out = asking.helper, forgotten(asking.span)
+def _bill(
+    opened: OpenHome,
+    period: BillingPeriod,
+    helper: Beside,
+    asking: Asking,
+    bar: Bar,
+    say: Say,
+) -> Told:
+    left_out = forgotten(asking.span)
     _count(opened, period, helper, bar)
     refusal = _refused(opened, period, bar)
     say(f"The close is refused:\n{refusal.message()}")

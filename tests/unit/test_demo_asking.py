@@ -12,6 +12,7 @@ from typing import cast
 
 import pytest
 
+from domain.decisions import Source
 from domain.interval import HOUR, Interval
 from orchestration.demo.asking import AT_ONCE, OLD, Asking, forgotten, pieces
 from orchestration.demo.beside import Beside, Progress
@@ -27,22 +28,37 @@ class Noted:
     def __init__(self) -> None:
         self.given: list[tuple[Interval, datetime]] = []
 
-    def begin(self, _: object, home: Path, url: str, at: datetime, *of: Interval) -> None:
+    def begin(
+        self, _: object, home: Path, url: str, source: Source, at: datetime, *of: Interval
+    ) -> None:
         self.given.append((of[0], at))
 
     def listen(self, report: Progress) -> None:
         report(len(self.given), 9, "alpha")
 
 
+class Slow(Noted):
+    """Is given as much, and does nothing."""
+
+    def listen(self, report: Progress) -> None:
+        report(0, 9, "beta")
+
+
+def asking_of(span: Interval, helper: Noted, other: Noted) -> Asking:
+    helpers = {Source.KUBERNETES: cast(Beside, helper), Source.THANOS: cast(Beside, other)}
+    return Asking(helpers, Path(), "", span)
+
+
 def lived(span: Interval, every: timedelta) -> list[tuple[Interval, datetime]]:
     """What is given while a clock goes through the span in steps of this length."""
-    helper = Noted()
-    asking = Asking(cast(Beside, helper), Path(), "", span)
+    helper, other = Noted(), Noted()
+    asking = asking_of(span, helper, other)
     now = span.started_at
     while now < span.ended_at + HOUR:
         asking.go_on(now)
         now += every
     asking.go_on(span.ended_at + HOUR, is_over=True)
+    assert helper.given == other.given
     return helper.given
 
 
@@ -69,10 +85,16 @@ def test_when_it_is_asked_follows_from_the_hours_however_the_clock_goes() -> Non
 
 def test_nothing_is_asked_before_it_is_a_day_old() -> None:
     helper = Noted()
-    asking = Asking(cast(Beside, helper), Path(), "", MONTH)
+    asking = asking_of(MONTH, helper, Noted())
     first = pieces(MONTH)[0]
     asking.go_on(first.ended_at + OLD - timedelta(seconds=1))
     assert (helper.given, asking.words) == ([], "0 of 9 hours are asked")
     asking.go_on(first.ended_at + OLD)
     assert helper.given == [(first, first.ended_at + OLD)]
     assert asking.words == "1 of 9 hours are asked"
+
+
+def test_an_hour_counts_as_asked_when_both_witnesses_were() -> None:
+    asking = asking_of(MONTH, Noted(), Slow())
+    asking.go_on(LIVED_UNTIL)
+    assert asking.words == "0 of 9 hours are asked"
