@@ -91,10 +91,24 @@ def maps(names: Sequence[Sequence[str]], words: Sequence[Sequence[str]]) -> pa.A
     """
     import pyarrow as pa
 
-    keys = [_plain(list(same) * len(list(rows))) for same, rows in groupby(names)]
+    repeated = [(same, len(list(rows))) for same, rows in groupby(names)]
+    keys = _repeated(repeated)
     items = _plain(list(chain.from_iterable(words)))
-    every_key = pa.concat_arrays(keys) if keys else _plain([])
-    return pa.MapArray.from_arrays(numbers(_offsets(names)), every_key, items)
+    sizes = [np.full(count, len(same), np.int32) for same, count in repeated]
+    return pa.MapArray.from_arrays(numbers(_sums(sizes)), keys, items)
+
+
+def _repeated(groups: Sequence[tuple[Sequence[str], int]]) -> pa.Array:
+    """The texts of each group, one after another, as often as they are repeated."""
+    import pyarrow as pa
+
+    written = [([word.encode() for word in words], count) for words, count in groups]
+    body = b"".join([b"".join(words) * count for words, count in written])
+    sizes = [np.tile(np.array([*map(len, words)], np.int32), count) for words, count in written]
+    offsets = _sums(sizes)
+    return pa.Array.from_buffers(
+        pa.string(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(body)]
+    )
 
 
 def column(values: Sequence[Any], kind: str) -> pa.Array:
@@ -128,10 +142,12 @@ def _microseconds(at: datetime | None) -> int:
 
 def _offsets(parts: Sequence[Sized]) -> NDArray[np.int32]:
     """Where each part begins, and where the last one ends."""
-    offsets = np.zeros(len(parts) + 1, np.int32)
-    lengths = np.fromiter(map(len, parts), np.int32, len(parts))
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
+    return _sums([np.fromiter(map(len, parts), np.int32, len(parts))])
+
+
+def _sums(sizes: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
+    every = np.concatenate([np.zeros(1, np.int32), *sizes])
+    return np.cumsum(every, dtype=np.int32)
 
 
 def _validity(there: NDArray[np.bool_] | None) -> pa.Buffer | None:

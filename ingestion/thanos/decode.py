@@ -47,6 +47,8 @@ class SeriesDictionary:
         self._number_by_id: dict[str, int] = {}
         self._names: dict[Names, Names] = {}
         self._series: list[Series] = []
+        self._metric_of: list[int] = []
+        self._metrics: dict[str, int] = {}  # of the catalogue, so it stays small
 
     def numbers(self, raw: Sequence[RawSeries]) -> list[int]:
         """The numbers of an answer's series; replicas of one series have one number."""
@@ -54,6 +56,7 @@ class SeriesDictionary:
             self._number_by_bytes.clear()
             self._number_by_id.clear()
             self._series.clear()
+            self._metric_of.clear()
         known = self._number_by_bytes
         found = []
         for one in raw:
@@ -67,11 +70,19 @@ class SeriesDictionary:
     def series(self, number: int) -> Series:
         return self._series[number]
 
+    def metrics(self, numbers: Sequence[int]) -> tuple[list[str], NDArray[np.int64]]:
+        """The metrics of these series: every name once, and which series has which."""
+        metric_of = self._metric_of
+        places = np.array([metric_of[number] for number in numbers], np.int64)
+        return list(self._metrics), places
+
     def _learned(self, raw_labels: bytes) -> int:
         series = self._decoded(raw_labels)
         number = self._number_by_id.setdefault(series.series_id, len(self._series))
         if number == len(self._series):
             self._series.append(series)
+            metric = self._metrics.setdefault(series.metric, len(self._metrics))
+            self._metric_of.append(metric)
         return number
 
     def _decoded(self, raw_labels: bytes) -> Series:
@@ -111,9 +122,14 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs as columns: series by series, in the order of time. `values` holds each text once."""
+    """Runs as columns: series by series, in the order of time. `values` holds each text once.
+
+    So does `metrics` (with names of other answers among them); `metric_index` is by series.
+    """
 
     series: list[Series]
+    metrics: list[str]
+    metric_index: NDArray[np.int64]
     values: list[str]
     series_index: NDArray[np.int32]
     hour_ms: NDArray[np.int64]
@@ -152,10 +168,11 @@ def decode_runs(raw: Sequence[RawSeries], dictionary: SeriesDictionary, look: Lo
         facts["replica_series"] = len(raw) - len(chosen)
         facts["histogram_series"] = sum(one.histograms is not NO_HISTOGRAMS for one in raw)
         series = [dictionary.series(number) for number in chosen]
-        runs = _spread(_cut_into_runs(united, look), series, union_of_series, facts)
+        metrics = dictionary.metrics(chosen)
+        runs = _spread(_cut_into_runs(united, look), series, metrics, union_of_series, facts)
         if len(chosen) < len(raw):
-            metrics = [dictionary.series(number).metric for number in numbers]
-            runs.raw_counts.update(_raw_counts(samples, text_of, metrics, look))
+            of_every = dictionary.metrics(numbers)
+            runs.raw_counts.update(_raw_counts(samples, text_of, of_every, look))
         return runs
 
 
@@ -180,7 +197,7 @@ def _distinct_texts(raw: Sequence[RawSeries]) -> tuple[list[bytes], list[int]]:
 
 
 def _raw_counts(
-    samples: Samples, text_of: list[int], metrics: list[str], look: Look
+    samples: Samples, text_of: list[int], metrics: Metrics, look: Look
 ) -> dict[tuple[str, int], int]:
     """Samples by metric and hour, every replica counted: what the server itself would count."""
     hour_count = (look.ended_ms - look.started_ms) // HOUR_MS
@@ -190,12 +207,17 @@ def _raw_counts(
     by_text = np.bincount(cells, minlength=samples.owner_count * hour_count)
     by_text = by_text.reshape(samples.owner_count, hour_count)
     found: dict[tuple[str, int], int] = {}
-    for metric in dict.fromkeys(metrics):
-        texts = [text for text, one in zip(text_of, metrics, strict=True) if one == metric]
+    names, places = metrics
+    text_of_series = np.array(text_of, np.int64)
+    for metric in np.unique(places).tolist():
+        texts = text_of_series[places == metric]
         for hour, count in enumerate(by_text[texts].sum(axis=0).tolist()):
-            found[(metric, look.started_ms + hour * HOUR_MS)] = count
+            found[(names[metric], look.started_ms + hour * HOUR_MS)] = count
     return found
 
+
+Metrics = tuple[list[str], NDArray[np.int64]]
+"""Names, and which series has which."""
 
 Unions = list[tuple[int, ...]]
 """Texts that together are one series: a single one, unless there are replicas."""
@@ -272,6 +294,7 @@ def _cut_into_runs(samples: Samples, look: Look) -> tuple[Samples, NDArray[Any],
 def _spread(
     runs: tuple[Samples, NDArray[Any], NDArray[Any]],
     series: list[Series],
+    metrics: Metrics,
     union_of_series: NDArray[np.int64],
     facts: dict[str, int],
 ) -> Runs:
@@ -283,6 +306,8 @@ def _spread(
     first_ms = begins.time_ms[pick]
     return Runs(
         series=series,
+        metrics=metrics[0],
+        metric_index=metrics[1],
         values=begins.values,
         series_index=np.repeat(np.arange(len(series), dtype=np.int32), lengths),
         hour_ms=first_ms // HOUR_MS * HOUR_MS,

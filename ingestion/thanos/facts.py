@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter, itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +25,15 @@ from domain.interval import HOUR, Interval
 from ingestion.catalogue import device_metrics, lasting_metrics, metrics_of_every_pod
 from ingestion.hours import EARLY_ENDINGS, INCOMPLETE_PODS, MASS_ENDINGS
 from ingestion.thanos.decode import HOUR_MS, Look, Runs
+from ingestion.thanos.series import Names, Series
 
 MASS_COUNT = 3
 """Two pods that end together are a small workload; asking once more for three costs little."""
 
 MASS_SHARE_PERCENT = 20
 """The share of a metric's series from which endings at one scrape are a mass."""
+
+CLUSTER_LABELS = ("clusterID", "cluster")
 
 HourFacts = dict[datetime, dict[str, int]]
 
@@ -78,14 +83,23 @@ def hourly_facts(
 def look_facts(parts: Sequence[Runs]) -> dict[str, int]:
     """Facts of the whole attempt: from decoding, and which clusters the series say they are of."""
     facts: Counter[str] = Counter()
-    clusters: set[tuple[str, str]] = set()
+    clusters: set[tuple[str, ...]] = set()
     for part in parts:
         facts.update(part.facts)
-        for one in part.series:
-            clusters.add((one.text("clusterID"), one.text("cluster")))
+        for names, same in groupby(part.series, key=attrgetter("names")):
+            clusters |= _clusters_named(names, same)
     if len(clusters) > 1:
         facts["clusters_in_the_answer"] = len(clusters)
     return {name: count for name, count in sorted(facts.items()) if count}
+
+
+def _clusters_named(names: Names, series: Iterable[Series]) -> set[tuple[str, ...]]:
+    """The values of both labels, "" where there is none, of series that have the same names."""
+    places = [names.index(name) for name in CLUSTER_LABELS if name in names]
+    if len(places) < len(CLUSTER_LABELS):
+        return {tuple([one.text(name) for name in CLUSTER_LABELS]) for one in series}
+    taken = itemgetter(*places)
+    return {taken(one.texts) for one in series}
 
 
 def mass_absence(before: Mapping[str, tuple[int, int]], now: Mapping[str, tuple[int, int]]) -> int:
@@ -111,10 +125,10 @@ def _lives(parts: Sequence[Runs]) -> _Lives:
         # Runs are in the order of series and time: a series' first row starts it, its last ends it.
         starts = np.flatnonzero(np.diff(part.series_index, prepend=-1))
         ends = np.append(starts[1:], len(part)) - 1
-        every = [part.series[place] for place in part.series_index[starts].tolist()]
-        metric = np.array([number_of.get(one.metric, -1) for one in every], np.int64)
+        every = part.series_index[starts]
+        metric = _numbered(part, number_of)[part.metric_index][every]
         lasts = np.flatnonzero(metric >= 0)
-        wanted = [every[place] for place in lasts.tolist()]
+        wanted = [part.series[place] for place in every[lasts].tolist()]
         row = np.array([rows.setdefault(one.series_id, len(rows)) for one in wanted], np.int64)
         pod = np.array([pods.setdefault(one.uid, len(pods)) for one in wanted], np.int64)
         first_ms, last_ms = part.first_ms[starts[lasts]], part.last_ms[ends[lasts]]
@@ -129,6 +143,11 @@ def _lives(parts: Sequence[Runs]) -> _Lives:
     np.maximum.at(over, row, last_ms)
     _, one_of_each = np.unique(row, return_index=True)
     return _Lives(metric[one_of_each], pod[one_of_each], begins, over)
+
+
+def _numbered(part: Runs, number_of: Mapping[str, int]) -> NDArray[np.int64]:
+    """The numbers of a part's metrics, -1 of those that are not looked at."""
+    return np.array([number_of.get(name, -1) for name in part.metrics], np.int64)
 
 
 def _mass_endings(lives: _Lives, hour_ms: int, look: Look) -> int:
@@ -170,7 +189,7 @@ def _pod_rows(parts: Sequence[Runs], look: Look) -> _PodRows:
     pods: dict[str, int] = {"": -1}
     columns: list[tuple[NDArray[np.int64], ...]] = [(np.empty(0, np.int64),) * 4]
     for part in parts:
-        metric = np.array([number_of.get(one.metric, -1) for one in part.series], np.int64)
+        metric = _numbered(part, number_of)[part.metric_index]
         pod = np.array([pods.setdefault(one.uid, len(pods)) for one in part.series], np.int64)
         rows = np.flatnonzero(((metric >= 0) & (pod >= 0))[part.series_index])
         of_series = part.series_index[rows]
@@ -204,8 +223,8 @@ def _values(parts: Sequence[Runs]) -> Iterator[tuple[int, str, int]]:
     for part in parts:
         odd = np.array([not _WHOLE_NUMBER.fullmatch(value) for value in part.values], bool)
         zero = np.array([value == "0" for value in part.values], bool)
-        devices = np.array([one.metric in counted for one in part.series], bool)
-        targets = np.array([one.metric == "up" for one in part.series], bool)
+        devices = np.array([name in counted for name in part.metrics], bool)[part.metric_index]
+        targets = np.array([name == "up" for name in part.metrics], bool)[part.metric_index]
         for name, values, series in (
             ("unusable_samples", odd, devices),
             ("failed_scrapes", zero, targets),

@@ -174,8 +174,14 @@ def _counts(covering: Sequence[Part], hour_ms: int) -> dict[str, tuple[int, int]
         samples = np.bincount(
             runs.series_index[rows], runs.sample_count[rows], minlength=len(runs.series)
         )
-        for place in np.flatnonzero(samples):
-            metric = runs.series[place].metric
-            series_count, sample_count = found.get(metric, (0, 0))
-            found[metric] = (series_count + 1, sample_count + int(samples[place]))
+        there = samples > 0
+        series_counts = np.bincount(runs.metric_index[there], minlength=len(runs.metrics))
+        sample_counts = np.bincount(runs.metric_index, samples, minlength=len(runs.metrics))
+        for metric in np.flatnonzero(series_counts).tolist():
+            name = runs.metrics[metric]
+            series_count, sample_count = found.get(name, (0, 0))
+            found[name] = (
+                series_count + int(series_counts[metric]),
+                sample_count + int(sample_counts[metric]),
+            )
     return dict(sorted(found.items()))

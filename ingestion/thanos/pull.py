@@ -167,7 +167,6 @@ class _Found:
 
     def count(self, hours: Sequence[datetime], interval_seconds: int) -> None:
         """What follows from the allocation alone, while the telemetry is still on its way."""
-        self.blocks.add(self.runs)
         self.hour_facts = hourly_facts(self.runs, hours, interval_seconds)
 
     @property
@@ -190,6 +189,7 @@ def _ask(asker: Asker, window: Interval, hours: Sequence[datetime], now: datetim
     for part in asker.answered(_wanted(asker, asks, window)):
         if ":" not in part.ask.name:
             found.parts.append(part)
+            found.blocks.add([part.runs] if part.runs is not None else [])
         else:
             if not telemetry:
                 found.count(hours, asker.source.sampling.sample_interval_seconds)

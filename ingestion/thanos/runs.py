@@ -70,15 +70,17 @@ class SeriesBlocks:
 
     def add(self, parts: Sequence[Runs | DeviceHours]) -> None:
         """Take every series that has a row, each once."""
-        used: defaultdict[str, dict[str, Series]] = defaultdict(dict)
+        used: defaultdict[str, list[Series]] = defaultdict(list)
         for part in parts:
             for place in np.flatnonzero(np.bincount(part.series_index)).tolist():
                 one = part.series[place]
-                used[one.metric][one.series_id] = one
-        for metric, by_id in used.items():
+                used[one.metric].append(one)
+        for metric, series in used.items():
             before = self._by_metric.get(metric)
-            by_id |= {one.series_id: one for one in before.series} if before else {}
-            self._by_metric[metric] = self._block(sorted(by_id.values(), key=_place_of))
+            series += before.series if before else ()
+            # A metric may come in several parts, each of which has the same series.
+            once = {one.series_id: one for one in series}.values()
+            self._by_metric[metric] = self._block(sorted(once, key=_place_of))
 
     def _block(self, series: list[Series]) -> _Block:
         kept: list[tuple[Sequence[str], Sequence[str]]]
@@ -113,9 +115,10 @@ def write_runs(
     ordered = blocks.in_order()
     series = [one for block in ordered for one in block.series]
     first_key = attempt.sequence * KEYS_PER_FILE
-    keys = {one.series_id: first_key + place for place, one in enumerate(series)}
+    every = range(first_key, first_key + len(series))
+    keys = dict(zip([one.series_id for one in series], every, strict=True))
     tables = (
-        _runs_table(attempt, parts, series, keys),
+        _runs_table(attempt, parts, ordered, keys),
         _series_table(attempt, series, ordered, first_key),
         _telemetry_table(attempt, telemetry, keys),
     )
@@ -128,15 +131,15 @@ def _place_of(series: Series) -> tuple[str, str, str]:
 
 
 def _runs_table(
-    attempt: Attempt, parts: Sequence[Runs], series: Sequence[Series], keys: Mapping[str, int]
+    attempt: Attempt, parts: Sequence[Runs], blocks: Sequence[_Block], keys: Mapping[str, int]
 ) -> pa.Table:
     import pyarrow as pa
 
     values = sorted({text for part in parts for text in part.values})
-    metrics = sorted({one.metric for one in series})
+    metrics = [block.series[0].metric for block in blocks]
     key, hour, first, last, count, value = _columns(parts, values, keys)
     order = np.lexsort((value, first, key))  # the text of a value last: it never depends on chance
-    metric_of = np.array([metrics.index(one.metric) for one in series], np.int32)
+    metric_of = np.repeat(np.arange(len(blocks)), [len(block.series) for block in blocks])
     return pa.table(
         {
             "cluster_id": constant(attempt.cluster_id, len(order)),
