@@ -70,11 +70,10 @@ def _sha256(
     where: str,
 ) -> str:
     columns = {name: kind for name, kind in every.items() if name not in PROVENANCE}
-    canonical = " || ".join(_canonical(name, kind) for name, kind in columns.items())
+    # All at once: each `||` would copy what is before it.
+    row = f"concat({', '.join(_canonical(name, kind) for name, kind in columns.items())})"
     # Hashing each row first keeps what is sorted small, however wide the table is.
-    query = (
-        f"select sha256({canonical}) as row_sha256 from {schema}.{table} where {where} order by 1"
-    )
+    query = f"select sha256({row}) as row_sha256 from {schema}.{table} where {where} order by 1"
     digest = hashlib.sha256(sha256(columns).encode())
     connection.execute(query)
     while batch := connection.fetchmany(BATCH_ROWS):
