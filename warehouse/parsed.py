@@ -9,6 +9,7 @@ again. Nothing of ours looks at that place while it is parsed.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from importlib.metadata import version
@@ -33,7 +34,8 @@ def parsed_project(folder: Path, profile: str, parse: Callable[[], Manifest]) ->
     from dbt.contracts.graph.manifest import Manifest as Kept
     from dbt.parser.manifest import extended_mashumaro_encoder, extended_mashumuro_decoder
 
-    path = kept_in(folder) / f"{_known_by(profile)}.parsed"
+    known_by = _known_by(profile)
+    path = kept_in(folder) / f"{known_by}.parsed"
     body = _whole(path)
     if body is not None:
         manifest = Kept.from_msgpack(body, decoder=extended_mashumuro_decoder)
@@ -41,7 +43,9 @@ def parsed_project(folder: Path, profile: str, parse: Callable[[], Manifest]) ->
         return manifest
     manifest = parse()
     body = manifest.to_msgpack(extended_mashumaro_encoder)
-    keep(path, hashlib.sha256(body).digest() + body)
+    if _known_by(profile) == known_by:  # else a file was edited while it was parsed
+        with contextlib.suppress(OSError):  # what cannot be kept is parsed again
+            keep(path, hashlib.sha256(body).digest() + body)
     return manifest
 
 

@@ -70,6 +70,17 @@ def test_a_broken_file_is_parsed_again(
     assert times_parsed(tmp_path, "profile") == 1
 
 
+def test_what_was_edited_while_it_was_parsed_is_not_kept(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def edited_meanwhile() -> Any:
+        monkeypatch.setattr(parsed, "project_sha256", lambda: "an edited model")
+        return Small()
+
+    parsed.parsed_project(tmp_path, "profile", edited_meanwhile)
+    assert list(cache.iterdir()) == []
+
+
 def test_another_profile_project_or_version_is_parsed_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
