@@ -49,13 +49,24 @@ def load_scenario(name_or_path: str | Path, *, data: str | Path | None = None) -
     text = str(name_or_path)
     path = Path(text)
     if path.suffix == ".csv" and path.is_file():
-        rows = parse_trace(path.read_text("utf-8"), text)
+        rows = parse_trace(_text_of(path), text)
         return Loaded(scenario_of_trace(rows, path.stem), text)
     if _is_yaml(text) and path.is_file():
-        return read_scenario(path.read_text("utf-8"), text, path.parent)
+        return read_scenario(_text_of(path), text, path.parent)
     if text == OPENB:
         return Loaded(openb_scenario(openb_folder(data)), text)
     return read_scenario(library_text(text), text, None)
+
+
+def _text_of(path: Path) -> str:
+    """A file as text, with or without the mark that spreadsheets put at its beginning."""
+    written = path.read_bytes()
+    try:
+        return written.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = written.count(b"\n", 0, error.start) + 1
+        seen = f"byte {error.start} is no UTF-8"
+        raise BadScenario(str(path), [Problem(line, "", seen, "save it as UTF-8 text")]) from None
 
 
 def library_text(name: str) -> str:
@@ -91,7 +102,7 @@ def _with_files(scenario: Scenario, source: str, folder: Path | None) -> Loaded:
         layouts = book_of(parse_parted_file(path.read_bytes(), str(path)))
     if scenario.workload_trace:
         path = _beside(scenario.workload_trace, source, folder, "workload_trace")
-        scenario = with_trace(scenario, parse_trace(path.read_text("utf-8"), str(path)), str(path))
+        scenario = with_trace(scenario, parse_trace(_text_of(path), str(path)), str(path))
     return Loaded(scenario, source, layouts)
 
 

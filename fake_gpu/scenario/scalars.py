@@ -72,6 +72,11 @@ class Span:
     high: int = 0
     sigma_thousandths: int = 0
 
+    @property
+    def middle(self) -> int:
+        """About what is drawn."""
+        return (self.low + self.high) // 2 if self.form == "even" else self.low
+
     def draw(self, stream: Stream, at_least: int = 0) -> int:
         match self.form:
             case "fixed":

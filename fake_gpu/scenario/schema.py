@@ -118,7 +118,8 @@ class Reader:
     def finish(self) -> None:
         """Raise when anything was wrong."""
         if self.problems:
-            ordered = sorted(self.problems, key=lambda p: (p.line, p.path))
+            once = dict.fromkeys(self.problems)
+            ordered = sorted(once, key=lambda p: (p.line, p.path))
             raise BadScenario(self.source, ordered)
 
     def problem(self, node: yaml.Node | None, path: str, seen: str, remedy: str) -> None:

@@ -22,6 +22,10 @@ from fake_gpu.scenario.spec_hardware import NodeSpec
 from fake_gpu.scenario.spec_work import NamespaceSpec, QuotaSpec, WorkloadSpec
 
 MODES = ("xid", "lost", "ecc", "unhealthy")
+# Ten years: longer than any programme's books; a year with a digit too many is none.
+LONGEST_DAYS = 3660
+# Nearly twice the largest estate that is measured (bench/), of which each pod costs a few kB.
+MAXIMUM_PODS = 2_000_000
 FAULT_NOTATION = "{fault: dropped_scrapes, cluster: east, from: +1h, until: +2h, share: 0.2}"
 
 
@@ -167,9 +171,27 @@ class Scenario:
     def __post_init__(self) -> None:
         if self.until <= self.from_:
             raise Unreadable("it ends before it starts", "give a later `until`")
+        days = (self.until - self.from_) // 86_400
+        if days > LONGEST_DAYS:
+            raise Unreadable(f"it lasts {days} days", f"at most {LONGEST_DAYS} of them")
+        if self.pods_about > MAXIMUM_PODS:
+            seen = f"about {self.pods_about} pods come, and {MAXIMUM_PODS} can be played through"
+            raise Unreadable(seen, "let them come more rarely, or for a shorter time")
         names = [cluster.name for cluster in self.clusters]
         if len(set(names)) != len(names):
             raise Unreadable("two clusters of one name", "rename one")
+
+    @property
+    def pods_about(self) -> int:
+        """How many pods arrivals bring, give or take what is drawn."""
+        found = 0
+        for workload in (each for cluster in self.clusters for each in cluster.workloads):
+            every = workload.arrivals.every if workload.arrivals else None
+            if every is not None:
+                from_at = max(self.from_, workload.from_ or self.from_)
+                until = min(self.until, workload.until or self.until)
+                found += max(0, until - from_at) // max(1, every.middle) * workload.replicas
+        return found
 
 
 def parameter_notation(parameter: Parameter) -> str:

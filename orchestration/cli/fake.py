@@ -161,6 +161,9 @@ def export(
     estate = _estate(_load(scenario, data))
     start = parse_instant(from_text, "--from") if from_text else instant(estate.started_at)
     end = parse_instant(until_text, "--until") if until_text else instant(estate.ended_at)
+    if start >= end:
+        seen = f"nothing lies between {start:%Y-%m-%dT%H:%M:%SZ} and {end:%Y-%m-%dT%H:%M:%SZ}"
+        raise click.BadParameter(seen, param_hint="--from, --until")
     with progress("Writing samples") as report:
         source = series_of(estate, fixed(end))
         paths = write_openmetrics(

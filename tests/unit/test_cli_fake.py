@@ -13,6 +13,10 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
+
+from fake_gpu.scenario.errors import BadScenario
+from fake_gpu.scenario.load import library_text, load_scenario
 
 CODE = "from orchestration.cli.main import main; main()"
 
@@ -50,6 +54,18 @@ def test_a_bad_file_ends_with_2_and_its_lines(tmp_path: Path) -> None:
     assert ran.returncode == 2
     assert ran.stdout == ""
     assert "line 4: unknown key `cluster` (did you mean `clusters`?)" in ran.stderr
+
+
+def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path: Path) -> None:
+    for name in ("mine.yaml", "mine.csv"):
+        path = tmp_path / name
+        path.write_bytes(b"name: mine\nstory: caf\xe9\n")
+        with pytest.raises(BadScenario) as refused:
+            load_scenario(path)
+        assert "line 2: byte 21 is no UTF-8" in refused.value.seen
+    marked = tmp_path / "marked.yaml"
+    marked.write_text(library_text("thin_line"), encoding="utf-8-sig")
+    assert load_scenario(marked).scenario == load_scenario("thin_line").scenario
 
 
 def test_the_truth_is_printed_by_grain() -> None:
@@ -93,6 +109,9 @@ def test_samples_are_exported_a_day_a_file(tmp_path: Path) -> None:
     refused = run("export", "thin_line", "--openmetrics", str(tmp_path), "--match", "{")
     assert refused.returncode == 2
     assert "--match" in refused.stderr
+    refused = run("export", "thin_line", "--openmetrics", str(tmp_path), "--from", "2026-10-02")
+    assert refused.returncode == 2
+    assert "nothing lies between 2026-10-02" in refused.stderr
 
 
 def serving(*arguments: str) -> tuple[subprocess.Popen[str], list[dict[str, str]]]:

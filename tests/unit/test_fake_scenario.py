@@ -20,6 +20,7 @@ from fake_gpu.scenario.reference import reference_page
 from fake_gpu.scenario.scalars import parse_duration, parse_share, parse_span, parse_time
 from fake_gpu.scenario.schema import MAXIMUM_LEVELS, Unreadable
 from fake_gpu.scenario.seeds import stream, uuid_of
+from fake_gpu.scenario.spec import MAXIMUM_PODS
 from fake_gpu.scenario.trace import COLUMNS, parse_trace
 from fake_gpu.scenario.utilisation import parse_load
 from tests.estates import T0, check_invariants, cluster_of, loaded
@@ -124,6 +125,15 @@ def test_hardware_that_cannot_be_is_refused(written: str, seen: str) -> None:
 def test_work_that_cannot_be_is_refused(written: str, seen: str) -> None:
     text = SMALL + f"    workloads: [{written}]\n"
     assert any(seen in problem for _, problem in problems(text))
+
+
+def test_what_nobody_could_wait_for_is_refused() -> None:
+    # From the first of October 2026 to that of October 9999: 7,973 years.
+    assert problems(SMALL.replace("2026-10-02", "9999-10-01")) == [(1, "it lasts 2912078 days")]
+    read_scenario(SMALL.replace("2026-10-02", "2036-10-01"), "mine.yaml", None)
+    busy = "{name: w, namespace: x, kind: Job, replicas: 90, arrivals: {every: 1s..3s}}"
+    [(_, seen)] = problems(SMALL + f"    workloads: [{busy}]\n")
+    assert seen == f"about 3888000 pods come, and {MAXIMUM_PODS} can be played through"
 
 
 def test_faults_are_read_strictly_too() -> None:
