@@ -256,6 +256,15 @@ def test_a_token_that_cannot_be_read_says_which_file(tmp_path: Path) -> None:
         list(talker.pages("pods"))
 
 
+@pytest.mark.parametrize("content", ["", "s3cr3t\nc4n4ry", "s3cr3t c4n4ry", "s3cr3t\0"])
+def test_what_is_no_token_is_neither_sent_nor_said(tmp_path: Path, content: str) -> None:
+    token_file = tmp_path / "token"
+    token_file.write_text(content)
+    with pytest.raises(CredentialUnreadable, match="form of a bearer token") as caught:
+        list(talking(saying(a_list()), token_file=token_file).pages("pods"))
+    assert "s3cr3t" not in caught.value.message()
+
+
 def test_certificates_that_are_none_are_refused(tmp_path: Path) -> None:
     bad = tmp_path / "ca.crt"
     bad.write_text("no certificate")

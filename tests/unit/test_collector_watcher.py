@@ -11,14 +11,18 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+import httpx
 import pytest
 
 from domain.clock import StoppedClock
-from ingestion.kubernetes.client import WatchEvent
+from ingestion.kubernetes.client import ApiClient, ApiSettings, WatchEvent
+from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.observations import Bookmark
-from ingestion.kubernetes.watcher import PLACE_TRIES_LIMIT, Item, Retry, Watcher
+from ingestion.kubernetes.watcher import PLACE_TRIES_LIMIT, WAITING_LIMIT, Item, Retry, Watcher
+from tests.store_in_memory import MemoryStore
 
 NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
+NOTHING = httpx.Response(200)
 
 
 class Server:
@@ -49,6 +53,12 @@ class CrowdedQueue(queue.Queue[Item]):
             self._tries -= 1
             raise queue.Full
         super().put(item, block, timeout)
+
+
+def test_what_waits_for_a_collector_is_bounded() -> None:
+    client = ApiClient(ApiSettings("https://api.example"), httpx.MockTransport(lambda _: NOTHING))
+    collector = Collector(client, MemoryStore(), StoppedClock(NOON), CollectorSettings("c-1"))
+    assert collector._items.maxsize == WAITING_LIMIT
 
 
 @pytest.mark.parametrize(
