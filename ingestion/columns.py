@@ -91,14 +91,14 @@ def maps(names: Sequence[Sequence[str]], words: Sequence[Sequence[str]]) -> pa.A
     """
     import pyarrow as pa
 
-    repeated = [(same, len(list(rows))) for same, rows in groupby(names)]
-    keys = _repeated(repeated)
+    groups = [(same, len(list(rows))) for same, rows in groupby(names)]
+    keys = repeated(groups)
     items = _plain(list(chain.from_iterable(words)))
-    sizes = [np.full(count, len(same), np.int32) for same, count in repeated]
+    sizes = [np.full(count, len(same), np.int32) for same, count in groups]
     return pa.MapArray.from_arrays(numbers(_sums(sizes)), keys, items)
 
 
-def _repeated(groups: Sequence[tuple[Sequence[str], int]]) -> pa.Array:
+def repeated(groups: Sequence[tuple[Sequence[str], int]]) -> pa.Array:
     """The texts of each group, one after another, as often as they are repeated."""
     import pyarrow as pa
 

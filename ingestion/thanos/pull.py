@@ -47,6 +47,7 @@ from ingestion.thanos.splitting import Evaluated, Question
 from ingestion.thanos.telemetry import (
     UNION_LIMIT,
     DeviceHours,
+    DeviceReading,
     device_hours,
     function_answer,
 )
@@ -168,6 +169,7 @@ class _Found:
     def count(self, hours: Sequence[datetime], interval_seconds: int) -> None:
         """What follows from the allocation alone, while the telemetry is still on its way."""
         self.hour_facts = hourly_facts(self.runs, hours, interval_seconds)
+        self.facts.update(look_facts(self.runs))
 
     @property
     def runs(self) -> list[Runs]:
@@ -185,21 +187,24 @@ def _ask(asker: Asker, window: Interval, hours: Sequence[datetime], now: datetim
         return found
     labels = pod_label_ask(asker.source.pod_labels)
     asks = (*allocation_asks(), *([labels] if labels else []))
-    telemetry: list[Part] = []
+    telemetry = _Telemetry(asker, window)
     for part in asker.answered(_wanted(asker, asks, window)):
         if ":" not in part.ask.name:
             found.parts.append(part)
             found.blocks.add([part.runs] if part.runs is not None else [])
         else:
-            if not telemetry:
+            if not telemetry.parts:
                 found.count(hours, asker.source.sampling.sample_interval_seconds)
-            telemetry.append(part)
-            asker.memory.refuses_unions = telemetry[0].answer.status in NOT_UNDERSTOOD
-    if not telemetry:
+            telemetry.take(part)
+            asker.memory.refuses_unions = telemetry.parts[0].answer.status in NOT_UNDERSTOOD
+    if not telemetry.parts:
         found.count(hours, asker.source.sampling.sample_interval_seconds)
     found.answers = [part.answer for part in found.parts]
-    found.facts.update(look_facts(found.runs))
-    _read_telemetry(asker, window, found, telemetry)
+    if asker.memory.refuses_unions:
+        telemetry = _asked_one_by_one(asker, window, found)
+    found.telemetry = telemetry.rows()
+    found.answers += [part.answer for part in telemetry.parts]
+    found.facts["telemetry_asks_failed"] = telemetry.failed_count
     if stores := asker.stores(window):
         answer, store_count, failing_count = stores
         found.answers.append(answer)
@@ -216,27 +221,41 @@ def _wanted(asker: Asker, asks: Sequence[Ask], window: Interval) -> Iterator[Que
             yield from _functions(asker, [group], window)
 
 
-def _read_telemetry(asker: Asker, window: Interval, found: _Found, parts: list[Part]) -> None:
-    """Rows of the functions of device metrics. Never changes an outcome."""
-    if asker.memory.refuses_unions:
-        parts = _asked_one_by_one(asker, window, found)
-    failed_count = sum(part.outcome is not Outcome.OK for part in parts)
-    answered = [function_answer(part.answer.ask, part.series) for part in parts]
-    try:
+class _Telemetry:
+    """The functions of device metrics, read as they come. Never changes an outcome."""
+
+    def __init__(self, asker: Asker, window: Interval) -> None:
+        self.parts: list[Part] = []
         labels = asker.source.thanos.replica_labels
-        found.telemetry = device_hours(answered, labels, window, asker.memory.device_series)
-    except MalformedSeries:
-        failed_count += 1
-    found.answers += [part.answer for part in parts]
-    found.facts["telemetry_asks_failed"] = failed_count
+        self._reading = DeviceReading(labels, window, asker.memory.device_series)
+        self._nothing = device_hours([], (), window)
+        self._is_malformed = False
+
+    def take(self, part: Part) -> None:
+        self.parts.append(part)
+        try:
+            self._reading.add(function_answer(part.answer.ask, part.series))
+        except MalformedSeries:
+            self._is_malformed = True
+
+    @property
+    def failed_count(self) -> int:
+        return sum(part.outcome is not Outcome.OK for part in self.parts) + self._is_malformed
+
+    def rows(self) -> DeviceHours:
+        """None of them when one answer is not the protocol."""
+        return self._nothing if self._is_malformed else self._reading.rows()
 
 
-def _asked_one_by_one(asker: Asker, window: Interval, found: _Found) -> list[Part]:
+def _asked_one_by_one(asker: Asker, window: Interval, found: _Found) -> _Telemetry:
     """For servers without unions: each metric that there is; or all, when that is not told."""
     names, answer = asker.metric_names(TELEMETRY_NAMES, window)
     found.answers += [answer] if answer else []
     entries = [e for e in TELEMETRY_ENTRIES if names is None or e.metric in names]
-    return list(asker.answered(_functions(asker, [[entry] for entry in entries], window)))
+    telemetry = _Telemetry(asker, window)
+    for part in asker.answered(_functions(asker, [[entry] for entry in entries], window)):
+        telemetry.take(part)
+    return telemetry
 
 
 def _groups(entries: Sequence[Entry]) -> list[Sequence[Entry]]:

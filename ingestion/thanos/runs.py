@@ -14,7 +14,8 @@ hour, which are the same for every series of a scrape and every hour that has no
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ from ingestion.columns import (
     milliseconds,
     named,
     numbers,
+    repeated,
     sixteen_bytes,
     texts,
 )
@@ -117,13 +119,19 @@ def write_runs(
     first_key = attempt.sequence * KEYS_PER_FILE
     every = range(first_key, first_key + len(series))
     keys = dict(zip([one.series_id for one in series], every, strict=True))
-    tables = (
-        _runs_table(attempt, parts, ordered, keys),
-        _series_table(attempt, series, ordered, first_key),
-        _telemetry_table(attempt, telemetry, keys),
-    )
-    for kind, table in zip(KINDS, tables, strict=True):
-        write_parquet(folder.loose(attempt.attempt_id, kind), table)
+    tables: dict[str, Callable[[], pa.Table]] = {
+        "runs": lambda: _runs_table(attempt, parts, ordered, keys),
+        "series": lambda: _series_table(attempt, len(series), ordered, first_key),
+        "telemetry": lambda: _telemetry_table(attempt, telemetry, keys),
+    }
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        # One is compressed while the next is made.
+        written = [
+            beside.submit(write_parquet, folder.loose(attempt.attempt_id, kind), tables[kind]())
+            for kind in KINDS
+        ]
+        for one in written:
+            one.result()
 
 
 def _place_of(series: Series) -> tuple[str, str, str]:
@@ -179,15 +187,15 @@ def _columns(
 
 
 def _series_table(
-    attempt: Attempt, series: Sequence[Series], blocks: Sequence[_Block], first_key: int
+    attempt: Attempt, series_count: int, blocks: Sequence[_Block], first_key: int
 ) -> pa.Table:
     import pyarrow as pa
 
     columns = {
-        "cluster_id": constant(attempt.cluster_id, len(series)),
-        "attempt_id": constant(attempt.attempt_id, len(series)),
-        "series_key": numbers(np.arange(first_key, first_key + len(series), dtype=np.int64)),
-        "metric": texts([one.metric for one in series]),
+        "cluster_id": constant(attempt.cluster_id, series_count),
+        "attempt_id": constant(attempt.attempt_id, series_count),
+        "series_key": numbers(np.arange(first_key, first_key + series_count, dtype=np.int64)),
+        "metric": repeated([([b.series[0].metric], len(b.series)) for b in blocks]),
     }
     nothing = _Block([], sixteen_bytes([]), texts([]), maps([], []))
     for name in ("uid", "pod", "labels"):

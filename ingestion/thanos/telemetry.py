@@ -128,30 +128,82 @@ def device_hours(
     window: Interval,
     known: KnownSeries | None = None,
 ) -> DeviceHours:
-    """Rows for the hours of the window. Of replicas the one with most samples speaks.
+    """Rows for the hours of the window. Of replicas the one with most samples speaks."""
+    reading = DeviceReading(replica_labels, window, known)
+    for answer in answers:
+        reading.add(answer)
+    return reading.rows()
+
+
+class DeviceReading:
+    """Reads the answers to functions one after the other, while others are on their way.
 
     The three functions have the same label sets, and so has the next hour: `known` remembers them.
     """
-    known = {} if known is None else known
-    if len(known) > SERIES_LIMIT:
-        known.clear()
-    learned = _Learned(known, frozenset(replica_labels))
-    replicas: dict[tuple[str, bytes], int] = {}
-    asked: list[tuple[str, int, msgspec.Raw]] = []
-    for answer in answers:
+
+    def __init__(
+        self,
+        replica_labels: Iterable[str],
+        window: Interval,
+        known: KnownSeries | None = None,
+    ) -> None:
+        self._known = {} if known is None else known
+        if len(self._known) > SERIES_LIMIT:
+            self._known.clear()
+        self._learned = _Learned(self._known, frozenset(replica_labels))
+        self._replicas: dict[tuple[str, bytes], int] = {}
+        self._started_ms = int(window.started_at.timestamp()) * 1000
+        self._hour_count = window.seconds // 3600
+        self._read: list[_Read] = []
+
+    def add(self, answer: FunctionAnswer) -> None:
+        """Raises MalformedSeries; what was read before it stays."""
+        numbers = []
         for raw in answer.series:
             name = (answer.metric, bytes(raw.metric))
-            learned.learn(name)
-            number = replicas.setdefault(name, len(replicas))
-            asked.append((answer.function, number, raw.values))
-    cells = _cells(asked, len(replicas), window)
-    by_series: dict[str, list[int]] = {}
-    named = list(replicas)
-    for name, replica in sorted(replicas.items(), key=lambda item: item[0][1]):
-        by_series.setdefault(known[name].series_id, []).append(replica)
-    groups = [of for _, of in sorted(by_series.items())]
-    series = [known[named[of[0]]] for of in groups]
-    return _united(cells, series, groups, int(window.started_at.timestamp()) * 1000)
+            self._learned.learn(name)
+            numbers.append(self._replicas.setdefault(name, len(self._replicas)))
+        replica = np.array(numbers, np.int64)
+        for first, samples in decoded_parts([raw.values for raw in answer.series]):
+            try:
+                readings = np.array([float(text) for text in samples.values], np.float64)
+            except ValueError as cause:
+                raise MalformedSeries(f"telemetry: {cause}") from None
+            # A value is evaluated at its hour's end.
+            places = (samples.time_ms - HOUR_MS - self._started_ms) // HOUR_MS
+            inside = (places >= 0) & (places < self._hour_count)
+            of_replica = replica[samples.owner[inside] + first]
+            values = readings[samples.value[inside]]
+            self._read.append(_Read(answer.function, of_replica, places[inside], values))
+
+    def rows(self) -> DeviceHours:
+        """What all answers together say."""
+        by_series: dict[str, list[int]] = {}
+        named = list(self._replicas)
+        known = self._known
+        for name, replica in sorted(self._replicas.items(), key=lambda item: item[0][1]):
+            by_series.setdefault(known[name].series_id, []).append(replica)
+        groups = [of for _, of in sorted(by_series.items())]
+        series = [known[named[of[0]]] for of in groups]
+        return _united(self._cells(), series, groups, self._started_ms)
+
+    def _cells(self) -> _Cells:
+        shape = (len(self._replicas), self._hour_count)
+        cells = _Cells(np.zeros(shape, bool), {name: np.full(shape, np.nan) for name in FUNCTIONS})
+        for read in self._read:
+            cells.is_there[read.replica, read.place] = True
+            cells.by_function[read.function][read.replica, read.place] = read.value
+        return cells
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Values of one function: of which replica, in which hour of the window."""
+
+    function: str
+    replica: NDArray[np.int64]
+    place: NDArray[np.int64]
+    value: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,30 +246,6 @@ def _united(
 
 def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.isfinite(values), values, np.nan)
-
-
-def _cells(
-    asked: Sequence[tuple[str, int, msgspec.Raw]], replica_count: int, window: Interval
-) -> _Cells:
-    """Of each function, replica and values text. A value is evaluated at its hour's end."""
-    started_ms = int(window.started_at.timestamp()) * 1000
-    shape = (replica_count, window.seconds // 3600)
-    values = np.full((len(FUNCTIONS), *shape), np.nan)
-    cells = _Cells(np.zeros(shape, bool), dict(zip(FUNCTIONS, values, strict=True)))
-    place_of = {name: place for place, name in enumerate(FUNCTIONS)}
-    function = np.array([place_of[name] for name, _, _ in asked], np.int64)
-    replica = np.array([number for _, number, _ in asked], np.int64)
-    for first, samples in decoded_parts([text for _, _, text in asked]):
-        try:
-            readings = np.array([float(text) for text in samples.values], np.float64)
-        except ValueError as cause:
-            raise MalformedSeries(f"telemetry: {cause}") from None
-        places = (samples.time_ms - HOUR_MS - started_ms) // HOUR_MS
-        inside = (places >= 0) & (places < shape[1])
-        places, owner = places[inside], samples.owner[inside] + first
-        cells.is_there[replica[owner], places] = True
-        values[function[owner], replica[owner], places] = readings[samples.value[inside]]
-    return cells
 
 
 class _Learned:
