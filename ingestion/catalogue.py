@@ -3,6 +3,9 @@
 Put here: one entry per thing that is asked. A new exporter or vendor is a new entry.
 Not here: how it is asked (`ingestion.thanos.pull`), or what it means for a bill (`dbt/`).
 
+How often each is sampled is the server's doing, not the metric's: a dated decision of the cluster,
+landed with every attempt (`ingestion.manifest.Sampling`), that `doctor` compares with what comes.
+
 An allocation entry is asked for its raw samples; a telemetry entry for its hourly average, maximum
 and count per device. Telemetry never decides an amount.
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -232,7 +232,7 @@ class _Telemetry:
         self._is_malformed = False
 
     def take(self, part: Part) -> None:
-        self.parts.append(part)
+        self.parts.append(replace(part, series=()))  # what it says is read, its bytes can go
         try:
             self._reading.add(function_answer(part.answer.ask, part.series))
         except MalformedSeries:
