@@ -167,7 +167,8 @@ def places(folder: Path) -> list[str]:
 
 
 FLAGS = (
-    "--quiet",
+    "--log-level",
+    "none",
     "--no-use-colors",
     "--no-send-anonymous-usage-stats",
     "--no-version-check",
