@@ -78,7 +78,7 @@ class LazyGroup(click.Group):
 
 EPILOG = """\b
 Examples:
-  gpu-ledger demo                          from nothing to sealed invoices, in minutes
+  gpu-ledger demo                          from nothing to sealed invoices, in a minute or two
   gpu-ledger init my-ledger                a home of your own
   gpu-ledger close 2026-10 --home my-ledger
 
