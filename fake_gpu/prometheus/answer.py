@@ -9,7 +9,7 @@ of a cluster is mostly a few distinct texts repeated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fake_gpu.exporters.numbers import answer_text, timestamp_text
 from fake_gpu.prometheus.go_json import encode
@@ -59,19 +59,16 @@ def rows_matrix(found: Iterable[Rows]) -> list[str]:
     return [text for rows in found for text in _rows(rows)]
 
 
-def _rows(rows: Rows) -> Iterator[str]:
+def _rows(rows: Rows) -> Iterable[str]:
     heads = rows.table.heads()
-    fragments = [cut.block.fragment(cut.low, cut.high, cut.value) for cut in rows.cuts]
-    text, before = "", -1
-    for owner, which in zip(rows.owners, rows.which, strict=True):
-        if owner == before:
-            text += f",{fragments[which]}"
-            continue
-        if text:
-            yield text + "]}"
-        text, before = heads[owner] + fragments[which], owner
-    if text:
-        yield text + "]}"
+    fragments = [block.fragment(low, high, value) for block, low, high, value in rows.cuts]
+    pairs = zip(rows.owners, rows.which, strict=True)
+    if len(set(rows.owners)) == len(rows.owners):
+        return [f"{heads[owner]}{fragments[which]}]}}" for owner, which in pairs]
+    parts: dict[int, list[str]] = {}
+    for owner, which in pairs:
+        parts.setdefault(owner, []).append(fragments[which])
+    return [f"{heads[owner]}{','.join(own)}]}}" for owner, own in parts.items()]
 
 
 def matrix(answers: Iterable[Points]) -> list[str]:

@@ -192,6 +192,8 @@ class Table:
 
     def between(self, start_ms: int, end_ms: int) -> Rows:
         """The rows in a closed range of times."""
+        if not self._firsts:
+            return Rows(self, [], [], [], 0)
         return self._segments.rows(self, start_ms, end_ms)
 
 
@@ -218,16 +220,15 @@ class _Segments:
     def rows(self, table: Table, start_ms: int, end_ms: int) -> Rows:
         import numpy as np
 
-        lows = np.zeros(len(self._owners), dtype=np.int64)
-        highs = np.zeros(len(self._owners), dtype=np.int64)
         blocks = [grid.between(start_ms, end_ms) for grid in self._grids]
-        for block, (places, begun, ended) in zip(blocks, self._by_grid, strict=True):
-            real = block.real_array()
-            lows[places] = real.searchsorted(begun)
-            highs[places] = real.searchsorted(ended)
-        there = (lows < highs).nonzero()[0]
-        lows, highs = lows[there], highs[there]
-        size = max((len(block.times) for block in blocks), default=0) + 1
+        met = [
+            _met(block, *segments) for block, segments in zip(blocks, self._by_grid, strict=True)
+        ]
+        there, lows, highs = (np.concatenate(parts) for parts in zip(*met, strict=True))
+        if len(met) > 1:
+            order = there.argsort()
+            there, lows, highs = there[order], lows[order], highs[order]
+        size = max(len(block.times) for block in blocks) + 1
         codes = (self._values[there] * len(blocks) + self._numbers[there]) * size * size
         _, firsts, which = np.unique(
             codes + lows * size + highs, return_index=True, return_inverse=True
@@ -246,3 +247,17 @@ class _Segments:
             [ValueCut(blocks[g], low, high, self._known_values[v]) for g, low, high, v in cuts],
             int((highs - lows).sum()),
         )
+
+
+def _met(
+    block: TimeBlock, places: Integers, begun: Integers, ended: Integers
+) -> tuple[Integers, Integers, Integers]:
+    """Of segments those that a scrape of the block met, and from which to which one."""
+    if not block.times:
+        return places[:0], places[:0], places[:0]
+    real = block.real_array()
+    # A day has many segments and an hour few of them, so those far away are left out at once.
+    near = ((begun <= real[-1]) & (ended > real[0])).nonzero()[0]
+    lows, highs = real.searchsorted(begun[near]), real.searchsorted(ended[near])
+    there = (lows < highs).nonzero()[0]
+    return places[near[there]], lows[there], highs[there]
