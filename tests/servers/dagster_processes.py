@@ -6,9 +6,13 @@ Not here: what is expected.
 
 from __future__ import annotations
 
+import os
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -71,6 +75,25 @@ def wait_until(true: Callable[[], bool], what: str, every_seconds: float = 2.0) 
     while not true():
         assert time.monotonic() < deadline, f"it never came to this: {what}"
         time.sleep(every_seconds)
+
+
+@contextmanager
+def all_ended(dagster_home: Path) -> Iterator[None]:
+    """Afterwards nothing of this home runs: a code server outlives its daemon, and waits for it."""
+    try:
+        yield
+    finally:
+        for process in _processes_of(dagster_home):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+def _processes_of(dagster_home: Path) -> Iterator[int]:
+    wanted = f"DAGSTER_HOME={dagster_home.resolve()}".encode()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended meanwhile, or is somebody else's
+            if wanted in environment.read_bytes().split(b"\0"):
+                yield int(environment.parent.name)
 
 
 def counted(instance: dg.DagsterInstance, **filters: Any) -> int:

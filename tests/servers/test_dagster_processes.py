@@ -30,7 +30,7 @@ from orchestration.open_home import CLOCK_VARIABLE
 from orchestration.pages import pages
 from tests.orchestrated import Dagster, lived_through, opened_at, prepare_models
 from tests.servers import postgres
-from tests.servers.dagster_processes import Webserver, counted, wait_until
+from tests.servers.dagster_processes import Webserver, all_ended, counted, wait_until
 from tests.servers.process import free_port
 from tests.servers.test_dagster_on_postgres import Server
 
@@ -71,6 +71,7 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
         make_pool()
         port = free_port()
         with (
+            all_ended(opened.home.dagster),
             dg.DagsterInstance.get() as instance,
             pages(opened, "127.0.0.1", port, environment, ["webserver"]) as shown,
         ):
