@@ -67,7 +67,7 @@ def mart_descriptions() -> dict[str, tuple[str, dict[str, str]]]:
     found: dict[str, tuple[str, dict[str, str]]] = {}
     models = dbt_project_dir() / "models"
     for path in sorted([*(models / "marts").glob("*.yml"), *(models / "gates").glob("*.yml")]):
-        for model in yaml.load(path.read_text(encoding="utf-8"), loader).get("models", []):
+        for model in loader(path.read_text(encoding="utf-8")).get_single_data().get("models", []):
             columns = {column["name"]: column["description"] for column in model["columns"]}
             found[model["name"]] = (model["description"], columns)
     return found
