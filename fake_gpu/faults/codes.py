@@ -99,6 +99,7 @@ KUBERNETES = (
     _code("B25", "a store that goes back in time"),
     _code("B26", "everything told twice"),
     _code("B27", "a list that misses many"),
+    _code("B28", "labels, annotations and names as people write them", "odd_names_and_labels"),
 )
 # (what would be wrong with a fake, the test that holds that it is not)
 FAKE = (

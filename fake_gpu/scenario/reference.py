@@ -192,7 +192,8 @@ anything else for a pod that was deleted while it ran. Rows of one `uid` are one
 resources. A trace without a scenario gets nodes as it needs them.
 
 Configurations of the fake GPU operator (`nodePools:`) and of the design document (`nodes:`) are
-read too, as they are written.
+read too, as they are written. Of the operator's, `otherDevices`, `resources`, `numa` and
+`overrides` are taken and change nothing: no GPU comes of them.
 """
 
 

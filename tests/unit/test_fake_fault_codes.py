@@ -23,7 +23,7 @@ SCRAPE_SECONDS = 30
 
 
 def test_no_number_is_left_out_and_none_is_invented() -> None:
-    wanted = [f"A{n:02}" for n in range(1, 31)] + [f"B{n:02}" for n in range(1, 28)]
+    wanted = [f"A{n:02}" for n in range(1, 31)] + [f"B{n:02}" for n in range(1, 29)]
     assert [code.code for code in CODES] == wanted
     assert {code for kind in CATALOGUE.values() for code in kind.codes} <= set(wanted)
     for code in CODES:
@@ -107,6 +107,19 @@ def _names_twice(estate: Estate) -> bool:
     return any(len(each) > 1 for each in uids.values())
 
 
+def _oddly_written(estate: Estate) -> bool:
+    """A formula, letters that turn the line around, and a text as long as a page of a book."""
+    texts = [
+        text for pod in _pods(estate) for text in (*pod.labels.values(), *pod.annotations.values())
+    ]
+    texts += [text for c in estate.clusters for n in c.namespaces for text in n.labels.values()]
+    return (
+        any(text.startswith("=") for text in texts)
+        and any("\u202e" in text for text in texts)
+        and max(map(len, texts)) > 50_000
+    )
+
+
 HAPPENS: dict[str, Callable[[Estate], bool]] = {
     "A01": _kinds("store_vanishes", "store_hangs"),
     "A07": _some_pod(lambda pod: _ran_seconds(pod) < SCRAPE_SECONDS),
@@ -145,6 +158,7 @@ HAPPENS: dict[str, Callable[[Estate], bool]] = {
     "B17": lambda e: any(_recut(cluster) for cluster in e.clusters),
     "B18": lambda e: any(n.incidents for c in e.clusters for n in c.nodes),
     "B20": _made_again,
+    "B28": _oddly_written,
 }
 
 
