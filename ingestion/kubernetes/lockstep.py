@@ -13,11 +13,12 @@ from ingestion.kubernetes.watcher import Item, NeedsList
 
 
 class Lockstep:
-    """Items by resource, until every resource has spoken its last word of the instant."""
+    """Items by resource, until each has spoken its last word of the instant, or wants a list."""
 
     def __init__(self, resources: tuple[str, ...]) -> None:
         self._held: dict[str, list[Item]] = {resource: [] for resource in resources}
         self._done_at: dict[str, datetime] = {}
+        self._wanting: dict[str, NeedsList] = {}  # cannot speak before they have a list
         self.told_at: datetime | None = None  # whoever drives has stopped here for this cluster
 
     def is_between_stops(self, now: datetime) -> bool:
@@ -34,8 +35,11 @@ class Lockstep:
         if isinstance(item, Broken) and self.is_between_stops(item.at):
             return []
         if isinstance(item, NeedsList):
+            if self.is_between_stops(now):
+                return [item]
             # Its watch waits for the list, and will speak again when it has one.
-            return [item]
+            self._wanting[item.resource] = item
+            return self._release(now)
         again = isinstance(item, Broken) and self._done_at.get(item.resource) == item.at
         if not again:
             held.append(item)
@@ -49,8 +53,13 @@ class Lockstep:
         return self._release(now)
 
     def _release(self, now: datetime) -> list[Item]:
-        if any(self._done_at.get(resource) != now for resource in self._held):
+        if any(r not in self._wanting and self._done_at.get(r) != now for r in self._held):
             return []
-        released = [each for items in self._held.values() for each in items]
+        released: list[Item] = []
+        for resource, items in self._held.items():
+            released += items
+            if resource in self._wanting:
+                released.append(self._wanting[resource])
         self._held = {resource: [] for resource in self._held}
+        self._wanting = {}
         return released

@@ -1,0 +1,60 @@
+"""Under a driven clock what several watches say is taken in one order, whoever was faster.
+
+Put here: words arriving in every order. Not here: collectors that live through faults
+(`test_collector_faults`).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+
+from ingestion.kubernetes.lockstep import Lockstep
+from ingestion.kubernetes.observations import Bookmark, Broken
+from ingestion.kubernetes.watcher import Item, NeedsList
+
+NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
+LATER = NOON + timedelta(hours=1)
+RESOURCES = ("nodes", "claims", "pods", "quotas")
+
+
+def needs(resource: str, at: datetime = NOON) -> NeedsList:
+    return NeedsList(resource, at, "expired", "too old")
+
+
+def test_lists_and_words_of_one_instant_have_one_order() -> None:
+    words: dict[str, Item] = {
+        "nodes": Bookmark("nodes", NOON, 7),
+        "claims": needs("claims"),
+        "pods": needs("pods"),
+        "quotas": Broken("quotas", NOON, "cut"),
+    }
+    for order in permutations(RESOURCES):
+        lockstep = Lockstep(RESOURCES)
+        released = [lockstep.step(words[resource], NOON) for resource in order]
+        assert released == [[], [], [], list(words.values())], order
+
+
+def test_who_was_listed_speaks_again_before_anything_goes_on() -> None:
+    lockstep = Lockstep(RESOURCES)
+    for resource in RESOURCES:
+        lockstep.step(needs(resource), NOON)
+    marks = [Bookmark(resource, NOON, 9) for resource in RESOURCES]
+    assert [lockstep.step(mark, NOON) for mark in reversed(marks)] == [[], [], [], marks]
+
+
+def test_a_list_that_fails_keeps_nobody_waiting() -> None:
+    lockstep = Lockstep(("claims", "pods"))
+    mark = Bookmark("pods", NOON, 9)
+    lockstep.step(needs("claims"), NOON)
+    assert lockstep.step(mark, NOON) == [needs("claims"), mark]
+    assert lockstep.list_failed("claims", NOON) == []
+    again = Bookmark("pods", LATER, 10)
+    assert lockstep.step(again, LATER) == []
+    assert lockstep.list_failed("claims", LATER) == [again]
+
+
+def test_between_two_stops_a_list_is_wanted_by_nobody_else() -> None:
+    lockstep = Lockstep(("claims", "pods"))
+    lockstep.told_at = NOON
+    assert lockstep.step(needs("pods", LATER), LATER) == [needs("pods", LATER)]
