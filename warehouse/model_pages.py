@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+from argparse import Namespace
 from pathlib import Path
 
 from warehouse.dbt_run import FLAGS, ModelFailed, parse_project, places
@@ -29,12 +30,14 @@ def write_model_pages(folder: Path, path: Path, database: Path) -> Path:
     from dbt.cli.main import dbtRunner
 
     manifest = parse_project(folder, database)
-    manifest.write(str(folder / "target" / "manifest.json"))
     flags = [*(flag for flag in FLAGS if flag != "--no-write-json"), "--write-json"]
     # Types stand in the contracts; a catalogue would need a database for the same columns.
     generate = ["docs", "generate", "--static", "--empty-catalog", "--no-compile"]
+    runner = dbtRunner(manifest=manifest)
     with contextlib.redirect_stdout(io.StringIO()):
-        written = dbtRunner(manifest=manifest).invoke([*flags, *generate, *places(folder)])
+        runner.invoke([*flags, "parse", *places(folder)])  # nothing to parse: it takes the flags
+        manifest.write(str(folder / "target" / "manifest.json"))
+        written = runner.invoke([*flags, *generate, *places(folder)])
     if written.exception is not None:
         raise ModelFailed(["(no pages)"], str(written.exception)) from written.exception
     page = (folder / "target" / "static_index.html").read_text(encoding="utf-8")
