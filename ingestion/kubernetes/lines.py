@@ -23,6 +23,7 @@ segment, `position` (its place in the whole journal):
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from domain.interval import format_instant
@@ -32,8 +33,12 @@ from ingestion.kubernetes.podlife import Contradiction, PodFacts
 Line = dict[str, Any]
 
 
+# An instant is written as often as a list of it has objects.
+_text = lru_cache(maxsize=64)(format_instant)
+
+
 def line_of(kind: str, at: datetime, **parts: str) -> Line:
-    return {"line": kind, "at": format_instant(at)} | parts
+    return {"line": kind, "at": _text(at)} | parts
 
 
 def contradiction_line(at: datetime, resource: str, uid: str, note: Contradiction) -> Line:
@@ -57,9 +62,9 @@ def alive_at(seen_at: datetime, at: datetime, facts: PodFacts) -> Line:
 
     Of an ended pod nothing is added: that it was over is known from when it was said.
     """
-    seen = max(format_instant(seen_at), facts.started_at)
-    return {} if facts.terminal or seen >= format_instant(at) else {"alive_at": seen}
+    seen = max(_text(seen_at), facts.started_at)
+    return {} if facts.terminal or seen >= _text(at) else {"alive_at": seen}
 
 
 def last_seen(at: datetime | None) -> Line:
-    return {} if at is None else {"last_seen_at": format_instant(at)}
+    return {} if at is None else {"last_seen_at": _text(at)}

@@ -343,7 +343,7 @@ def _text(value: object) -> str:
         return ""
     # NUL ends strings in some readers; a lone surrogate has no bytes at all.
     cleaned = str(value)[:TEXT_LIMIT].replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return cleaned.encode("utf-8", "replace").decode()
+    return cleaned if cleaned.isascii() else cleaned.encode("utf-8", "replace").decode()
 
 
 def _texts(document: Mapping[str, Any], *names: str) -> Projection:
