@@ -11,7 +11,6 @@ import io
 import json
 import os
 import re
-from argparse import Namespace
 from pathlib import Path
 
 from warehouse.dbt_run import FLAGS, ModelFailed, parse_project, places
