@@ -14,13 +14,14 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
+from domain.errors import LedgerError
 from fake_gpu.clock import VirtualClock, driven
 from orchestration.demo.estate_clock import EstateGone
 
@@ -87,43 +88,53 @@ class ServedApart:
         self.served.advance_to(when, telling)
 
 
+Starting = Callable[[datetime], Served]
+
+
 @contextmanager
 def served_apart(scenario: str, estate: Estate, start: datetime) -> Iterator[ServedApart]:
     """Serve the scenario, of which `estate` was built, until the block is left."""
+    with serving(scenario) as from_then_on:
+        yield lived_through(estate, start, from_then_on)
+
+
+def lived_through(estate: Estate, start: datetime, from_then_on: Starting) -> ServedApart:
+    """What is served by the other process from a time on, driven together with a clock of ours."""
     from fake_gpu.faults.ledger import FaultLedger
     from fake_gpu.kubernetes.objects import ObjectHistory
 
-    with serving(scenario, start) as ready:
-        histories = {
-            c.cluster_id: ObjectHistory(c, estate.faults, FaultLedger()) for c in estate.clusters
-        }
-        yield ServedApart(estate, driven(start), histories, ready())
+    histories = {
+        c.cluster_id: ObjectHistory(c, estate.faults, FaultLedger()) for c in estate.clusters
+    }
+    return ServedApart(estate, driven(start), histories, from_then_on(start))
 
 
 @contextmanager
-def serving(scenario: str, start: datetime) -> Iterator[Callable[[], Served]]:
-    """Begin to serve the scenario; what is yielded waits until it answers."""
+def serving(scenario: str) -> Iterator[Starting]:
+    """Have a process build the estate; what is yielded waits until it answers, from a time on."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(
-        target=_serve, args=(scenario, start, theirs), name="fake-estate", daemon=True
+        target=_serve, args=(scenario, theirs), name="fake-estate", daemon=True
     )
     process.start()
     theirs.close()
 
-    def ready() -> Served:
+    def from_then_on(start: datetime) -> Served:
+        with suppress(OSError):  # of a process that is gone nothing will be heard
+            ours.send(start)
         thanos_url, control_url, kubernetes_urls = _hear(ours, STARTING_SECONDS_LIMIT, scenario)
         return Served(thanos_url, control_url, kubernetes_urls, ours)
 
     try:
-        yield ready
+        yield from_then_on
     finally:
         ours.close()
         process.kill()  # it has nothing to keep, and would wait for whoever still watches
         process.join()
 
 
-def _serve(scenario: str, start: datetime, line: Connection) -> None:
+def _serve(scenario: str, line: Connection) -> None:
     """In the other process: serve, and do what we are told until nobody tells any more."""
     from fake_gpu.estate.build import build_estate
     from fake_gpu.scenario.load import load_scenario
@@ -132,7 +143,11 @@ def _serve(scenario: str, start: datetime, line: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever drives
     # A watch that its collector has left is told so once for every object that it would have had.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
-    estate = build_estate(load_scenario(scenario))
+    try:
+        estate = build_estate(load_scenario(scenario))
+        start = line.recv()
+    except (LedgerError, EOFError, OSError):
+        return  # whoever started this builds the same, and says what is wrong with it
     with serve(estate, driven(start)) as running:
         settle()
         line.send((running.thanos_url, running.control_url, running.kubernetes_urls))

@@ -73,33 +73,34 @@ def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Told
     from fake_gpu.clock import epoch
     from fake_gpu.estate.build import build_estate
     from fake_gpu.scenario.load import load_scenario
-    from orchestration.demo.estate_process import served_apart, serving
+    from orchestration.demo.estate_process import lived_through, serving
 
-    estate = build_estate(load_scenario(scenario))
-    span = Interval(epoch(estate.started_at), epoch(estate.ended_at))
-    start = span.started_at - BEFORE
     with (
-        serving(scenario, start) as ready,
-        served_apart(scenario, estate, start) as running,
+        serving(scenario) as watched,
+        serving(scenario) as asked,
         beside() as helper,
         beside() as other,
     ):
-        asked = ready()
-        home = make_home(home_path, estate, asked.thanos_url, asked.kubernetes_urls)
+        # All four begin while this one builds its own estate.
+        estate = build_estate(load_scenario(scenario))
+        span = Interval(epoch(estate.started_at), epoch(estate.ended_at))
+        start = span.started_at - BEFORE
+        running, store = lived_through(estate, start, watched), asked(start)
+        home = make_home(home_path, estate, store.thanos_url, store.kubernetes_urls)
         helper.begin(get_ready, home.path, start)
         opened = OpenHome(home, running.clock)
         helpers = {Source.KUBERNETES: helper, Source.THANOS: other}
-        asking = Asking(helpers, home.path, asked.clock_url, span)
+        asking = Asking(helpers, home.path, store.clock_url, span)
         say(_estate_in_words(estate))
         _live(opened, running, span, asking, bar)
         # Everything was watched: from here on the one that is asked is all there is.
-        asked.take_counts_of(running.served)
+        store.take_counts_of(running.served)
         say("Both witnesses were asked meanwhile, but for one hour that is forgotten.")
         _finish(asking, bar)
         period = BillingPeriod.containing(span.started_at)
         end = max(period.ended_at, running.clock.now()) + AFTER
         running.clock.advance_to(end)
-        asked.advance_to(end)
+        store.advance_to(end)
         yield _bill(opened, period, helper, asking, bar, say)
 
 

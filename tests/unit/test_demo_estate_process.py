@@ -60,8 +60,8 @@ def test_one_that_is_asked_elsewhere_has_a_clock_of_its_own() -> None:
     """Two processes serve the same estate; the clock of the one is not that of the other."""
     estate = build_estate(load_scenario(SCENARIO))
     start = epoch(estate.started_at)
-    with serving(SCENARIO, start) as ready, served_apart(SCENARIO, estate, start) as apart:
-        asked = ready()
+    with serving(SCENARIO) as from_then_on, served_apart(SCENARIO, estate, start) as apart:
+        asked = from_then_on(start)
         EstateClock(asked.clock_url).advance_to(start + HOUR)
         assert EstateClock(apart.served.clock_url).now() == start
         apart.advance_to(start + 2 * HOUR)
@@ -75,3 +75,12 @@ def test_what_the_other_one_did_is_counted_and_what_both_are_built_with_only_onc
         running.ledger.fired_before("asked", 1)
         _fired_before(running, {"built": 7, "asked": 2, "watched": 3})
         assert running.ledger.counts() == {"asked": 3, "built": 7, "watched": 3}
+
+
+def test_a_scenario_that_cannot_be_built_ends_its_process_in_silence(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Whoever starts it builds the same estate, and is told what is wrong."""
+    with serving("nonsense") as from_then_on, pytest.raises(EstateGone):
+        from_then_on(epoch(0))
+    assert capfd.readouterr().err == ""
