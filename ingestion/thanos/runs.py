@@ -50,14 +50,21 @@ KEYS_PER_FILE = 1 << 32
 """Series of an attempt or day that can be numbered; its sequence, times this, comes before."""
 
 
+EAGER_SERIES = 1000
+"""From so many on, a metric's columns are made at once: fewer cost less together with others."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The series of one metric in their order, and their columns."""
+    """Series in their order, of one metric or of several small ones, and their columns."""
 
     series: list[Series]
     uid: pa.Array
     pod: pa.Array
     labels: pa.Array
+
+
+_Counts = Sequence[tuple[str, int]]
 
 
 class SeriesBlocks:
@@ -66,9 +73,11 @@ class SeriesBlocks:
     What a server takes its time for can be waited for meanwhile.
     """
 
-    def __init__(self, pod_labels: Sequence[str]) -> None:
+    def __init__(self, pod_labels: Sequence[str], eager_series: int = EAGER_SERIES) -> None:
+        self._eager_series = eager_series
         self._allowed = {f"label_{_sanitised(label)}" for label in pod_labels}
-        self._by_metric: dict[str, _Block] = {}
+        self._by_metric: dict[str, list[Series]] = {}
+        self._made: dict[str, _Block] = {}
 
     def add(self, parts: Sequence[Runs | DeviceHours]) -> None:
         """Take every series that has a row, each once."""
@@ -78,17 +87,20 @@ class SeriesBlocks:
                 one = part.series[place]
                 used[one.metric].append(one)
         for metric, series in used.items():
-            before = self._by_metric.get(metric)
-            series += before.series if before else ()
+            series += self._by_metric.get(metric, ())
             # A metric may come in several parts, each of which has the same series.
             once = {one.series_id: one for one in series}.values()
-            self._by_metric[metric] = self._block(sorted(once, key=_place_of))
+            ordered = self._by_metric[metric] = sorted(once, key=_place_of)
+            if len(ordered) >= self._eager_series:
+                self._made[metric] = self._block(ordered)
 
     def _block(self, series: list[Series]) -> _Block:
-        kept: list[tuple[Sequence[str], Sequence[str]]]
-        kept = [(one.names, one.texts) for one in series]
-        if series[0].metric == POD_LABELS_METRIC:
-            kept = [_kept_labels(one, self._allowed) for one in series]
+        kept: list[tuple[Sequence[str], Sequence[str]]] = [
+            _kept_labels(one, self._allowed)
+            if one.metric == POD_LABELS_METRIC
+            else (one.names, one.texts)
+            for one in series
+        ]
         return _Block(
             series,
             sixteen_bytes([one.uuid for one in series]),
@@ -96,9 +108,22 @@ class SeriesBlocks:
             maps([names for names, _ in kept], [words for _, words in kept]),
         )
 
+    def counts(self) -> list[tuple[str, int]]:
+        """How many series each metric has, in the order of metrics."""
+        return [(metric, len(self._by_metric[metric])) for metric in sorted(self._by_metric)]
+
     def in_order(self) -> list[_Block]:
         """By metric; with those of a metric, the whole order is that of `_place_of`."""
-        return [self._by_metric[metric] for metric in sorted(self._by_metric)]
+        found: list[_Block] = []
+        small: list[Series] = []
+        for metric in sorted(self._by_metric):
+            if metric not in self._made:
+                small += self._by_metric[metric]
+                continue
+            found += [self._block(small)] if small else []
+            found.append(self._made[metric])
+            small = []
+        return [*found, self._block(small)]
 
 
 def write_runs(
@@ -120,8 +145,8 @@ def write_runs(
     every = range(first_key, first_key + len(series))
     keys = dict(zip([one.series_id for one in series], every, strict=True))
     tables: dict[str, Callable[[], pa.Table]] = {
-        "runs": lambda: _runs_table(attempt, parts, ordered, keys),
-        "series": lambda: _series_table(attempt, len(series), ordered, first_key),
+        "runs": lambda: _runs_table(attempt, parts, blocks.counts(), keys),
+        "series": lambda: _series_table(attempt, blocks.counts(), ordered, first_key),
         "telemetry": lambda: _telemetry_table(attempt, telemetry, keys),
     }
     with ThreadPoolExecutor(max_workers=1) as beside:
@@ -139,15 +164,15 @@ def _place_of(series: Series) -> tuple[str, str, str]:
 
 
 def _runs_table(
-    attempt: Attempt, parts: Sequence[Runs], blocks: Sequence[_Block], keys: Mapping[str, int]
+    attempt: Attempt, parts: Sequence[Runs], counts: _Counts, keys: Mapping[str, int]
 ) -> pa.Table:
     import pyarrow as pa
 
     values = sorted({text for part in parts for text in part.values})
-    metrics = [block.series[0].metric for block in blocks]
+    metrics = [metric for metric, _ in counts]
     key, hour, first, last, count, value = _columns(parts, values, keys)
     order = np.lexsort((value, first, key))  # the text of a value last: it never depends on chance
-    metric_of = np.repeat(np.arange(len(blocks)), [len(block.series) for block in blocks])
+    metric_of = np.repeat(np.arange(len(counts)), [count for _, count in counts])
     return pa.table(
         {
             "cluster_id": constant(attempt.cluster_id, len(order)),
@@ -187,20 +212,20 @@ def _columns(
 
 
 def _series_table(
-    attempt: Attempt, series_count: int, blocks: Sequence[_Block], first_key: int
+    attempt: Attempt, counts: _Counts, blocks: Sequence[_Block], first_key: int
 ) -> pa.Table:
     import pyarrow as pa
 
+    series_count = sum(count for _, count in counts)
     columns = {
         "cluster_id": constant(attempt.cluster_id, series_count),
         "attempt_id": constant(attempt.attempt_id, series_count),
         "series_key": numbers(np.arange(first_key, first_key + series_count, dtype=np.int64)),
-        "metric": repeated([([b.series[0].metric], len(b.series)) for b in blocks]),
+        "metric": repeated([([metric], count) for metric, count in counts]),
     }
-    nothing = _Block([], sixteen_bytes([]), texts([]), maps([], []))
     for name in ("uid", "pod", "labels"):
-        pieces = [getattr(block, name) for block in (nothing, *blocks)]
-        columns[name] = pa.chunked_array(pieces).combine_chunks()
+        pieces = [getattr(block, name) for block in blocks]
+        columns[name] = pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
     return pa.table(columns)
 
 
