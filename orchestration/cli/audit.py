@@ -75,7 +75,7 @@ def explain(
         if stop.note:
             click.echo(f"{stop.note}\n")
     if shown != stops:
-        click.echo("Every row: --all. Another pod: --pod POD_UID. For programs: -o json.", err=True)
+        click.echo("Every row: --all. Another pod: --pod POD_UID. For programs: -o json.")
 
 
 def _as_dict(stop: Stop) -> dict[str, object]:

@@ -127,11 +127,12 @@ def _table(rows: Sequence[Row], names: Sequence[str], title: str | None) -> None
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     if not rows:
         click.echo("(nothing)")
         return
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
         numeric = all(
             isinstance(row.get(name), (int, Decimal)) and not isinstance(row.get(name), bool)
@@ -141,7 +142,10 @@ def _table(rows: Sequence[Row], names: Sequence[str], title: str | None) -> None
     for row in rows:
         table.add_row(*[_escape(_text(row.get(name))) for name in names])
     width = None if sys.stdout.isatty() else 200
-    Console(width=width, highlight=False).print(table)
+    console = Console(width=width, highlight=False)
+    if title:  # a table would break its title at its own width
+        console.print(Text(title, style="table.title"))
+    console.print(table)
 
 
 def _escape(text: str) -> str:
