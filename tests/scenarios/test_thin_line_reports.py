@@ -645,14 +645,9 @@ def test_the_models_are_one_page_that_asks_no_server(told: Told) -> None:
     assert '"exposure.gpu_ledger.invoices"' in page
 
 
-def test_the_models_page_of_the_same_models_is_the_same_bytes(
-    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from dbt import flags
+def test_the_models_page_of_the_same_models_is_the_same_bytes(told: Told, tmp_path: Path) -> None:
     from warehouse.model_pages import write_model_pages
 
-    # As in a process that has not run dbt yet.
-    monkeypatch.setattr(flags, "GLOBAL_FLAGS", SimpleNamespace(USE_COLORS=True))
     again = tmp_path / "again.html"
     write_model_pages(tmp_path / "pages", again, tmp_path / "facts.duckdb")
     assert again.read_bytes() == told.model_pages.read_bytes()

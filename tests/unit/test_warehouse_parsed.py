@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from warehouse import kept, parsed
 from warehouse.dbt_run import parse_project
+from warehouse.model_pages import write_model_pages
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -39,7 +41,9 @@ def times_parsed(folder: Path, profile: str, count: int = 1) -> int:
     return len(asked)
 
 
-def test_another_home_is_given_what_parsing_the_project_gives(tmp_path: Path, cache: Path) -> None:
+def test_another_home_is_given_what_parsing_the_project_gives(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = parse_project(tmp_path / "one", tmp_path / "one" / "facts.duckdb")
     [path] = cache.glob("*.parsed")
     written = path.stat().st_mtime_ns
@@ -49,6 +53,11 @@ def test_another_home_is_given_what_parsing_the_project_gives(tmp_path: Path, ca
     assert said(second) == said(first)
     assert len(second.nodes) > 200
     assert not (tmp_path / "two" / "target").exists()  # dbt was not asked
+
+    # As in a process that has not run dbt yet.
+    monkeypatch.setattr("dbt.flags.GLOBAL_FLAGS", Namespace(USE_COLORS=True))
+    page = write_model_pages(tmp_path, tmp_path / "page.html", tmp_path / "facts.duckdb")
+    assert "fct_charges" in page.read_text(encoding="utf-8")
 
 
 def said(manifest: Manifest) -> dict[str, Any]:
