@@ -36,9 +36,9 @@ INTERVALS = (
 
 INLINED = (
     "int_card_changes",
-    "int_unhealthy_changes",
     "int_node_offer_levels",
-    "int_node_class_levels",
+    "int_node_offer_cards",
+    "int_mig_card_levels",
     "int_node_class_cards",
     "int_node_card_levels",
     "int_charges",
@@ -47,8 +47,15 @@ INLINED = (
 
 ASKED = {
     "node-hours": """
-        select cluster_id, node_name, hour_second, max(running_cards) as gpu_count_max
-        from int_node_card_levels group by all
+        with maxima as (
+            select node_number, hour_second, max(running_cards) as gpu_count_max
+            from int_node_card_levels group by node_number, hour_second
+        )
+        select nodes.cluster_id, nodes.node_name, hour_second, gpu_count_max
+        from maxima inner join (
+            select distinct node_number, cluster_id, node_name
+            from facts.intermediate.int_node_classes
+        ) as nodes using (node_number)
     """,
     "pods": """
         select allocation_number, sum(counted_seconds * device_count) as device_seconds
@@ -66,6 +73,7 @@ CHECKED = {
     "pods": "sum(device_seconds)",
     "tenants": "sum(device_seconds)",
 }
+NUMBERS = ("node_number", "node_class_number", "allocation_number", "charge_number")
 REPEATS = 5
 BETWEEN_COPIES = 1_000_000_000
 
@@ -109,7 +117,7 @@ def replicate(database: Path, clusters: int) -> None:
 def _other(column: str) -> str:
     if column == "cluster_id":
         return "cluster_id || '-' || copy_number as cluster_id"
-    if column in ("node_class_number", "allocation_number", "charge_number"):
+    if column in NUMBERS:
         return f"{column} + copy_number * {BETWEEN_COPIES} as {column}"
     return column
 

@@ -29,7 +29,8 @@ from tests.lived_estates import clusters_csv, live
 from tests.random_estates import scenario
 from tests.scenarios import against_truth as truth
 from tests.scenarios import test_facts_equal_truth as compared
-from warehouse import dbt_run
+from warehouse import dbt_run, parsed
+from warehouse import project as project_module
 from warehouse.build import WORKING_NAME, BuildResult, build_period
 from warehouse.cards import answer_card_questions
 from warehouse.classify import catalogue_of
@@ -86,11 +87,11 @@ MUTANTS = (
     Mutant("each_sharer_pays_the_whole", f"{INT}/int_allocations_priced.sql",
            "holder_count\n        * case", "1\n        * case"),
     Mutant("levels_forget_what_was", f"{INT}/int_node_card_levels.sql",
-           "sum(running_change) over node as running_cards",
-           "max(running_change) over node as running_cards"),
+           "sum(running_change) over so_far as running_cards",
+           "max(running_change) over so_far as running_cards"),
     Mutant("the_least_of_the_hour", "models/marts/fct_node_hours.sql",
            "max(running_cards) as gpu_count_max", "min(running_cards) as gpu_count_max"),
-    Mutant("a_held_claim_runs", f"{INT}/int_device_spans.sql",
+    Mutant("a_held_claim_runs", f"{INT}/int_counted_spans.sql",
            "claim_levels.running_count > 0", "claim_levels.running_count >= 0"),
     Mutant("parts_of_a_card_rounded_down", f"{INT}/int_card_changes.sql",
            "running_level + devices_per_card - 1", "running_level"),
@@ -108,7 +109,8 @@ MUTANTS = (
     Mutant("rates_join_without_class", f"{INT}/int_allocations_matched_to_prices.sql",
            "and allocations.gpu_class = rate_spans.gpu_class", ""),
     Mutant("namespaces_are_mixed", f"{INT}/int_allocations.sql",
-           "on paired.pod_number = pods.pod_number", "on paired.pod_number = pods.pod_number + 1"),
+           "on requests.pod_number = pods.pod_number",
+           "on requests.pod_number = pods.pod_number + 1"),
     Mutant("the_end_is_when_it_was_told", f"{INT}/int_allocations_from_lifecycle.sql",
            "then least(ended_second, first_ended_second)", "then first_ended_second"),
     Mutant("held_is_running", f"{INT}/int_allocations_reconciled.sql",
@@ -176,11 +178,11 @@ MUTANTS = (
            "            and allocations.mig_profile = rate_spans.mig_profile\n", ""),
     Mutant("a_shared_claim_is_paid_by_each", f"{INT}/int_claim_shares.sql",
            "and devices.resource_key = levels.resource_key", ""),
-    Mutant("levels_are_one_event_late", f"{INT}/int_node_card_levels.sql",
-           "rows between unbounded preceding and current row",
+    Mutant("levels_are_one_event_late", f"{INT}/int_whole_card_levels.sql",
+           "range between unbounded preceding and current row",
            "rows between unbounded preceding and 1 preceding"),
     Mutant("sum_of_maxima_is_a_maximum", "models/marts/fct_cluster_hours.sql",
-           "sum(running_cards) as sum_of_node_max", "max(running_cards) as sum_of_node_max"),
+           "sum(gpu_count_max) as sum_of_node_max", "max(gpu_count_max) as sum_of_node_max"),
     Mutant("the_most_workers_on_the_hour", "models/marts/fct_cluster_hours.sql",
            "min_by(active_workers, started_second)", "max(active_workers)"),
     Mutant("a_deleted_node_stays_ready", f"{INT}/int_node_ready_states.sql",
@@ -197,6 +199,15 @@ MUTANTS = (
     Mutant("what_is_offered_is_forgotten", f"{INT}/int_node_offer_levels.sql",
            "rows between unbounded preceding and current row",
            "rows between current row and current row"),
+    Mutant("instances_of_the_offer_before", f"{INT}/int_mig_card_levels.sql",
+           "{{ packed_offer('packed_level') }} as offer_number",
+           "greatest({{ packed_offer('packed_level') }} - 1, 1) as offer_number"),
+    Mutant("shares_of_one_end_alone", f"{INT}/int_node_share_levels.sql",
+           "    select -1 as change", "    select 0 as change"),
+    Mutant("a_pause_is_measured", f"{INT}/int_measured_changes.sql",
+           "        -1 as measured_change", "        0 as measured_change"),
+    Mutant("cards_of_one_class_alone", f"{INT}/int_node_offer_hours.sql",
+           "sum(installed_cards) over so_far", "max(installed_cards) over so_far"),
     Mutant("disputes_of_every_epoch_and_hour", f"{INT}/int_stretches_split_to_epochs.sql",
            "            (reconciled.method = 'disputed') = cuts.is_for_disputes\n            and ",
            "            "),
@@ -209,8 +220,10 @@ def broken(project: Path, mutant: Mutant | None) -> Iterator[None]:
 
     The copy stays in one place: dbt keeps what it parsed by the place of its files.
     """
-    original = dbt_run.dbt_project_dir
-    dbt_run.dbt_project_dir = lambda: project
+    readers = (dbt_run, parsed, project_module)
+    original = project_module.dbt_project_dir
+    for reader in readers:
+        reader.dbt_project_dir = lambda: project
     path = project / (mutant.file if mutant else "dbt_project.yml")
     text = path.read_text(encoding="utf-8")
     if mutant is not None:
@@ -220,7 +233,8 @@ def broken(project: Path, mutant: Mutant | None) -> Iterator[None]:
         yield
     finally:
         path.write_text(text, encoding="utf-8")
-        dbt_run.dbt_project_dir = original
+        for reader in readers:
+            reader.dbt_project_dir = original
 
 
 class Project(dbt_run.DbtProject):
@@ -228,6 +242,7 @@ class Project(dbt_run.DbtProject):
 
     def run_from(self, model: str, answer: Callable[[], None]) -> None:
         asking = f"+{dbt_run.QUESTIONS}"
+        self.forget({name for name in self._made_of() if model in self._before(name)})
         if model in self._before(dbt_run.QUESTIONS):
             dbt_run.require_models(self._results("run", "--select", f"{model}+,{asking}"))
             answer()
@@ -243,13 +258,26 @@ class Project(dbt_run.DbtProject):
         results = self._results("test", "--select", chosen)
         return [result.node.name for result in results if str(result.status) != "pass"]
 
-    def _before(self, model: str) -> set[str]:
-        """The model and all that it is made of."""
+    def forget(self, models: set[str] | None = None) -> None:
+        """Models are made once: what is made again must not be there. All of them, or some."""
+        with connected(self._database) as connection:
+            for schema, name, kind in connection.execute(
+                "select table_schema, table_name, table_type from information_schema.tables"
+                " where table_schema in ('staging', 'intermediate', 'marts')"
+            ).fetchall():
+                if models is None or name in models:
+                    connection.execute(f"drop {kind.split()[-1]} {schema}.{name}")
+
+    def _made_of(self) -> dict[str, list[str]]:
         assert self._manifest is not None
-        made_of = {
+        return {
             node.name: [name.rpartition(".")[2] for name in node.depends_on_nodes]
             for node in self._manifest.nodes.values()
         }
+
+    def _before(self, model: str) -> set[str]:
+        """The model and all that it is made of."""
+        made_of = self._made_of()
         found, todo = {model}, [model]
         while todo:
             new = set(made_of.get(todo.pop(), ())) - found
@@ -322,6 +350,7 @@ class Bench:
         project = Project(self.home.build / "dbt", working)
         project.parse()
         if mutant.file.startswith("macros"):
+            project.forget()
             project.run_models(lambda: self._answer(working))
         else:
             project.run_from(Path(mutant.file).stem, lambda: self._answer(working))

@@ -1,11 +1,4 @@
-{#- What a node can have of a GPU class at an instant: what is used of it, and what there is. -#}
-{% macro used_quantities() -%}
-    {{ return([
-        'running_cards', 'running_code',
-        'running_compute', 'running_memory', 'held_compute', 'held_memory',
-    ]) }}
-{%- endmacro %}
-
+{#- What there can be of a GPU class on a node at an instant, whatever is used of it. -#}
 {% macro offered_quantities() -%}
     {{ return([
         'capacity_cards', 'allocatable_cards', 'labelled_cards', 'offered_code', 'allocatable_code',

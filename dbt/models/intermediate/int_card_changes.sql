@@ -40,58 +40,46 @@ spans as (
 
 ),
 
+-- Every span begins and ends: by how much each count changes then.
+ends as (
+
+    select 1 as change
+    union all
+    select -1 as change
+
+),
+
 events as (
 
     select
-        node_class_number,
-        devices_per_card,
-        started_second as event_second,
-        running_count,
-        capacity_count,
-        allocatable_count
+        spans.node_class_number,
+        spans.devices_per_card,
+        case when ends.change = 1 then spans.started_second else spans.ended_second end
+            as event_second,
+        ends.change * spans.running_count as running_count,
+        ends.change * spans.capacity_count as capacity_count,
+        ends.change * spans.allocatable_count as allocatable_count
     from spans
-    union all
-    select
-        node_class_number,
-        devices_per_card,
-        ended_second as event_second,
-        -running_count as running_count,
-        -capacity_count as capacity_count,
-        -allocatable_count as allocatable_count
-    from spans
+    cross join ends
 
 ),
 
--- What ends and what starts in the same second does not overlap.
-instants as (
-
-    select
-        node_class_number,
-        devices_per_card,
-        event_second,
-        sum(running_count) as running_count,
-        sum(capacity_count) as capacity_count,
-        sum(allocatable_count) as allocatable_count
-    from events
-    group by node_class_number, devices_per_card, event_second
-
-),
-
+-- All that happens in one second counts at once: what ends and what starts does not overlap.
 levels as (
 
     select
         node_class_number,
         devices_per_card,
         event_second,
-        sum(running_count) over card_parts as running_level,
-        sum(capacity_count) over card_parts as capacity_level,
-        sum(allocatable_count) over card_parts as allocatable_level
-    from instants
+        sum(running_count) over so_far as running_level,
+        sum(capacity_count) over so_far as capacity_level,
+        sum(allocatable_count) over so_far as allocatable_level
+    from events
     window
-        card_parts as (
+        so_far as (
             partition by node_class_number, devices_per_card
             order by event_second
-            rows between unbounded preceding and current row
+            range between unbounded preceding and current row
         )
 
 ),

@@ -6,13 +6,22 @@ node_levels as (
 
 ),
 
+nodes as (
+
+    select distinct
+        node_number,
+        cluster_id
+    from {{ ref('int_node_classes') }}
+
+),
+
 changes as (
 
     select
-        cluster_id,
+        node_number,
         started_second as event_second,
         running_cards - lag(running_cards, 1, 0) over (
-            partition by cluster_id, node_name order by started_second
+            partition by node_number order by started_second
         ) as running_change
     from node_levels
 
@@ -21,11 +30,13 @@ changes as (
 instants as (
 
     select
-        cluster_id,
-        event_second,
-        sum(running_change) as running_change
+        nodes.cluster_id,
+        changes.event_second,
+        sum(changes.running_change) as running_change
     from changes
-    group by cluster_id, event_second
+    inner join nodes
+        on changes.node_number = nodes.node_number
+    group by nodes.cluster_id, changes.event_second
 
 ),
 

@@ -1,14 +1,8 @@
 with
 
-used as (
+events as (
 
-    select * from {{ ref('int_device_spans') }}
-
-),
-
-offered as (
-
-    select * from {{ ref('int_capacity_spans') }}
+    select * from {{ ref('int_device_events') }}
 
 ),
 
@@ -24,94 +18,7 @@ hours as (
 
 ),
 
-spans as (
-
-    select
-        node_class_number,
-        mig_profile,
-        started_second,
-        ended_second,
-        case when allocation_state = 'running' then device_count else 0 end as running_count,
-        case when allocation_state = 'held' then device_count else 0 end as held_count,
-        0 as capacity_count,
-        0 as allocatable_count
-    from used
-    union all
-    select
-        node_class_number,
-        mig_profile,
-        started_second,
-        ended_second,
-        0 as running_count,
-        0 as held_count,
-        capacity_count,
-        allocatable_count
-    from offered
-
-),
-
-profiles as (
-
-    select distinct
-        node_class_number,
-        mig_profile
-    from spans
-
-),
-
-events as (
-
-    select
-        node_class_number,
-        mig_profile,
-        started_second as event_second,
-        running_count,
-        held_count,
-        capacity_count,
-        allocatable_count
-    from spans
-    union all
-    select
-        node_class_number,
-        mig_profile,
-        ended_second as event_second,
-        -running_count as running_count,
-        -held_count as held_count,
-        -capacity_count as capacity_count,
-        -allocatable_count as allocatable_count
-    from spans
-    union all
-    select
-        profiles.node_class_number,
-        profiles.mig_profile,
-        hours.measured_from_second as event_second,
-        0 as running_count,
-        0 as held_count,
-        0 as capacity_count,
-        0 as allocatable_count
-    from profiles
-    inner join node_classes
-        on profiles.node_class_number = node_classes.node_class_number
-    inner join hours
-        on node_classes.cluster_id = hours.cluster_id
-
-),
-
-instants as (
-
-    select
-        node_class_number,
-        mig_profile,
-        event_second,
-        sum(running_count) as running_count,
-        sum(held_count) as held_count,
-        sum(capacity_count) as capacity_count,
-        sum(allocatable_count) as allocatable_count
-    from events
-    group by node_class_number, mig_profile, event_second
-
-),
-
+-- All that happens in one second counts at once: what ends and what starts does not overlap.
 levels as (
 
     select
@@ -121,16 +28,16 @@ levels as (
         lead(event_second) over (
             partition by node_class_number, mig_profile order by event_second
         ) as next_second,
-        sum(running_count) over profiles as running_count,
-        sum(held_count) over profiles as held_count,
-        sum(capacity_count) over profiles as capacity_count,
-        sum(allocatable_count) over profiles as allocatable_count
-    from instants
+        sum(running_count) over so_far as running_count,
+        sum(held_count) over so_far as held_count,
+        sum(capacity_count) over so_far as capacity_count,
+        sum(allocatable_count) over so_far as allocatable_count
+    from events
     window
-        profiles as (
+        so_far as (
             partition by node_class_number, mig_profile
             order by event_second
-            rows between unbounded preceding and current row
+            range between unbounded preceding and current row
         )
 
 ),
@@ -162,6 +69,7 @@ bounded as (
     where
         levels.event_second >= hours.measured_from_second
         and levels.event_second < hours.measured_until_second
+        and coalesce(levels.next_second, {{ end_of_time() }}) > levels.event_second
 
 )
 

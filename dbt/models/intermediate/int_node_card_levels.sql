@@ -7,119 +7,89 @@ class_levels as (
 ),
 
 -- Nearly all nodes have cards of one class, whose levels are the node's own.
-mixed_nodes as (
+plain as (
 
     select
-        cluster_id,
-        node_name
-    from {{ ref('int_node_classes') }}
-    group by cluster_id, node_name
-    having count(*) > 1
+        node_number,
+        hour_second,
+        started_second,
+        ended_second,
+        running_cards
+    from class_levels
+    where class_count = 1
+
+),
+
+mixed as (
+
+    select *
+    from class_levels
+    where class_count > 1
 
 ),
 
 changes as (
 
     select
-        class_levels.cluster_id,
-        class_levels.node_name,
-        class_levels.started_second as event_second,
-        class_levels.running_cards
-        - lag(class_levels.running_cards, 1, 0) over classes as running_change,
-        class_levels.installed_cards
-        - lag(class_levels.installed_cards, 1, 0) over classes as installed_change,
-        class_levels.allocatable_cards
-        - lag(class_levels.allocatable_cards, 1, 0) over classes as allocatable_change
-    from class_levels
-    inner join mixed_nodes
-        on
-            class_levels.cluster_id = mixed_nodes.cluster_id
-            and class_levels.node_name = mixed_nodes.node_name
+        node_number,
+        hour_second,
+        started_second as event_second,
+        running_cards - lag(running_cards, 1, 0) over class_hours as running_change
+    from mixed
     window
-        classes as (
-            partition by class_levels.node_class_number
-            order by class_levels.started_second
-        )
+        class_hours as (partition by node_class_number, hour_second order by started_second)
 
 ),
 
-instants as (
-
-    select
-        cluster_id,
-        node_name,
-        event_second,
-        sum(running_change) as running_change,
-        sum(installed_change) as installed_change,
-        sum(allocatable_change) as allocatable_change
-    from changes
-    group by cluster_id, node_name, event_second
-
-),
-
+-- Every class has a level from the start of a measured hour to its end, so each hour stands alone.
 levels as (
 
     select
-        cluster_id,
-        node_name,
+        node_number,
+        hour_second,
         event_second,
-        lead(event_second) over (partition by cluster_id, node_name order by event_second)
-            as next_second,
-        sum(running_change) over node as running_cards,
-        sum(installed_change) over node as installed_cards,
-        sum(allocatable_change) over node as allocatable_cards
-    from instants
+        lead(event_second) over (
+            partition by node_number, hour_second order by event_second
+        ) as next_second,
+        sum(running_change) over so_far as running_cards
+    from changes
     window
-        node as (
-            partition by cluster_id, node_name
+        so_far as (
+            partition by node_number, hour_second
             order by event_second
-            rows between unbounded preceding and current row
+            range between unbounded preceding and current row
         )
 
 ),
 
-bounded as (
+hour_ends as (
 
     select
-        levels.cluster_id,
-        levels.node_name,
-        hours.hour_second,
-        levels.event_second as started_second,
-        least(
-            coalesce(levels.next_second, hours.measured_until_second),
-            hours.measured_until_second
-        ) as ended_second,
-        cast(levels.running_cards as bigint) as running_cards,
-        cast(levels.installed_cards as bigint) as installed_cards,
-        cast(levels.allocatable_cards as bigint) as allocatable_cards
-    from levels
-    inner join {{ ref('int_measured_hours') }} as hours
-        on
-            levels.cluster_id = hours.cluster_id
-            and {{ whole_quotient('levels.event_second', 3600) }} * 3600 = hours.hour_second
+        node_number,
+        hour_second,
+        max(ended_second) as measured_until_second
+    from mixed
+    group by node_number, hour_second
 
 ),
 
-plain as (
+summed as (
 
     select
-        class_levels.cluster_id,
-        class_levels.node_name,
-        class_levels.hour_second,
-        class_levels.started_second,
-        class_levels.ended_second,
-        class_levels.running_cards,
-        class_levels.installed_cards,
-        class_levels.allocatable_cards
-    from class_levels
-    left join mixed_nodes
+        levels.node_number,
+        levels.hour_second,
+        levels.event_second as started_second,
+        coalesce(levels.next_second, hour_ends.measured_until_second) as ended_second,
+        cast(levels.running_cards as bigint) as running_cards
+    from levels
+    inner join hour_ends
         on
-            class_levels.cluster_id = mixed_nodes.cluster_id
-            and class_levels.node_name = mixed_nodes.node_name
-    where mixed_nodes.cluster_id is null
+            levels.node_number = hour_ends.node_number
+            and levels.hour_second = hour_ends.hour_second
+    where coalesce(levels.next_second, {{ end_of_time() }}) > levels.event_second
 
 )
 
 select * from plain
 union all
-select * from bounded
+select * from summed

@@ -1,8 +1,14 @@
 with
 
-levels as (
+whole_levels as (
 
-    select * from {{ ref('int_node_class_levels') }}
+    select * from {{ ref('int_whole_card_levels') }}
+
+),
+
+mig_levels as (
+
+    select * from {{ ref('int_mig_card_levels') }}
 
 ),
 
@@ -12,80 +18,63 @@ node_classes as (
 
 ),
 
+offers as (
+
+    select * from {{ ref('int_node_offer_cards') }}
+
+),
+
 answers as (
 
     select * from {{ ref('stg_devices__card_answers') }}
 
 ),
 
-answered as (
-
-    select
-        levels.*,
-        node_classes.cluster_id,
-        node_classes.node_name,
-        node_classes.gpu_class,
-        node_classes.class_compute_unit,
-        node_classes.class_memory_unit,
-        coalesce(running.fewest_card_count, 0) as running_mig_cards,
-        coalesce(allocatable.fewest_card_count, 0) as allocatable_mig_cards,
-        coalesce(offered.fewest_card_count, 0) as offered_mig_cards
-    from levels
-    inner join node_classes
-        on levels.node_class_number = node_classes.node_class_number
-    left join answers as running
-        on
-            node_classes.gpu_class = running.gpu_class
-            and levels.running_code = running.wanted_code
-            and levels.offered_code = running.offered_code
-            and levels.mig_card_count = running.mig_card_count
-    left join answers as allocatable
-        on
-            node_classes.gpu_class = allocatable.gpu_class
-            and levels.allocatable_code = allocatable.wanted_code
-            and levels.offered_code = allocatable.offered_code
-            and levels.mig_card_count = allocatable.mig_card_count
-    left join answers as offered
-        on
-            node_classes.gpu_class = offered.gpu_class
-            and levels.offered_code = offered.wanted_code
-            and offered.offered_code = 0
-            and offered.mig_card_count = -1
-
-),
-
--- Cards as labelled, unless what is offered proves that there are more.
-counted as (
+known as (
 
     select
         node_class_number,
-        cluster_id,
-        node_name,
-        gpu_class,
         hour_second,
         started_second,
         ended_second,
-        class_compute_unit,
-        class_memory_unit,
-        running_cards + running_mig_cards as running_cards,
-        allocatable_cards + allocatable_mig_cards as allocatable_cards,
-        greatest(labelled_cards, capacity_cards + offered_mig_cards) as installed_cards,
-        capacity_cards + offered_mig_cards as offering_cards,
+        running_cards,
+        case when running_cards > 0 then 'capacity' else 'nothing' end as how_known
+    from whole_levels
+    union all
+    select
+        mig_levels.node_class_number,
+        mig_levels.hour_second,
+        mig_levels.started_second,
+        mig_levels.ended_second,
+        mig_levels.running_cards + coalesce(answers.fewest_card_count, 0) as running_cards,
         case
-            when running_code = 0 and running_cards = 0 then 'nothing'
-            when running_code > 0 then 'layouts'
-            else 'capacity'
-        end as how_known,
-        running_compute,
-        running_memory,
-        held_compute,
-        held_memory,
-        offered_compute,
-        offered_memory,
-        unhealthy_compute,
-        unhealthy_memory,
-        unmeasured
-    from answered
+            when mig_levels.running_code > 0 then 'layouts'
+            when mig_levels.running_cards > 0 then 'capacity'
+            else 'nothing'
+        end as how_known
+    from mig_levels
+    inner join offers
+        on
+            mig_levels.node_class_number = offers.node_class_number
+            and mig_levels.offer_number = offers.offer_number
+    left join answers
+        on
+            mig_levels.running_code = answers.wanted_code
+            and offers.gpu_class = answers.gpu_class
+            and offers.offered_code = answers.offered_code
+            and offers.mig_card_count = answers.mig_card_count
+
+),
+
+counted as (
+
+    select
+        known.*,
+        node_classes.node_number,
+        node_classes.class_count
+    from known
+    inner join node_classes
+        on known.node_class_number = node_classes.node_class_number
 
 )
 

@@ -64,6 +64,8 @@ numbered as (
 
     select
         row_number() over (order by cluster_id, node_name, gpu_class) as node_class_number,
+        dense_rank() over (order by cluster_id, node_name) as node_number,
+        count(*) over (partition by cluster_id, node_name) as class_count,
         cluster_id,
         node_name,
         gpu_class,

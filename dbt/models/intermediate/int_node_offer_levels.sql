@@ -62,6 +62,13 @@ events as (
         from spans
         union all
     {% endfor %}
+    -- Before anything is known to be offered, nothing is: every instant has its offer.
+    select
+        node_class_number,
+        0 as event_second,
+        {{ quantity_columns(quantities, {}) }}
+    from node_classes
+    union all
     select
         node_class_number,
         event_second,
@@ -95,20 +102,40 @@ instants as (
     from events
     group by node_class_number, event_second
 
+),
+
+levels as (
+
+    select
+        node_class_number,
+        event_second,
+        row_number() over (partition by node_class_number order by event_second) as offer_number,
+        {% for quantity in quantities %}
+            cast(
+                sum({{ quantity }}) over (
+                    partition by node_class_number
+                    order by event_second
+                    rows between unbounded preceding and current row
+                )
+                as {{ 'decimal(38, 0)' if quantity.endswith('_code') else 'bigint' }}
+            ) as {{ quantity }}{{ ',' if not loop.last }}
+        {% endfor %}
+    from instants
+
+),
+
+-- The labels count all cards of the node, those that are not cut by MIG among them.
+counted as (
+
+    select
+        *,
+        case
+            when labelled_cards > 0 and labelled_cards >= capacity_cards
+                then labelled_cards - capacity_cards
+            else -1
+        end as mig_card_count
+    from levels
+
 )
 
-select
-    node_class_number,
-    event_second,
-    row_number() over (partition by node_class_number order by event_second) as offer_number,
-    {% for quantity in quantities %}
-        cast(
-            sum({{ quantity }}) over (
-                partition by node_class_number
-                order by event_second
-                rows between unbounded preceding and current row
-            )
-            as {{ 'decimal(38, 0)' if quantity.endswith('_code') else 'bigint' }}
-        ) as {{ quantity }}{{ ',' if not loop.last }}
-    {% endfor %}
-from instants
+select * from counted

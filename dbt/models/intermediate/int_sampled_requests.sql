@@ -1,16 +1,5 @@
 with
 
-series as (
-
-    select *
-    from {{ ref('stg_thanos__series') }}
-    where
-        metric in (
-            'kube_pod_container_resource_requests', 'kube_pod_init_container_resource_requests'
-        )
-
-),
-
 runs as (
 
     select
@@ -60,7 +49,11 @@ named as (
         {{ label('labels', 'container') }} as container_name,
         {{ label('labels', 'node') }} as node_name,
         {{ label('labels', 'resource') }} as resource
-    from series
+    from {{ ref('stg_thanos__series') }}
+    where
+        metric in (
+            'kube_pod_container_resource_requests', 'kube_pod_init_container_resource_requests'
+        )
 
 ),
 

@@ -1,16 +1,6 @@
+{{ config(materialized='ephemeral') }}
+
 with
-
-used as (
-
-    select * from {{ ref('int_device_spans') }}
-
-),
-
-offered as (
-
-    select * from {{ ref('int_capacity_spans') }}
-
-),
 
 -- Only resources of which some devices were not allocatable at some time.
 suspected as (
@@ -20,74 +10,61 @@ suspected as (
         resource_key,
         max(compute_units_each) as compute_units_each,
         max(memory_units_each) as memory_units_each
-    from offered
+    from {{ ref('int_capacity_spans') }}
     where allocatable_count < capacity_count
     group by node_class_number, resource_key
+
+),
+
+spans as (
+
+    select
+        node_class_number,
+        resource_key,
+        started_second,
+        ended_second,
+        device_count as allocated_count,
+        0 as capacity_count,
+        0 as allocatable_count
+    from {{ ref('int_device_spans') }}
+    union all
+    select
+        node_class_number,
+        resource_key,
+        started_second,
+        ended_second,
+        0 as allocated_count,
+        capacity_count,
+        allocatable_count
+    from {{ ref('int_capacity_spans') }}
+
+),
+
+-- Every span begins and ends: by how much each count changes then.
+ends as (
+
+    select 1 as change
+    union all
+    select -1 as change
 
 ),
 
 events as (
 
     select
-        node_class_number,
-        resource_key,
-        started_second as event_second,
-        device_count as allocated_count,
-        0 as capacity_count,
-        0 as allocatable_count
-    from used
-    union all
-    select
-        node_class_number,
-        resource_key,
-        ended_second as event_second,
-        -device_count as allocated_count,
-        0 as capacity_count,
-        0 as allocatable_count
-    from used
-    union all
-    select
-        node_class_number,
-        resource_key,
-        started_second as event_second,
-        0 as allocated_count,
-        capacity_count,
-        allocatable_count
-    from offered
-    union all
-    select
-        node_class_number,
-        resource_key,
-        ended_second as event_second,
-        0 as allocated_count,
-        -capacity_count as capacity_count,
-        -allocatable_count as allocatable_count
-    from offered
-
-),
-
-instants as (
-
-    select
-        events.node_class_number,
-        events.resource_key,
-        events.event_second,
-        suspected.compute_units_each,
-        suspected.memory_units_each,
-        sum(events.allocated_count) as allocated_count,
-        sum(events.capacity_count) as capacity_count,
-        sum(events.allocatable_count) as allocatable_count
-    from events
+        spans.node_class_number,
+        spans.resource_key,
+        case when ends.change = 1 then spans.started_second else spans.ended_second end
+            as event_second,
+        ends.change * spans.allocated_count as allocated_count,
+        ends.change * spans.capacity_count as capacity_count,
+        ends.change * spans.allocatable_count as allocatable_count
+    from spans
     inner join suspected
         on
-            events.node_class_number = suspected.node_class_number
-            and events.resource_key = suspected.resource_key
-    group by
-        events.node_class_number,
-        events.resource_key,
-        events.event_second,
-        suspected.compute_units_each,
-        suspected.memory_units_each
+            spans.node_class_number = suspected.node_class_number
+            and spans.resource_key = suspected.resource_key
+    cross join ends
 
 ),
 
@@ -97,17 +74,15 @@ levels as (
         node_class_number,
         resource_key,
         event_second,
-        compute_units_each,
-        memory_units_each,
-        sum(allocated_count) over resources as allocated_level,
-        sum(capacity_count) over resources as capacity_level,
-        sum(allocatable_count) over resources as allocatable_level
-    from instants
+        sum(allocated_count) over so_far as allocated_level,
+        sum(capacity_count) over so_far as capacity_level,
+        sum(allocatable_count) over so_far as allocatable_level
+    from events
     window
-        resources as (
+        so_far as (
             partition by node_class_number, resource_key
             order by event_second
-            rows between unbounded preceding and current row
+            range between unbounded preceding and current row
         )
 
 ),
@@ -119,8 +94,6 @@ unhealthy as (
         node_class_number,
         resource_key,
         event_second,
-        compute_units_each,
-        memory_units_each,
         greatest(
             least(capacity_level - allocatable_level, capacity_level - allocated_level), 0
         ) as unhealthy_count
@@ -132,9 +105,8 @@ changes as (
 
     select
         node_class_number,
+        resource_key,
         event_second,
-        compute_units_each,
-        memory_units_each,
         unhealthy_count - lag(unhealthy_count, 1, 0) over (
             partition by node_class_number, resource_key order by event_second
         ) as unhealthy_change
@@ -143,9 +115,13 @@ changes as (
 )
 
 select
-    node_class_number,
-    event_second,
-    cast(sum(unhealthy_change * compute_units_each) as bigint) as compute_units,
-    cast(sum(unhealthy_change * memory_units_each) as bigint) as memory_units
+    changes.node_class_number,
+    changes.event_second,
+    cast(sum(changes.unhealthy_change * suspected.compute_units_each) as bigint) as compute_units,
+    cast(sum(changes.unhealthy_change * suspected.memory_units_each) as bigint) as memory_units
 from changes
-group by node_class_number, event_second
+inner join suspected
+    on
+        changes.node_class_number = suspected.node_class_number
+        and changes.resource_key = suspected.resource_key
+group by changes.node_class_number, changes.event_second

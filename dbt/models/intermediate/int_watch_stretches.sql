@@ -70,26 +70,26 @@ joined as (
 
 ),
 
-clusters as (
+-- Where a watch ends, and before the first one, nobody watches, unless the next one begins there.
+turns as (
 
-    select distinct cluster_id
-    from {{ ref('int_cluster_windows') }}
-
-),
-
-unwatched as (
-
-    select
-        clusters.cluster_id,
-        coalesce(joined.ended_second, 0) as started_second
-    from clusters
-    left join joined
-        on clusters.cluster_id = joined.cluster_id
-    union
     select
         cluster_id,
-        0 as started_second
-    from clusters
+        started_second,
+        1 as is_watched
+    from joined
+    union all
+    select
+        cluster_id,
+        ended_second as started_second,
+        0 as is_watched
+    from joined
+    union all
+    select distinct
+        cluster_id,
+        0 as started_second,
+        0 as is_watched
+    from {{ ref('int_cluster_windows') }}
 
 ),
 
@@ -99,19 +99,7 @@ stretch_starts as (
         cluster_id,
         started_second,
         max(is_watched) as is_watched
-    from (
-        select
-            cluster_id,
-            started_second,
-            1 as is_watched
-        from joined
-        union all
-        select
-            cluster_id,
-            started_second,
-            0 as is_watched
-        from unwatched
-    ) as starts
+    from turns
     group by cluster_id, started_second
 
 ),

@@ -1,16 +1,15 @@
 with
 
-node_hours as (
+nodes as (
 
     select
         cluster_id,
-        hour_second,
-        node_name,
-        max(installed_cards) as installed_cards,
-        max(running_cards) as running_cards,
-        sum(running_cards * (ended_second - started_second)) as gpu_seconds
-    from {{ ref('int_node_card_levels') }}
-    group by cluster_id, hour_second, node_name
+        {{ epoch_seconds('hour_started_at') }} as hour_second,
+        sum(gpu_capacity) as gpu_capacity,
+        sum(gpu_count_max) as sum_of_node_max,
+        sum(gpu_seconds) as gpu_seconds
+    from {{ ref('fct_node_hours') }}
+    group by cluster_id, hour_started_at
 
 ),
 
@@ -46,19 +45,6 @@ hours as (
 parameters as (
 
     select * from {{ ref('stg_parameters') }}
-
-),
-
-nodes as (
-
-    select
-        cluster_id,
-        hour_second,
-        sum(installed_cards) as gpu_capacity,
-        sum(running_cards) as sum_of_node_max,
-        sum(gpu_seconds) as gpu_seconds
-    from node_hours
-    group by cluster_id, hour_second
 
 ),
 

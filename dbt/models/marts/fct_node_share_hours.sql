@@ -1,11 +1,38 @@
+-- noqa: disable=LT02,LT05
+-- (jinja repeats parts of this model; its own indentation follows the loops)
+{% set when_measured = {
+    'idle': 'free', 'unsold': 'unsold', 'unhealthy': 'unhealthy', 'withdrawn': 'withdrawn',
+} %}
+
 with
+
+node_classes as (
+
+    select * from {{ ref('int_node_classes') }}
+
+),
 
 levels as (
 
     select
-        *,
-        ended_second - started_second as level_seconds
-    from {{ ref('int_node_class_cards') }}
+        levels.*,
+        levels.ended_second - levels.started_second as level_seconds,
+        offers.installed_cards,
+        offers.offering_cards,
+        offers.offered_compute,
+        offers.offered_memory,
+        offers.unhealthy_compute,
+        offers.unhealthy_memory,
+        offers.unmeasured,
+        node_classes.class_compute_unit,
+        node_classes.class_memory_unit
+    from {{ ref('int_node_share_levels') }} as levels
+    inner join {{ ref('int_node_offer_cards') }} as offers
+        on
+            levels.node_class_number = offers.node_class_number
+            and levels.offer_number = offers.offer_number
+    inner join node_classes
+        on levels.node_class_number = node_classes.node_class_number
 
 ),
 
@@ -19,9 +46,7 @@ dimensions as (
 
     {% for dimension in ['compute', 'memory'] %}
         select
-            cluster_id,
-            node_name,
-            gpu_class,
+            node_class_number,
             hour_second,
             '{{ dimension }}' as dimension,
             class_{{ dimension }}_unit as share_denominator,
@@ -56,6 +81,8 @@ weighted as (
         *,
         level_seconds * greatest(free, 0) as free_seconds,
         level_seconds * greatest(unsold, 0) as unsold_seconds,
+        level_seconds * unhealthy as unhealthy_seconds,
+        level_seconds * withdrawn as withdrawn_seconds,
         level_seconds * (greatest(-free, 0) + greatest(-unsold, 0)) as overallocated_seconds
     from terms
 
@@ -64,51 +91,51 @@ weighted as (
 summed as (
 
     select
-        parameters.billing_period,
-        weighted.cluster_id,
-        weighted.node_name,
-        weighted.gpu_class,
-        weighted.dimension,
-        {{ instant('weighted.hour_second') }} as hour_started_at,
-        weighted.share_denominator,
-        cast(sum(level_seconds * installed) as decimal(38, 0)) as installed_share_seconds,
-        cast(sum(level_seconds * running) as decimal(38, 0)) as running_share_seconds,
-        cast(sum(level_seconds * held) as decimal(38, 0)) as held_share_seconds,
-        cast(sum(case when is_unmeasured then 0 else free_seconds end) as decimal(38, 0))
-            as idle_share_seconds,
-        cast(sum(case when is_unmeasured then 0 else unsold_seconds end) as decimal(38, 0))
-            as unsold_share_seconds,
-        cast(
-            sum(case when is_unmeasured then 0 else level_seconds * unhealthy end)
-            as decimal(38, 0)
-        ) as unhealthy_share_seconds,
-        cast(
-            sum(case when is_unmeasured then 0 else level_seconds * withdrawn end)
-            as decimal(38, 0)
-        ) as withdrawn_share_seconds,
-        cast(
-            sum(
-                case
-                    when is_unmeasured
-                        then
-                            free_seconds + unsold_seconds + level_seconds * (unhealthy + withdrawn)
-                    else 0
-                end
-            )
-            as decimal(38, 0)
-        ) as unmeasured_share_seconds,
-        cast(sum(overallocated_seconds) as decimal(38, 0)) as overallocated_share_seconds
+        node_class_number,
+        dimension,
+        hour_second,
+        share_denominator,
+        sum(level_seconds * installed) as installed,
+        sum(level_seconds * running) as running,
+        sum(level_seconds * held) as held,
+        {% for name, term in when_measured.items() %}
+            sum(case when is_unmeasured then 0 else {{ term }}_seconds end) as {{ name }},
+        {% endfor %}
+        sum(
+            case
+                when is_unmeasured
+                    then free_seconds + unsold_seconds + unhealthy_seconds + withdrawn_seconds
+                else 0
+            end
+        ) as unmeasured,
+        sum(overallocated_seconds) as overallocated
     from weighted
-    cross join parameters
-    group by
+    group by node_class_number, dimension, hour_second, share_denominator
+
+),
+
+named as (
+
+    select
         parameters.billing_period,
-        weighted.cluster_id,
-        weighted.node_name,
-        weighted.gpu_class,
-        weighted.dimension,
-        weighted.hour_second,
-        weighted.share_denominator
+        node_classes.cluster_id,
+        node_classes.node_name,
+        node_classes.gpu_class,
+        summed.dimension,
+        {{ instant('summed.hour_second') }} as hour_started_at,
+        summed.share_denominator,
+        {% for name in [
+            'installed', 'running', 'held', 'idle', 'unsold', 'unhealthy', 'withdrawn',
+            'unmeasured', 'overallocated',
+        ] %}
+            cast(summed.{{ name }} as decimal(38, 0)) as {{ name }}_share_seconds
+            {{- ',' if not loop.last }}
+        {% endfor %}
+    from summed
+    inner join node_classes
+        on summed.node_class_number = node_classes.node_class_number
+    cross join parameters
 
 )
 
-select * from summed
+select * from named

@@ -1,15 +1,8 @@
 with
 
-tenant_hours as (
+paces as (
 
-    select
-        tenant,
-        currency,
-        {{ epoch_seconds('hour_started_at') }} as hour_second,
-        sum(cost_nanos) as cost_nanos
-    from {{ ref('fct_tenant_hours') }}
-    where belongs_to = 'tenant'
-    group by tenant, currency, hour_started_at
+    select * from {{ ref('int_tenant_paces') }}
 
 ),
 
@@ -23,100 +16,8 @@ progress as (
 
     select
         *,
-        counted_until_second - period_started_second as elapsed_seconds,
         period_ended_second - counted_until_second as left_seconds
     from {{ ref('int_period_progress') }}
-
-),
-
--- Days counted back from the last counted hour, as far as they lie in the period.
-days as (
-
-    select
-        tenant_hours.tenant,
-        tenant_hours.currency,
-        {{ whole_quotient(
-            'progress.counted_until_second - 3600 - tenant_hours.hour_second', 86400
-        ) }} as days_ago,
-        sum(tenant_hours.cost_nanos) as cost_nanos
-    from tenant_hours
-    cross join progress
-    group by tenant_hours.tenant, tenant_hours.currency, days_ago
-
-),
-
--- Whole days of the last week; a day without use has no row, and was a day of nothing.
-week as (
-
-    select
-        days.tenant,
-        days.currency,
-        least({{ whole_quotient('max(progress.elapsed_seconds)', 86400) }}, 7) as day_count,
-        sum(days.cost_nanos) as cost_nanos,
-        max(days.cost_nanos) as highest_day_nanos,
-        case
-            when
-                count(*) >= least({{ whole_quotient('max(progress.elapsed_seconds)', 86400) }}, 7)
-                then min(days.cost_nanos)
-            else 0
-        end as lowest_day_nanos
-    from days
-    cross join progress
-    where days.days_ago < least({{ whole_quotient('progress.elapsed_seconds', 86400) }}, 7)
-    group by days.tenant, days.currency
-
-),
-
-totals as (
-
-    select
-        tenant_hours.tenant,
-        tenant_hours.currency,
-        sum(tenant_hours.cost_nanos) as cost_nanos,
-        sum(
-            case
-                when tenant_hours.hour_second >= progress.counted_until_second - 3600
-                    then tenant_hours.cost_nanos
-                else 0
-            end
-        ) as last_hour_cost_nanos,
-        sum(
-            case
-                when tenant_hours.hour_second >= progress.counted_until_second - 86400
-                    then tenant_hours.cost_nanos
-                else 0
-            end
-        ) as last_day_cost_nanos
-    from tenant_hours
-    cross join progress
-    group by tenant_hours.tenant, tenant_hours.currency
-
-),
-
--- Until a whole day was counted, the average so far stands for the days to come.
-paces as (
-
-    select
-        totals.*,
-        progress.billing_period,
-        progress.counted_until_second,
-        progress.left_seconds,
-        coalesce(week.day_count, 0) as day_count,
-        case
-            when coalesce(week.day_count, 0) > 0 then week.cost_nanos else totals.cost_nanos
-        end as pace_nanos,
-        case
-            when coalesce(week.day_count, 0) > 0 then week.day_count * 86400
-            else greatest(progress.elapsed_seconds, 1)
-        end as pace_seconds,
-        week.lowest_day_nanos,
-        week.highest_day_nanos
-    from totals
-    cross join progress
-    left join week
-        on
-            totals.tenant = week.tenant
-            and totals.currency = week.currency
 
 ),
 
@@ -124,19 +25,23 @@ forecasts as (
 
     select
         paces.*,
+        progress.billing_period,
+        progress.counted_until_second,
+        progress.left_seconds,
         paces.cost_nanos
         + {{ whole_quotient(
-            exact('paces.pace_nanos') ~ ' * paces.left_seconds', 'paces.pace_seconds'
+            exact('paces.pace_nanos') ~ ' * progress.left_seconds', 'paces.pace_seconds'
         ) }} as forecast_nanos,
         paces.cost_nanos
         + {{ whole_quotient(
-            exact('coalesce(paces.lowest_day_nanos, 0)') ~ ' * paces.left_seconds', 86400
+            exact('paces.lowest_day_nanos') ~ ' * progress.left_seconds', 86400
         ) }} as lowest_nanos,
         paces.cost_nanos
         + {{ whole_quotient(
-            exact('coalesce(paces.highest_day_nanos, 0)') ~ ' * paces.left_seconds', 86400
+            exact('paces.highest_day_nanos') ~ ' * progress.left_seconds', 86400
         ) }} as highest_nanos
     from paces
+    cross join progress
 
 ),
 
