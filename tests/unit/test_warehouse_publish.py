@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from subprocess import PIPE
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +17,7 @@ from tests.decisions_by_hand import decided, table
 from tests.evidence_by_hand import PERIOD, START, Cluster, Pod, clusters_table, write
 from warehouse.about import About, read_about
 from warehouse.build import BuildResult, build_period
-from warehouse.connection import connected
+from warehouse.connection import connected, transaction
 from warehouse.home import Home
 from warehouse.publish import VERSIONS_KEPT, publish
 from warehouse.switched import WarehouseLost, require_intact, switched_periods
@@ -89,6 +92,37 @@ def test_versions_stay_for_those_who_read_them(built: tuple[Home, BuildResult]) 
     assert kept == [other.path for other in others[-VERSIONS_KEPT:]]
     assert others[-1].latest_path.samefile(others[-1].path)
     assert not list(home.published.rglob("*.unfinished"))
+
+
+ANALYST = """
+import sys, duckdb
+copy = duckdb.connect(sys.argv[1], read_only=True)
+for _ in sys.stdin:
+    print(copy.sql("select count(*) from fct_charges").fetchone()[0], flush=True)
+"""
+
+
+def test_another_process_reads_its_copy_while_the_pipeline_writes(
+    built: tuple[Home, BuildResult],
+) -> None:
+    """It opens what is called the latest, and asks while the warehouse is held for writing."""
+    home, _ = built
+    latest = publish(home, ABOUT).latest_path
+    command = [sys.executable, "-c", ANALYST, str(latest)]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) as analyst:
+        said, asked = analyst.stdout, analyst.stdin
+        assert said
+        assert asked
+        print("before", file=asked, flush=True)
+        assert said.readline() == "1\n"
+        with connected(home.warehouse_path) as writer, transaction(writer):
+            writer.execute("create table main.scratch as select 1 as one")
+            print("while it is written", file=asked, flush=True)
+            assert said.readline() == "1\n"
+            writer.execute("drop table main.scratch")
+        publish(home, ABOUT)
+        print("after the next copy took its name", file=asked, flush=True)
+        assert said.readline() == "1\n"
 
 
 def test_parquet_has_the_same_integers_for_another_client(built: tuple[Home, BuildResult]) -> None:
