@@ -166,8 +166,8 @@ class FolderStore:
         if prefix:
             validate_key(prefix.rstrip("/") or "/")
         with self._refusing(f"list {prefix or 'everything'}"):
-            folder = self.folder / prefix.rpartition("/")[0]
-            return sorted(key for key in self._keys_below(folder) if key.startswith(prefix))
+            inside, _, start = prefix.rpartition("/")
+            return sorted(self._keys_below(self.folder / inside, start))
 
     def exists(self, key: str) -> bool:
         return self._path(key).is_file()
@@ -199,13 +199,15 @@ class FolderStore:
     def _path(self, key: str) -> Path:
         return self.folder / validate_key(key)
 
-    def _keys_below(self, folder: Path) -> Iterator[str]:
+    def _keys_below(self, folder: Path, start: str) -> Iterator[str]:
+        """Every key in a folder whose path from there begins with `start`."""
         # Text, not paths: a month's journal has thousands of names, and is listed for every day.
         root = len(os.path.join(self.folder, ""))
         for parent, folders, names in os.walk(folder):
-            folders[:] = [name for name in folders if not name.startswith(".")]
+            folders[:] = [n for n in folders if n.startswith(start) and not n.startswith(".")]
             below = os.path.join(parent, "")[root:]
-            yield from (below + name for name in names if not name.startswith("."))
+            yield from (below + n for n in names if n.startswith(start) and not n.startswith("."))
+            start = ""  # further down, every name has it in its path
 
     @contextlib.contextmanager
     def _locked(self, key: str) -> Iterator[None]:

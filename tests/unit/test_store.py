@@ -92,9 +92,11 @@ def test_an_empty_object_is_there(tmp_path: Path, opened: Opened) -> None:
 @every_store
 def test_keys_are_listed_in_order_by_prefix(tmp_path: Path, opened: Opened) -> None:
     store = opened(tmp_path)
-    for key in ("b/2", "a/10", "a/9", "ab/1", "c"):
+    for key in ("b/2", "a/10", "a/9", "ab/1", "ab/c/d/a", "c"):
         store.create(key, b"x")
-    assert store.list("") == ["a/10", "a/9", "ab/1", "b/2", "c"]
+    assert store.list("") == ["a/10", "a/9", "ab/1", "ab/c/d/a", "b/2", "c"]
+    assert store.list("a") == ["a/10", "a/9", "ab/1", "ab/c/d/a"]
+    assert store.list("ab/c") == store.list("ab/c/") == ["ab/c/d/a"]
     assert store.list("a/") == ["a/10", "a/9"]
     assert store.list("a/1") == ["a/10"]
     assert store.list("nothing/") == []
