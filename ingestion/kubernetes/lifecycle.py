@@ -22,7 +22,7 @@ from ingestion.kubernetes.rows import Known, Row, rows_of
 from ingestion.kubernetes.spool import parse_lines
 from ingestion.kubernetes.tables import TABLES, filled
 from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Outcome
+from ingestion.manifest import Answer, Attempt, Outcome
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,11 +39,9 @@ def decode(attempt: Attempt, landing: Landing) -> dict[str, pa.Table]:
 
 def decode_rows(attempt: Attempt, landing: Landing) -> dict[str, list[Row]]:
     """The rows of every table, in the journal's order."""
-    by_hour = _lines_by_hour(attempt, landing)
     rows: dict[str, list[Row]] = {table: [] for table in TABLES}
     known: Known = {}
-    for hour in sorted(by_hour):
-        lines = by_hour[hour]
+    for hour, lines in _hours(attempt, landing):
         for line, content in _said_once(lines):
             for table, row in rows_of(line, content, known):
                 rows[table].append(row)
@@ -53,16 +51,16 @@ def decode_rows(attempt: Attempt, landing: Landing) -> dict[str, list[Row]]:
     return rows
 
 
-def _lines_by_hour(attempt: Attempt, landing: Landing) -> dict[datetime, list[Line]]:
-    by_hour: dict[datetime, list[Line]] = {}
+def _hours(attempt: Attempt, landing: Landing) -> Iterator[tuple[datetime, list[Line]]]:
+    """The lines of one hour after another: those of a day would be gigabytes in a large cluster."""
+    segments: dict[datetime, list[Answer]] = {}
     for answer in attempt.answers:
-        if not answer.sha256 or answer.window is None or answer.outcome is not Outcome.OK:
-            continue
-        lines = list(parse_lines(answer.query, landing.read_body(answer.sha256)))
-        by_hour.setdefault(answer.window.started_at, []).extend(lines)
-    for lines in by_hour.values():
-        lines.sort(key=_order)
-    return by_hour
+        if answer.sha256 and answer.window is not None and answer.outcome is Outcome.OK:
+            segments.setdefault(answer.window.started_at, []).append(answer)
+    for hour in sorted(segments):
+        bodies = ((one.query, landing.read_body(one.sha256)) for one in segments[hour])
+        lines = [line for key, body in bodies for line in parse_lines(key, body)]
+        yield hour, sorted(lines, key=_order)
 
 
 def _order(line: Line) -> tuple[int, str]:
