@@ -135,7 +135,7 @@ def exported(hours: int) -> Iterator[Measurement]:
     from fake_gpu.prometheus.language import parse_selector
     from fake_gpu.prometheus.openmetrics import write_openmetrics
     from fake_gpu.scenario.load import read_scenario
-    from fake_gpu.serve import series_of
+    from fake_gpu.serve import series_of, settle
     from ingestion.catalogue import ALLOCATION_ENTRIES
 
     text = scenario(3, 1, whole=35, mig=5, every="1456s")
@@ -146,6 +146,7 @@ def exported(hours: int) -> Iterator[Measurement]:
     with TemporaryDirectory() as folder:
         hour = end - timedelta(hours=1)
         write_openmetrics(source, hour, end, Path(folder), matchers=parse_selector("up"))
+        settle()  # as the command does
         began = time.process_time()
         files = write_openmetrics(
             source,

@@ -32,8 +32,8 @@ from fake_gpu.prometheus.tables import Rows
 Progress = Callable[[int, int, str], None]
 EVERYTHING = (Matcher("__name__", "!=", ""),)
 _DAY_MS = 24 * HOUR_MS
-# Written at once. What is larger leaves a processor's cache, and took half as long again.
-PAGE_BYTES = 1 << 16
+# Written at once: four times less took a tenth longer, four times more leaves a processor's cache.
+PAGE_BYTES = 1 << 18
 # Each makes tables of its own: some 300 MB for an estate of a hundred nodes.
 MOST_PROCESSES = 8
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 LARGEST_PIECE_CACHE = 4096
 # And the characters of their texts: a day of one series is 60 kB of them.
 LARGEST_TEXT_CACHE = 4_000_000
+# What stands behind a second: three decimals, unless they are zero.
+_DECIMALS = ("", *(f".{thousandths:03d}" for thousandths in range(1, 1000)))
 
 
 class TimeBlock:
@@ -99,12 +101,9 @@ class TimeBlock:
 
     def texts(self) -> tuple[str, ...]:
         if self._texts is None:
-            self._texts = tuple(
-                [
-                    f"{at // 1000}.{at % 1000:03d}" if at % 1000 else str(at // 1000)
-                    for at in self.times
-                ]
-            )
+            seconds, rest = divmod(self.times_array(), 1000)
+            pairs = zip(seconds.tolist(), rest.tolist(), strict=True)
+            self._texts = tuple([f"{second}{_DECIMALS[more]}" for second, more in pairs])
         return self._texts
 
     def line_ends(self, low: int, high: int) -> tuple[bytes, ...]:

@@ -155,7 +155,7 @@ def export(
     from fake_gpu.clock import fixed
     from fake_gpu.estate.model import instant
     from fake_gpu.prometheus.openmetrics import EVERYTHING, processes_here, write_openmetrics
-    from fake_gpu.serve import series_of
+    from fake_gpu.serve import series_of, settle
 
     matchers = _matchers(selector) if selector else EVERYTHING
     estate = _estate(_load(scenario, data))
@@ -166,6 +166,7 @@ def export(
         raise click.BadParameter(seen, param_hint="--from, --until")
     with progress("Writing samples") as report:
         source = series_of(estate, fixed(end))
+        settle()  # and processes that are copied of this one share what is never looked through
         paths = write_openmetrics(
             source, start, end, folder, report, matchers, processes=processes_here()
         )
