@@ -18,7 +18,7 @@ from orchestration.demo.beside import Beside, ask
 Report = Callable[[int, int, str], None]
 
 # So much is asked at once, when it is a day old: what was told late has come by then.
-AT_ONCE = timedelta(days=4)
+AT_ONCE = timedelta(days=2)
 OLD = timedelta(days=1)
 
 
