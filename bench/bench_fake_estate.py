@@ -7,7 +7,9 @@ Not here: what is made of the answers (`bench_pull`, `bench_decode`).
     python -m bench.bench_fake_estate [--clusters 1] [--days 7]     (the whole: 10 and 31)
 
 The floor is what cannot be left out: the hashes and draws that make every pod the same on every
-machine. Seconds are of the processor. What is measured on a part is said for the whole.
+machine. Serving is held against a client that reads the same answers, and exporting against a
+program that writes the same bytes; both are also to be done within a minute. Seconds are of the
+processor. What is measured on a part is said for the whole.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlencode
 
+import msgspec
+
 from bench.measurement import Measurement
 
 GOAL = "fake estate"
@@ -30,8 +34,12 @@ WORDS_PER_POD = 30
 WHOLE_PODS = 1_150_000
 WHOLE_HOURS = 31 * 24
 GOAL_RATIO, GOAL_MINUTES, GOAL_MIB = 12.0, 15.0, 300.0
-# "In seconds": no longer than it takes to read the month's invoices.
-GOAL_SERVED_SECONDS, GOAL_SERVED_MIB = 30.0, 600.0
+# Somebody waits for it: a month in seconds, not in minutes.
+GOAL_MONTH_SECONDS, GOAL_SERVED_MIB = 60.0, 600.0
+# A client makes objects of the text, which costs about as much as making the text of columns.
+GOAL_SERVED_RATIO = 3.0
+# Each byte is put together, joined and written: copies in memory, of about the same price each.
+GOAL_EXPORTED_RATIO = 6.0
 SERVED_DAYS = 2
 EXPORTED_HOURS = 24
 
@@ -110,7 +118,8 @@ def served(days: int) -> Iterator[Measurement]:
     # What is loaded once is not counted once for every two days.
     api.answer(Api.query, Parameters.read(urlencode({"query": "up[1h]", "time": estate.ended_at})))
     settle()
-    began, size = time.process_time(), 0
+    taken = read = 0.0
+    size = 0
     for hour in range(days * 24):
         at = estate.started_at + (hour + 1) * 3600
         for cluster in estate.clusters:
@@ -118,12 +127,21 @@ def served(days: int) -> Iterator[Measurement]:
                 own = f'clusterID="{cluster.cluster_id}"' + f",{ask.matchers}".rstrip(",")
                 query = f'{{__name__=~"{"|".join(ask.metrics)}",{own}}}[1h]'
                 form = urlencode({"query": query, "time": at, "dedup": "false"})
-                size += len(api.answer(Api.query, Parameters.read(form)).body)
-    taken = time.process_time() - began
+                began = time.process_time()
+                body = api.answer(Api.query, Parameters.read(form)).body
+                answered = time.process_time()
+                msgspec.json.decode(body)
+                read += time.process_time() - answered
+                taken += answered - began
+                size += len(body)
     month = taken / (days * 24) * WHOLE_HOURS
     how = f"{days} days of 3 x 40 nodes: {size / 1e6:.0f} MB of answers in {taken:.1f} s"
     yield Measurement(
-        GOAL, "a month served by the hour", month, GOAL_SERVED_SECONDS, "at most", how, "s"
+        GOAL, "a month served by the hour", month, GOAL_MONTH_SECONDS, "at most", how, "s"
+    )
+    both = f"{how}; a client's reading them {read:.1f} s"
+    yield Measurement(
+        GOAL, "serving against reading", taken / read, GOAL_SERVED_RATIO, "at most", both
     )
     yield Measurement(GOAL, "memory of serving", _mib(), GOAL_SERVED_MIB, "at most", how, "MiB")
 
@@ -157,9 +175,24 @@ def exported(hours: int) -> Iterator[Measurement]:
         )
         taken = time.process_time() - began
         size = sum(file.stat().st_size for file in files)
+        floor = _writing_seconds(size, Path(folder))
     month = taken / hours * WHOLE_HOURS
     how = f"{hours} hours of 3 x 40 nodes: {size / 1e6:.0f} MB of text in {taken:.1f} s"
-    yield Measurement(GOAL, "a month exported", month, GOAL_SERVED_SECONDS, "at most", how, "s")
+    yield Measurement(GOAL, "a month exported", month, GOAL_MONTH_SECONDS, "at most", how, "s")
+    both = f"{how}; writing as many bytes {floor:.1f} s"
+    yield Measurement(
+        GOAL, "exporting against writing", taken / floor, GOAL_EXPORTED_RATIO, "at most", both
+    )
+
+
+def _writing_seconds(size: int, folder: Path) -> float:
+    """What it takes to write as many bytes, a megabyte at a time."""
+    page = bytes(range(256)) * 4096
+    began = time.process_time()
+    with (folder / "floor").open("wb") as file:
+        for _ in range(size // len(page)):
+            file.write(page)
+    return time.process_time() - began
 
 
 def measure(clusters: int = 1, days: int = 7) -> list[Measurement]:
