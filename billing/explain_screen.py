@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from billing.answers import NOT_NAMED
 from billing.explain import Stage, Stop
+from domain.money import format_nanos
 
 ROWS_SHOWN = 4
 """Of each stop: with its titles, rules and notes a walk then fits a screen of 50 lines."""
@@ -51,8 +52,8 @@ def _as_days(stop: Stop) -> Stop:
     return replace(
         stop,
         title=stop.title.replace("Hours", "Days", 1),
-        columns=("day", "billable_seconds", "cost_nanos"),
-        rows=tuple((day, str(seconds[day]), str(nanos[day])) for day in days),
+        columns=("day", "billable_seconds", "cost"),
+        rows=tuple((day, str(seconds[day]), format_nanos(nanos[day])) for day in days),
         note=f"{sum(seconds.values())} s in {len(stop.rows)} pieces of hours",
     )
 

@@ -158,7 +158,7 @@ def test_a_screen_says_the_sum_the_longest_pods_the_days_and_what_is_left_out(wo
         ("train", "4500"),
         ("other", "3600"),
     ]
-    assert stop(screen, "Days of pod train").rows == (("2026-10-09", "4500", "4500000000"),)
+    assert stop(screen, "Days of pod train").rows == (("2026-10-09", "4500", "4.5"),)
     assert stop(screen, "Days").note == "4500 s in 2 pieces of hours"
     assert stop(screen, "Attempts").rows == (
         ("thanos", "ok", "9", "1", "2026-10-09T10:00:00Z", "2026-10-09T10:00:00Z"),
