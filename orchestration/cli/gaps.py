@@ -59,9 +59,19 @@ def gaps(period: BillingPeriod, home_path: Path, output: str) -> int:
         }
         for report in list_gaps(opened.home, period, opened.decisions)
     ]
-    columns = [name for name in rows[0] if name != "currency" or not for_people] if rows else []
-    emit(rows, output, columns)
+    aside = ("currency", "command") if for_people else ()
+    emit(rows, output, [name for name in rows[0] if name not in aside] if rows else [])
+    if for_people:
+        _print_commands([str(row["command"]) for row in rows])
     return 0
+
+
+def _print_commands(commands: list[str]) -> None:
+    """Each whole on a line of its own, to be copied: a table would break it."""
+    if any(commands):
+        click.echo("Heal or sign:")
+    for line in dict.fromkeys(filter(None, commands)):
+        click.echo(f"  {line}")
 
 
 ACCEPT_EPILOG = """\b

@@ -93,6 +93,8 @@ def test_a_gap_names_its_time_cause_tenants_pods_money_and_what_heals_it(tmp_pat
     assert gap["pods"] == ["team-a/before"]
     # A third of an hour at 3.60.
     assert (gap["at_stake"], gap["currency"]) == ("1.2", "EUR")
-    assert gap["command"] == (
+    command = (
         "gpu-ledger pull --cluster c1 --hours 2026-10-20T10:00:00Z..2026-10-20T11:00:00Z --again"
     )
+    assert gap["command"] == command
+    assert shown.stdout.endswith(f"Heal or sign:\n  {command}\n")
