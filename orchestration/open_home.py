@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -84,17 +84,16 @@ class OpenHome:
         sampling = Sampling(decided.sample_interval_seconds, decided.scrape_interval_seconds)
         return ClusterSource(cluster_id, cluster.thanos, sampling, self.settings.pod_labels)
 
-    def pull_memory(self, cluster_id: str) -> PullMemory:
+    def pull_memory(self, cluster_id: str, beside: Collection[str] = ()) -> PullMemory:
         """What pulls of one cluster remember for each other: its labels, decoded once.
 
-        Clusters are asked one after the other, so only the last one's is kept.
+        Only the last one's is kept, and those of the clusters that are asked beside it.
         """
-        if cluster_id not in self._memories:
-            from ingestion.thanos.asking import PullMemory
+        from ingestion.thanos.asking import PullMemory
 
-            self._memories.clear()
-            self._memories[cluster_id] = PullMemory()
-        return self._memories[cluster_id]
+        for other in {*self._memories} - {cluster_id, *beside}:
+            del self._memories[other]
+        return self._memories.setdefault(cluster_id, PullMemory())
 
 
 def clock_of(text: str) -> Clock:

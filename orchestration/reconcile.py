@@ -10,24 +10,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ingestion.hours import Debt
-from orchestration import steps
+from orchestration.asking import Progress, Wanted, ask_all
 from orchestration.open_home import OpenHome
 
 if TYPE_CHECKING:
     from ingestion.manifest import Attempt
 
 
-def pay(
-    opened: OpenHome, todo: Sequence[Debt], progress: steps.Progress | None = None
-) -> list[Attempt]:
-    """Ask for every debt, in order."""
-    attempts = []
-    for number, debt in enumerate(todo):
-        if progress:
-            progress(number, len(todo), f"{debt.cluster_id} {debt.source.value} {debt.why.value}")
-        attempt = steps.ask(opened, debt.cluster_id, debt.source, debt.window)
-        if attempt is not None:
-            attempts.append(attempt)
-    if progress:
-        progress(len(todo), len(todo), "")
-    return attempts
+def pay(opened: OpenHome, todo: Sequence[Debt], progress: Progress | None = None) -> list[Attempt]:
+    """Ask for every debt, in order; of two clusters at a time."""
+    wanted = [
+        Wanted(
+            debt.cluster_id,
+            debt.source,
+            debt.window,
+            f"{debt.cluster_id} {debt.source.value} {debt.why.value}",
+        )
+        for debt in todo
+    ]
+    return ask_all(opened, wanted, progress)

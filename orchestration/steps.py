@@ -15,6 +15,7 @@ from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR, Interval
 from orchestration import ledger, standing
+from orchestration.asking import Wanted, ask, ask_all
 from orchestration.open_home import OpenHome, holder
 
 if TYPE_CHECKING:
@@ -36,38 +37,13 @@ def pull(
     progress: Progress | None = None,
 ) -> list[Attempt]:
     """Ask for every expected hour in `hours`; by default only for those not yet complete."""
-    todo = ledger.askable(opened, hours, clusters, sources, again=not only_debts)
-    attempts = []
-    for number, (cluster_id, source, window) in enumerate(todo):
-        if progress:
-            progress(number, len(todo), f"{cluster_id} {source.value} {window.started_at:%d %b}")
-        attempt = ask(opened, cluster_id, source, window)
-        if attempt is not None:
-            attempts.append(attempt)
-    if progress:
-        progress(len(todo), len(todo), "")
-    return attempts
-
-
-def ask(opened: OpenHome, cluster_id: str, source: Source, window: Interval) -> Attempt | None:
-    """One attempt; None where this source of this cluster is not configured."""
-    if source is Source.THANOS:
-        from ingestion.thanos.pull import pull_hours
-
-        how = opened.thanos_source(cluster_id, window.started_at)
-        if how is None:
-            return None
-        memory = opened.pull_memory(cluster_id)
-        return pull_hours(
-            how, window, opened.landing, opened.home.runs, opened.clock, memory=memory
+    todo = [
+        Wanted(cluster_id, source, window, f"{cluster_id} {source.value} {window.started_at:%d %b}")
+        for cluster_id, source, window in ledger.askable(
+            opened, hours, clusters, sources, again=not only_debts
         )
-    from ingestion.kubernetes.pull import pull_hours as pull_journal
-    from ingestion.kubernetes.replay import replay
-
-    spool = opened.spool(cluster_id)
-    attempt = pull_journal(cluster_id, window, spool, opened.landing, opened.clock)
-    replay(opened.landing, opened.home.runs, attempt)
-    return attempt
+    ]
+    return ask_all(opened, todo, progress)
 
 
 @dataclass(frozen=True, slots=True)

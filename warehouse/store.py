@@ -148,10 +148,11 @@ class FolderStore:
                 try:
                     # A link never overwrites: of two creators exactly one wins, whole.
                     os.link(unfinished, path)
+                    created = True
                 except FileExistsError:
-                    return False
-            sync_folder(folder)
-        return True
+                    created = False
+            sync_folder(folder)  # also of a name that another one made a moment ago
+        return created
 
     def read(self, key: str) -> bytes:
         path = self._path(key)

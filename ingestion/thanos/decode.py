@@ -13,6 +13,7 @@ distinct label set is decoded once for as long as the dictionary lives.
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -145,16 +146,32 @@ class Runs:
         return len(self.series_index)
 
 
+class _Pauses:
+    """How many pauses are under way, in whatever threads."""
+
+    lock = threading.Lock()
+    count = 0
+    was_enabled = True  # before the first of them
+
+
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Python's garbage collector off: it walks every new object, and costs two to four times."""
-    was_enabled = gc.isenabled()
-    gc.disable()
+    """Python's garbage collector off: it walks every new object, and costs two to four times.
+
+    It is on again when the last of several threads has left.
+    """
+    with _Pauses.lock:
+        if not _Pauses.count:
+            _Pauses.was_enabled = gc.isenabled()
+            gc.disable()
+        _Pauses.count += 1
     try:
         yield
     finally:
-        if was_enabled:
-            gc.enable()
+        with _Pauses.lock:
+            _Pauses.count -= 1
+            if not _Pauses.count and _Pauses.was_enabled:
+                gc.enable()
 
 
 def decode_runs(raw: Sequence[RawSeries], dictionary: SeriesDictionary, look: Look) -> Runs:

@@ -62,7 +62,8 @@ def pull(
     """Ask the witnesses for hours, and land exactly what they say.
 
     Without hours or a period: what the hour ledger owes now, the newest hour first. Every asking is
-    kept as an attempt, whether it worked or not. Exit 3 when one did not.
+    kept as an attempt, whether it worked or not. Exit 3 when one did not. Two clusters are asked at
+    a time, each for one window after the other; what goes wrong with one does not stop the others.
     """
     from orchestration.open_home import OpenHome
 

@@ -227,6 +227,30 @@ def test_bytes_and_names_are_synced_before_creation_is_reported(
     assert order == ["bytes", "name", "folder"]
 
 
+def test_a_name_that_another_one_has_just_made_is_synced_before_it_is_relied_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two creators at one moment the loser goes on too: the name has to be durable for both."""
+    order: list[str] = []
+    real_fsync = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        order.append("folder" if os.path.isdir(f"/proc/self/fd/{descriptor}") else "bytes")
+        real_fsync(descriptor)
+
+    def link(source: str, target: str) -> None:
+        Path(target).write_bytes(Path(source).read_bytes())
+        order.append("name of the other")
+        raise FileExistsError(target)
+
+    store = FolderStore(tmp_path)
+    store.create("a/first", b"x")
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "link", link)
+    assert not store.create("a/second", b"y")
+    assert order == ["bytes", "name of the other", "folder"]
+
+
 def test_a_folder_that_is_a_file_is_unusable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(StoreUnusable):

@@ -194,6 +194,16 @@ def test_native_histograms_are_counted_and_not_misread() -> None:
     assert (len(runs), runs.facts["histogram_series"]) == (0, 1)
 
 
+def test_the_garbage_collector_is_off_until_the_last_of_several_has_decoded() -> None:
+    first, second = collector_paused(), collector_paused()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not gc.isenabled()
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
+
+
 def test_the_garbage_collector_is_off_only_while_decoding() -> None:
     assert gc.isenabled()
     with collector_paused():
