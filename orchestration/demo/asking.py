@@ -28,7 +28,7 @@ class Asking:
 
     helpers: Mapping[Source, Beside]
     home: Path
-    clock_url: str
+    clock_urls: tuple[str, ...]  # of the estates that are asked
     span: Interval
     _left: list[Interval] = field(init=False)
     _heard: dict[Source, tuple[int, int, str]] = field(default_factory=dict)
@@ -49,9 +49,9 @@ class Asking:
             helper.listen(self._ear(source))
 
     def begin(self, hours: Interval, at: datetime) -> None:
-        """Have these hours asked at a time; the estate's clock cannot go back."""
+        """Have these hours asked at a time; the estates' clocks cannot go back."""
         for source, helper in self.helpers.items():
-            helper.begin(ask, self.home, self.clock_url, source, at, hours, self.span)
+            helper.begin(ask, self.home, self.clock_urls, source, at, hours, self.span)
 
     def finish(self, report: Report) -> None:
         """Wait for the answers."""

@@ -10,7 +10,7 @@ them happens is given with it, so that what it writes does not depend on how bus
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -110,7 +110,7 @@ def get_ready(home: Path, now: datetime, report: Progress) -> None:
 
 def ask(
     home: Path,
-    clock_url: str,
+    clock_urls: Sequence[str],
     source: Source,
     now: datetime,
     hours: Interval,
@@ -119,13 +119,14 @@ def ask(
 ) -> None:
     """Ask one witness for these hours, at that time; tells how much of the span is asked then.
 
-    The estate that is asked for samples has a clock, which goes to that time first.
+    The estates that are asked for samples have clocks, which go to that time first.
     """
     from orchestration import steps
     from orchestration.demo.estate_clock import EstateClock
 
     if source is Source.THANOS:
-        EstateClock(clock_url).advance_to(now)
+        for url in clock_urls:
+            EstateClock(url).advance_to(now)
     before, here, whole = (
         (end - start) // HOUR
         for start, end in (

@@ -42,25 +42,35 @@ class NotADemoHome(WrongUse):
         )
 
 
-def make_home(path: Path, estate: Estate, thanos_url: str, api_urls: Mapping[str, str]) -> Home:
-    """A new home for an estate; the home of an earlier demo at that place is thrown away."""
+def make_home(
+    path: Path, estate: Estate, thanos_url: str | Mapping[str, str], api_urls: Mapping[str, str]
+) -> Home:
+    """A new home for an estate; the home of an earlier demo at that place is thrown away.
+
+    All clusters are asked for samples at one place, or each at its own.
+    """
     if path.exists() and any(path.iterdir()):
         config = path / "config.toml"
         if not config.is_file() or not config.read_text(encoding="utf-8").startswith(MARK):
             raise NotADemoHome(path)
         shutil.rmtree(path)
+    if isinstance(thanos_url, str):
+        thanos_url = {cluster.cluster_id: thanos_url for cluster in estate.clusters}
     home = Home.create(path, _config(estate, thanos_url, api_urls))
     for name, rows in decision_rows(estate).items():
         (home.decisions / f"{name}.csv").write_text(_csv(rows), encoding="utf-8")
     return home
 
 
-def _config(estate: Estate, thanos_url: str, api_urls: Mapping[str, str]) -> str:
-    lines = [MARK, "[thanos.fake]", f'url = "{thanos_url}"', ""]
+def _config(estate: Estate, thanos_urls: Mapping[str, str], api_urls: Mapping[str, str]) -> str:
+    places = {url: f"fake{n or ''}" for n, url in enumerate(dict.fromkeys(thanos_urls.values()))}
+    lines = [MARK]
+    for url, place in places.items():
+        lines += [f"[thanos.{place}]", f'url = "{url}"', ""]
     for cluster in estate.clusters:
         lines += [
             f"[clusters.{cluster.cluster_id}]",
-            'thanos = "fake"',
+            f'thanos = "{places[thanos_urls[cluster.cluster_id]]}"',
             f"[clusters.{cluster.cluster_id}.kubernetes]",
             f'url = "{api_urls[cluster.cluster_id]}"',
             "",

@@ -3,15 +3,15 @@
 Put here: the order of what happens, and what came of it.
 Not here: the steps themselves (`orchestration.steps`), or how it is shown (`orchestration.cli`).
 
-Five processes share the work: the estate that is watched, the same one that is asked, this one, and
-two beside it that ask the witnesses while the month goes on; the first of them counts as well.
+Six processes share the work: the estate that is watched, the same one twice that is asked, this
+one, and two beside it that ask the witnesses while the month goes on; the first of them counts too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from orchestration import steps
 from orchestration.demo.asking import Asking, forgotten
 from orchestration.demo.beside import Beside, beside, count, get_ready, tidy_up
 from orchestration.demo.clockwork import collecting, live_through
+from orchestration.demo.divided import Divided
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
 from orchestration.signing import sign_gaps
@@ -78,30 +79,34 @@ def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Told
     with (
         serving(scenario) as watched,
         serving(scenario) as asked,
+        serving(scenario) as asked_too,
         beside() as helper,
         beside() as other,
     ):
-        # All four begin while this one builds its own estate.
+        # All five begin while this one builds its own estate.
         estate = build_estate(load_scenario(scenario))
         span = Interval(epoch(estate.started_at), epoch(estate.ended_at))
         start = span.started_at - BEFORE
-        running, store = lived_through(estate, start, watched), asked(start)
-        home = make_home(home_path, estate, store.thanos_url, store.kubernetes_urls)
+        running = lived_through(estate, start, watched)
+        store = Divided.of(estate, asked(start), asked_too(start))
+        home = make_home(home_path, estate, store.thanos_urls, store.first.kubernetes_urls)
         helper.begin(get_ready, home.path, start)
         opened = OpenHome(home, running.clock)
         helpers = {Source.KUBERNETES: helper, Source.THANOS: other}
-        asking = Asking(helpers, home.path, store.clock_url, span)
+        asking = Asking(helpers, home.path, store.clock_urls, span)
         say(_estate_in_words(estate))
         _live(opened, running, span, asking, bar)
-        # Everything was watched: from here on the one that is asked is all there is.
-        store.take_counts_of(running.served)
+        # Everything was watched: from here on those that are asked are all there is.
+        store.first.take_counts_of(running.served)
         say("Both witnesses were asked meanwhile, but for one hour that is forgotten.")
         _finish(asking, bar)
         period = BillingPeriod.containing(span.started_at)
         end = max(period.ended_at, running.clock.now()) + AFTER
         running.clock.advance_to(end)
         store.advance_to(end)
-        yield _bill(opened, period, helper, asking, bar, say)
+        told = _bill(opened, period, helper, asking, bar, say)
+        store.unite(home)
+        yield replace(told, opened=OpenHome(home, told.opened.clock))
 
 
 def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> Told:
@@ -132,7 +137,7 @@ def _bill(
     published = _publish(opened, bar)
     helper.finish()
     pages = opened.home.published / MODEL_PAGES
-    said, clock_url = refusal.message(), asking.clock_url
+    said, clock_url = refusal.message(), asking.clock_urls[0]
     return Told(opened, period, said, signed, result, published, pages, clock_url)
 
 

@@ -29,7 +29,13 @@ class Noted:
         self.given: list[tuple[Interval, datetime]] = []
 
     def begin(
-        self, _: object, home: Path, url: str, source: Source, at: datetime, *of: Interval
+        self,
+        _: object,
+        home: Path,
+        urls: tuple[str, ...],
+        source: Source,
+        at: datetime,
+        *of: Interval,
     ) -> None:
         self.given.append((of[0], at))
 
@@ -46,7 +52,7 @@ class Slow(Noted):
 
 def asking_of(span: Interval, helper: Noted, other: Noted) -> Asking:
     helpers = {Source.KUBERNETES: cast(Beside, helper), Source.THANOS: cast(Beside, other)}
-    return Asking(helpers, Path(), "", span)
+    return Asking(helpers, Path(), (), span)
 
 
 def lived(span: Interval, every: timedelta) -> list[tuple[Interval, datetime]]:
