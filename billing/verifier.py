@@ -65,8 +65,8 @@ class Report:
             self.checked.append(f"{what}: {count}")
 
 
-def verify(body: bytes, head: dict[str, Any] | None = None) -> Report:
-    """Check the bytes of a bundle."""
+def verify(body: bytes, head: bytes | None = None) -> Report:
+    """Check the bytes of a bundle, against the bytes of a witnessed head if they are given."""
     report = Report()
     files: dict[str, bytes] = {}
     report.run("files in the bundle, each as listed", lambda: _read(body, files))
@@ -74,7 +74,9 @@ def verify(body: bytes, head: dict[str, Any] | None = None) -> Report:
         return report
     events = _events(files)
     documents = {name: body for name, body in files.items() if name.startswith("sealed/")}
-    report.run("events in the chain", lambda: _check_chain(events, head, files))
+    report.run("events in the chain", lambda: _check_chain(events, files))
+    if head is not None:
+        report.run("events up to the head that was witnessed", lambda: _check_head(events, head))
     if report.problems:
         return report
     issued = list(_issued(events))
@@ -163,7 +165,7 @@ def _events(files: dict[str, bytes]) -> list[bytes]:
     return [files[name] for name in sorted(files) if name.startswith("events/")]
 
 
-def _check_chain(events: list[bytes], head: dict[str, Any] | None, files: dict[str, bytes]) -> int:
+def _check_chain(events: list[bytes], files: dict[str, bytes]) -> int:
     if not events:
         raise Wrong("there is none")
     previous, fence = "", 0
@@ -178,18 +180,18 @@ def _check_chain(events: list[bytes], head: dict[str, Any] | None, files: dict[s
         if event["fence"] < fence:
             raise Wrong(f"event {place} was written by a writer that had been overtaken")
         previous, fence = _sha256(body), event["fence"]
-    for witnessed in _heads(head, files):
-        place = witnessed["sequence"]
-        if place > len(events) or _sha256(events[place - 1]) != witnessed["sha256"]:
-            raise Wrong(f"event {place} is not the one that was witnessed")
+    if "head.json" in files:
+        _check_head(events, files["head.json"])
     return len(events)
 
 
-def _heads(head: dict[str, Any] | None, files: dict[str, bytes]) -> Iterator[dict[str, Any]]:
-    if head:
-        yield head
-    if "head.json" in files:
-        yield json.loads(files["head.json"])
+def _check_head(events: list[bytes], head: bytes) -> int:
+    """A head says which event was the last one, and its hash; what says less is no head."""
+    witnessed = json.loads(head)
+    place = int(witnessed["sequence"])
+    if not 0 < place <= len(events) or _sha256(events[place - 1]) != witnessed["sha256"]:
+        raise Wrong(f"event {place} is not the one that was witnessed")
+    return place
 
 
 def _issued(events: list[bytes]) -> Iterator[tuple[str, str]]:
@@ -442,7 +444,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("bundle", type=Path, help="the ZIP file")
     parser.add_argument("--head", type=Path, help="head.json as a witness keeps it")
     options = parser.parse_args(arguments)
-    head = json.loads(options.head.read_bytes()) if options.head else None
+    head = options.head.read_bytes() if options.head else None
     report = verify(options.bundle.read_bytes(), head)
     for line in report.checked:
         print(f"ok    {line}")

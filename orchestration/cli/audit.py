@@ -144,7 +144,7 @@ def verify(bundle: Path, head_path: Path | None, output: str) -> int:
     """
     from billing.verifier import verify as check
 
-    head = json.loads(head_path.read_bytes()) if head_path else None
+    head = head_path.read_bytes() if head_path else None
     with progress("Checking"):
         report = check(bundle.read_bytes(), head)
     rows = [{"result": "ok", "what": what} for what in report.checked]
@@ -220,11 +220,25 @@ def restore(
     if folder:
         click.echo(f"Restored into {home.path}; next: gpu-ledger rebuild --home {home.path}")
     if vouched:
-        found = json.loads(head_path.read_bytes()) if head_path else None
         admit_restored(
             Record(home.record_store()),
             clock,
-            witnessed=Head(found["sequence"], found["sha256"]) if found else None,
+            witnessed=Head(*_sequence_and_hash(head_path)) if head_path else None,
             names=(first, second),
         )
         click.echo("The record may be written again.")
+
+
+def _sequence_and_hash(path: Path) -> tuple[int, str]:
+    """Which event was the last one that a witness saw, and its hash."""
+    try:
+        found = json.loads(path.read_bytes())
+        sequence, digest = int(found["sequence"]), str(found["sha256"])
+    except (ValueError, TypeError, KeyError):
+        sequence, digest = 0, ""
+    if sequence < 1 or not digest:
+        raise click.BadParameter(
+            f"{path} is no head: it needs a sequence and a sha256, as documents/PERIOD/head.json",
+            param_hint="--head",
+        )
+    return sequence, digest

@@ -280,10 +280,33 @@ def test_a_void_that_does_not_negate_is_found(home: Path) -> None:
 
 def test_a_rewritten_chain_is_found_by_the_witnessed_head(home: Path) -> None:
     body = bundle(home, "2026-10/team-a/INV-000001.zip")
-    head = json.loads((home / "documents/2026-10/head.json").read_bytes())
+    head = (home / "documents/2026-10/head.json").read_bytes()
     assert verify(body, head).passed
-    head["sha256"] = "0" * 64
-    assert not verify(body, head).passed
+    assert "events up to the head that was witnessed: 1" in verify(body, head).checked
+    other = {**json.loads(head), "sha256": "0" * 64}
+    assert not verify(body, json.dumps(other).encode()).passed
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "",
+        "no JSON",
+        "{}",
+        "[]",
+        "null",
+        "0",
+        '"head"',
+        '{"sequence": 1}',
+        '{"sequence": 0, "sha256": ""}',
+        '{"sequence": null, "sha256": ""}',
+    ],
+)
+def test_what_is_no_head_witnesses_nothing(home: Path, head: str) -> None:
+    body = bundle(home, "2026-10/team-a/INV-000001.zip")
+    report = verify(body, head.encode())
+    assert not report.passed
+    assert [p.split(":")[0] for p in report.problems] == ["events up to the head that was witnessed"]
 
 
 def test_a_record_made_anew_is_whole_and_not_the_one_that_was_witnessed(
@@ -296,7 +319,7 @@ def test_a_record_made_anew_is_whole_and_not_the_one_that_was_witnessed(
     close(insider, datetime(2026, 11, 4, tzinfo=UTC))
     forged = bundle(insider.path, "2026-10/team-a/INV-000001.zip")
     assert verify(forged).passed
-    witnessed = json.loads((home / "documents/2026-10/head.json").read_bytes())
+    witnessed = (home / "documents/2026-10/head.json").read_bytes()
     assert verify(bundle(home, "2026-10/team-a/INV-000001.zip"), witnessed).passed
     [problem] = verify(forged, witnessed).problems
     assert "is not the one that was witnessed" in problem

@@ -104,10 +104,13 @@ def test_a_restored_home_is_admitted_by_its_witnessed_head_or_two_names(
     closed(world)
     back_up(world.home, tmp_path / "copy")
     head = world.home.documents / "2026-10" / "head.json"
+    nothing = tmp_path / "nothing.json"
+    nothing.write_text('{"sequence": 0, "sha256": ""}')
     for number, (vouch, done) in enumerate(
         [
             ([], False),
             (["--by", "Ada", "--and", "Ada"], False),
+            (["--head", str(nothing)], False),
             (["--by", "Ada", "--and", "Bob"], True),
             (["--head", str(head)], True),
         ]
@@ -117,8 +120,10 @@ def test_a_restored_home_is_admitted_by_its_witnessed_head_or_two_names(
         assert made.exit_code == 0, made.output
         ran = run(restore, *vouch, home=home)
         assert (ran.exit_code == 0) is done
-        if vouch and not done:
+        if vouch[:1] == ["--by"] and not done:
             assert isinstance(ran.exception, RestoredRecord)
+        if str(nothing) in vouch:
+            assert (ran.exit_code, "is no head" in ran.output) == (2, True)
         voided = run(void, "INV-000001", "--reason", "why", home=home)
         assert (voided.exit_code == 0) is done
         kinds = [event.kind.value for event in Record(world.home.record_store()).events()]
