@@ -33,7 +33,7 @@ demo: $(READY) ## From a fake estate to sealed invoices, in ./demo-home.
 	@$(BIN)/gpu-ledger demo --home demo-home
 
 ui: $(READY) ## Dagster's pages on a month with four hours missing, to find and to heal.
-	@$(BIN)/gpu-ledger up --demo --home demo-home
+	@$(BIN)/gpu-ledger up --demo --home open-month
 
 test: $(READY) ## Every test that needs no server beyond what PyPI brings.
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not servers" tests || $(AGAIN) -m "not servers" tests

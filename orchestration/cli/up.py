@@ -29,13 +29,14 @@ Examples:
   GPU_LEDGER_POSTGRES_URL=postgresql://… gpu-ledger up --home my-ledger --port 3333
 """
 
-DEMO_HOME = Path("demo-home")
+DEMO_HOME = Path("open-month")
+"""Not the home of `gpu-ledger demo`: making it anew would throw a closed month away."""
 
 
 @click.command(epilog=EPILOG)
 @click.option("--port", default=3000, show_default=True, help="Where the web pages are.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Who may see them.")
-@click.option("--demo", is_flag=True, help="Make a demo's home, and serve its estate.")
+@click.option("--demo", is_flag=True, help="Make a demo's home (in ./open-month, if none is named), and serve its estate.")
 @click.option("--scenario", default="", help="The demo's scenario: its name, or a file.")
 @home_option
 def up(port: int, host: str, demo: bool, scenario: str, home_path: Path) -> int:
@@ -57,6 +58,8 @@ def up(port: int, host: str, demo: bool, scenario: str, home_path: Path) -> int:
         from orchestration.demo.unfinished import DEMO, unfinished
 
         place = DEMO_HOME if home_path == Path() else home_path
+        if place.is_dir() and any(place.iterdir()):
+            click.echo(f"{place} is made anew: what a demo left there is thrown away.", err=True)
         with unfinished(scenario or DEMO, place, progress) as made:
             os.environ |= {"GPU_LEDGER_HOME": str(made.home), CLOCK_VARIABLE: made.clock_url}
             _tell(made)

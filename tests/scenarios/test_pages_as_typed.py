@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestration.cli.up import DEMO_HOME
 from orchestration.demo.unfinished import unfinished
 from tests.transcripts import Typed, commands, difference, type_page
 
@@ -38,7 +39,7 @@ def test_the_demo_and_the_pages_that_stand_on_it(tmp_path: Path) -> None:
 
 def test_an_operator_heals_a_month_and_closes_it(tmp_path: Path) -> None:
     """`gpu-ledger up --demo` is this home and this estate, with Dagster's pages before it."""
-    with unfinished("thin_line", tmp_path / "demo-home", no_bar):
+    with unfinished("thin_line", tmp_path / DEMO_HOME, no_bar):
         typed = commands(TUTORIALS / "operator.md")
         assert stale(typed, type_page(typed, tmp_path)) == []
 
