@@ -1,6 +1,6 @@
 """Every message of reading facts, each from what provokes it, compared with its golden file.
 
-Put here: READ-001 to READ-006.
+Put here: READ-001 to READ-006, READ-010.
 Not here: messages of the warehouse itself (`test_messages_warehouse`).
 
 After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed as
@@ -47,6 +47,10 @@ def for_a_tenant() -> None:
     ask(facts({}), question("usage-by-day"), {"tenant": "vision"})
 
 
+def on_no_day() -> None:
+    ask(facts({}), question("cost-of-a-gap"), {"day": "2026-10-32"})
+
+
 def by_label_of_an_old_home() -> None:
     opened = facts({})
     opened.connection.execute("drop table dim_pod_labels")
@@ -60,6 +64,7 @@ PROVOKED: dict[str, Callable[[], None]] = {
     "READ-004": misspelled,
     "READ-005": for_a_tenant,
     "READ-006": by_label_of_an_old_home,
+    "READ-010": on_no_day,
 }
 
 

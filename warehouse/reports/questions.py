@@ -62,6 +62,20 @@ class UnknownParameter(WrongUse):
         )
 
 
+class ImpossibleValue(WrongUse):
+    """A question was given a value that it cannot mean."""
+
+    code = "READ-010"
+
+    def __init__(self, question: str, name: str, value: str, meaning: str) -> None:
+        super().__init__(
+            where=f"question {question}",
+            seen=f"{name}={value} is not {meaning}",
+            why="nothing is found for what is not there, and no row would read as if all were well",
+            remedy=f"gpu-ledger query {question} --show",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """One question, as its file has it."""
@@ -116,7 +130,10 @@ def ask(facts: Facts, asked: Question, given: Mapping[str, str]) -> Answer:
     if parameters.get("period") == NEWEST:
         parameters["period"] = facts.newest.name
     if "period" in parameters:
-        facts.require(BillingPeriod(parameters["period"]).interval)
+        period = BillingPeriod(parameters["period"])
+        facts.require(period.interval)
+        if day := parameters.get("day"):
+            _require_day(asked, day, period)
     found = facts.rows(asked.sql, parameters)
     names = tuple(column[0] for column in facts.connection.description or ())
     rows = [
@@ -124,6 +141,12 @@ def ask(facts: Facts, asked: Question, given: Mapping[str, str]) -> Answer:
         for row in found
     ]
     return Answer(tuple(name.removesuffix(NANOS) for name in names), rows, parameters)
+
+
+def _require_day(asked: Question, day: str, period: BillingPeriod) -> None:
+    days = {f"{at:%Y-%m-%d}" for at in period.interval.hours()}
+    if day not in days:
+        raise ImpossibleValue(asked.name, "day", day, f"a day of {period}, such as {min(days)}")
 
 
 def _shown(name: str, value: object) -> object:
