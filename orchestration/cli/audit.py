@@ -26,11 +26,12 @@ Examples:
   gpu-ledger explain INV-000001 --line 2 --all            every row of every stop
   gpu-ledger explain INV-000001 --line 2 -o json          the same for programs
   gpu-ledger explain --answer SHA256                      forward: which lines it touches
+  gpu-ledger explain GAP-001                              what a finding or an error means
 """
 
 
 @click.command(epilog=EXPLAIN_EPILOG)
-@click.argument("number", required=False)
+@click.argument("number", metavar="[NUMBER|CODE]", required=False)
 @click.option("--line", type=int, help="The line of the document.")
 @click.option(
     "--pod", "pod_uid", default="", help="Follow this pod to its bytes, not the longest one."
@@ -51,8 +52,15 @@ def explain(
     """Walk from an invoice line to the landed bytes, or from bytes to the lines they touch.
 
     Shows a screen of the walk: of each stop the rows that say most, and how many more there are.
-    Machines (-o json, -o csv) get every row.
+    Machines (-o json, -o csv) get every row. Of the CODE of an error or a finding it prints the
+    page, and needs no home.
     """
+    from orchestration.code_pages import is_code, page_of
+
+    if number and is_code(number):
+        click.echo(page_of(number), nl=False)
+        return
+
     from billing.explain import explain_answer, explain_line
     from billing.explain_screen import on_a_screen
     from warehouse.home import Home
@@ -64,7 +72,7 @@ def explain(
         elif number and line is not None:
             stops = explain_line(home, number, line, pod_uid)
         else:
-            raise click.UsageError("give a document's NUMBER and --line, or --answer")
+            raise click.UsageError("give a document's NUMBER and --line, or --answer, or a CODE")
     if output == "json":
         emit_document({"stops": [_as_dict(stop) for stop in stops]})
         return

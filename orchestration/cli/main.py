@@ -12,10 +12,11 @@ import importlib
 import json
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
-from domain.errors import LedgerError
+from domain.errors import CouldNotLook, LedgerError, WrongUse
 
 # name -> (module below orchestration.cli, attribute, one-line help), in the order of the pipeline.
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -45,7 +46,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "quota": ("inventory", "quota", "List quotas beside what is used and allocated."),
     "query": ("query", "query", "Ask one of the named questions of analysts."),
     "publish": ("publish", "publish", "Copy the marts into a file that anybody may read."),
-    "explain": ("audit", "explain", "Walk from an invoice line to the landed bytes, or back."),
+    "explain": ("audit", "explain", "Walk from an invoice line to the landed bytes; a code's page."),
     "compare": ("audit", "compare", "Put a month under the rules of other tools."),
     "verify": ("audit", "verify", "Check a bundle of issued documents, without any home."),
     "backup": ("audit", "backup", "Copy the four kept parts of a home, verified."),
@@ -56,8 +57,46 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 
 
+class PlaceFailed(CouldNotLook):
+    """The operating system would not read or write a file, or had no room for it."""
+
+    code = "PLACE-001"
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(
+            where=str(cause.filename or "a file"),
+            seen=cause.strerror or str(cause),
+            why="it could not be read or written; what was whole before is whole now",
+            remedy="make room or give the rights, then type the command again",
+        )
+
+
+class WrongCommand(WrongUse):
+    """The command line cannot be read; as the other errors for programs."""
+
+    code = "USE-001"
+
+    def __init__(self, error: click.ClickException) -> None:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "gpu-ledger"
+        super().__init__(
+            where=command,
+            seen=error.format_message(),
+            why="what is not understood is not done",
+            remedy=f"{command} --help",
+        )
+
+
 class LazyGroup(click.Group):
     """Knows every command's name and summary without importing any of them."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Of a name that is none, those that are near to it are told."""
+        if args[0] in COMMANDS or args[0].startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        raise click.exceptions.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -76,6 +115,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, entry[2]) for name, entry in COMMANDS.items()])
 
 
+JSON_ERRORS = "--json-errors"
 EPILOG = """\b
 Examples:
   gpu-ledger demo                          from nothing to sealed invoices, in a minute or two
@@ -93,36 +133,41 @@ Exit codes: 0 fine, 1 not billable or a check failed, 2 wrong use, 3 could not l
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="gpu-ledger", prog_name="gpu-ledger")
-@click.option("--json-errors", is_flag=True, help="Print errors as one JSON object on stderr.")
-@click.pass_context
-def cli(ctx: click.Context, json_errors: bool) -> None:
+@click.option(JSON_ERRORS, is_flag=True, help="Print errors as one JSON object on stderr.")
+def cli(json_errors: bool) -> None:
     """GPU bills that can be proved: from evidence to sealed invoices."""
-    ctx.obj = {"json_errors": json_errors}
+    del json_errors  # `main` has taken it, wherever it stood
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; every error of ours becomes its four parts and its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = JSON_ERRORS in arguments
+    arguments = [argument for argument in arguments if argument != JSON_ERRORS]
     try:
         result = cli.main(args=arguments, prog_name="gpu-ledger", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("Stopped.", err=True)
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        if not as_json:
+            error.show()
+            sys.exit(error.exit_code)
+        _fail(WrongCommand(error), as_json=True)
     except LedgerError as error:
-        _show(error, as_json="--json-errors" in arguments)
-        sys.exit(error.exit_code)
+        _fail(error, as_json=as_json)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output left; Python would complain on exit
         sys.exit(0)
+    except OSError as error:
+        _fail(PlaceFailed(error), as_json=as_json)
     sys.exit(result if isinstance(result, int) else 0)
 
 
-def _show(error: LedgerError, *, as_json: bool) -> None:
+def _fail(error: LedgerError, *, as_json: bool) -> NoReturn:
     if as_json:
         click.echo(json.dumps(error.as_dict(), ensure_ascii=False), err=True)
-        return
-    click.echo(error.message(), err=True)
-    click.echo(f"  see:  docs/errors/{error.code}.md", err=True)
+    else:
+        click.echo(error.message(), err=True)
+        click.echo(f"  see:  gpu-ledger explain {error.code}", err=True)
+    sys.exit(error.exit_code)

@@ -1,7 +1,7 @@
 """Every message of the command line and of Dagster, each from an input that provokes it.
 
 Put here: HOME-010, HOME-011, KUBE-010, DEMO-001, DEMO-002, DEMO-003, DEMO-004, UP-001,
-UP-002, INIT-001.
+UP-002, INIT-001, PLACE-001, USE-001, EXPLAIN-002.
 Not here: messages of the stages.
 
 After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed.
@@ -110,6 +110,29 @@ def port_taken(folder: Path, patch: pytest.MonkeyPatch) -> None:
     require_free("127.0.0.1", 3000)
 
 
+def place_full(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    from orchestration.cli.main import PlaceFailed
+
+    raise PlaceFailed(OSError(28, "No space left on device", str(folder / "warehouse.duckdb")))
+
+
+def misspelled(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    import click
+
+    from orchestration.cli.main import WrongCommand, cli
+
+    try:
+        cli.main(["colse"], prog_name="gpu-ledger", standalone_mode=False)
+    except click.ClickException as error:
+        raise WrongCommand(error) from error
+
+
+def unknown_code(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    from orchestration.code_pages import page_of
+
+    page_of("GAP-999")
+
+
 CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "HOME-010": no_home_named,
     "HOME-011": nothing_measured,
@@ -121,6 +144,9 @@ CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "DEMO-004": helper_gone,
     "UP-001": pages_did_not_start,
     "UP-002": port_taken,
+    "PLACE-001": place_full,
+    "USE-001": misspelled,
+    "EXPLAIN-002": unknown_code,
 }
 
 

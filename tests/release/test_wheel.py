@@ -42,6 +42,12 @@ def test_the_named_questions_are_inside(names: set[str]) -> None:
     assert {f"warehouse/_questions/{name}" for name in asked} <= names
 
 
+def test_the_pages_of_errors_and_findings_are_inside(names: set[str]) -> None:
+    pages = {name.removeprefix("docs/") for name in tracked("docs/errors", "docs/findings")}
+    assert len(pages) > 100
+    assert {f"orchestration/_pages/{name}" for name in pages} <= names
+
+
 def test_every_file_of_every_package_is_inside(names: set[str]) -> None:
     packages = ("domain", "ingestion", "warehouse", "quality", "billing", "orchestration")
     assert tracked(*packages, "fake_gpu") <= names

@@ -42,14 +42,40 @@ def test_an_impossible_period_is_refused_in_four_parts(tmp_path: Path) -> None:
         "  seen: '2026-13' is not a month\n"
         "  why:  an invoice covers exactly one calendar month in UTC\n"
         "  hint: write it as 2026-10\n"
-        "  see:  docs/errors/TIME-003.md\n"
+        "  see:  gpu-ledger explain TIME-003\n"
     )
 
 
-def test_errors_can_be_read_by_a_machine(tmp_path: Path) -> None:
-    ran = run("--json-errors", "judge", "2026-10", "--home", str(tmp_path / "nowhere"))
+@pytest.mark.parametrize("place", [0, 1, 4])
+def test_errors_can_be_read_by_a_machine(tmp_path: Path, place: int) -> None:
+    words = ["judge", "2026-10", "--home", str(tmp_path / "nowhere")]
+    ran = run(*words[:place], "--json-errors", *words[place:])
     assert ran.returncode == 2
     assert json.loads(ran.stderr)["code"] == "HOME-001"
+
+
+def test_a_misspelled_command_is_told_what_is_near() -> None:
+    ran = run("colse", "2026-10")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "close" in ran.stderr
+    said = json.loads(run("colse", "--json-errors").stderr)
+    assert (said["code"], "close" in said["seen"]) == ("USE-001", True)
+
+
+def test_a_place_that_cannot_be_written_is_said_in_four_parts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ran = run("init", str(tmp_path / "file" / "home"))
+    assert ran.returncode == 3
+    assert ran.stderr.startswith(f"PLACE-001 {tmp_path / 'file'}")
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_page_of_a_code_is_printed_without_a_home(tmp_path: Path) -> None:
+    for code, title in (("GAP-001", "# GAP-001: hour_not_measured"), ("time-003", "# TIME-003")):
+        ran = run("explain", code, cwd=tmp_path)
+        assert (ran.returncode, ran.stdout.startswith(title)) == (0, True)
+    ran = run("explain", "GAP-999", cwd=tmp_path)
+    assert (ran.returncode, ran.stderr.splitlines()[0]) == (2, "EXPLAIN-002 code 'GAP-999'")
 
 
 def test_init_writes_a_home_that_its_own_checks_accept(tmp_path: Path) -> None:

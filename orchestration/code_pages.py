@@ -1,0 +1,48 @@
+"""The page of an error or of a finding, by its code.
+
+Put here: where the pages lie, in a checkout and in an installed package.
+Not here: what they say (`docs/errors`, `docs/findings`).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from domain.errors import WrongUse
+
+_CODE = re.compile(r"[A-Za-z]+-[0-9]{3}")
+
+
+class UnknownCode(WrongUse):
+    """No error and no finding has this code."""
+
+    code = "EXPLAIN-002"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            where=f"code {name!r}",
+            seen="no error and no finding has it",
+            why="every one that is printed has a page",
+            remedy="copy it from the message, such as: gpu-ledger explain GAP-001",
+        )
+
+
+def is_code(text: str) -> bool:
+    """Whether it is written as a code: documents have longer numbers, INV-000001."""
+    return _CODE.fullmatch(text) is not None
+
+
+def page_of(code: str) -> str:
+    """The page, as Markdown; raises UnknownCode."""
+    for folder in ("errors", "findings"):
+        path = _pages() / folder / f"{code.upper()}.md"
+        if is_code(code) and path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise UnknownCode(code)
+
+
+def _pages() -> Path:
+    here = Path(__file__).resolve().parent
+    installed = here / "_pages"
+    return installed if installed.is_dir() else here.parent / "docs"
