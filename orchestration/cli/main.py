@@ -46,7 +46,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "quota": ("inventory", "quota", "List quotas beside what is used and allocated."),
     "query": ("query", "query", "Ask one of the named questions of analysts."),
     "publish": ("publish", "publish", "Copy the marts into a file that anybody may read."),
-    "explain": ("audit", "explain", "Walk from an invoice line to the landed bytes; a code's page."),
+    "explain": ("audit", "explain", "Walk from a line to the landed bytes; print a code's page."),
     "compare": ("audit", "compare", "Put a month under the rules of other tools."),
     "verify": ("audit", "verify", "Check a bundle of issued documents, without any home."),
     "backup": ("audit", "backup", "Copy the four kept parts of a home, verified."),

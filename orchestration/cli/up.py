@@ -36,7 +36,11 @@ DEMO_HOME = Path("open-month")
 @click.command(epilog=EPILOG)
 @click.option("--port", default=3000, show_default=True, help="Where the web pages are.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Who may see them.")
-@click.option("--demo", is_flag=True, help="Make a demo's home (in ./open-month, if none is named), and serve its estate.")
+@click.option(
+    "--demo",
+    is_flag=True,
+    help="Make a demo's home (in ./open-month, if none is named), and serve its estate.",
+)
 @click.option("--scenario", default="", help="The demo's scenario: its name, or a file.")
 @home_option
 def up(port: int, host: str, demo: bool, scenario: str, home_path: Path) -> int:
