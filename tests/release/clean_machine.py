@@ -3,9 +3,9 @@
 Put here: `python -m tests.release.clean_machine`, which CI runs after the tests.
 Not here: what is in the wheel (`test_wheel`), or the fresh clone: CI's own folder is one.
 
-Packages are installed first, as the README says, over the network. Then there is none: the demo runs
-where this machine itself is all that can be reached (`unshare`), and where that is not allowed,
-every question for a host's address is refused in every Python process that it starts.
+Packages are installed first, as the README says, over the network. Then there is none: the demo
+runs where this machine itself is all that can be reached (`unshare`), and where that is not
+allowed, every question for a host's address is refused in every Python process that it starts.
 """
 
 from __future__ import annotations
