@@ -78,24 +78,29 @@ def demo(home_path: Path, scenario: str, keep_running: bool, port: int) -> None:
 def _show(told: Told) -> None:
     from domain.money import format_nanos
 
-    currency = told.result.total.currency if told.result.total else ""
-    rows = [
-        {
-            "invoice": document.number,
-            "tenant": document.tenant,
-            "billed": format_nanos(document.billed_nanos, 2),
-            "currency": currency,
-        }
-        for document in told.result.invoices
-    ]
-    home, period = told.opened.home, told.period
-    click.echo()
-    emit(rows, "table", title=f"{period} is closed")
-    signed = len(told.signed)
+    home = told.opened.home
+    invoices = []
+    for month in told.months:
+        currency = month.result.total.currency if month.result.total else ""
+        rows = [
+            {
+                "invoice": document.number,
+                "tenant": document.tenant,
+                "billed": format_nanos(document.billed_nanos, 2),
+                "currency": currency,
+            }
+            for document in month.result.invoices
+        ]
+        click.echo()
+        emit(rows, "table", title=f"{month.period} is closed")
+        invoices += rows
+    period = told.months[-1].period
+    refused = sum(len(month.refusals) for month in told.months)
+    signed = sum(len(month.signed) for month in told.months)
     click.echo(
-        "What happened: the close was refused once, an hour was healed, "
-        f"{signed or 'no'} stretch{'' if signed == 1 else 'es'} signed for, "
-        f"{len(rows)} invoices sealed.\n"
+        f"What happened: the close was refused {'once' if refused == 1 else f'{refused} times'}, "
+        f"an hour was healed, {signed or 'no'} stretch{'' if signed == 1 else 'es'} signed for, "
+        f"{len(invoices)} invoices sealed.\n"
     )
     folder = home.documents / period.name
     places = {
@@ -109,8 +114,8 @@ def _show(told: Told) -> None:
         click.echo(f"{what + ':':<28}{where}")
     click.echo("\nTry next:")
     for command in (
-        f"gpu-ledger explain {rows[0]['invoice']} --line 1"
-        if rows
+        f"gpu-ledger explain {invoices[0]['invoice']} --line 1"
+        if invoices
         else f"gpu-ledger judge {period}",
         f"gpu-ledger gaps {period}",
         f"gpu-ledger usage --period {period}",

@@ -55,14 +55,21 @@ SIGNER = "Demo Operator"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the story came to."""
+class Month:
+    """A period that was closed: how often it was refused, what was signed, what was issued."""
 
-    opened: OpenHome
     period: BillingPeriod
-    refusal: str
+    refusals: tuple[str, ...]
     signed: Rows  # of accepted_gaps.csv
     result: CloseResult
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the story came to: every month that it touches."""
+
+    opened: OpenHome
+    months: tuple[Month, ...]
     published: Published
     model_pages: Path
     clock_url: str  # of the estate, while it is served
@@ -100,11 +107,11 @@ def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Told
         store.first.take_counts_of(running.served)
         say("Both witnesses were asked meanwhile, but for one hour that is forgotten.")
         _finish(asking, bar)
-        period = BillingPeriod.containing(span.started_at)
-        end = max(period.ended_at, running.clock.now()) + AFTER
+        periods = _periods(span)
+        end = max(periods[-1].ended_at, running.clock.now()) + AFTER
         running.clock.advance_to(end)
         store.advance_to(end)
-        told = _bill(opened, period, helper, asking, bar, say)
+        told = _bill(opened, periods, helper, asking, bar, say)
         store.unite(home)
         yield replace(told, opened=OpenHome(home, told.opened.clock))
 
@@ -115,37 +122,51 @@ def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> Told:
         return told
 
 
+def _periods(span: Interval) -> list[BillingPeriod]:
+    periods = [BillingPeriod.containing(span.started_at)]
+    while periods[-1].ended_at < span.ended_at:
+        periods.append(periods[-1].next())
+    return periods
+
+
 def _bill(
     opened: OpenHome,
-    period: BillingPeriod,
+    periods: Sequence[BillingPeriod],
     helper: Beside,
     asking: Asking,
     bar: Bar,
     say: Say,
 ) -> Told:
     left_out = forgotten(asking.span)
-    _count(opened, period, helper, bar)
-    refusal = _refused(opened, period, bar)
-    say(f"The close is refused:\n{refusal.message()}")
-    say(f"Healing: {left_out:%Y-%m-%dT%H} is asked again.")
-    # Everything that is not complete yet is asked for, as a pull of a whole period does.
-    asking.begin(asking.span, opened.clock.now())
-    _finish(asking, bar)
-    # What was refused about that hour may be gone now; what lies elsewhere has to be signed.
-    rows = _signatures(refusal.judgement.blocking, but_for=left_out)
-    opened, signed, result = _close_signed(opened, period, rows, helper, bar, say)
+    months: list[Month] = []
+    for period in periods:
+        rows: Rows = []
+        refusals: list[str] = []
+        if period.interval.contains(left_out):
+            _count(opened, period, helper, bar)
+            refusal = _refused(opened, period, bar)
+            refusals.append(refusal.message())
+            say(f"The close is refused:\n{refusal.message()}")
+            say(f"Healing: {left_out:%Y-%m-%dT%H} is asked again.")
+            # Everything that is not complete yet is asked for, as a pull of a whole period does.
+            asking.begin(asking.span, opened.clock.now())
+            _finish(asking, bar)
+            # What was refused about that hour may be gone; what lies elsewhere has to be signed.
+            rows = _signatures(refusal.judgement.blocking, but_for=left_out)
+        opened, month = _close_signed(opened, period, rows, helper, bar, say)
+        months.append(replace(month, refusals=(*refusals, *month.refusals)))
     published = _publish(opened, bar)
     helper.finish()
     pages = opened.home.published / MODEL_PAGES
-    said, clock_url = refusal.message(), asking.clock_urls[0]
-    return Told(opened, period, said, signed, result, published, pages, clock_url)
+    return Told(opened, tuple(months), published, pages, asking.clock_urls[0])
 
 
 def _close_signed(
     opened: OpenHome, period: BillingPeriod, rows: Rows, helper: Beside, bar: Bar, say: Say
-) -> tuple[OpenHome, Rows, CloseResult]:
+) -> tuple[OpenHome, Month]:
     """Sign, count, close; sign what still stands against it, if a person can sign that."""
     signed: list[dict[str, str]] = []
+    refusals: list[str] = []
     while True:
         if rows:
             say(_signed_in_words(rows))
@@ -154,8 +175,9 @@ def _close_signed(
             opened = OpenHome(opened.home, opened.clock)  # with the decisions as they are now
         _count(opened, period, helper, bar)
         try:
-            return opened, signed, _closed(opened, period, bar)
+            return opened, Month(period, tuple(refusals), signed, _closed(opened, period, bar))
         except PeriodNotBillable as refusal:
+            refusals.append(refusal.message())
             rows = [r for r in _signatures(refusal.judgement.blocking) if r not in signed]
             if not rows:
                 raise

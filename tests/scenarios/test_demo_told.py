@@ -57,16 +57,17 @@ def told(scenario: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 def test_invoices_are_the_truth_times_the_prices(told: Told, scenario: str) -> None:
-    issued = {one.tenant: one.billed_nanos for one in told.result.invoices}
+    issued = {one.tenant: one.billed_nanos for one in told.months[0].result.invoices}
     assert sorted(issued) == TENANTS
     assert issued == true_amounts(scenario)
 
 
 def test_the_close_was_refused_and_the_double_gap_signed(told: Told) -> None:
-    assert told.refusal.startswith("CLOSE-001 period 2026-10")
-    assert "2026-10-21T22:5" in told.refusal
-    assert sorted({row["treatment"] for row in told.signed}) == ["bill_nothing"]
-    for row in told.signed:
+    [month] = told.months
+    assert month.refusals[0].startswith("CLOSE-001 period 2026-10")
+    assert "2026-10-21T22:5" in month.refusals[0]
+    assert sorted({row["treatment"] for row in month.signed}) == ["bill_nothing"]
+    for row in month.signed:
         assert row["started_at"] <= "2026-10-21T23:00:00Z" < row["ended_at"]
 
 

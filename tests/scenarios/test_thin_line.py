@@ -96,7 +96,7 @@ def test_nothing_is_found_but_the_pod_too_short_to_be_sampled(told: Told) -> Non
 
 
 def test_invoices_are_what_a_pencil_says(told: Told) -> None:
-    issued = {document.tenant: document.billed_nanos for document in told.result.invoices}
+    issued = {document.tenant: document.billed_nanos for document in told.months[0].result.invoices}
     assert issued == {"speech": 4_740_000_000, "vision": 17_380_000_000}
     exact = "select tenant, sum(cost_nanos) from marts.fct_charges where belongs_to = 'tenant' "
     rows = truth.ask(told.opened.home, exact + "group by all order by all")
@@ -107,8 +107,9 @@ def test_invoices_are_what_a_pencil_says(told: Told) -> None:
 
 
 def test_the_missing_hour_was_named_with_its_money(told: Told) -> None:
-    assert LEFT_OUT in told.refusal
-    assert told.refusal.startswith("CLOSE-001 period 2026-10")
+    [refusal] = told.months[0].refusals
+    assert LEFT_OUT in refusal
+    assert refusal.startswith("CLOSE-001 period 2026-10")
 
 
 def test_an_hour_taken_away_refuses_the_close_and_names_it(told: Told, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_tenants_pay_what_their_invoices_say(told: Told) -> None:
     assert [total["rounded_cost"] for total in found["totals"]] == ["22.12"]
     assert found["amounts"] == "final"
     assert found["schema"] == "gpu-ledger/usage/1"
-    billed = {invoice.tenant: invoice.billed_nanos for invoice in told.result.invoices}
+    billed = {invoice.tenant: invoice.billed_nanos for invoice in told.months[0].result.invoices}
     assert billed == {"speech": 4_740_000_000, "vision": 17_380_000_000}
 
 
