@@ -6,7 +6,11 @@ Not here: what is kept there (`warehouse.parsed`, `orchestration.publishing`).
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 CACHE = Path("gpu-ledger", "models")
@@ -25,21 +29,35 @@ def kept_in(otherwise: Path) -> Path:
     return folder if os.access(folder, os.W_OK) else otherwise
 
 
+UNFINISHED = ".unfinished"
+UNFINISHED_SECONDS = 3600.0
+"""What is older was left behind by a process that was killed, or by a machine that went down."""
+
+
 def keep(path: Path, body: bytes) -> None:
     """Write a file whole or not at all, and forget the oldest of its kind."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_bytes(body)
-    unfinished.replace(path)
-    for older in _newest_first(path)[VERSIONS_KEPT:]:
-        older.unlink(missing_ok=True)
+    handle, unfinished = tempfile.mkstemp(UNFINISHED, f".{path.name}.", path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
+        Path(unfinished).replace(path)
+    finally:
+        Path(unfinished).unlink(missing_ok=True)
+    _forget(path)
 
 
-def _newest_first(path: Path) -> list[Path]:
-    found = []
-    for one in path.parent.glob(f"*{path.suffix}"):
-        try:
-            found.append((one.stat().st_mtime_ns, one))
-        except FileNotFoundError:  # another process has just forgotten it
-            continue
-    return [one for _, one in sorted(found, reverse=True)]
+def _forget(path: Path) -> None:
+    newest_first = sorted(_with_times(path.parent, f"*{path.suffix}"), reverse=True)
+    older = [one for _, one in newest_first[VERSIONS_KEPT:]]
+    limit = time.time() - UNFINISHED_SECONDS
+    left = [one for at, one in _with_times(path.parent, f".*{UNFINISHED}") if at < limit]
+    for one in (*older, *left):
+        with contextlib.suppress(OSError):
+            one.unlink()
+
+
+def _with_times(folder: Path, pattern: str) -> Iterator[tuple[float, Path]]:
+    for one in folder.glob(pattern):
+        with contextlib.suppress(FileNotFoundError):  # another process has just forgotten it
+            yield one.stat().st_mtime, one

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import re
 from pathlib import Path
 
 from warehouse.dbt_run import FLAGS, ModelFailed, parse_project, places
+from warehouse.kept import keep
 
 TRACKER = "//d1fc8wv8zag5ca.cloudfront.net/2.9.0/sp.js"
 """The one address in dbt's page from which a browser would load anything: usage statistics."""
@@ -42,10 +42,7 @@ def write_model_pages(folder: Path, path: Path, database: Path) -> Path:
     page = (folder / "target" / "static_index.html").read_text(encoding="utf-8")
     told = (folder / "target" / "manifest.json").read_text(encoding="utf-8")
     page = page.replace(told, as_shown(told))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_text(_of_any_run(page.replace(TRACKER, "about:blank")), encoding="utf-8")
-    unfinished.replace(path)
+    keep(path, _of_any_run(page.replace(TRACKER, "about:blank")).encode())
     return path
 
 

@@ -22,7 +22,7 @@ from warehouse.project import dbt_project_dir, project_sha256
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
 
-READERS = ("dbt-core", "dbt-duckdb", "dbt-adapters", "dbt-common", "mashumaro")
+READERS = ("gpu-ledger", "dbt-core", "dbt-duckdb", "dbt-adapters", "dbt-common", "mashumaro")
 """Whose versions decide what is in the file."""
 
 DIGEST_BYTES = 32
@@ -38,9 +38,11 @@ def parsed_project(folder: Path, profile: str, parse: Callable[[], Manifest]) ->
     path = kept_in(folder) / f"{known_by}.parsed"
     body = _whole(path)
     if body is not None:
-        manifest = Kept.from_msgpack(body, decoder=extended_mashumuro_decoder)
-        manifest.build_parent_and_child_maps()
-        return manifest
+        # What another version of a reader wrote may be no manifest: that is parsed again.
+        with contextlib.suppress(Exception):
+            manifest = Kept.from_msgpack(body, decoder=extended_mashumuro_decoder)
+            manifest.build_parent_and_child_maps()
+            return manifest
     manifest = parse()
     body = manifest.to_msgpack(extended_mashumaro_encoder)
     if _known_by(profile) == known_by:  # else a file was edited while it was parsed
@@ -50,10 +52,10 @@ def parsed_project(folder: Path, profile: str, parse: Callable[[], Manifest]) ->
 
 
 def _whole(path: Path) -> bytes | None:
-    """What was kept; nothing where a disk was full or the power went."""
+    """What was kept; nothing where a disk was full, the power went, or it may not be read."""
     try:
         kept = path.read_bytes()
-    except FileNotFoundError:
+    except OSError:
         return None
     body = kept[DIGEST_BYTES:]
     return body if hashlib.sha256(body).digest() == kept[:DIGEST_BYTES] else None

@@ -43,13 +43,16 @@ def dbt_project_dir() -> Path:
 
 def project_sha256() -> str:
     """Changes when any file of the dbt project does."""
-    digest = hashlib.sha256()
+    digest, count = hashlib.sha256(), 0
     root = dbt_project_dir()
     for path in sorted(root.rglob("*")):
-        if path.suffix in PROJECT_SUFFIXES and "target" not in path.parts:
-            name = path.relative_to(root).as_posix().encode()
-            body = path.read_bytes()
+        # Of the place of the project itself nothing is asked: it may lie in a folder `target`.
+        within = path.relative_to(root)
+        if path.suffix in PROJECT_SUFFIXES and "target" not in within.parts:
+            name, body = within.as_posix().encode(), path.read_bytes()
             digest.update(b"%d:%s%d:%s" % (len(name), name, len(body), body))
+            count += 1
+    assert count, f"nothing of the models is in {root}"
     return digest.hexdigest()
 
 

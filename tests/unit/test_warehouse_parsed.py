@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from warehouse import kept, parsed
+from warehouse import kept, parsed, project
 from warehouse.dbt_run import parse_project
 from warehouse.model_pages import write_model_pages
 
@@ -77,6 +79,48 @@ def test_a_broken_file_is_parsed_again(
     [path] = cache.glob("*.parsed")
     path.write_bytes(path.read_bytes()[:-1])
     assert times_parsed(tmp_path, "profile") == 1
+    # Whole, and what another version of a reader wrote: no manifest.
+    body = b"from another world"
+    path.write_bytes(hashlib.sha256(body).digest() + body)
+    assert times_parsed(tmp_path, "profile") == 1
+    # Not to be read at all.
+    path.unlink()
+    path.mkdir()
+    assert times_parsed(tmp_path, "profile") == 1
+
+
+def test_nothing_unfinished_is_left_behind(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    left = cache / f".killed.parsed.{kept.UNFINISHED}"
+    cache.mkdir(parents=True)
+    left.write_bytes(b"half")
+    with monkeypatch.context() as patched:
+        patched.setattr("pathlib.Path.replace", full)
+        assert times_parsed(tmp_path, "profile") == 1
+    assert list(cache.iterdir()) == [left]
+    os.utime(left, (0, 0))
+    assert times_parsed(tmp_path, "profile") == 1
+    assert [path.suffix for path in cache.iterdir()] == [".parsed"]
+
+
+def test_a_project_below_a_folder_named_target_is_known_by_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project_folder = tmp_path / "target" / "dbt"
+    project_folder.mkdir(parents=True)
+    monkeypatch.setattr(project, "dbt_project_dir", lambda: project_folder)
+    known = set()
+    for text in ("select 1", "select 2"):
+        (project_folder / "model.sql").write_text(text)
+        known.add(project.project_sha256())
+    (project_folder / "target").mkdir()
+    (project_folder / "target" / "model.sql").write_text("compiled")
+    assert project.project_sha256() in known
+    assert len(known) == 2
 
 
 def test_what_was_edited_while_it_was_parsed_is_not_kept(
