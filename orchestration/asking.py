@@ -9,6 +9,7 @@ for one window at a time, in the order given, so that its chains are the same as
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -27,7 +28,11 @@ Progress = Callable[[int, int, str], None]
 
 CLUSTERS_AT_ONCE = 2
 """The answers and labels of so many are in memory, up to 300 MB each: a third one would wait for
-the same processor, which decodes them."""
+the same processor, which decodes them. Behind one hub each has connections of its own, so that
+the hub has twice as many of us as `ingestion.thanos.client` allows one cluster."""
+
+WINDOWS_BETWEEN_COLLECTIONS = 16
+"""While a window is decoded, Python's collector is off; of two clusters nearly always one is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +73,17 @@ def ask(
 
 
 def ask_all(
-    opened: OpenHome, todo: Sequence[Wanted], progress: Progress | None = None
+    opened: OpenHome,
+    todo: Sequence[Wanted],
+    progress: Progress | None = None,
+    errors: list[LedgerError] | None = None,
 ) -> list[Attempt]:
     """Ask for every window; the attempts in the order of the windows.
 
-    An error ends the asking of its own cluster. The others are asked to the end, then it is raised:
-    of several, that of the first window. Whatever else goes wrong, and Ctrl-C, lets the windows end
-    that are under way, and begins no other.
+    An error ends the asking of its own cluster; the others are asked to the end. Whoever gives a
+    list finds them there, in the order of the windows; for everybody else the first is raised.
+    Whatever else goes wrong, and Ctrl-C, lets the windows end that are under way, and begins no
+    other.
     """
     rounds = _Rounds(todo)
     with ThreadPoolExecutor(max_workers=CLUSTERS_AT_ONCE) as pool:
@@ -86,11 +95,19 @@ def ask_all(
                 memory = _memory_of(opened, one, rounds.busy)
                 future = pool.submit(ask, opened, one.cluster_id, one.source, one.window, memory)
                 rounds.under_way[future] = number
-            rounds.take(wait(rounds.under_way, return_when=FIRST_COMPLETED).done)
+            try:
+                rounds.take(wait(rounds.under_way, return_when=FIRST_COMPLETED).done)
+            except KeyboardInterrupt:
+                if progress:
+                    progress(rounds.done_count, len(todo), "stopping when what is asked is landed")
+                raise
     if progress:
         progress(len(todo), len(todo), "")
-    if rounds.errors:
-        raise rounds.errors[min(rounds.errors)]
+    found = [error for _, error in sorted(rounds.errors.items())]
+    if errors is not None:
+        errors += found
+    elif found:
+        raise found[0]
     return [attempt for _, attempt in sorted(rounds.attempts.items()) if attempt is not None]
 
 
@@ -135,6 +152,8 @@ class _Rounds:
                 self.errors[number] = error
                 lost = self.todo[number].cluster_id
                 self.left = [n for n in self.left if self.todo[n].cluster_id != lost]
+            if self.done_count % WINDOWS_BETWEEN_COLLECTIONS == 0:
+                gc.collect(1)
 
 
 def _memory_of(opened: OpenHome, one: Wanted, busy: set[str]) -> PullMemory | None:

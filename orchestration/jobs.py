@@ -17,6 +17,7 @@ from pydantic import Field
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
+from domain.errors import LedgerError
 from domain.interval import Interval
 from ingestion.hours import Debt, Why
 from orchestration import ledger, reconcile, steps
@@ -68,6 +69,7 @@ class PullHours(dg.Config):
 def pull_these_hours(
     context: dg.OpExecutionContext, config: PullHours, ledger_home: GivenHome
 ) -> None:
+    errors: list[LedgerError] = []
     with failing_in_words():
         opened = ledger_home.open()
         window = Interval(hour_of_name(config.from_hour), hour_of_name(config.until_hour))
@@ -78,8 +80,9 @@ def pull_these_hours(
             clusters=config.clusters,
             sources=[Source(source) for source in config.sources],
             only_debts=not config.again,
+            errors=errors,
         )
-    _show(context, opened, attempts)
+    _show(context, opened, attempts, errors)
 
 
 @dg.job(description="Ask the witnesses for hours by name, and land what they say.")
@@ -104,14 +107,15 @@ class ReconcileHours(dg.Config):
 def pay_debts(
     context: dg.OpExecutionContext, config: ReconcileHours, ledger_home: GivenHome
 ) -> None:
+    errors: list[LedgerError] = []
     with failing_in_words():
         opened = ledger_home.open()
         tag_run(context, opened.clock.now())
         todo = chosen(ledger.owed(opened), config.asked)
         for debt in todo[config.at_most :]:
             context.log.info(f"left for the next run: {debt.cluster_id} {debt.window}")
-        attempts = reconcile.pay(opened, todo[: config.at_most])
-    _show(context, opened, attempts)
+        attempts = reconcile.pay(opened, todo[: config.at_most], errors=errors)
+    _show(context, opened, attempts, errors)
 
 
 @dg.job(description="Compare what the calendar expects with what landed, and ask for the rest.")
@@ -130,10 +134,22 @@ def chosen(todo: Sequence[Debt], asked: Asked) -> list[Debt]:
     ]
 
 
-def _show(context: dg.OpExecutionContext, opened: OpenHome, attempts: "Sequence[Attempt]") -> None:
+def _show(
+    context: dg.OpExecutionContext,
+    opened: OpenHome,
+    attempts: "Sequence[Attempt]",
+    errors: "Sequence[LedgerError]",
+) -> None:
+    """What was answered is shown of every cluster, also when one of them failed."""
     keys = evidence_keys(opened.decisions.clusters)
     context.log.info(f"{len(attempts)} askings")
-    fail_where_not_whole(report(context, opened, keys, attempts))
+    told = report(context, opened, keys, attempts)
+    for error in errors[1:]:
+        context.log.error(error.message())
+    with failing_in_words():
+        if errors:
+            raise errors[0]
+    fail_where_not_whole(told)
 
 
 class ClosePeriod(dg.Config):

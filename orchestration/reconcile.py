@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from domain.errors import LedgerError
 from ingestion.hours import Debt
 from orchestration.asking import Progress, Wanted, ask_all
 from orchestration.open_home import OpenHome
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
     from ingestion.manifest import Attempt
 
 
-def pay(opened: OpenHome, todo: Sequence[Debt], progress: Progress | None = None) -> list[Attempt]:
-    """Ask for every debt, in order; of two clusters at a time."""
+def pay(
+    opened: OpenHome,
+    todo: Sequence[Debt],
+    progress: Progress | None = None,
+    errors: list[LedgerError] | None = None,
+) -> list[Attempt]:
+    """Ask for every debt, in order, of two clusters at a time; errors as in `ask_all`."""
     wanted = [
         Wanted(
             debt.cluster_id,
@@ -28,4 +34,4 @@ def pay(opened: OpenHome, todo: Sequence[Debt], progress: Progress | None = None
         )
         for debt in todo
     ]
-    return ask_all(opened, wanted, progress)
+    return ask_all(opened, wanted, progress, errors)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
+from domain.errors import LedgerError
 from domain.interval import HOUR, Interval
 from orchestration import ledger, standing
 from orchestration.asking import Wanted, ask, ask_all
@@ -35,15 +36,19 @@ def pull(
     sources: Sequence[Source] = (),
     only_debts: bool = True,
     progress: Progress | None = None,
+    errors: list[LedgerError] | None = None,
 ) -> list[Attempt]:
-    """Ask for every expected hour in `hours`; by default only for those not yet complete."""
+    """Ask for every expected hour in `hours`; by default only for those not yet complete.
+
+    Errors of clusters are put into the list, if there is one; else the first is raised.
+    """
     todo = [
         Wanted(cluster_id, source, window, f"{cluster_id} {source.value} {window.started_at:%d %b}")
         for cluster_id, source, window in ledger.askable(
             opened, hours, clusters, sources, again=not only_debts
         )
     ]
-    return ask_all(opened, todo, progress)
+    return ask_all(opened, todo, progress, errors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from orchestration.cli.output import Progress, emit, home_option, output_option,
 from orchestration.cli.periods import HOURS, PERIOD
 
 if TYPE_CHECKING:
+    from domain.errors import LedgerError
     from ingestion.manifest import Attempt
     from orchestration.open_home import OpenHome
 
@@ -64,6 +65,7 @@ def pull(
     Without hours or a period: what the hour ledger owes now, the newest hour first. Every asking is
     kept as an attempt, whether it worked or not. Exit 3 when one did not. Two clusters are asked at
     a time, each for one window after the other; what goes wrong with one does not stop the others.
+    Ctrl-C begins nothing more, and waits until what is under way has landed.
     """
     from orchestration.open_home import OpenHome
 
@@ -78,12 +80,18 @@ def pull(
                 "--again nor with the journal, which does not change"
             )
         return _counted_again(opened, stretch, clusters, output)
+    errors: list[LedgerError] = []
     with progress("Asking") as report:
         if stretch is None:
-            attempts = _what_is_owed(opened, clusters, sources, report)
+            attempts = _what_is_owed(opened, clusters, sources, report, errors)
         else:
-            attempts = _named_hours(opened, stretch, clusters, sources, again, report)
-    return _show(attempts, output)
+            attempts = _named_hours(opened, stretch, clusters, sources, again, report, errors)
+    exit_code = _show(attempts, output)
+    for error in errors[1:]:
+        click.echo(error.message(), err=True)
+    if errors:
+        raise errors[0]
+    return exit_code
 
 
 def _named_hours(
@@ -93,18 +101,29 @@ def _named_hours(
     sources: tuple[str, ...],
     again: bool,
     report: Progress,
+    errors: list[LedgerError],
 ) -> list[Attempt]:
     from domain.decisions import Source
     from orchestration.steps import pull as pull_hours
 
     wanted = [Source(source) for source in sources]
     return pull_hours(
-        opened, hours, clusters=clusters, sources=wanted, only_debts=not again, progress=report
+        opened,
+        hours,
+        clusters=clusters,
+        sources=wanted,
+        only_debts=not again,
+        progress=report,
+        errors=errors,
     )
 
 
 def _what_is_owed(
-    opened: OpenHome, clusters: tuple[str, ...], sources: tuple[str, ...], report: Progress
+    opened: OpenHome,
+    clusters: tuple[str, ...],
+    sources: tuple[str, ...],
+    report: Progress,
+    errors: list[LedgerError],
 ) -> list[Attempt]:
     from orchestration.ledger import owed
     from orchestration.reconcile import pay
@@ -115,7 +134,7 @@ def _what_is_owed(
         if (not clusters or debt.cluster_id in clusters)
         and (not sources or debt.source.value in sources)
     ]
-    return pay(opened, todo, report)
+    return pay(opened, todo, report, errors)
 
 
 def _counted_again(

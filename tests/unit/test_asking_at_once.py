@@ -135,6 +135,19 @@ def test_an_error_ends_the_asking_of_its_own_cluster_only(
     assert sorted(stand_in.begun) == ["a05", "a06", "b05", "c05", "d05"]
 
 
+def test_whoever_takes_the_errors_has_what_was_answered_besides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = Asked()
+    stand_in.errors = {"c05": KeyNotAllowed("later"), "b05": KeyNotAllowed("first")}
+    monkeypatch.setattr(asking, "ask", stand_in)
+    errors: list[LedgerError] = []
+    opened = OpenHome(Home.create(tmp_path / "home", ""), StoppedClock(FIRST))
+    found = ask_all(opened, wanted("a5 b5 b6 c5 d5"), errors=errors)
+    assert found == ["a05", "d05"]
+    assert errors == [stand_in.errors["b05"], stand_in.errors["c05"]]
+
+
 @pytest.mark.parametrize("trouble", [ZeroDivisionError("ours"), KeyboardInterrupt()])
 def test_what_is_no_ledger_error_begins_nothing_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: BaseException
