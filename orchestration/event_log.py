@@ -42,6 +42,7 @@ class HeldEventLog(stock.SqliteEventLogStorage):
         self._engines: dict[str, Engine] = {}
         self._begun: dict[str, Connection] = {}
         self._shown: dict[str, float] = {}
+        self._to_show: dict[str, threading.Timer] = {}
         self._holding = False
         self._turn = threading.RLock()
         super().__init__(base_dir, inst_data)
@@ -76,8 +77,21 @@ class HeldEventLog(stock.SqliteEventLogStorage):
         ends = event.is_dagster_event and event.get_dagster_event().is_job_event
         due = now - self._shown.get(run, -SHOWN_AFTER_SECONDS) >= SHOWN_AFTER_SECONDS
         if run not in self._begun and (ends or due):
-            self._engine(run).dispose()
-            self._shown[run] = now
+            self._close(run)
+        elif run not in self._to_show:
+            # It may be the last one for long, as when a step begins.
+            timer = threading.Timer(SHOWN_AFTER_SECONDS, self._close, [run])
+            timer.daemon = True
+            self._to_show[run] = timer
+            timer.start()
+
+    def _close(self, run: str) -> None:
+        with self._turn:
+            if timer := self._to_show.pop(run, None):
+                timer.cancel()
+            if engine := self._engines.get(run):
+                engine.dispose()
+                self._shown[run] = time.monotonic()
 
     def wipe(self) -> None:
         super().wipe()
@@ -124,6 +138,9 @@ class HeldEventLog(stock.SqliteEventLogStorage):
 
     def _let_go(self) -> None:
         with self._turn:
+            for timer in self._to_show.values():
+                timer.cancel()
+            self._to_show.clear()
             for engine in self._engines.values():
                 engine.dispose()
             self._engines.clear()

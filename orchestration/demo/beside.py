@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from multiprocessing import get_context
@@ -160,19 +160,36 @@ def tidy_up(home: Path, now: datetime, report: Progress) -> None:
 def _run(line: Connection) -> None:
     """In the other process: one step after the other, until nobody gives any."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever gives the steps
-    while True:
-        try:
-            step, arguments = line.recv()
-            line.send(_outcome(step, arguments, line))
-        except (EOFError, OSError):
-            return
+    with suppress(_NobodyThere):
+        while True:
+            step, arguments = _heard(line)
+            _say(line, _outcome(step, arguments, line))
+
+
+class _NobodyThere(BaseException):
+    """Whoever gives the steps has gone; no step of ours may take it for an error of its own."""
+
+
+def _heard(line: Connection) -> tuple[Callable[..., object], tuple[object, ...]]:
+    try:
+        step, arguments = line.recv()
+    except (EOFError, OSError):
+        raise _NobodyThere from None
+    return step, arguments
+
+
+def _say(line: Connection, word: tuple[str, object]) -> None:
+    try:
+        line.send(word)
+    except OSError:
+        raise _NobodyThere from None
 
 
 def _outcome(
     step: Callable[..., object], arguments: tuple[object, ...], line: Connection
 ) -> tuple[str, object]:
     try:
-        step(*arguments, lambda *word: line.send(("progress", word)))
-    except LedgerError as error:
+        step(*arguments, lambda *word: _say(line, ("progress", word)))
+    except (LedgerError, OSError) as error:
         return "failed", error
     return "done", None

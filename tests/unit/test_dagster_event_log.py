@@ -7,6 +7,7 @@ Not here: how long it takes (`bench_backfill`).
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
 
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -141,6 +142,21 @@ def test_the_pages_are_shown_a_run_within_a_second_and_its_end_at_once(
         log.get_records_for_run(end.run_id)
         assert not (tmp_path / f"{end.run_id}.db-wal").exists()
         assert not hidden(end)
+
+
+def test_the_last_event_before_a_long_silence_is_shown_too(
+    told: Sequence[Any], tmp_path: Path
+) -> None:
+    first, second = [event for event in told if event.step_key][:2]
+    with log_in(tmp_path, HeldEventLog) as log:
+        log.store_event(first)
+        log.store_event(second)
+        beside = tmp_path / f"{second.run_id}.db-wal"
+        assert beside.exists()
+        until = time.monotonic() + 30
+        while beside.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not beside.exists()
 
 
 def test_few_files_of_runs_are_held(

@@ -38,6 +38,18 @@ def test_steps_run_in_their_order_and_tell_how_far_they_are(tmp_path: Path) -> N
     assert told == [(1, 2, "one "), (1, 2, "two")]
 
 
+def fill_the_disk(name: str, report: Progress) -> None:
+    raise OSError(28, "No space left on device", name)
+
+
+def test_a_full_disk_over_there_is_that_error_here() -> None:
+    with beside() as helper:
+        helper.begin(fill_the_disk, "runs")
+        with pytest.raises(OSError, match="No space left") as raised:
+            helper.finish()
+    assert raised.value.filename == "runs"
+
+
 def listen_for_ever(helper: Beside, told: list[tuple[int, int, str]]) -> None:
     while True:
         helper.listen(lambda *word: told.append(word))
