@@ -64,6 +64,17 @@ class PullHours(dg.Config):
         default=False, description="Ask also for hours that were answered whole before."
     )
 
+    @property
+    def window(self) -> Interval:
+        return Interval(hour_of_name(self.from_hour), hour_of_name(self.until_hour))
+
+    def asks_for(self, debt: Debt) -> bool:
+        return (
+            self.window.overlaps(debt.window)
+            and (not self.clusters or debt.cluster_id in self.clusters)
+            and (not self.sources or debt.source.value in self.sources)
+        )
+
 
 @dg.op(description="Ask for hours by name, and land what is said.")
 def pull_these_hours(
@@ -72,11 +83,10 @@ def pull_these_hours(
     errors: list[LedgerError] = []
     with failing_in_words():
         opened = ledger_home.open()
-        window = Interval(hour_of_name(config.from_hour), hour_of_name(config.until_hour))
-        tag_run(context, window.started_at)
+        tag_run(context, config.window.started_at)
         attempts = steps.pull(
             opened,
-            window,
+            config.window,
             clusters=config.clusters,
             sources=[Source(source) for source in config.sources],
             only_debts=not config.again,

@@ -10,7 +10,7 @@ a run for it is on its way.
 
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -24,7 +24,16 @@ from ingestion.hours import Debt, HourEntry
 from orchestration import ledger, mirror, standing
 from orchestration.assets.facts import EvidenceKeys
 from orchestration.checks import HOURS_WHOLE, evidence_states, open_entries
-from orchestration.jobs import pull_hours, reconcile_hours
+from orchestration.dagster_home import RUN_SECONDS_LIMIT
+from orchestration.jobs import (
+    Asked,
+    PullHours,
+    chosen,
+    pay_debts,
+    pull_hours,
+    pull_these_hours,
+    reconcile_hours,
+)
 from orchestration.partitions import hour_name, hour_of_name
 from orchestration.proposals import in_words
 from orchestration.resources import GivenHome
@@ -58,8 +67,9 @@ UNFINISHED = [
 ]
 RUNS_LIMIT = 5000
 
-BELIEVED = timedelta(hours=1)
-"""How long a run is believed to be alive that says nothing. A queued one is always believed."""
+BELIEVED = timedelta(seconds=RUN_SECONDS_LIMIT)
+"""How long a run is believed to be alive that nobody ended: Dagster itself ends it then. A queued
+one is always believed."""
 
 
 def hours_owed_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys) -> Any:
@@ -81,6 +91,7 @@ def hours_owed_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKey
     def hours_owed(context: dg.SensorEvaluationContext, ledger_home: GivenHome) -> dg.SensorResult:
         # In this order: an hour that lands between the two looks is seen by the second.
         busy = hours_on_their_way(context.instance, keys)
+        paid = debts_on_their_way(context.instance)
         opened = ledger_home.open()
         entries = open_entries(opened)
         hint = _Hint.read(context.cursor)
@@ -90,7 +101,8 @@ def hours_owed_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKey
             for state in evidence_states(opened, entries, keys)
         }
         changed = [s for name, s in states.items() if hint.passed.get(name) is not s.passed]
-        owed = run_requests(ledger.owed_of(opened, entries), keys, busy)
+        todo = [debt for debt in ledger.owed_of(opened, entries) if not paid(debt)]
+        owed = run_requests(todo, keys, busy)
         requests = [*owed[:REQUESTS_LIMIT], *_told(context.instance, entries, keys, busy)]
         hint.passed = {name: state.passed for name, state in states.items()}
         return dg.SensorResult(
@@ -173,6 +185,22 @@ def hours_on_their_way(
                 window = Interval(hour_of_name(first), hour_of_name(last) + HOUR)
                 busy.setdefault(key, set()).update(window.hours())
     return busy
+
+
+def debts_on_their_way(instance: dg.DagsterInstance) -> Callable[[Debt], bool]:
+    """Whether a job that is on its way asks for a debt: such a run has no hours among its tags."""
+    kinds: set[Asked] = set()
+    spans: list[PullHours] = []
+    for run in runs_on_their_way(instance):
+        ops: Any = run.run_config.get("ops", {})
+        if run.job_name == reconcile_hours.name:
+            given = ops.get(pay_debts.name, {}).get("config", {})
+            kinds.add(Asked[given.get("asked", Asked.EVERYTHING.name)])
+        elif run.job_name == pull_hours.name:
+            spans.append(PullHours(**ops[pull_these_hours.name]["config"]))
+    return lambda debt: (
+        any(chosen([debt], asked) for asked in kinds) or any(span.asks_for(debt) for span in spans)
+    )
 
 
 def runs_on_their_way(

@@ -218,6 +218,42 @@ def test_hours_on_their_way_are_not_asked_for_twice(dagster: Dagster) -> None:
     assert len(dagster.look("hours_owed").run_requests) == 2
 
 
+@pytest.mark.parametrize(
+    ("job", "op", "config", "left"),
+    [
+        # Of six hours the live one is owed apart, the five before it together.
+        ("reconcile_hours", "pay_debts", {"asked": "LIVE_HOUR"}, [5]),
+        ("reconcile_hours", "pay_debts", {"asked": "SECOND_LOOKS"}, [1, 5]),
+        ("reconcile_hours", "pay_debts", {}, []),
+        ("pull_hours", "pull_these_hours", {"from_hour": NAMES[0], "until_hour": NAMES[1]}, [1]),
+        (
+            "pull_hours",
+            "pull_these_hours",
+            {"from_hour": NAMES[0], "until_hour": NAMES[1], "clusters": ["another"]},
+            [1, 5],
+        ),
+    ],
+)
+def test_what_a_job_is_asking_for_is_not_asked_for_twice(
+    dagster: Dagster, job: str, op: str, config: dict[str, Any], left: list[int]
+) -> None:
+    run = dagster.instance.create_run_for_job(
+        dagster.defs.resolve_job_def(job),
+        run_config={"ops": {op: {"config": config}}} if config else {},
+        status=dg.DagsterRunStatus.STARTED,
+    )
+
+    def owed() -> list[int]:
+        return sorted(
+            NAMES.index(request.tags[RANGE_END]) - NAMES.index(request.tags[RANGE_START]) + 1
+            for request in dagster.look("hours_owed").run_requests
+        )
+
+    assert owed() == left
+    dagster.instance.report_run_canceled(run)
+    assert owed() == [1, 5]
+
+
 def test_a_run_that_fell_silent_is_not_believed_for_ever(
     dagster: Dagster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
