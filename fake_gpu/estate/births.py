@@ -118,21 +118,22 @@ class Maker:
 
     # --- names and owners ---------------------------------------------------------------------
 
-    def pod_name(self, birth: Birth, at: int) -> str:
+    def pod_names(self, birth: Birth, at: int) -> Iterator[str]:
+        """What a pod may be called: one name, or one after another where its end is drawn."""
         name = self.group_name(birth.group, at)
-        draw = self.draw("pod", birth.group, birth.replica, birth.attempt, birth.node)
         match self.spec.kind:
-            case "Deployment":
-                return f"{name}-{self._template_hash()}-{draw.letters(5)}"
             case "StatefulSet":
-                return f"{name}-{birth.replica}"
-            case "ReplicaSet" | "DaemonSet" | "Job" | "CronJob":
-                return f"{name}-{draw.letters(5)}"
+                yield f"{name}-{birth.replica}"
             case "Pod":
-                return name if self.spec.replicas == 1 else f"{name}-{birth.replica}"
+                yield name if self.spec.replicas == 1 else f"{name}-{birth.replica}"
+            case "Deployment" | "ReplicaSet" | "DaemonSet" | "Job" | "CronJob" as kind:
+                draw = self.draw("pod", birth.group, birth.replica, birth.attempt, birth.node)
+                begin = f"{name}-{self._template_hash()}" if kind == "Deployment" else name
+                while True:
+                    yield f"{begin}-{draw.letters(5)}"
             case _:
                 again = f"-{birth.attempt}" if birth.attempt else ""
-                return f"{name}-worker-{birth.replica}{again}"
+                yield f"{name}-worker-{birth.replica}{again}"
 
     def group_name(self, group: int, at: int) -> str:
         """The name of the object that owns the pods of one arrival."""

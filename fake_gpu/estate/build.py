@@ -6,6 +6,7 @@ Not here: any of these (`nodes`, `namespaces`, `births`, `disturbances`), or rea
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ from fake_gpu.estate.model import (
     ScrapeJob,
     WorkloadLife,
 )
+from fake_gpu.estate.names import require_own_names
 from fake_gpu.estate.namespaces import Namespaces, build_namespaces
 from fake_gpu.estate.nodes import build_node
 from fake_gpu.estate.play import Play
@@ -75,6 +77,8 @@ def build_estate(loaded: Loaded) -> Estate:
         for fault_id, count in stage.play.fired.items():
             fired[fault_id] = fired.get(fault_id, 0) + count
         clusters.append(_cluster(scenario, stage, tuple(pods)))
+    uids = {pod.uid for cluster in clusters for pod in cluster.pods}
+    assert len(uids) == sum(len(cluster.pods) for cluster in clusters), "a UID is one pod's"
     return Estate(
         name=scenario.name,
         seed=scenario.seed,
@@ -120,9 +124,18 @@ def _stage(
         build_node(scenario.seed, cluster_id, node, 0, created_at, layouts) for node in spec.nodes
     )
     horizon = scenario.until + HISTORY_BEYOND_SECONDS
+    # A trace has an owner with pods of several requests as several workloads of one name.
+    owners: dict[tuple[object, ...], dict[tuple[str, str], WorkloadLife]] = defaultdict(dict)
     makers = tuple(
-        Maker(scenario.seed, cluster_id, workload, scenario.from_, horizon)
-        for workload in spec.workloads
+        Maker(
+            scenario.seed,
+            cluster_id,
+            w,
+            scenario.from_,
+            horizon,
+            owners[(w.namespace, w.kind, w.name, w.from_, w.until)],
+        )
+        for w in spec.workloads
     )
     namespaces = build_namespaces(
         scenario.seed,
@@ -195,12 +208,13 @@ def _workloads(stage: Stage, pods: Sequence[PodLife]) -> tuple[WorkloadLife, ...
             gone = pod.gone_at
             last_gone[owner.uid] = None if known is None or gone is None else max(known, gone)
     ends = {n.name: n.terminating_at for n in stage.namespaces.lives if n.terminating_at}
+    makers = {id(maker.objects): maker for maker in stage.makers}.values()
     lives = []
-    for maker in stage.makers:
-        for life in maker.objects.values():
-            candidates = [life.gone_at, ends.get(life.namespace)]
-            if maker.spec.arrivals and life.kind != "CronJob":
-                candidates.append(last_gone.get(life.uid))
-            known_ends = [c for c in candidates if c is not None and c > life.created_at]
-            lives.append(replace(life, gone_at=min(known_ends, default=None)))
+    for maker, life in ((maker, life) for maker in makers for life in maker.objects.values()):
+        candidates = [life.gone_at, ends.get(life.namespace)]
+        if maker.spec.arrivals and life.kind != "CronJob":
+            candidates.append(last_gone.get(life.uid))
+        known_ends = [c for c in candidates if c is not None and c > life.created_at]
+        lives.append(replace(life, gone_at=min(known_ends, default=None)))
+    require_own_names(lives)
     return tuple(sorted(lives, key=lambda w: (w.created_at, w.namespace, w.kind, w.name)))

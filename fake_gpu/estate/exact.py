@@ -65,7 +65,7 @@ def exact_life(maker: Maker, spec: PodSpec, number: int) -> Life:
 def _name(maker: Maker, birth: Birth) -> str:
     if maker.spec.kind == "Pod" and len(maker.spec.pods) > 1:
         return f"{maker.spec.name}-{birth.replica}"
-    return maker.pod_name(birth, birth.at)
+    return next(maker.pod_names(birth, birth.at))
 
 
 def _or(value: int | None, default: int) -> int:

@@ -15,11 +15,13 @@ import heapq
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from fake_gpu.estate.births import FOREVER_KINDS, Birth, Maker
 from fake_gpu.estate.exact import exact_life
 from fake_gpu.estate.lives import Life, frozen
 from fake_gpu.estate.model import Fault, PodLife, Run
+from fake_gpu.estate.names import Names, pod_name_taken
 from fake_gpu.estate.namespaces import Namespaces, is_there_from_until
 from fake_gpu.estate.order import ASKS, CHANGES, ENDS, EXACT, GOES
 from fake_gpu.estate.quotas import QuotaDesk
@@ -32,6 +34,9 @@ from fake_gpu.scenario.spec_work import PodSpec
 # How often a failed Job makes another pod, and how long it waits (backoffLimit, back-off).
 JOB_RETRIES = 2
 JOB_BACKOFF_SECONDS = 10
+
+# A name whose end is drawn is drawn again when a living pod has it: one in 14 million has.
+NAMES_TRIED = 8
 
 Action = Callable[[int], None]
 
@@ -47,6 +52,7 @@ class Play:
     room: Room
     quotas: QuotaDesk
     namespaces: Namespaces
+    names: Names = field(default_factory=Names)
     keepers: list[Fault] = field(default_factory=list)  # faults that keep ended pods
     now: int = 0
     living: dict[str, Life] = field(default_factory=dict)
@@ -110,6 +116,8 @@ class Play:
         for maker in self.makers:
             for number, spec in enumerate(maker.spec.pods):
                 life = exact_life(maker, spec, number)
+                if life.uid in self.living:
+                    raise pod_name_taken(life, self.living[life.uid])
                 self.maker_of[life.uid] = maker
                 self.living[life.uid] = life
                 exact.append((life.scheduled_at or life.created_at, len(exact), life, spec))
@@ -123,7 +131,7 @@ class Play:
             self._expect_exact(life)
 
     def _expect_exact(self, life: Life) -> None:
-        self.at(life.created_at, CHANGES, lambda now: self.quotas.count(life, +1))
+        self.at(life.created_at, CHANGES, lambda now: self._exact_made(life))
         if life.scheduled_at is not None:
             self.at(life.scheduled_at, EXACT, lambda now: self.room.begin_exact(life, now))
         if life.finished_at is not None:
@@ -131,9 +139,14 @@ class Play:
         if life.gone_at is not None:
             self.at(life.gone_at, GOES, lambda now: self._exact_gone(life))
 
+    def _exact_made(self, life: Life) -> None:
+        self.names.take(life)
+        self.quotas.count(life, +1)
+
     def _exact_gone(self, life: Life) -> None:
         if life.finished_at is None:
             self.quotas.count(life, -1)
+        self.names.give_back(life)
         del self.living[life.uid]
         self._done.append(frozen(life))
 
@@ -148,6 +161,7 @@ class Play:
             self.quotas.wait(namespace, lambda t: self.bear(maker, birth, t))
             return
         life = self._new_life(maker, birth, now)
+        self.names.take(life)
         self.living[life.uid] = life
         self.maker_of[life.uid] = maker
         self.quotas.count(life, +1)
@@ -156,7 +170,10 @@ class Play:
 
     def _new_life(self, maker: Maker, birth: Birth, now: int) -> Life:
         spec = maker.spec
-        name = maker.pod_name(birth, now)
+        name = ""
+        for name in islice(maker.pod_names(birth, now), NAMES_TRIED):
+            if self.names.is_free(spec.namespace, name, now):
+                break
         draw = maker.draw("life", birth.group, birth.replica, birth.attempt, birth.node)
         return Life(
             cluster_id=self.cluster_id,
@@ -285,6 +302,7 @@ class Play:
         if life.uid not in self.living:
             return
         life.gone_at = now
+        self.names.give_back(life)
         del self.living[life.uid]
         self._done.append(frozen(life))
         self._after_gone(life, now)

@@ -70,6 +70,12 @@ class DoesNotFit(BadInput):
     code = "FAKE-004"
 
 
+class NameTaken(BadInput):
+    """Two objects of one kind have one name at the same time."""
+
+    code = "FAKE-010"
+
+
 class BadTrace(BadInput):
     """A trace file with a missing column, or a row that cannot have happened."""
 

@@ -7,17 +7,18 @@ Not here: what it says (`spec`), or playing it (`estate.build`).
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
 from domain.mig.parted import parse_parted_file
 from fake_gpu.scenario.design_config import is_foreign, read_foreign
 from fake_gpu.scenario.errors import BadScenario, Problem, UnknownScenario
+from fake_gpu.scenario.identities import identity_problems
 from fake_gpu.scenario.layouts import LayoutBook, book_of
 from fake_gpu.scenario.openb import openb_folder, openb_scenario
 from fake_gpu.scenario.scalars import parse_time
-from fake_gpu.scenario.schema import Reader, Unreadable
+from fake_gpu.scenario.schema import Reader, Unreadable, line_at
 from fake_gpu.scenario.spec import Scenario
 from fake_gpu.scenario.trace import parse_trace, scenario_of_trace, with_trace
 
@@ -91,6 +92,9 @@ def read_scenario(text: str, source: str, folder: Path | None) -> Loaded:
     scenario = reader.record(node, Scenario, "")
     reader.finish()
     assert scenario is not None, "a reader without problems has read something"
+    for problem in identity_problems(scenario):
+        reader.problems.append(replace(problem, line=line_at(node, problem.path)))
+    reader.finish()
     return _with_files(scenario, source, folder)
 
 

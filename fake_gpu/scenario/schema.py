@@ -11,6 +11,7 @@ number, `no` as false) never happen: every scalar is read from its text by the t
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -273,6 +274,22 @@ def is_null(node: yaml.Node) -> bool:
     """Nothing, `~` or `null`."""
     plain = isinstance(node, yaml.ScalarNode) and not node.style
     return plain and node.value in ("", "~", "null")
+
+
+def line_at(root: yaml.Node, path: str) -> int:
+    """The line of `clusters[0].nodes[1]` in a document; 0 when it is not written there."""
+    node = root
+    for name, number in re.findall(r"(\w+)|\[(\d+)\]", path):
+        if name and isinstance(node, yaml.MappingNode):
+            inside = [value for key_node, value in node.value if key_node.value == name]
+        elif number and isinstance(node, yaml.SequenceNode):
+            inside = node.value[int(number) : int(number) + 1]
+        else:
+            inside = []
+        if not inside:
+            return 0
+        node = inside[0]
+    return int(node.start_mark.line) + 1
 
 
 def _join(path: str, name: str) -> str:

@@ -177,9 +177,6 @@ class Scenario:
         if self.pods_about > MAXIMUM_PODS:
             seen = f"about {self.pods_about} pods come, and {MAXIMUM_PODS} can be played through"
             raise Unreadable(seen, "let them come more rarely, or for a shorter time")
-        names = [cluster.name for cluster in self.clusters]
-        if len(set(names)) != len(names):
-            raise Unreadable("two clusters of one name", "rename one")
 
     @property
     def pods_about(self) -> int:

@@ -59,6 +59,14 @@ clusters:
           - {created: +2h, started: +2h, ended: +4h, node: gpu-a}
 """
 
+ONE_NAME = """\
+clusters:
+  - name: east
+    workloads:
+      - {name: db, namespace: physics, kind: StatefulSet}
+      - {name: db-0, namespace: physics, kind: Pod, from: +2h}
+"""
+
 
 def a_port_that_is_taken() -> None:
     with socket.socket() as taken:
@@ -97,6 +105,7 @@ PROVOKED: dict[str, Callable[[], object]] = {
     "FAKE-007": a_fault_that_never_fired,
     "FAKE-008": a_port_that_is_taken,
     "FAKE-009": another_past,
+    "FAKE-010": lambda: estate(HEAD + ONE_NAME),
 }
 
 

@@ -1,0 +1,97 @@
+"""Names that meet: a scenario is refused with a word, or everything in it has a name of its own."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import pairwise
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from domain.errors import LedgerError
+from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.model import Estate
+from tests.estates import FOR_EVER, check_invariants, loaded
+
+# What one workload makes of a name is another one's name.
+NAMES = ("w", "w-0", "w-1", "w-0-0", "w-worker-0")
+NODES = ("n", "n-0", "n-1")
+KINDS = {
+    "Pod": "",
+    "Job": "lifetime: 5m..1h",
+    "StatefulSet": "",
+    "Deployment": "",
+    "MPIJob": "api: kubeflow.org/v1",
+    "PyTorchJob": "api: kubeflow.org/v1",
+}
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> str:
+    kind = draw(st.sampled_from(sorted(KINDS)))
+    parts = [f"name: {draw(st.sampled_from(NAMES))}", "namespace: x", f"kind: {kind}"]
+    parts.append(f"replicas: {draw(st.integers(1, 2))}")
+    if KINDS[kind]:
+        parts.append(KINDS[kind])
+    if kind in ("Pod", "Job", "MPIJob") and draw(st.booleans()):
+        times = draw(st.lists(st.sampled_from(["+0s", "+10m", "+40m"]), min_size=1, max_size=2))
+        parts.append(f"arrivals: {{at: [{', '.join(times)}]}}")
+    elif draw(st.booleans()):
+        parts.append(f"from: {draw(st.sampled_from(['+0s', '+30m']))}")
+    if draw(st.integers(0, 3)) == 0:
+        parts.append("until: +30m")
+    if draw(st.integers(0, 2)) == 0:
+        exact = []
+        for _ in range(draw(st.integers(1, 3))):
+            pod = [f"created: {draw(st.sampled_from(['+0s', '+10m', '+50m']))}"]
+            if draw(st.booleans()):
+                pod.append(f"name: {draw(st.sampled_from(NAMES))}")
+            if draw(st.integers(0, 3)) == 0:
+                pod.append(f"uid: {draw(st.sampled_from('uv'))}")
+            if draw(st.booleans()):
+                pod.append("deleted: +50m, gone: +50m")
+            exact.append("{" + ", ".join(pod) + "}")
+        parts.append(f"pods: [{', '.join(exact)}]")
+    return "{" + ", ".join(parts) + "}"
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> str:
+    lines = ["name: drawn", "from: 2026-10-01T00:00:00Z", "until: 2026-10-01T01:00:00Z", "clusters:"]
+    for number in range(draw(st.integers(1, 2))):
+        name = draw(st.sampled_from("cd")) if draw(st.integers(0, 4)) == 0 else f"c{number}"
+        lines += [f"  - name: {name}", "    nodes:"]
+        for _ in range(draw(st.integers(1, 2))):
+            node = draw(st.sampled_from(NODES))
+            count = draw(st.integers(1, 2))
+            lines.append(f"      - {{name: {node}, count: {count}, product: Tesla-T4, cards: 1}}")
+        lines.append("    workloads:")
+        lines += [f"      - {draw(workloads())}" for _ in range(draw(st.integers(1, 3)))]
+    return "\n".join(lines) + "\n"
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(scenarios())
+def test_equal_names_are_refused_or_apart(text: str) -> None:
+    try:
+        estate = build_estate(loaded(text))
+    except LedgerError as refused:
+        assert refused.code in ("FAKE-002", "FAKE-010"), refused
+        return
+    for cluster in estate.clusters:
+        check_invariants(cluster)
+    check_everything_is_there_once(estate)
+
+
+def check_everything_is_there_once(estate: Estate) -> None:
+    pods = Counter(pod.uid for cluster in estate.clusters for pod in cluster.pods)
+    clusters = Counter(cluster.name for cluster in estate.clusters)
+    nodes = Counter((n.cluster_id, n.name) for c in estate.clusters for n in c.nodes)
+    assert {*pods.values(), *clusters.values(), *nodes.values()} <= {1}
+    for cluster in estate.clusters:
+        spans = defaultdict(list)
+        for life in cluster.workloads:
+            end = FOR_EVER if life.gone_at is None else life.gone_at
+            spans[(life.namespace, life.kind, life.name)].append((life.created_at, end))
+        for each in spans.values():
+            assert all(before[1] <= after[0] for before, after in pairwise(sorted(each)))
