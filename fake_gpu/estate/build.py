@@ -210,7 +210,7 @@ def _workloads(stage: Stage, pods: Sequence[PodLife]) -> tuple[WorkloadLife, ...
     ends = {n.name: n.terminating_at for n in stage.namespaces.lives if n.terminating_at}
     makers = {id(maker.objects): maker for maker in stage.makers}.values()
     lives = []
-    for maker, life in ((maker, life) for maker in makers for life in maker.objects.values()):
+    for maker, life in [(m, life) for m in makers for life in m.objects.values()]:
         candidates = [life.gone_at, ends.get(life.namespace)]
         if maker.spec.arrivals and life.kind != "CronJob":
             candidates.append(last_gone.get(life.uid))

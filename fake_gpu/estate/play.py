@@ -125,7 +125,12 @@ class Play:
             until = self.horizon if life.gone_at is None else min(life.gone_at, self.horizon)
             namespace = life.spec.namespace
             if not is_there_from_until(self.namespaces.lives, namespace, life.created_at, until):
-                raise does_not_fit(life, f"namespace {namespace} is not there all its time")
+                raise does_not_fit(
+                    life,
+                    f"namespace {namespace} is not there all its time",
+                    why="a pod is in a namespace only while the namespace is there",
+                    remedy="mind `created` and `deleted` of the namespace, or end the pod before",
+                )
             if life.node_name:
                 self.room.reserve_exact(life, spec.cards)
             self._expect_exact(life)

@@ -258,19 +258,40 @@ class Room:
         """Take the devices of a pod with a node and exact times, before anyone else asks."""
         number = self._numbers.get(life.node_name)
         if number is None or life.scheduled_at is None:
-            raise does_not_fit(life, f"there is no node {life.node_name!r}")
+            raise does_not_fit(
+                life,
+                f"there is no node {life.node_name!r}",
+                why="a pod that is bound is on a node of its cluster",
+                remedy="name one of the cluster's nodes, or take `node` away",
+            )
         node = self.nodes[number]
         until = FOR_EVER if life.finished_at is None else life.finished_at
         gone = FOR_EVER if node.gone_at is None else node.gone_at
         if life.scheduled_at < node.created_at or gone < min(until, self.horizon):
-            raise does_not_fit(life, f"{node.name} is not there all its time")
-        only = [node.cards[index].card_id for index in cards if index < len(node.cards)]
+            raise does_not_fit(
+                life,
+                f"{node.name} is not there all its time",
+                why="a pod is on a node only while the node is there",
+                remedy="mind `joins` and `leaves` of the node, or name another one",
+            )
+        if missing := [index for index in cards if not 0 <= index < len(node.cards)]:
+            raise does_not_fit(
+                life,
+                f"it wants card {missing[0]} of {node.name}, which has {len(node.cards)}",
+                why="cards are counted from 0",
+                remedy="name cards that the node has, or take `cards` away",
+            )
+        only = [node.cards[index].card_id for index in cards]
         taken = self._take(
             life, self._wants(life), number, life.scheduled_at, until, whole_life=True, only=only
         )
-        if taken is None or len(only) < len(cards):
+        if taken is None:
             raise does_not_fit(life, self._why_not(life, number, until))
+        for lot in taken if cards else ():
+            # Containers are dealt devices in this order: the scenario's, not the cards' own.
+            lot.bookings.sort(key=lambda booking: only.index(booking.device.card_id))
         life.taken = taken
+        require_memory(life)
 
     def begin_exact(self, life: Life, at: int) -> None:
         """The second at which a pod with exact times is bound."""
@@ -281,6 +302,7 @@ class Room:
         if node is None:
             raise does_not_fit(life, "no node has that many free devices then")
         life.node_name = node
+        require_memory(life)
 
     def _why_not(self, life: Life, number: int, until: int) -> str:
         assert life.scheduled_at is not None, "only bound pods are reserved"
@@ -296,10 +318,27 @@ class Room:
         return f"on {life.node_name} it wants " + " and ".join(reasons)
 
 
-def does_not_fit(life: Life, seen: str) -> DoesNotFit:
+def require_memory(life: Life) -> None:
+    """A pod fills no more of a device than there is of it."""
+    for booking in (booking for lot in life.taken for booking in lot.bookings):
+        device = booking.device
+        _, used = life.card_loads.get(device.card_index, (None, None))
+        if used is not None and used > device.memory_mib:
+            raise does_not_fit(
+                life,
+                f"it fills {used} MiB of card {device.card_index}, which gives {device.memory_mib}",
+                why="what is used and what is free of a device add up to its memory",
+                remedy="let it fill less (`memory_used_mib`, `fb-used`)",
+            )
+
+
+def does_not_fit(
+    life: Life,
+    seen: str,
+    *,
+    why: str = "no device can be held twice at one instant",
+    remedy: str = "give it another time, another node, or take `node` and `cards` away",
+) -> DoesNotFit:
     return DoesNotFit(
-        where=f"pod {life.spec.namespace}/{life.name}",
-        seen=seen,
-        why="no device can be held twice at one instant",
-        remedy="give it another time, another node, or take `node` and `cards` away",
+        where=f"pod {life.spec.namespace}/{life.name}", seen=seen, why=why, remedy=remedy
     )

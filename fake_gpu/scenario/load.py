@@ -33,6 +33,7 @@ class Loaded:
     scenario: Scenario
     source: str  # a path, or the name in the library
     layouts: LayoutBook = field(default_factory=LayoutBook)
+    warnings: tuple[str, ...] = ()  # what was read, and is not what its author may think
 
 
 def library() -> list[str]:
@@ -80,7 +81,8 @@ def library_text(name: str) -> str:
 def read_scenario(text: str, source: str, folder: Path | None) -> Loaded:
     """Read a scenario from text; `folder` is where files that it names lie."""
     if is_foreign(text):
-        return Loaded(read_foreign(text, source), source)
+        foreign, warnings = read_foreign(text, source)
+        return Loaded(foreign, source, warnings=warnings)
     reader = Reader(source)
     node = reader.compose(text)
     if node is None:

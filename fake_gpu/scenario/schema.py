@@ -35,12 +35,13 @@ MAXIMUM_LEVELS = 64
 
 
 class Unreadable(ValueError):
-    """A value is not what it must be: what was seen, and how to write it."""
+    """A value is not what it must be: what was seen, how to write it, and where, if known."""
 
-    def __init__(self, seen: str, remedy: str) -> None:
+    def __init__(self, seen: str, remedy: str, line: int = 0) -> None:
         super().__init__(seen)
         self.seen = seen
         self.remedy = remedy
+        self.line = line
 
 
 def too_deep_at(text: str) -> int:

@@ -95,8 +95,9 @@ def check(scenario: str, show: str, data: Path | None, output: str) -> None:
     """
     from fake_gpu.estate.summary import summary, table
 
-    estate = _estate(_load(scenario, data))
-    for line in summary(estate):
+    loaded = _load(scenario, data)
+    estate = _estate(loaded)
+    for line in [*(f"warning: {warning}" for warning in loaded.warnings), *summary(estate)]:
         click.echo(line, err=True)
     emit(table(estate, show), output)
 

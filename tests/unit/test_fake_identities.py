@@ -1,4 +1,4 @@
-"""Nothing of an estate is there twice: said with its line when it is written, or when it is played."""
+"""Nothing of an estate is there twice: that is said when it is read, or when it is played."""
 
 from __future__ import annotations
 
@@ -120,10 +120,9 @@ def test_a_uid_is_one_pods_wherever_it_is() -> None:
 )
 def test_exact_pods_of_one_name_and_time_are_refused(one: str, other: str) -> None:
     pods = f"[{{name: a, {one}}}, {{name: a, {other}}}]"
+    workload = f"{{name: w, namespace: x, kind: Pod, requests: 1, pods: {pods}}}"
     with pytest.raises(NameTaken, match="workload w makes it at") as raised:
-        cluster_of(
-            f"{NODE}    workloads: [{{name: w, namespace: x, kind: Pod, requests: 1, pods: {pods}}}]"
-        )
+        cluster_of(f"{NODE}    workloads: [{workload}]")
     assert raised.value.where == "pod x/a"
 
 
@@ -149,7 +148,11 @@ def test_an_exact_pod_may_have_the_name_of_one_that_is_gone() -> None:
             "{name: m, kind: PyTorchJob, api: kubeflow.org/v1}",
             "pod x/m-worker-0",
         ),
-        ("{name: p, kind: Pod}", "{name: q, kind: Pod, pods: [{name: p, created: +5h}]}", "pod x/p"),
+        (
+            "{name: p, kind: Pod}",
+            "{name: q, kind: Pod, pods: [{name: p, created: +5h}]}",
+            "pod x/p",
+        ),
         (
             "{name: j, kind: Job, arrivals: {at: [+1h]}}",
             "{name: j-0, kind: Job, lifetime: 2h}",

@@ -13,15 +13,13 @@ from pathlib import Path
 import pytest
 
 from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.status_updater import topology
-from fake_gpu.scenario.errors import BadScenario, BadTrace, DataNotHere, UnknownScenario
+from fake_gpu.scenario.errors import BadScenario, DataNotHere, UnknownScenario
 from fake_gpu.scenario.load import library, library_text, load_scenario, read_scenario
 from fake_gpu.scenario.reference import reference_page
 from fake_gpu.scenario.scalars import parse_duration, parse_share, parse_span, parse_time
 from fake_gpu.scenario.schema import MAXIMUM_LEVELS, Unreadable
 from fake_gpu.scenario.seeds import stream, uuid_of
 from fake_gpu.scenario.spec import MAXIMUM_PODS
-from fake_gpu.scenario.trace import COLUMNS, parse_trace
 from fake_gpu.scenario.utilisation import parse_load
 from tests.estates import T0, check_invariants, cluster_of, loaded
 
@@ -353,159 +351,6 @@ def test_the_balanced_layout_is_two_one_one() -> None:
         "nvidia.com/mig-2g.20gb": 1,
         "nvidia.com/mig-3g.40gb": 1,
     }
-
-
-# --- other people's configurations --------------------------------------------------------------
-
-
-DESIGN = """\
-mig-strategy: mixed
-nodes:
-  node-a:
-    gpu-memory: 11441
-    gpu-product: Tesla-K80
-    gpus:
-      - id: GPU-8fc73fbd-91f0-697e-57ef-fc978bd54af1
-        # this section is filled by the status updater
-        metrics:
-          metadata: {namespace: team-a, pod: pod, container: container}
-          utilization: 10
-          fb-used: 5000
-      - id: GPU-kdiue726-57ef-91f0-837f-qjk49djklsk8      # ids are opaque: this one is no UUID
-        metrics:
-          metadata: {namespace: team-a, pod: pod, container: container}
-          utilization: 100
-          fb-used: 10000
-"""
-
-
-def test_the_design_documents_configuration_comes_out_as_it_went_in() -> None:
-    import yaml
-
-    estate = build_estate(loaded(DESIGN))
-    shown = topology(estate, estate.started_at)["fake"]["node-a"]
-    assert {
-        "mig-strategy": shown.pop("mig-strategy"),
-        "nodes": {"node-a": shown},
-    } == yaml.safe_load(DESIGN)
-    labels = estate.clusters[0].nodes[0].states[0].labels
-    assert labels["nvidia.com/gpu.memory"] == "11441"
-    assert labels["nvidia.com/gpu.count"] == "2"
-    assert labels["nvidia.com/gpu.product"] == "Tesla-K80"
-    assert labels["nvidia.com/mig.strategy"] == "mixed"
-
-
-def test_the_fake_gpu_operators_two_formats_are_read() -> None:
-    old = """\
-nodePools:
-  default: {gpuProduct: Tesla-K80, gpuCount: 2, gpuMemory: 11441, otherDevices: []}
-nodePoolLabelKey: run.ai/simulated-gpu-node-pool
-migStrategy: mixed
-"""
-    new = "nodePools:\n  h100: {gpu: {backend: fake, profile: h100, overrides: {}}, numa: {}}\n"
-    [node] = build_estate(loaded(old)).clusters[0].nodes
-    assert (node.name, len(node.cards), node.cards[0].memory_mib) == ("default", 2, 11441)
-    assert node.states[0].labels["run.ai/simulated-gpu-node-pool"] == "default"
-    [node] = build_estate(loaded(new)).clusters[0].nodes
-    assert (len(node.cards), node.cards[0].product) == (8, "NVIDIA-H100-80GB-HBM3")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "nodes: 5",
-        "nodes: {a: {gpu-product: Tesla-K80, gpus: [{}]}}",
-        "nodes: {a: {gpu-product: Nothing, gpus: [{id: x}]}}",
-        "nodes: {a: {gpu-products: Tesla-K80}}",
-        "nodes: {a: {gpu-product: Tesla-K80, gpus: [{id: x, metrics: {utilization: 120,"
-        " metadata: {namespace: a, pod: b}}}]}}",
-        "nodePools: {a: {gpu: {profile: h1000}}}",
-        "nodes: [",
-    ],
-)
-def test_bad_configurations_are_refused_with_a_word(text: str) -> None:
-    with pytest.raises(BadScenario):
-        loaded(text)
-
-
-def test_the_pod_annotation_of_the_fake_gpu_operator_says_how_busy_it_is() -> None:
-    cluster = cluster_of(
-        """\
-    nodes: [{name: n, product: Tesla-T4, cards: 1}]
-    workloads:
-      - {name: p, namespace: x, kind: Pod, requests: 1,
-         annotations: {run.ai/simulated-gpu-utilization: "30"}}
-"""
-    )
-    assert cluster.pods[0].utilisation.pct_at(100) == 30
-
-
-# --- traces -------------------------------------------------------------------------------------
-
-
-HEADER = ",".join(COLUMNS) + "\n"
-TRACE = (
-    HEADER
-    + """\
-east,a,p1,u1,n1,Tesla-T4,nvidia.com/gpu,1,2026-10-01T00:00:00Z,1790812802,1790812810,1790816400,Succeeded,Job,train
-east,a,p2,u2,n1,Tesla-T4,nvidia.com/gpu,1,1790812800,1790812803,1790812811,,Running,,
-east,b,p3,u3,,Tesla-T4,nvidia.com/gpu,2,1790812800,1790813000,,1790813600,Pending,,
-east,b,p4,u4,,Tesla-T4,nvidia.com/gpu,2,1790812800,,,1790813600,Pending,,
-"""
-)
-
-
-def test_a_trace_is_a_scenario_of_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "trace.csv"
-    path.write_text(TRACE)
-    estate = build_estate(load_scenario(path))
-    [cluster] = estate.clusters
-    check_invariants(cluster)
-    lives = {p.name: p for p in cluster.pods}
-    assert lives["p1"].uid == "u1"
-    assert lives["p1"].node_name == "n1"
-    assert (lives["p1"].started_at, lives["p1"].finished_at) == (T0 + 10, T0 + 3600)
-    assert lives["p1"].owners[0].kind == "Job"
-    assert lives["p2"].finished_at is None
-    assert lives["p3"].started_at is None
-    assert lives["p3"].scheduled_at == T0 + 200
-    assert lives["p3"].finished_at == T0 + 800
-    assert lives["p4"].scheduled_at is None
-    assert lives["p4"].gone_at == T0 + 800
-
-
-def test_a_scenario_may_name_a_trace(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(TRACE)
-    text = SMALL.replace("name: c", "name: east").replace(
-        "{name: n, product: Tesla-T4, cards: 1}",
-        "{name: n1, product: Tesla-T4, cards: 2}, {name: n2, product: Tesla-T4, cards: 2}",
-    )
-    read = read_scenario(text + "workload_trace: t.csv\n", "test.yaml", tmp_path)
-    [cluster] = build_estate(read).clusters
-    assert {p.node_name for p in cluster.pods} == {"n1", "n2", ""}
-
-
-@pytest.mark.parametrize(
-    ("row", "seen"),
-    [
-        ("east,a,p,u,,,nvidia.com/gpu,x,1,2,3,4,Failed,,", "is not a number of devices"),
-        ("east,a,p,u,,,nvidia.com/gpu,1,9,2,3,4,Failed,,", "its times go backwards"),
-        ("east,a,p,u,,,nvidia.com/gpu,1,1,,3,4,Failed,,", "never was scheduled"),
-        ("east,a,p,u,,,nvidia.com/gpu,1,,,,,Failed,,", "no created_at"),
-        ("east,a,p,u,,Foo,nvidia.com/gpu,1,1,2,3,4,Failed,,", "unknown product 'Foo'"),
-        ("east,,p,u,,,nvidia.com/gpu,1,1,2,3,4,Failed,,", "no namespace or no pod name"),
-        ("east,a,p,u,,,nvidia.com/gpu,1,noon,2,3,4,Failed,,", "'noon' is not a time"),
-    ],
-)
-def test_a_row_that_cannot_have_happened_is_refused_with_its_line(row: str, seen: str) -> None:
-    with pytest.raises(BadTrace, match=seen) as raised:
-        parse_trace(HEADER + row + "\n", "t.csv")
-    assert raised.value.where == "t.csv:2"
-
-
-def test_a_missing_column_is_named() -> None:
-    with pytest.raises(BadTrace, match="no column owner_name"):
-        parse_trace(",".join(COLUMNS[:-1]) + "\n", "t.csv")
 
 
 # --- finding scenarios --------------------------------------------------------------------------
