@@ -16,14 +16,14 @@ from fake_gpu.scenario.design_config import is_foreign, read_foreign
 from fake_gpu.scenario.errors import BadScenario, Problem, UnknownScenario
 from fake_gpu.scenario.identities import identity_problems
 from fake_gpu.scenario.layouts import LayoutBook, book_of
-from fake_gpu.scenario.openb import openb_folder, openb_scenario
+from fake_gpu.scenario.openb import OPENB, openb_folder, openb_scenario
 from fake_gpu.scenario.scalars import parse_time
 from fake_gpu.scenario.schema import Reader, Unreadable, line_at
 from fake_gpu.scenario.spec import Scenario
-from fake_gpu.scenario.trace import parse_trace, scenario_of_trace, with_trace
+from fake_gpu.scenario.trace import parse_trace
+from fake_gpu.scenario.trace_scenario import scenario_of_trace, with_trace
 
 LIBRARY = "fake_gpu.scenarios"
-OPENB = "openb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def load_scenario(name_or_path: str | Path, *, data: str | Path | None = None) -
     path = Path(text)
     if path.suffix == ".csv" and path.is_file():
         rows = parse_trace(_text_of(path), text)
-        return Loaded(scenario_of_trace(rows, path.stem), text)
+        return Loaded(scenario_of_trace(rows, path.stem, text), text)
     if _is_yaml(text) and path.is_file():
         return read_scenario(_text_of(path), text, path.parent)
     if text == OPENB:

@@ -21,12 +21,15 @@ from pathlib import Path
 from fake_gpu.scenario.errors import DataNotHere
 from fake_gpu.scenario.spec import ClusterSpec, MonitoringSpec, Scenario
 from fake_gpu.scenario.spec_hardware import NodeSpec, SharingSpec
-from fake_gpu.scenario.trace import HOUR, TraceRow, workloads_of
+from fake_gpu.scenario.trace import TraceRow
+from fake_gpu.scenario.trace_pods import pods_of, workloads_of
 
 SETTING = "GPU_LEDGER_OPENB"
 PODS_FILE = "openb_pod_list_default.csv"
 NODES_FILE = "openb_node_list_all_node.csv"
 
+OPENB = "openb"
+HOUR = 3600
 START = 1_777_593_600  # 2026-05-01T00:00:00Z
 REPLICAS = 1000
 NAMESPACES = ("ads", "maps", "search", "speech", "vision")
@@ -70,7 +73,7 @@ def openb_scenario(folder: Path) -> Scenario:
     cluster = ClusterSpec(
         name="openb",
         nodes=nodes,
-        workloads=workloads_of(rows),
+        workloads=workloads_of(pods_of(rows, OPENB), OPENB),
         monitoring=MonitoringSpec(prometheus_replicas=1),
     )
     return Scenario(

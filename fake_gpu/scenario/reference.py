@@ -18,6 +18,7 @@ from fake_gpu.faults.catalogue import CATALOGUE
 from fake_gpu.scenario.schema import Scalar, Shaped, yaml_name
 from fake_gpu.scenario.spec import Scenario, parameter_notation
 from fake_gpu.scenario.trace import COLUMNS
+from fake_gpu.scenario.trace_nodes import DEFAULT_AMD_PRODUCT, DEFAULT_PRODUCT
 
 _HEAD = """\
 # The scenario file
@@ -185,20 +186,33 @@ Columns, in any order:
 
     {columns}
 
-Times are seconds since the epoch or `2026-10-01T00:00:00Z`. An empty `node` lets the scheduler
+Times are whole seconds since the epoch or `2026-10-01T00:00:00Z`; milliseconds and fractions of a
+second are refused, because nothing here rounds or guesses. An empty `node` lets the scheduler
 choose; an empty `scheduled_at` is a pod that never was bound, an empty `started_at` one that never
 ran, an empty `finished_at` one that still runs. `phase` is how it ended: `Succeeded`, `Failed`, or
-anything else for a pod that was deleted while it ran. Rows of one `uid` are one pod with several
-resources. A trace without a scenario gets nodes as it needs them.
+anything else for a pod that was deleted while it ran.
 
-Configurations of the fake GPU operator (`nodePools:`) and of the design document (`nodes:`) are
-read too, as they are written. Of the operator's, `otherDevices`, `resources`, `numa` and
-`overrides` are taken and change nothing: no GPU comes of them.
+Rows of one `uid` are one pod with several resources; without UIDs, rows of one name and one
+`created_at` are. They differ in `resource` and `count` alone. A name is one pod's at a time.
+
+A trace without a scenario gets nodes as it needs them. A node that is named has what all its rows
+need at once, with a MIG layout for each card. An empty `gpu_product` is `{nvidia}`, or
+for profiles that this one has not the first product that has them; for `amd.com/gpu` it is
+`{amd}`. What no such node gives (replicas of shared cards, AMD partitions) needs a
+scenario with nodes that names the trace.
+
+## Other configurations
+
+Those of the design document (`nodes:`) and of the fake GPU operator (`nodePools:`, also in the
+ConfigMap that delivers them under `topology.yml`) are read as they are written. A pod whose
+containers have GPUs of their own is one pod with these containers. Of the operator's,
+`otherDevices`, `resources`, `numa`, `overrides` and `gpuOperator` change nothing: no GPU comes of
+them, and `gpu-ledger fake check` warns of those that say something.
 """
 
 
 def _trace() -> str:
-    return _TRACE.format(columns=",".join(COLUMNS))
+    return _TRACE.format(columns=",".join(COLUMNS), nvidia=DEFAULT_PRODUCT, amd=DEFAULT_AMD_PRODUCT)
 
 
 def _products() -> str:

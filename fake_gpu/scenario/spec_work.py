@@ -28,6 +28,9 @@ from fake_gpu.scenario.utilisation import BUSY_LOAD, LoadNotation, parse_load
 # A scenario is a story; a million pods are a trace or a bench.
 MAXIMUM_REPLICAS = 5000
 
+# How long the object of an ended pod stays, when nothing else is said.
+KEPT_SECONDS = 600
+
 KNOWN_KINDS = {
     "Pod": "v1",
     "Deployment": "apps/v1",
@@ -240,7 +243,7 @@ class WorkloadSpec:
     stopping: DrawnSpan = key("From a deletion to the end.", default=_STOPPING, shown="1s..10s")
     failures: Share = key("How many of its pods end with an error.", default=Fraction(0), shown="0")
     restarts: RestartsSpec | None = key("Containers that end and start again.", default=None)
-    keep: Seconds = key("How long an ended pod's object stays.", default=600, shown="10m")
+    keep: Seconds = key("How long an ended pod's object stays.", default=KEPT_SECONDS, shown="10m")
     utilisation: LoadNotation = key(
         "How busy it is: 80, 10-30, idle, busy, burst, or phases.", default=BUSY_LOAD, shown="busy"
     )

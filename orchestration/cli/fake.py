@@ -55,7 +55,8 @@ Examples:
 @output_option
 def list_scenarios(output: str) -> None:
     """List the scenarios that ship, with the first sentence of their stories."""
-    from fake_gpu.scenario.load import OPENB, library, load_scenario
+    from fake_gpu.scenario.load import library, load_scenario
+    from fake_gpu.scenario.openb import OPENB
 
     rows = [
         {"scenario": name, "story": _first_sentence(load_scenario(name).scenario.story)}

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fake_gpu.scenario.trace import TraceRow, scenario_of_trace
+from fake_gpu.scenario.trace import TraceRow
+from fake_gpu.scenario.trace_scenario import scenario_of_trace
 from tests import sampled_trace as trace
 
 ROOT = Path(__file__).parents[2]

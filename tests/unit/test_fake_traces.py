@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.model import Cluster
 from fake_gpu.scenario.errors import BadTrace
-from fake_gpu.scenario.load import load_scenario, read_scenario
+from fake_gpu.scenario.load import Loaded, load_scenario, read_scenario
 from fake_gpu.scenario.trace import COLUMNS, parse_trace
+from fake_gpu.scenario.trace_scenario import scenario_of_trace
 from tests.estates import HEAD, T0, check_invariants
 
 HEADER = ",".join(COLUMNS) + "\n"
@@ -77,3 +80,276 @@ def test_a_row_that_cannot_have_happened_is_refused_with_its_line(row: str, seen
 def test_a_missing_column_is_named() -> None:
     with pytest.raises(BadTrace, match="no column owner_name"):
         parse_trace(",".join(COLUMNS[:-1]) + "\n", "t.csv")
+
+
+# --- pods and their rows --------------------------------------------------------------------------
+
+
+def played(*rows: str) -> Cluster:
+    """The one cluster of a trace with these rows."""
+    read = parse_trace(HEADER + "\n".join(rows) + "\n", "t.csv")
+    [cluster] = build_estate(Loaded(scenario_of_trace(read, "t", "t.csv"), "t.csv")).clusters
+    check_invariants(cluster)
+    return cluster
+
+
+def refused(*rows: str) -> tuple[str, str]:
+    with pytest.raises(BadTrace) as raised:
+        played(*rows)
+    return raised.value.where, raised.value.seen
+
+
+def row(
+    pod: str = "p",
+    *,
+    uid: str = "",
+    node: str = "n",
+    product: str = "Tesla-T4",
+    resource: str = "nvidia.com/gpu",
+    count: int = 1,
+    created: int = 0,
+    finished: int | None = 100,
+    phase: str = "Succeeded",
+    owner: str = ",",
+    cluster: str = "c",
+) -> str:
+    """Bound ten seconds after it is made, begun ten seconds later; times count from midnight."""
+    times = [T0 + created, T0 + created + 10, T0 + created + 20]
+    end = "" if finished is None else T0 + finished
+    fields = [cluster, "a", pod, uid, node, product, resource, count, *times, end, phase, owner]
+    return ",".join(str(each) for each in fields)
+
+
+def test_without_uids_two_lives_of_one_name_are_two_pods() -> None:
+    """The first one's object would stay ten minutes; its name is needed after five."""
+    lives = [(0, 100), (400, 500), (5000, 5100)]
+    cluster = played(*(row(created=created, finished=end) for created, end in lives))
+    assert [(p.created_at - T0, (p.gone_at or 0) - T0) for p in cluster.pods] == [
+        (0, 400),
+        (400, 1100),
+        (5000, 5700),
+    ]
+
+
+def test_rows_of_one_pod_are_one_pod_with_or_without_a_uid() -> None:
+    for uid in ("", "u"):
+        cluster = played(
+            row(uid=uid, product="", resource="nvidia.com/mig-1g.5gb", count=2),
+            row(uid=uid, product="", resource="nvidia.com/mig-3g.20gb"),
+        )
+        [pod] = cluster.pods
+        assert pod.requests == {"nvidia.com/mig-1g.5gb": 2, "nvidia.com/mig-3g.20gb": 1}
+
+
+@pytest.mark.parametrize(
+    ("other", "seen"),
+    [
+        ({"node": "m"}, "has node 'm', and 'n' in line 2"),
+        ({"created": 5}, "has created_at '2026-10-01T00:00:05Z', and '2026-10-01T00:00:00Z'"),
+        ({"finished": 101}, "has finished_at '2026-10-01T00:01:41Z', and '2026-10-01T00:01:40Z'"),
+        ({"finished": None}, "has finished_at '', and '2026-10-01T00:01:40Z' in line 2"),
+        ({"phase": "Failed"}, "has phase 'Failed', and 'Succeeded' in line 2"),
+        ({"owner": "Job,j"}, "has owner_kind 'Job', and '' in line 2"),
+        ({"cluster": "d"}, "has cluster 'd', and 'c' in line 2"),
+        ({"pod": "q"}, "has pod 'q', and 'p' in line 2"),
+        ({"product": "NVIDIA-A30"}, "is on NVIDIA-A30 here, and on Tesla-T4 in another line"),
+    ],
+)
+def test_rows_of_one_uid_that_disagree_are_refused(other: dict[str, Any], seen: str) -> None:
+    where, told = refused(row(uid="u"), row(**{"uid": "u", "resource": "amd.com/gpu", **other}))
+    assert where == "t.csv:3"
+    assert seen in told
+
+
+def test_a_resource_stands_once_for_a_pod() -> None:
+    assert refused(row(uid="u"), row(uid="u", count=3)) == (
+        "t.csv:3",
+        "a second line of nvidia.com/gpu for pod a/p (u)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "lasts"),
+    [
+        ({"finished": None}, "does not end"),
+        ({"finished": 401}, "ends at 2026-10-01T00:06:41Z"),
+        ({"created": 400, "finished": 500}, "ends at 2026-10-01T00:08:20Z"),
+    ],
+)
+def test_a_name_is_one_pods_at_a_time(first: dict[str, Any], lasts: str) -> None:
+    where, seen = refused(
+        row(**{"uid": "u", **first}), row(uid="v", node="m", created=400, finished=500)
+    )
+    assert where == "t.csv:3"
+    assert seen == (
+        "pod a/p (v) is made at 2026-10-01T00:06:40Z, and the one of that name in line 2 " + lasts
+    )
+
+
+def test_an_owner_of_pods_with_several_requests_is_one_object() -> None:
+    cluster = played(
+        row("launcher", resource="", count=0, owner="MPIJob,train"),
+        row("worker", count=2, owner="MPIJob,train"),
+    )
+    assert [(w.kind, w.name) for w in cluster.workloads] == [("MPIJob", "train")]
+    assert {pod.owners[0].uid for pod in cluster.pods} == {cluster.workloads[0].uid}
+
+
+@pytest.mark.parametrize(
+    ("mine", "seen"),
+    [
+        ("{name: train, namespace: a, kind: Job, lifetime: 1h}", "Job a/train is a workload, too"),
+        (
+            "{name: w, namespace: b, kind: Pod, pods: [{created: +1h, uid: u1}]}",
+            "the uid 'u1' is one of the scenario's own pods",
+        ),
+    ],
+)
+def test_what_a_scenario_and_its_trace_both_have_is_refused(
+    tmp_path: Path, mine: str, seen: str
+) -> None:
+    (tmp_path / "t.csv").write_text(TRACE)
+    text = f"{HEAD}clusters:\n  - name: east\n    workloads: [{mine}]\nworkload_trace: t.csv\n"
+    with pytest.raises(BadTrace, match=seen) as raised:
+        read_scenario(text, "test.yaml", tmp_path)
+    assert raised.value.where == f"{tmp_path / 't.csv'}:2"
+    other = text.replace("name: east", "name: west")
+    with pytest.raises(BadTrace, match="no cluster 'east'"):
+        read_scenario(other, "test.yaml", tmp_path)
+
+
+# --- times ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "seen"),
+    [
+        ("1790812800000", "created_at: 1790812800000 are no seconds since 1970, but milliseconds"),
+        ("1790812800.5", "created_at: 1790812800.5 has a fraction of a second"),
+        ("2026-10-01T00:00:00.7Z", "created_at: 2026-10-01T00:00:00.7Z has a fraction of a second"),
+        ("-5", "created_at: -5 is before 1970"),
+        ("--5", "created_at: '--5' is not a time"),
+        ("1e9", "created_at: '1e9' is not a time"),
+    ],
+)
+def test_times_that_would_have_to_be_guessed_are_refused(written: str, seen: str) -> None:
+    line = f"c,a,p,u,,,nvidia.com/gpu,1,{written},,,,Pending,,"
+    where, told = refused(line)
+    assert where == "t.csv:2"
+    assert told.startswith(seen)
+
+
+def test_a_fraction_of_nothing_is_a_whole_second() -> None:
+    """So do tables write whole numbers that have gaps among them."""
+    cluster = played(f"c,a,p,u,,,nvidia.com/gpu,1,{T0}.0,,,,Pending,,")
+    assert cluster.pods[0].created_at == T0
+
+
+def test_a_trace_that_nobody_could_wait_for_is_refused_with_both_its_ends() -> None:
+    where, seen = refused(row(created=-T0, finished=-T0 + 50), row("q"))
+    assert where == "t.csv:3"
+    assert seen == "it lasts 20727 days: it begins with line 2"
+
+
+def test_the_time_of_a_trace_holds_every_time_in_it() -> None:
+    late = f"c,a,p,u,n,Tesla-T4,nvidia.com/gpu,1,{T0},{T0 + 7000},{T0 + 7200},,Running,,"
+    cluster = played(late)
+    assert cluster.pods[0].started_at == T0 + 7200
+
+
+def test_a_line_is_counted_as_an_editor_counts_it() -> None:
+    quoted = row().replace(",a,", ',"a\nb",')
+    with pytest.raises(BadTrace) as raised:
+        parse_trace(HEADER + quoted + "\n" + row(count=-1) + "\n", "t.csv")
+    assert raised.value.where == "t.csv:4"
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("c,a,p,u,n,,nvidia.com/gpu,1,1,,,,Pending,,", "it is on node 'n' and never was scheduled"),
+        (row(owner="CronJob,nightly"), "a CronJob without arrivals"),
+        (row(count=65), "node n would need more than it can have: 65 cards"),
+        (row(node="", count=65), "node traced-0-0 would need more than it can have: 65 cards"),
+    ],
+)
+def test_what_no_estate_can_have_is_refused_with_its_line(line: str, seen: str) -> None:
+    assert refused(line) == ("t.csv:2", seen)
+
+
+# --- nodes that a trace needs ---------------------------------------------------------------------
+
+
+def offers(cluster: Cluster) -> dict[str, dict[str, int]]:
+    return {n.name: {k: v for k, v in n.states[0].capacity.items() if v} for n in cluster.nodes}
+
+
+def test_a_node_is_cut_by_all_its_rows() -> None:
+    """At once: nine of 1g.5gb, two of 3g.20gb and a whole card. 3g+3g, 7 x 1g, 2 x 1g, whole."""
+    small = {"product": "", "resource": "nvidia.com/mig-1g.5gb"}
+    half = {"product": "", "resource": "nvidia.com/mig-3g.20gb"}
+    cluster = played(
+        row("p1", **small, count=7),
+        row("p2", **small, count=2, created=50),
+        row("p3", **small, count=7, created=100, finished=200),
+        row("p4", **half, count=2),
+        row("p5", product="", created=60),
+    )
+    [node] = cluster.nodes
+    assert node.cards[0].product == "NVIDIA-A100-SXM4-40GB"
+    assert len(node.cards) == 4
+    assert offers(cluster) == {
+        "n": {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 9, "nvidia.com/mig-3g.20gb": 2}
+    }
+
+
+def test_the_card_is_of_the_vendor_that_the_resource_names() -> None:
+    cluster = played(
+        row("p1", node="", product="", resource="amd.com/gpu", count=2),
+        row("p2", node="x", product="", resource="amd.com/gpu", count=3),
+        row("p3", node="y", product="", resource="nvidia.com/mig-3g.40gb"),
+        row("p4", node="z", product="", resource="", count=0),
+    )
+    products = {n.name: [c.product for c in n.cards] for n in cluster.nodes}
+    assert set(products["traced-0-0"]) == {"AMD_Instinct_MI300X_OAM"}
+    assert products["x"] == ["AMD_Instinct_MI300X_OAM"] * 3
+    assert products["y"] == ["NVIDIA-A100-SXM4-80GB"]
+    assert products["z"] == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "line", "seen"),
+    [
+        (
+            [row(), row("q", resource="nvidia.com/gpu.shared")],
+            3,
+            "no node can be made up that gives nvidia.com/gpu.shared of Tesla-T4",
+        ),
+        (
+            [row(product="", resource="amd.com/cpx_nps4")],
+            2,
+            "no node can be made up that gives amd.com/cpx_nps4 of AMD_Instinct_MI300X_OAM",
+        ),
+        (
+            [row(resource="nvidia.com/mig-1g.5gb")],
+            2,
+            "no node can be made up that gives nvidia.com/mig-1g.5gb of Tesla-T4",
+        ),
+        (
+            [row(), row("q", product="NVIDIA-A30")],
+            3,
+            "node n has NVIDIA-A30 here, and Tesla-T4 in another line",
+        ),
+    ],
+)
+def test_a_node_that_cannot_be_made_up_is_refused(rows: list[str], line: int, seen: str) -> None:
+    assert refused(*rows) == (f"t.csv:{line}", seen)
+
+
+def test_pods_of_several_resources_without_a_node_get_one_that_has_all() -> None:
+    parts = [
+        row(f"p{n}", node="", product="", resource=f"nvidia.com/mig-{profile}", uid=f"u{n}")
+        for n in range(3)
+        for profile in ("1g.5gb", "2g.10gb")
+    ]
+    assert [len(pod.holds) for pod in played(*parts).pods] == [2, 2, 2]
