@@ -33,7 +33,7 @@ from fake_gpu.estate.room import Room
 from fake_gpu.scenario.layouts import LayoutBook
 from fake_gpu.scenario.load import Loaded
 from fake_gpu.scenario.seeds import uuid_of
-from fake_gpu.scenario.spec import ClusterSpec, MonitoringSpec, Scenario
+from fake_gpu.scenario.spec import JOBS, ClusterSpec, MonitoringSpec, Scenario
 
 # Clusters, and namespaces without a history, are this much older than the scenario.
 OLDER_SECONDS = 30 * 86_400
@@ -41,15 +41,6 @@ OLDER_SECONDS = 30 * 86_400
 # The history goes on after the scenario's end: whoever reads the last hour looks a little beyond
 # it, and a lease, a retry or a late scrape must find the estate as alive as before.
 HISTORY_BEYOND_SECONDS = 2 * 3_600
-
-# What is scraped, and whether its target's labels give way.
-JOBS = {
-    "kube-state-metrics": True,
-    "dcgm-exporter": False,
-    "amd-exporter": True,
-    "kube-scheduler": True,
-    "kubelet": True,
-}
 
 
 @dataclass(slots=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from domain.interval import format_instant
-from fake_gpu.estate.model import Cluster, Estate, Node, instant
+from fake_gpu.estate.model import Cluster, Estate, Fault, Node, instant
+from fake_gpu.faults.catalogue import CATALOGUE
 
 
 def summary(estate: Estate) -> list[str]:
@@ -23,13 +24,29 @@ def summary(estate: Estate) -> list[str]:
             f"  {cluster.name} ({cluster.cluster_id}): {len(cluster.nodes)} nodes, {cards} cards, "
             f"{len(cluster.pods)} pods, {bound} of them bound"
         )
-    silent = [f for f in estate.faults if f.fault_id not in estate.fired]
     if estate.faults:
+        own = sum(1 for fault in estate.faults if _is_history(fault))
         lines.append(
-            f"  {len(estate.faults)} faults, {len(estate.faults) - len(silent)} of them in the "
-            "history itself; the others fire when somebody asks"
+            f"  {len(estate.faults)} faults, {own} of them in the history itself; "
+            "the others fire when somebody asks"
         )
     return lines
+
+
+def silent_faults(estate: Estate) -> list[str]:
+    """Faults of the history itself, in its time, that nevertheless touched nothing."""
+    return [
+        f"{fault.fault_id} touches nothing: nobody that it is about is there in its time"
+        for fault in estate.faults
+        if _is_history(fault)
+        and fault.fault_id not in estate.fired
+        and fault.from_at < estate.ended_at
+        and fault.until_at > estate.started_at
+    ]
+
+
+def _is_history(fault: Fault) -> bool:
+    return CATALOGUE[fault.kind].side == "estate"
 
 
 def table(estate: Estate, part: str) -> list[dict[str, Any]]:

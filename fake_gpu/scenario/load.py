@@ -20,8 +20,10 @@ from fake_gpu.scenario.openb import OPENB, openb_folder, openb_scenario
 from fake_gpu.scenario.scalars import parse_time
 from fake_gpu.scenario.schema import Reader, Unreadable, line_at
 from fake_gpu.scenario.spec import Scenario
+from fake_gpu.scenario.targets import target_problems, target_warnings
 from fake_gpu.scenario.trace import parse_trace
 from fake_gpu.scenario.trace_scenario import scenario_of_trace, with_trace
+from fake_gpu.scenario.utilisation import quoted_loads
 
 LIBRARY = "fake_gpu.scenarios"
 
@@ -80,6 +82,7 @@ def library_text(name: str) -> str:
 
 def read_scenario(text: str, source: str, folder: Path | None) -> Loaded:
     """Read a scenario from text; `folder` is where files that it names lie."""
+    text = quoted_loads(text)
     if is_foreign(text):
         foreign, warnings = read_foreign(text, source)
         return Loaded(foreign, source, warnings=warnings)
@@ -101,7 +104,7 @@ def read_scenario(text: str, source: str, folder: Path | None) -> Loaded:
 
 
 def _with_files(scenario: Scenario, source: str, folder: Path | None) -> Loaded:
-    """The files that a scenario names, read too."""
+    """The files that a scenario names, read too; then all that its faults can be about is known."""
     layouts = LayoutBook()
     if scenario.mig_configs:
         path = _beside(scenario.mig_configs, source, folder, "mig_configs")
@@ -109,7 +112,9 @@ def _with_files(scenario: Scenario, source: str, folder: Path | None) -> Loaded:
     if scenario.workload_trace:
         path = _beside(scenario.workload_trace, source, folder, "workload_trace")
         scenario = with_trace(scenario, parse_trace(_text_of(path), str(path)), str(path))
-    return Loaded(scenario, source, layouts)
+    if problems := target_problems(scenario):
+        raise BadScenario(source, problems)
+    return Loaded(scenario, source, layouts, target_warnings(scenario))
 
 
 def _beside(name: str, source: str, folder: Path | None, key: str) -> Path:

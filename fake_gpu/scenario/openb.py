@@ -51,11 +51,12 @@ SHARED_MODEL = "T4"
 
 def openb_folder(given: str | Path | None) -> Path:
     """Where the files are: an option, or a setting; a clear word when they are nowhere."""
-    folder = Path(given or os.environ.get(SETTING, ""))
-    if not str(given or os.environ.get(SETTING, "")) or not (folder / PODS_FILE).is_file():
+    named = str(given or os.environ.get(SETTING, ""))
+    folder = Path(named)
+    if not named or not (folder / PODS_FILE).is_file():
         raise DataNotHere(
             where="scenario 'openb'",
-            seen=f"no {PODS_FILE} in {str(folder)!r}",
+            seen=f"no {PODS_FILE} in {named!r}" if named else "no folder was given",
             why="the trace is not part of this project",
             remedy=f"get it from github.com/hkust-adsl/kubernetes-scheduler-simulator (data/csv), "
             f"and give its folder with --data, or in {SETTING}",

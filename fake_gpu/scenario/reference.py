@@ -31,6 +31,10 @@ a file and shows what comes of it; `gpu-ledger fake show NAME` prints one that w
 - Durations are written `90s`, `5m`, `2h30m`, `1d`; a bare number is seconds.
 - Drawn durations are written `40m` (fixed), `10m..2h` (evenly between the two), `~1h` (exponential
   with this mean) or `30m~1.2` (log-normal with this median and spread).
+- How busy something is, is written `80`, `10-30`, `idle`, `busy`, `burst`, or in phases:
+  `{phases: [{time: 1h, utilisation: 80}, {time: 1h, utilisation: 0}], repeat: 5, then: hold}`. The
+  design document's own notation stands as it is, although it is no YAML, bare or after a `|`:
+  `{ { time: "1h" utilization: 80 }, { time: "1h" utilization: 0 } repeat: 5 }`.
 - Shares are written `0.2`, `20%` or `1/5`.
 - Everything that is drawn follows from `seed` and from names, so that adding a workload changes no
   other one, and the same file is the same estate on every machine.
@@ -122,6 +126,7 @@ def _default(entry: dataclasses.Field[Any]) -> str:
     if entry.default is None or entry.default == "":
         return ""
     value = entry.default
+    assert isinstance(value, str | int), f"{entry.name}: say how its default is written (`shown`)"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 

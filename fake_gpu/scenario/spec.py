@@ -21,6 +21,15 @@ from fake_gpu.scenario.schema import Reader, Shaped, Unreadable, is_null, key
 from fake_gpu.scenario.spec_hardware import NodeSpec
 from fake_gpu.scenario.spec_work import NamespaceSpec, QuotaSpec, WorkloadSpec
 
+# What is scraped, and whether its target's labels give way.
+JOBS = {
+    "kube-state-metrics": True,
+    "dcgm-exporter": False,
+    "amd-exporter": True,
+    "kube-scheduler": True,
+    "kubelet": True,
+}
+
 MODES = ("xid", "lost", "ecc", "unhealthy")
 # Ten years: longer than any programme's books; a year with a digit too many is none.
 LONGEST_DAYS = 3660
@@ -62,6 +71,10 @@ class MonitoringSpec:
     external_labels: Mapping[str, str] = key(
         "Labels of every sample besides cluster and clusterID.", factory=dict
     )
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.jobs) - set(JOBS)):
+            raise Unreadable(f"no job {unknown[0]!r}", "one of: " + ", ".join(JOBS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,9 @@ class RunSpec:
 @dataclass(frozen=True, slots=True)
 class CardLoadSpec:
     card: int = key("Which card of the node.")
-    utilisation: LoadNotation = key("How busy the pod makes this card.", default=BUSY_LOAD)
+    utilisation: LoadNotation = key(
+        "How busy the pod makes this card.", default=BUSY_LOAD, shown="busy"
+    )
     memory_used_mib: int | None = key("How much of its memory it fills.", default=None)
 
 
@@ -120,7 +122,7 @@ class PodSpec:
     """A pod whose times are known to the second."""
 
     created: Time = key("When it is created.")
-    name: str = key("Its name, or the end of its name below an owner.", default="")
+    name: str = key("Its name; follows from the workload's when left out.", default="")
     uid: str = key("Its UID, where it matters.", default="")
     node: str = key("Its node; the scheduler chooses when left out.", default="")
     scheduled: Time | None = key("When it is bound; with `created` when left out.", default=None)

@@ -12,6 +12,7 @@ and, as the design document writes it, keys without quotes and no comma before `
 
     { { time: "1h" utilization: 80 }, { time: "1h" utilization: 0 } repeat: 5 }
 
+That is no YAML, so it is found in the file's text and quoted before YAML reads it (`quoted_loads`).
 After a finite number of repeats the pod idles; `then: hold` keeps the last value instead.
 """
 
@@ -40,7 +41,13 @@ _WORDS = {
     "burst": ((300, 95), (1500, 5)),
 }
 _RANGE = re.compile(r"(\d{1,3})\s*-\s*(\d{1,3})")
-_TOKEN = re.compile(r"\s*(?:([{}\[\],:])|\"([^\"]*)\"|'([^']*)'|([\w.%~-]+))")
+# Between tokens stand spaces, line ends and comments.
+_GAP = r"(?:\s|#[^\n]*)*"
+_TOKEN = re.compile(_GAP + r"(?:([{}\[\],:])|\"([^\"]*)\"|'([^']*)'|([\w.%~-]+))")
+# A mapping whose first key is a mapping: nothing else in a scenario is written so.
+_LITERAL = re.compile(r"(?<!\S)#[^\n]*|(?P<key>\butili[sz]ation\s*:\s*)(?=\{" + _GAP + r"\{)")
+_COMMENT = re.compile(r"(?<!\S)#[^\n]*")
+LONGEST_LITERAL = 20_000  # characters: a phase for every minute of half a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +131,36 @@ def _phase(phase: object) -> tuple[int, int, int]:
         raise Unreadable("a phase without a length", "write {time: 1h, utilisation: 80}")
     low, high = _level(str(level))
     return seconds, low, high
+
+
+def quoted_loads(text: str) -> str:
+    """A file's text with every load in the literal notation as one quoted value.
+
+    Lines stay where they are. What begins like the notation and has no end is left to YAML, which
+    says that it cannot read it.
+    """
+    parts = []
+    done = 0
+    for found in _LITERAL.finditer(text):
+        if found.start() < done or not found["key"] or not (end := _closing(text, found.end())):
+            continue
+        literal = text[found.end() : end]
+        quoted = " ".join(_COMMENT.sub("", literal).split()).replace("'", "''")
+        parts += [text[done : found.end()], f"'{quoted}'", "\n" * literal.count("\n")]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def _closing(text: str, begin: int) -> int:
+    """Behind the brace that closes the one at `begin`; 0 when none does within reach."""
+    depth = 0
+    at = begin
+    while at - begin < LONGEST_LITERAL and (match := _TOKEN.match(text, at)):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(match[1], 0)
+        at = match.end()
+        if not depth:
+            return at
+    return 0
 
 
 class _Literal:

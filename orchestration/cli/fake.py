@@ -94,11 +94,13 @@ def check(scenario: str, show: str, data: Path | None, output: str) -> None:
 
     Exit code 2 and every problem with its line when it does not say what it has to say.
     """
-    from fake_gpu.estate.summary import summary, table
+    from fake_gpu.estate.summary import silent_faults, summary, table
 
     loaded = _load(scenario, data)
     estate = _estate(loaded)
-    for line in [*(f"warning: {warning}" for warning in loaded.warnings), *summary(estate)]:
+    for warning in (*loaded.warnings, *silent_faults(estate)):
+        click.echo(f"warning: {warning}", err=True)
+    for line in summary(estate):
         click.echo(line, err=True)
     emit(table(estate, show), output)
 

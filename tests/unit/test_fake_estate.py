@@ -267,27 +267,29 @@ def test_two_exact_pods_on_one_card_at_one_time_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "seen"),
+    ("where", "seen", "why"),
     [
-        ("{name: n, product: Tesla-T4, cards: 1, leaves: +2h}", "n is not there all its time"),
-        ("{name: n, product: Tesla-T4, cards: 1, joins: +90m}", "n is not there all its time"),
-        ("{name: m, product: Tesla-T4, cards: 1}", "there is no node 'n'"),
+        ("n, cards: 1, leaves: +2h", "n is not there all its time", "only while the node is there"),
+        ("n, cards: 1, joins: +90m", "n is not there all its time", "only while the node is there"),
+        ("m, cards: 1", "there is no node 'n'", "on a node of its cluster"),
+        ("n, cards: 3", "it wants card 3 of n, which has 3", "counted from 0"),
     ],
 )
-def test_an_exact_pod_needs_its_node_all_its_time(where: str, seen: str) -> None:
-    with pytest.raises(DoesNotFit, match=seen):
+def test_an_exact_pod_needs_its_node_all_its_time(where: str, seen: str, why: str) -> None:
+    with pytest.raises(DoesNotFit, match=seen) as raised:
         cluster_of(
             f"""\
-    nodes: [{where}]
+    nodes: [{{product: Tesla-T4, name: {where}}}]
     workloads:
       - {{name: p, namespace: x, kind: Pod, requests: 1,
-         pods: [{{created: +1h, started: +1h, ended: +3h, node: n}}]}}
+         pods: [{{created: +1h, started: +1h, ended: +3h, node: n, cards: [3]}}]}}
 """
         )
+    assert why in raised.value.why
 
 
 def test_an_exact_pod_needs_its_namespace_all_its_time() -> None:
-    with pytest.raises(DoesNotFit, match="namespace x is not there all its time"):
+    with pytest.raises(DoesNotFit, match="namespace x is not there all its time") as raised:
         cluster_of(
             """\
     nodes: [{name: n, product: Tesla-T4, cards: 1}]
@@ -297,6 +299,7 @@ def test_an_exact_pod_needs_its_namespace_all_its_time() -> None:
          pods: [{created: +1h, started: +1h, ended: +3h, node: n}]}
 """
         )
+    assert raised.value.why == "a pod is in a namespace only while the namespace is there"
 
 
 def test_a_pod_evicted_without_an_end_has_one_in_the_truth_only() -> None:

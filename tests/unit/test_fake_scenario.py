@@ -20,7 +20,7 @@ from fake_gpu.scenario.scalars import parse_duration, parse_share, parse_span, p
 from fake_gpu.scenario.schema import MAXIMUM_LEVELS, Unreadable
 from fake_gpu.scenario.seeds import stream, uuid_of
 from fake_gpu.scenario.spec import MAXIMUM_PODS
-from fake_gpu.scenario.utilisation import parse_load
+from fake_gpu.scenario.utilisation import parse_load, quoted_loads
 from tests.estates import T0, check_invariants, cluster_of, loaded
 
 SMALL = """\
@@ -273,6 +273,77 @@ def test_the_design_documents_notation_is_read_as_it_stands() -> None:
     assert load.pct_seconds(10**9) == 5 * 3600 * 80
 
 
+def bare(written: str) -> str:
+    """A scenario with the notation as it stands, without quotes and without `|`."""
+    return SMALL + (
+        "    workloads:\n"
+        "      - name: w\n"
+        "        namespace: x\n"
+        f"        utilisation: {written}\n"
+        "        requests: {nvidia.com/gpus: one}\n"
+    )
+
+
+INDENTED = LITERAL.strip().replace("\n", "\n          ")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        LITERAL.strip(),
+        f"\n          {INDENTED}",
+        INDENTED.replace("},", "},  # the first half"),
+        "{{time: \"1h\" utilization: 80}, {time: '1h' utilization: 0} repeat: 5}",
+    ],
+)
+def test_the_design_documents_notation_may_stand_bare(written: str) -> None:
+    """Also with its braces at the left edge; and what is wrong below it keeps its line."""
+    text = bare(written)
+    line = text.splitlines().index("        requests: {nvidia.com/gpus: one}") + 1
+    assert problems(text) == [(line, "'one' is not a whole number")]
+    [cluster] = loaded(text.replace("nvidia.com/gpus: one", "nvidia.com/gpu: 1")).scenario.clusters
+    assert cluster.workloads[0].utilisation == parse_load(LITERAL)
+
+
+def test_bare_notations_may_stand_beside_each_other() -> None:
+    part = '{{time: "1h" utilization: %s} repeat: 1}'
+    cards = ", ".join(f"{{card: {n}, utilisation: {part % n}}}" for n in range(2))
+    text = SMALL + (
+        "    workloads:\n"
+        f"      - {{name: w, namespace: x, kind: Pod, utilisation: {part % 7},\n"
+        f"         pods: [{{created: +1h, card_loads: [{cards}]}}]}}\n"
+        f"story: |\n  Of utilisation: {part % 9} nobody knows.\n"
+    )
+    [workload] = loaded(text).scenario.clusters[0].workloads
+    loads = [workload.utilisation, *(load.utilisation for load in workload.pods[0].card_loads)]
+    assert [load.steps for load in loads] == [((3600, pct, pct),) for pct in (7, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    "written",
+    ['{ { time: "1h" utilization: 80 }', "{ { time: 1h utilization: 80 } } }"],
+)
+def test_a_notation_without_an_end_is_no_yaml(written: str) -> None:
+    [(_, seen)] = problems(bare(written))
+    assert seen.startswith("not YAML")
+
+
+def test_comments_and_what_stands_in_them_stay_comments() -> None:
+    text = SMALL + "# utilisation: { { time: 1h\n# utilisation: { {time: 1h utilization: 5} }\n"
+    assert loaded(text).scenario == loaded(SMALL).scenario
+
+
+def test_other_phases_are_left_as_they_are() -> None:
+    """YAML's own notation, quoted or in a block, is not touched."""
+    for text in (
+        "utilisation: {phases: [{time: 1h, utilisation: 80}], repeat: 5}",
+        "utilisation: [{time: 1h, utilisation: 80}]",
+        f"utilisation: |\n{LITERAL}",
+        "requests: {utilisation: 1}",
+    ):
+        assert quoted_loads(text) == text
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -364,6 +435,13 @@ def test_an_unknown_name_lists_the_library() -> None:
 def test_openb_without_its_files_says_where_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(DataNotHere, match="GPU_LEDGER_OPENB"):
         load_scenario("openb", data=tmp_path)
+
+
+def test_openb_without_a_folder_says_that_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPU_LEDGER_OPENB", raising=False)
+    with pytest.raises(DataNotHere) as raised:
+        load_scenario("openb")
+    assert raised.value.seen == "no folder was given"
 
 
 @pytest.mark.parametrize("name", [n for n in library() if n != "openb"])
