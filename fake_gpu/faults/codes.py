@@ -103,13 +103,21 @@ KUBERNETES = (
 )
 # (what would be wrong with a fake, the test that holds that it is not)
 FAKE = (
-    ("I01", "answers too well behaved to be real", "tests/servers/test_fake_equals_thanos.py"),
+    ("I01", "answers too well behaved to be real",
+     "tests/servers/test_fake_equals_thanos.py::test_deduplication_invents_holes_in_both"),
     ("I02", "cards picked at random, use that adds up to nothing",
-     "tests/properties/test_properties_estate.py"),
-    ("I03", "no metrics of MIG instances", "tests/unit/test_exporter_devices.py"),
-    ("I04", "real time", "tests/unit/test_fake_clock.py"),
-    ("I05", "a truth that shares the product's code", "tests/architecture/test_imports.py"),
-    ("I06", "its series taken for a real cluster's", "tests/unit/test_fake_prometheus_api.py"),
-    ("I07", "a fault that was not injected", "tests/scenarios/test_fake_everything_fires.py"),
-    ("I08", "an API that never refuses", "tests/servers/test_fake_leads_the_same_conversation.py"),
+     "tests/properties/test_properties_estate.py::test_no_scenario_breaks_an_invariant"),
+    ("I03", "no metrics of MIG instances",
+     "tests/unit/test_exporter_devices.py::test_a_card_with_instances_is_busy_by_their_shares"),
+    ("I04", "real time",
+     "tests/unit/test_fake_clock.py::test_a_driven_clock_goes_where_it_is_told_and_never_back"),
+    ("I05", "a truth that shares the product's code",
+     "tests/architecture/test_imports.py::test_imports_go_one_way"),
+    ("I06", "its series taken for a real cluster's",
+     "tests/unit/test_fake_prometheus_api.py::test_the_server_says_of_itself_that_it_is_none"),
+    ("I07", "a fault that was not injected",
+     "tests/scenarios/test_fake_everything_fires.py::test_every_fault_fires_and_is_counted"),
+    ("I08", "an API that never refuses",
+     "tests/servers/test_fake_leads_the_same_conversation.py"
+     "::test_what_is_compacted_is_gone_alike"),
 )  # fmt: skip

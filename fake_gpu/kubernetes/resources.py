@@ -51,6 +51,20 @@ RESOURCES = (
 )
 
 ACCESS_REVIEWS = "authorization.k8s.io/v1"
+REVIEW_PLURAL = "selfsubjectaccessreviews"
+
+# Nothing is ever written here.
+VERBS = ("get", "list", "watch")
+
+
+def serves(verb: str, group: str, plural: str, subresource: str) -> bool:
+    """Whether anybody may do that: read what is here, or ask who may."""
+    if subresource:
+        return False
+    if plural == REVIEW_PLURAL:
+        return (verb, group) == ("create", ACCESS_REVIEWS.partition("/")[0])
+    known = any((group, plural) == (resource.group, resource.plural) for resource in RESOURCES)
+    return known and verb in VERBS
 
 
 def core_versions() -> Document:
@@ -84,7 +98,7 @@ def resource_list(group_version: str) -> Document:
             "singularName": r.kind.lower(),
             "namespaced": r.namespaced,
             "kind": r.kind,
-            "verbs": ["get", "list", "watch"],
+            "verbs": list(VERBS),
         }
         | ({"shortNames": list(r.short_names)} if r.short_names else {})
         for r in RESOURCES
@@ -94,7 +108,7 @@ def resource_list(group_version: str) -> Document:
         review = "SelfSubjectAccessReview"
         entries = [
             {
-                "name": "selfsubjectaccessreviews",
+                "name": REVIEW_PLURAL,
                 "singularName": review.lower(),
                 "namespaced": False,
                 "kind": review,

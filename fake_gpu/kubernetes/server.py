@@ -83,7 +83,7 @@ class KubernetesApi:
             Route("/api/v1", self._answering(lambda _: resources.resource_list("v1"))),
             Route("/apis/{group}/{version}", self._answering(self._group)),
             Route(
-                f"/apis/{resources.ACCESS_REVIEWS}/selfsubjectaccessreviews",
+                f"/apis/{resources.ACCESS_REVIEWS}/{resources.REVIEW_PLURAL}",
                 self._review,
                 methods=["POST"],
             ),
@@ -169,11 +169,15 @@ class KubernetesApi:
             self._admit(request)
             body = json.loads(await request.body())
             asked = body["spec"]["resourceAttributes"]
+            verb, group, plural, part = (
+                str(asked.get(name, "")) for name in ("verb", "group", "resource", "subresource")
+            )
         except Refusal as refusal:
             return _refused(refusal)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             return _refused(Refusal(400, "BadRequest", "the object provided is not a review"))
-        allowed = self._trouble.allows(asked.get("verb", ""), asked.get("resource", ""))
+        served = resources.serves(verb, group, plural, part)
+        allowed = served and self._trouble.allows(verb, plural)
         body["status"] = {"allowed": allowed} | ({} if allowed else {"reason": "RBAC: no rule"})
         return JSONResponse(body, status_code=201)
 

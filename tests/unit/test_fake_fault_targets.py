@@ -116,7 +116,7 @@ def test_namespaces_and_nodes_of_a_trace_are_there_too(tmp_path: Path) -> None:
     row = "east,traced,p,,a-0,,nvidia.com/gpu,1,1790812800,1790812801,1790812802,,Running,,"
     (tmp_path / "t.csv").write_text(",".join(COLUMNS) + f"\n{row}\n")
     fault = "  - {fault: evicted_without_end, namespace: traced}\nworkload_trace: t.csv\n"
-    read_scenario(TEXT + fault, "test.yaml", tmp_path)
+    assert read_scenario(TEXT + fault, "test.yaml", tmp_path).warnings == ()
 
 
 def test_of_a_thousand_nodes_twenty_are_named() -> None:

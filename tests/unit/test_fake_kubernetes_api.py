@@ -350,6 +350,43 @@ def test_a_review_says_what_may_be_read_and_a_fault_takes_it_away() -> None:
     assert api.faults.ledger.count("f") == 2
 
 
+@pytest.mark.parametrize(
+    ("asked", "allowed"),
+    [
+        ({"verb": "get", "resource": "pods"}, True),
+        ({"verb": "watch", "resource": "pods", "namespace": "team-a"}, True),
+        ({"verb": "list", "resource": "deployments", "group": "apps"}, True),
+        ({"verb": "list", "resource": "deployments"}, False),
+        ({"verb": "list", "resource": "pods", "group": "apps"}, False),
+        ({"verb": "create", "resource": "pods"}, False),
+        ({"verb": "delete", "resource": "nodes"}, False),
+        ({"verb": "*", "resource": "pods"}, False),
+        ({"verb": "list", "resource": "secrets"}, False),
+        ({"verb": "list", "resource": "*"}, False),
+        ({"verb": "get", "resource": "pods", "subresource": "log"}, False),
+        (
+            {
+                "verb": "create",
+                "resource": "selfsubjectaccessreviews",
+                "group": "authorization.k8s.io",
+            },
+            True,
+        ),
+        ({"verb": "create", "resource": "selfsubjectaccessreviews"}, False),
+        ({}, False),
+    ],
+)
+def test_a_review_allows_what_is_served_and_nothing_else(
+    asked: dict[str, str], allowed: bool
+) -> None:
+    _, client = api_at(100, None)
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    answer = client.post(path, json={"spec": {"resourceAttributes": asked}})
+    assert answer.status_code == 201
+    assert answer.json()["status"]["allowed"] is allowed
+    assert client.post(path, json={"spec": {"resourceAttributes": ["pods"]}}).status_code == 400
+
+
 def test_a_token_is_asked_of_everything_but_the_health_checks() -> None:
     _, client = api_at(0, token="open sesame")
     assert client.get("/healthz").text == "ok"
