@@ -323,7 +323,7 @@ def require_memory(life: Life) -> None:
     for booking in (booking for lot in life.taken for booking in lot.bookings):
         device = booking.device
         _, used = life.card_loads.get(device.card_index, (None, None))
-        if used is not None and used > device.memory_mib:
+        if used is not None and not 0 <= used <= device.memory_mib:
             raise does_not_fit(
                 life,
                 f"it fills {used} MiB of card {device.card_index}, which gives {device.memory_mib}",
@@ -336,7 +336,7 @@ def does_not_fit(
     life: Life,
     seen: str,
     *,
-    why: str = "no device can be held twice at one instant",
+    why: str = "a device is held by one pod at a time, and only while it is there",
     remedy: str = "give it another time, another node, or take `node` and `cards` away",
 ) -> DoesNotFit:
     return DoesNotFit(

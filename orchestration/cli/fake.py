@@ -92,7 +92,8 @@ Examples:
 def check(scenario: str, show: str, data: Path | None, output: str) -> None:
     """Read SCENARIO strictly, play it through, and show the estate as a table.
 
-    Exit code 2 and every problem with its line when it does not say what it has to say.
+    Exit code 2 and every problem with its line when it does not say what it has to say. What was
+    read and is hardly meant, such as a fault that touches nothing, is a warning on stderr.
     """
     from fake_gpu.estate.summary import silent_faults, summary, table
 

@@ -47,6 +47,22 @@ def test_a_scenario_is_checked_and_shown() -> None:
         assert run("check", "demo", "--show", part, "-o", "json").returncode == 0
 
 
+def test_what_is_hardly_meant_is_warned_of_and_the_estate_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        library_text("thin_line")
+        + "faults:\n  - {fault: node_removed, from: +40h, until: +41h}\n"
+        + "  - {fault: pods_replaced, pod: nobody}\n"
+    )
+    ran = run("check", str(path), "-o", "json")
+    assert ran.returncode == 0
+    assert len(json.loads(ran.stdout)) == 2
+    warnings = [line for line in ran.stderr.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == 2
+    assert "node_removed is in force from 2026-10-02T16:00:00Z" in warnings[0]
+    assert "pods_replaced#0 touches nothing" in warnings[1]
+
+
 def test_a_bad_file_ends_with_2_and_its_lines(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("name: mine\nfrom: 2026-10-01\nuntil: 2026-10-02\ncluster: []\n")

@@ -156,6 +156,8 @@ def test_more_memory_in_use_than_the_card_has_is_refused() -> None:
     assert build_estate(loaded(text)).clusters[0].pods[0].holds[0].memory_used_mib == 11441
     with pytest.raises(DoesNotFit, match="it fills 11442 MiB of card 0, which gives 11441"):
         build_estate(loaded(text.replace("11441}}", "11442}}")))
+    with pytest.raises(DoesNotFit, match="it fills -1 MiB of card 0, which gives 11441"):
+        build_estate(loaded(text.replace("11441}}", "-1}}")))
     with pytest.raises(DoesNotFit, match="it fills 15361 MiB of card 0, which gives 15360"):
         cluster_of(
             """\
