@@ -8,7 +8,6 @@ Not here: connections (`wire`), tokens and certificates (`credentials`), what th
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -16,8 +15,6 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import httpx
 import msgspec
@@ -25,7 +22,7 @@ import msgspec
 from domain.errors import CouldNotLook
 from ingestion.kubernetes.credentials import TokenWithoutTls, read_token, tls_context
 from ingestion.kubernetes.documents import Page, page_of, version_of
-from ingestion.kubernetes.wire import KeptConnections
+from ingestion.kubernetes.wire import transport_to
 
 # Pods of a page: the API server's own default for chunked lists of kubectl.
 PAGE_LIMIT = 500
@@ -135,6 +132,7 @@ class WatchEvent:
     kind: str
     document: Mapping[str, Any]
     version: int
+    byte_count: int = 0
 
 
 class ApiClient:
@@ -158,7 +156,7 @@ class ApiClient:
         tls = tls_context(
             settings.ca_file, settings.client_certificate_file, settings.client_key_file
         )
-        self._transport = transport or _transport(url, settings.proxy, tls)
+        self._transport = transport or transport_to(url, settings.proxy, tls)
         self._requests: dict[tuple[object, ...], httpx.Request] = {}
 
     def close(self) -> None:
@@ -252,18 +250,19 @@ class ApiClient:
             "User-Agent": "gpu-ledger-collector",
         } | self._authorization()
         key = (path, *params.items(), read_seconds, body, headers.get("Authorization"))
-        if key not in self._requests:
+        request = self._requests.get(key)  # another thread may empty it meanwhile
+        if request is None:
             if len(self._requests) >= REQUESTS_LIMIT:
                 self._requests.clear()
             timeout = httpx.Timeout(read_seconds, connect=CONNECT_SECONDS)
-            self._requests[key] = httpx.Request(
+            request = self._requests[key] = httpx.Request(
                 "POST" if body else "GET",
                 httpx.URL(self.url + path, params=params),
                 headers=headers | ({"Content-Type": "application/json"} if body else {}),
                 content=body or None,
                 extensions={"timeout": timeout.as_dict()},
             )
-        return self._requests[key]
+        return request
 
     @contextmanager
     def _asked(self, path: str, request: httpx.Request) -> Iterator[httpx.Response]:
@@ -322,7 +321,7 @@ class ApiClient:
                 raise HistoryGone(message)
             status = code if isinstance(code, int) else 500
             raise ServerRefused(self.url, path, status, reason, message)
-        return WatchEvent(kind, document, version_of(document.get("metadata")))
+        return WatchEvent(kind, document, version_of(document.get("metadata")), len(line))
 
     def _json(self, path: str, body: bytes | msgspec.Raw) -> dict[str, Any]:
         try:
@@ -332,19 +331,6 @@ class ApiClient:
         if not isinstance(document, dict):
             raise NotKubernetes(self.url, path, "a JSON value that is no object")
         return document
-
-
-def _transport(url: str, proxy: str, tls: ssl.SSLContext) -> httpx.BaseTransport:
-    """Straight to the server, or through what the settings or the environment name."""
-    there = urlsplit(url)
-    if not proxy and not proxy_bypass(there.hostname or ""):
-        named = getproxies()
-        proxy = named.get(there.scheme) or named.get("all") or ""
-    if not proxy:
-        return KeptConnections(url, tls)
-    return httpx.HTTPTransport(
-        verify=tls, proxy=proxy if "://" in proxy else f"http://{proxy}", trust_env=False
-    )
 
 
 def _document(body: bytes | msgspec.Raw) -> object:

@@ -41,7 +41,7 @@ from ingestion.kubernetes.observe import owner as owner_projection
 from ingestion.kubernetes.recover import recover
 from ingestion.kubernetes.spool import JournalWriter
 from ingestion.kubernetes.state import RESOURCES, JournalState
-from ingestion.kubernetes.watcher import WAITING_LIMIT, Item, NeedsList, Retry, Watcher
+from ingestion.kubernetes.watcher import Item, NeedsList, Retry, Waiting, Watcher
 from warehouse.store import Store
 
 # Lines that could not be written yet. Beyond this the collector stops reading: a full disk must
@@ -106,7 +106,7 @@ class Collector:
         self._writer = JournalWriter(
             spool, settings.cluster_id, settings.collector, settings.code_version
         )
-        self._items: queue.Queue[Item] = queue.Queue(WAITING_LIMIT)
+        self._items = Waiting()
         self._halt = threading.Event()
         self._watchers: dict[str, Watcher] = {}
         self._settled = threading.Condition()
@@ -124,6 +124,8 @@ class Collector:
         self._begin()
         try:
             while not stop_event.is_set():
+                for watcher in self._watchers.values():
+                    watcher.raise_if_ended()
                 try:
                     item = self._items.get(timeout=IDLE_SECONDS)
                 except queue.Empty:

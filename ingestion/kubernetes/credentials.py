@@ -9,14 +9,11 @@ token goes over TLS only, and is read again from its file for every request, bec
 
 from __future__ import annotations
 
-import re
 import ssl
 from pathlib import Path
 
 from domain.errors import WrongUse
-
-# RFC 6750: what may stand behind `Bearer`.
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)
+from ingestion import bearer_token
 
 
 class CredentialUnreadable(WrongUse):
@@ -49,13 +46,9 @@ class TokenWithoutTls(WrongUse):
 
 def read_token(path: Path) -> str:
     try:
-        token = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as cause:
-        raise CredentialUnreadable(path, f"no readable token: {_said(cause)}") from None
-    if not _TOKEN.fullmatch(token):
-        # Whoever refuses to send it would say it in full.
-        raise CredentialUnreadable(path, "its content has not the form of a bearer token")
-    return token
+        return bearer_token.read_token(path)
+    except bearer_token.NoToken as cause:
+        raise CredentialUnreadable(path, f"no readable token: {cause}") from None
 
 
 def tls_context(

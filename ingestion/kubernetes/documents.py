@@ -105,8 +105,11 @@ def page_of(body: bytes, reader: Reader) -> Page | None:
     """A page whose objects are read later, or None where the text is not as every server writes it.
 
     Then it has to be looked at as a whole: it is no list, or somebody wrote strange things into it.
+    Letters are looked at first: nothing else could keep an object from being read later, when what
+    stands before it is remembered already.
     """
     try:
+        body.decode("utf-8")
         page = _list.decode(body)
         names = [_named.decode(item).metadata for item in page.items]
     except ValueError:

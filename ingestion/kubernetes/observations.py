@@ -62,6 +62,7 @@ class Event:
     verb: str  # ADDED, MODIFIED, DELETED
     document: Mapping[str, Any]
     version: int
+    byte_count: int = 0  # as the server wrote it; nothing follows from it
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,12 @@ class NeedsList:
 
 Item = Observation | NeedsList
 
-# How many observations may wait for the collector. A watch that is read no further slows its
-# server down, not the collector's memory: 2,000 pods of 6 kB are 70 MB once they are read.
+# How many observations may wait for the collector, each of 32 KiB at most; what is longer takes the
+# places of several. A watch that is read no further slows its server down, not the collector's
+# memory: 2,000 pods of 6 kB are 70 MB once they are read, 64 MB of the longest objects ten times
+# as much.
 WAITING_LIMIT = 2_000
+PLACE_BYTES = 32 * 1024
 
 # Real seconds after which a watcher that waits looks whether it is to end.
 PLACE_SECONDS = 0.2
@@ -46,6 +49,33 @@ class Retry:
 
     first_seconds: float = 0.5
     last_seconds: float = 30.0
+
+
+class Waiting(queue.Queue[Item]):
+    """What was heard and waits for the collector."""
+
+    def __init__(self) -> None:
+        super().__init__(WAITING_LIMIT)
+
+    def _init(self, maxsize: int) -> None:
+        super()._init(maxsize)
+        self._places_taken = 0
+
+    def _qsize(self) -> int:
+        return self._places_taken
+
+    def _put(self, item: Item) -> None:
+        super()._put(item)
+        self._places_taken += _places(item)
+
+    def _get(self) -> Item:
+        item: Item = super()._get()
+        self._places_taken -= _places(item)
+        return item
+
+
+def _places(item: Item) -> int:
+    return 1 + item.byte_count // PLACE_BYTES if isinstance(item, Event) else 1
 
 
 class Watcher(threading.Thread):
@@ -80,6 +110,14 @@ class Watcher(threading.Thread):
     def restart_from(self, version: int) -> None:
         """Leave the present stream at its next word, and begin again from a list's version."""
         self._restart_version = version
+
+    def raise_if_ended(self) -> None:
+        """What nobody has thought of ended it. Who waits for its words would take that for quiet.
+
+        A collector that ends is started again, and goes on from what it wrote.
+        """
+        if not self.is_alive() and not self._halt.is_set():
+            raise RuntimeError(f"the watch of {self.resource} ended")
 
     def run(self) -> None:
         pause = self._retry.first_seconds
@@ -125,7 +163,10 @@ class Watcher(threading.Thread):
             at = self._clock.now()
             word: Item = Bookmark(self.resource, at, event.version)
             if event.kind != "BOOKMARK":
-                word = Event(self.resource, at, event.kind, event.document, event.version)
+                word = Event(
+                    *(self.resource, at, event.kind, event.document, event.version),
+                    byte_count=event.byte_count,
+                )
             in_time = self._put(word)
             self.version = event.version
             if not in_time:

@@ -24,6 +24,7 @@ from pathlib import Path
 import httpx
 
 from domain.errors import CouldNotLook
+from ingestion.bearer_token import NoToken, read_token
 from ingestion.settings import Connection
 
 TRIES_LIMIT = 5
@@ -306,9 +307,9 @@ def _retry_after(headers: httpx.Headers) -> float | None:
 
 def _secret(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as cause:
-        raise CredentialUnreadable(path, type(cause).__name__) from None
+        return read_token(Path(path))
+    except NoToken as cause:
+        raise CredentialUnreadable(path, str(cause)) from None
 
 
 def _is_here(connection: Connection) -> bool:

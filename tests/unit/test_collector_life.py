@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +13,12 @@ from domain.clock import StoppedClock
 from domain.interval import parse_instant
 from fake_gpu.clock import epoch
 from fake_gpu.estate.model import PodLife
-from ingestion.kubernetes.client import ApiClient, ApiSettings
+from ingestion.kubernetes.client import ApiClient, ApiSettings, WatchEvent
 from ingestion.kubernetes.collector import Collector, CollectorSettings, WrongCluster
 from ingestion.kubernetes.lifecycle import decode
 from ingestion.kubernetes.pull import pull_hours
 from ingestion.kubernetes.tables import TABLES, table_schema
+from ingestion.kubernetes.watcher import Retry
 from ingestion.manifest import Outcome
 from tests.collected import World, world
 from tests.kubernetes_by_hand import vias
@@ -269,6 +272,32 @@ def test_a_collector_refuses_another_clusters_server(tmp_path: Path) -> None:
         with pytest.raises(WrongCluster):
             collector._begin()
         assert made.spool.list("journal/") == []
+
+
+class Stumbling(ApiClient):
+    """Its watch of nodes meets what nobody has thought of."""
+
+    def watch(self, resource: str, version: int) -> Iterator[WatchEvent]:
+        if resource == "nodes":
+            raise ZeroDivisionError
+        return super().watch(resource, version)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_collector_does_not_outlive_its_watches(tmp_path: Path) -> None:
+    """Without the watch of nodes its hours would look watched, and what came would be lost."""
+    with world(quiet_cluster(), tmp_path, START) as made:
+        settings = CollectorSettings(CLUSTER_ID, retry=Retry(0.01, 0.01))
+        collector = Collector(Stumbling(ApiSettings(made.url)), made.spool, made.clock, settings)
+        stop = threading.Event()
+        late = threading.Timer(10, stop.set)
+        late.start()
+        try:
+            with pytest.raises(RuntimeError, match="the watch of nodes ended"):
+                collector.run(stop)
+        finally:
+            late.cancel()
+        assert made.lines("listed"), "what was heard until then is written"
 
 
 def test_pods_that_come_and_go_between_two_looks_are_told_by_the_watch(tmp_path: Path) -> None:

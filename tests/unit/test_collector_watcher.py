@@ -9,16 +9,24 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import httpx
 import pytest
 
 from domain.clock import StoppedClock
-from ingestion.kubernetes.client import ApiClient, ApiSettings, WatchEvent
+from ingestion.kubernetes.client import EVENT_BYTES_LIMIT, ApiClient, ApiSettings, WatchEvent
 from ingestion.kubernetes.collector import Collector, CollectorSettings
-from ingestion.kubernetes.observations import Bookmark
-from ingestion.kubernetes.watcher import PLACE_TRIES_LIMIT, WAITING_LIMIT, Item, Retry, Watcher
+from ingestion.kubernetes.observations import Bookmark, Event
+from ingestion.kubernetes.watcher import (
+    PLACE_TRIES_LIMIT,
+    WAITING_LIMIT,
+    Item,
+    Retry,
+    Waiting,
+    Watcher,
+)
 from tests.store_in_memory import MemoryStore
 
 NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
@@ -59,6 +67,35 @@ def test_what_waits_for_a_collector_is_bounded() -> None:
     client = ApiClient(ApiSettings("https://api.example"), httpx.MockTransport(lambda _: NOTHING))
     collector = Collector(client, MemoryStore(), StoppedClock(NOON), CollectorSettings("c-1"))
     assert collector._items.maxsize == WAITING_LIMIT
+
+
+def test_long_objects_take_the_places_of_several() -> None:
+    """A node of 60 kB takes two, and the longest object 129: so bytes are bounded."""
+    items = Waiting()
+    node = Event("nodes", NOON, "MODIFIED", {}, 101, byte_count=60_000)
+    longest = replace(node, byte_count=EVENT_BYTES_LIMIT)
+    while not items.full():
+        items.put(longest)
+    assert items.qsize() == 129 * 16, "after 15 of them there was a place"
+    assert [items.get() for _ in range(16)] == [longest] * 16
+    for _ in range(WAITING_LIMIT // 2 - 1):
+        items.put(node)
+    items.put(Bookmark("nodes", NOON, 102))
+    assert not items.full()
+    items.put(Bookmark("nodes", NOON, 103))
+    assert items.full()
+
+
+def test_a_watch_says_how_long_its_words_are() -> None:
+    line = b'{"type": "ADDED", "object": {"metadata": {"resourceVersion": "7"}}}'
+    told = httpx.Response(200, content=line + b"\n", headers={"content-type": "application/json"})
+    client = ApiClient(ApiSettings("https://api.example"), httpx.MockTransport(lambda _: told))
+    stop, items = threading.Event(), Waiting()
+    watcher = Watcher("nodes", client, items, StoppedClock(NOON), Retry(0.0, 0.0), stop)
+    assert watcher._read_stream() == 1
+    word = items.get()
+    assert isinstance(word, Event)
+    assert word.byte_count == len(line)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from ingestion.kubernetes.client import ApiClient, ApiSettings, NotKubernetes, ServerUnreachable
-from ingestion.kubernetes.wire import KeptConnections
+from ingestion.kubernetes.wire import IDLE_SECONDS, KeptConnections
 
 TLS = ssl.create_default_context()
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
@@ -25,10 +25,15 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Parrot:
-    """A server that answers each connection's requests with what it was given, then hangs up."""
+    """A server that answers each connection's requests with what it was given, then hangs up.
 
-    def __init__(self, *connections: tuple[bytes, ...]) -> None:
+    For None it says nothing, and leaves the connection open: so looks one that somebody on the way
+    has forgotten.
+    """
+
+    def __init__(self, *connections: tuple[bytes | None, ...]) -> None:
         self.heard: list[bytes] = []
+        self._forgotten: list[socket.socket] = []
         self._connections = connections
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
@@ -41,23 +46,29 @@ class Parrot:
             with self._socket.accept()[0] as talking:
                 for answer in answers:
                     self.heard.append(talking.recv(65536))
-                    talking.sendall(answer)
+                    if answer is None:
+                        self._forgotten.append(talking.dup())
+                    else:
+                        talking.sendall(answer)
             self.hung_up.release()
 
     def close(self) -> None:
-        self._socket.close()
+        for connection in (self._socket, *self._forgotten):
+            connection.close()
 
 
 @contextmanager
-def talking(*connections: tuple[bytes, ...]) -> Iterator[tuple[Parrot, KeptConnections]]:
+def talking(
+    *connections: tuple[bytes | None, ...], idle_seconds: float = IDLE_SECONDS
+) -> Iterator[tuple[Parrot, KeptConnections]]:
     with closing(Parrot(*connections)) as parrot:
-        wire = KeptConnections(parrot.url, TLS)
+        wire = KeptConnections(parrot.url, TLS, idle_seconds=idle_seconds)
         with closing(wire):
             yield parrot, wire
 
 
-def ask(wire: KeptConnections, parrot: Parrot, path: str = "/") -> bytes:
-    timeout = httpx.Timeout(5.0).as_dict()
+def ask(wire: KeptConnections, parrot: Parrot, path: str = "/", seconds: float = 5.0) -> bytes:
+    timeout = httpx.Timeout(seconds).as_dict()
     request = httpx.Request("GET", parrot.url + path, extensions={"timeout": timeout})
     with closing(wire.handle_request(request)) as response:
         return b"".join(response.iter_bytes())
@@ -77,6 +88,37 @@ def test_a_connection_that_the_server_left_is_not_used_again() -> None:
         ask(wire, parrot)
         parrot.hung_up.acquire(timeout=5)
         assert ask(wire, parrot) == b"{}"
+
+
+def test_a_connection_that_nobody_used_for_long_is_not_used_again() -> None:
+    """Somebody on the way may have forgotten it, and tells neither side."""
+    over_the_first = OK.replace(b"{}", b"[]")
+    with talking((OK, over_the_first), (OK,), idle_seconds=0.0) as (parrot, wire):
+        assert [ask(wire, parrot), ask(wire, parrot)] == [b"{}", b"{}"]
+
+
+def test_a_kept_connection_that_says_nothing_is_given_up_for_a_new_one() -> None:
+    with talking((OK, None), (OK,)) as (parrot, wire):
+        ask(wire, parrot)
+        assert ask(wire, parrot, seconds=0.2) == b"{}"
+        assert len(parrot.heard) == 3
+
+
+def test_of_several_kept_connections_only_one_is_waited_for_in_vain() -> None:
+    """What is between us and the server has forgotten all of them alike."""
+    with talking((None,), (None,), (OK,)) as (parrot, wire):
+        for _ in range(2):
+            wire.give_back(wire._connected(5.0))
+        assert ask(wire, parrot, seconds=0.2) == b"{}"
+        assert [bool(heard) for heard in parrot.heard] == [False, True, True]
+
+
+def test_a_new_connection_that_says_nothing_is_waited_for_once() -> None:
+    with talking((OK, None), (None,), (OK,)) as (parrot, wire):
+        ask(wire, parrot)
+        with pytest.raises(httpx.ReadTimeout):
+            ask(wire, parrot, seconds=0.2)
+        assert len(parrot.heard) == 3
 
 
 def test_a_server_that_leaves_while_it_is_asked_again_is_asked_anew() -> None:
@@ -142,6 +184,15 @@ def test_every_form_of_a_whole_answer_is_read(answer: bytes, body: bytes) -> Non
 def test_half_an_answer_or_nonsense_is_never_an_answer(answer: bytes) -> None:
     with talking((answer,)) as (parrot, wire), pytest.raises(httpx.RemoteProtocolError):
         ask(wire, parrot)
+
+
+WARNED = OK.replace(b"\r\n\r\n", b'\r\nWarning: 299 - "%s"\r\n\r\n')
+
+
+@pytest.mark.parametrize("word", ["für".encode("latin-1"), "für".encode(), b"\x85\xff\x80"])
+def test_headers_in_any_letters_harm_nobody(word: bytes) -> None:
+    with talking((WARNED % word, OK)) as (parrot, wire):
+        assert [ask(wire, parrot), ask(wire, parrot)] == [b"{}", b"{}"]
 
 
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nContent-Type: application/json", b"HTTP/1"])
@@ -211,9 +262,12 @@ def test_a_proxy_is_asked_instead_of_the_server(
         assert parrot.heard[0].startswith(b"GET http://api.example:8080/api/v1/namespaces/")
 
 
-def test_a_server_that_needs_no_proxy_is_asked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("named", ["127.0.0.1,.svc", "127.0.0.1:PORT"])
+def test_a_server_that_needs_no_proxy_is_asked_itself(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with talking((NAMESPACE,)) as (parrot, _):
         monkeypatch.setenv("http_proxy", "http://proxy.invalid:3128")
-        monkeypatch.setenv("no_proxy", "127.0.0.1,.svc")
+        monkeypatch.setenv("no_proxy", named.replace("PORT", parrot.url.rpartition(":")[2]))
         with closing(ApiClient(ApiSettings(parrot.url))) as client:
             assert client.cluster_id() == "c-1"

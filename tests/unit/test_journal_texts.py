@@ -149,6 +149,8 @@ def test_what_a_server_said_has_no_place_in_a_journal() -> None:
         b'{"metadata": {"resourceVersion": "7"}, "items": [{"metadata": null}]}',
         b'{"metadata": {"resourceVersion": "7"}, "items": [5]}',
         b'{"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"uid": 5}}]}',
+        b'{"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"uid": "\xff"}}]}',
+        b'{"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {}, "spec": "\xff"}]}',
         b"[]",
     ],
 )

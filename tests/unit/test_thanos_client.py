@@ -285,10 +285,19 @@ def test_the_token_is_read_again_for_every_request(tmp_path: Path) -> None:
     token.write_text("first\n")
     line = Line(lambda request: respond(), token_file=str(token))
     line.post()
-    token.write_text("second\n")
+    token.write_text("token-x7f9a:q2m8\n")
     line.post()
     sent = [request.headers["authorization"] for request in line.requests]
-    assert sent == ["Bearer first", "Bearer second"]
+    assert sent == ["Bearer first", "Bearer token-x7f9a:q2m8"]
+
+
+@pytest.mark.parametrize("content", ["", "canary\n7f3a", "canary 7f3a", "canary\0", "canaryä"])
+def test_what_is_no_token_is_neither_sent_nor_said(tmp_path: Path, content: str) -> None:
+    (tmp_path / "token").write_text(content)
+    line = Line(lambda request: respond(), token_file=str(tmp_path / "token"))
+    with pytest.raises(CredentialUnreadable, match="form of a bearer token") as caught:
+        line.post()
+    assert (line.requests, "canary" in caught.value.message()) == ([], False)
 
 
 def test_no_token_is_sent_when_there_is_none() -> None:
