@@ -59,7 +59,8 @@ class Part:
     window: Interval
     answer: Answer
     runs: Runs | None = None
-    series: Sequence[RawSeries] = ()  # telemetry is decoded later, by function
+    series: Sequence[RawSeries] = ()  # of telemetry, of which all functions are read together
+    limit_hit: bool = False  # no smaller question was left
 
     @property
     def outcome(self) -> Outcome:
@@ -224,7 +225,8 @@ class Asker:
                 yield from self._taken(piece, self._fetched(piece))
             return
         answer = self._described(one.ask.name, one.query, one.window, fetched)
-        yield Part(one.ask, one.window, answer, series=fetched[1].series)
+        matrix = fetched[1]
+        yield Part(one.ask, one.window, answer, None, matrix.series, matrix.limit_hit)
 
     def _described(self, name: str, query: str, window: Interval, fetched: Fetched) -> Answer:
         """Set the body aside to be kept, whatever it says; describe it."""

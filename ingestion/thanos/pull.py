@@ -196,7 +196,7 @@ def _ask(asker: Asker, window: Interval, hours: Sequence[datetime], now: datetim
             if not telemetry.parts:
                 found.count(hours, asker.source.sampling.sample_interval_seconds)
             telemetry.take(part)
-            asker.memory.refuses_unions = telemetry.parts[0].answer.status in NOT_UNDERSTOOD
+            asker.memory.refuses_unions = telemetry.is_not_understood
     if not telemetry.parts:
         found.count(hours, asker.source.sampling.sample_interval_seconds)
     found.answers = [part.answer for part in found.parts]
@@ -237,6 +237,12 @@ class _Telemetry:
             self._reading.add(function_answer(part.answer.ask, part.series))
         except MalformedSeries:
             self._is_malformed = True
+
+    @property
+    def is_not_understood(self) -> bool:
+        """Whether the first question was refused, and not because it was too large."""
+        first = self.parts[0]
+        return first.answer.status in NOT_UNDERSTOOD and not first.limit_hit
 
     @property
     def failed_count(self) -> int:

@@ -55,6 +55,7 @@ class Evaluated:
     function: str
     selectors: tuple[tuple[str, str], ...]  # of each metric
     window: Interval
+    of_union: bool = False  # a piece of one; its series are named as in the others
 
     @property
     def hours(self) -> int:
@@ -63,11 +64,11 @@ class Evaluated:
     @property
     def ask(self) -> Ask:
         metrics = tuple([metric for metric, _ in self.selectors])
-        return Ask(ask_name(self.function, metrics), metrics, "")
+        return Ask(ask_name(self.function, metrics, self.of_union), metrics, "")
 
     @property
     def query(self) -> str:
-        return telemetry_query(self.function, dict(self.selectors))
+        return telemetry_query(self.function, dict(self.selectors), self.of_union)
 
     @property
     def form(self) -> dict[str, str]:
@@ -76,7 +77,8 @@ class Evaluated:
     def halves(self) -> list[Evaluated]:
         """By metric, as long as there are several: the hours of a series share its labels."""
         if self.selectors[1:]:
-            return [replace(self, selectors=half) for half in _halves(self.selectors)]
+            halves = _halves(self.selectors)
+            return [replace(self, selectors=half, of_union=True) for half in halves]
         if self.hours == 1:
             return []
         middle = self.window.started_at + self.hours // 2 * HOUR

@@ -82,19 +82,19 @@ class DeviceHours:
             )
 
 
-def telemetry_query(function: str, selectors: Mapping[str, str]) -> str:
+def telemetry_query(function: str, selectors: Mapping[str, str], of_union: bool = False) -> str:
     """One function of one metric; or of several, each under its own name (selector by metric)."""
     called = {name: f"{function}({chosen}[1h] offset 1ms)" for name, chosen in selectors.items()}
-    if len(called) == 1:
+    if len(called) == 1 and not of_union:
         return next(iter(called.values()))
     return " or ".join(
         f'label_replace({call},"{METRIC_LABEL}","{name}","","")' for name, call in called.items()
     )
 
 
-def ask_name(function: str, metrics: Sequence[str]) -> str:
+def ask_name(function: str, metrics: Sequence[str], of_union: bool = False) -> str:
     """`METRIC:function`; a union is `*:function`, as its metrics are named by their labels."""
-    return f"{metrics[0] if len(metrics) == 1 else UNION}:{function}"
+    return f"{metrics[0] if len(metrics) == 1 and not of_union else UNION}:{function}"
 
 
 def range_form(query: str, window: Interval) -> dict[str, str]:

@@ -74,7 +74,7 @@ def test_functions_are_halved_by_metric_first_and_then_by_whole_hours() -> None:
     selectors = tuple((metric, f"{metric}{{}}") for metric in "abc")
     whole = Evaluated("avg_over_time", selectors, question(3).window)
     one, others = whole.halves()
-    assert (one.ask.name, others.ask.name) == ("a:avg_over_time", "*:avg_over_time")
+    assert (one.ask.name, others.ask.name) == ("*:avg_over_time", "*:avg_over_time")
     assert [piece.ask.metrics for piece in others.halves()] == [("b",), ("c",)]
     assert [piece.hours for piece in one.halves()] == [1, 2]
     smallest = [whole]
@@ -84,6 +84,15 @@ def test_functions_are_halved_by_metric_first_and_then_by_whole_hours() -> None:
     hours = [MIDNIGHT + timedelta(hours=n) for n in range(3)]
     assert sorted(found) == sorted((hour, (metric,)) for hour in hours for metric in "abc")
     assert {piece.hours for piece in smallest} == {1}
+
+
+def test_what_is_left_of_a_union_names_its_metric_as_the_union_did() -> None:
+    """Of another function the same series may come in a larger piece, with the name as a label."""
+    window = question(1).window
+    piece = Evaluated("max_over_time", (("a", "a{}"), ("b", "b{}")), window).halves()[0]
+    called = "max_over_time(a{}[1h] offset 1ms)"
+    assert piece.query == f'label_replace({called},"gpu_ledger_metric","a","","")'
+    assert Evaluated("max_over_time", (("a", "a{}"),), window).query == called
 
 
 def test_a_question_is_asked_whole_until_its_size_is_known() -> None:

@@ -42,6 +42,27 @@ class WithoutUnions(ThanosClient):
         return Reply(400, "application/json", body)
 
 
+class Limited(ThanosClient):
+    """Refuses the counts as too large, down to one metric of one hour: of one function only."""
+
+    def post(self, path: str, form: Mapping[str, str]) -> Reply:
+        query = form.get("query", "")
+        if "count_over_time" not in query or " or " not in query:
+            return super().post(path, form)
+        body = b'{"status":"error","errorType":"execution","error":"too many samples"}'
+        return Reply(422, "application/json", body)
+
+
+class Sparing(ThanosClient):
+    """Answers nothing about one metric: it would be too much, however small the question."""
+
+    def post(self, path: str, form: Mapping[str, str]) -> Reply:
+        if f"{TELEMETRY_ENTRIES[0].metric}{{" not in form.get("query", ""):
+            return super().post(path, form)
+        body = b'{"status":"error","errorType":"execution","error":"too many samples"}'
+        return Reply(422, "application/json", body)
+
+
 class Narrow(ThanosClient):
     """Takes no large answer: a union of ten metrics of four cards is one."""
 
@@ -69,10 +90,12 @@ def pulled(running: Running, home: Path, client: type[ThanosClient]) -> tuple[At
     return attempt, landing
 
 
-def telemetry(running: Running, home: Path, client: type[ThanosClient]) -> tuple[Attempt, Any]:
+def telemetry(
+    running: Running, home: Path, client: type[ThanosClient], failed_count: int = 0
+) -> tuple[Attempt, Any]:
     """What was asked, and the rows that came of it, in an order that is always the same."""
     attempt, landing = pulled(running, home, client)
-    assert attempt.draft.facts["telemetry_asks_failed"] == 0
+    assert attempt.draft.facts["telemetry_asks_failed"] == failed_count
     rows = rows_landed(landing, home / "runs", CLUSTER_ID, "telemetry")
     for row in rows:
         del row["attempt_id"]
@@ -104,3 +127,25 @@ def test_in_unions_and_one_by_one_and_in_pieces_the_same_is_counted(
     unions = [a for a in attempt.answers if a.ask.startswith(UNION)]
     assert len(unions) > math.ceil(len(metrics) / UNION_LIMIT) * len(FUNCTIONS)
     assert alone == in_pieces == rows
+
+
+def test_a_limit_on_one_function_loses_nothing_of_the_others(
+    running: Running, tmp_path: Path
+) -> None:
+    """Counts metric by metric beside averages in unions: of the same series all the same."""
+    _, rows = telemetry(running, tmp_path / "unions", ThanosClient)
+    _, limited = telemetry(running, tmp_path / "limited", Limited)
+    assert limited == rows
+    assert all(row["average_value"] is not None for row in rows)
+
+
+def test_one_metric_that_is_too_much_is_no_sign_of_a_server_without_unions(
+    running: Running, tmp_path: Path
+) -> None:
+    too_much = TELEMETRY_ENTRIES[0].metric
+    _, rows = telemetry(running, tmp_path / "unions", ThanosClient)
+    refused = len(FUNCTIONS) * HOURS  # each hour of it by itself
+    attempt, spared = telemetry(running, tmp_path / "spared", Sparing, failed_count=refused)
+    assert asked_for(attempt) == {UNION}
+    assert spared == [row for row in rows if row["metric"] != too_much]
+    assert spared != rows
