@@ -1,7 +1,7 @@
 """Asking a Kubernetes API server: pages of lists, streams of watches, access reviews.
 
 Put here: requests, limits, and the errors of a server that does not let us look.
-Not here: connections (`wire`), tokens and certificates (`credentials`), what the answers mean
+Not here: connections (`ingestion.wire`), tokens and certificates (`credentials`), what the answers mean
 (`state`), or when to ask (`collector`).
 """
 
@@ -22,7 +22,7 @@ import msgspec
 from domain.errors import CouldNotLook
 from ingestion.kubernetes.credentials import TokenWithoutTls, read_token, tls_context
 from ingestion.kubernetes.documents import Page, page_of, version_of
-from ingestion.kubernetes.wire import transport_to
+from ingestion.wire import transport_to
 
 # Pods of a page: the API server's own default for chunked lists of kubectl.
 PAGE_LIMIT = 500

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from ingestion.kubernetes.client import ApiClient, ApiSettings, NotKubernetes, ServerUnreachable
-from ingestion.kubernetes.wire import IDLE_SECONDS, KeptConnections
+from ingestion.wire import IDLE_SECONDS, KeptConnections
 
 TLS = ssl.create_default_context()
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
