@@ -1,8 +1,8 @@
 """Asking a Kubernetes API server: pages of lists, streams of watches, access reviews.
 
 Put here: requests, limits, and the errors of a server that does not let us look.
-Not here: connections (`ingestion.wire`), tokens and certificates (`credentials`), what the answers mean
-(`state`), or when to ask (`collector`).
+Not here: connections (`ingestion.wire`), tokens and certificates (`credentials`), what the answers
+mean (`state`), or when to ask (`collector`).
 """
 
 from __future__ import annotations

@@ -16,16 +16,20 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from pathlib import Path
+from typing import cast
+from urllib.parse import quote_plus
 
 import httpx
 
 from domain.errors import CouldNotLook
 from ingestion.bearer_token import NoToken, read_token
 from ingestion.settings import Connection
+from ingestion.wire import transport_to
 
 TRIES_LIMIT = 5
 """A restart of a querier takes seconds; what five tries over two minutes do not reach is away."""
@@ -39,13 +43,13 @@ WAIT_LIMIT_SECONDS = 30.0
 CONNECT_TIMEOUT_SECONDS = 10.0
 """A host that accepts no connection in this time is away, however long queries may take."""
 
-CONNECTION_LIMIT = 4
-"""Requests at once; a querier serves everybody's dashboards besides us."""
-
 ANSWER_BYTES_LIMIT = 96 << 20
 """96 MiB unpacked: with its decoded form under 300 MB per cluster; larger asks are split."""
 
 CHUNK_BYTES = 1 << 18
+
+QUOTED_LIMIT = 1000
+"""Texts of forms that are remembered as they are sent: a dozen long ones per cluster."""
 
 _HERE = ("127.0.0.1", "::1", "localhost")
 
@@ -106,19 +110,13 @@ class ThanosClient:
         self._budget_lock = threading.Lock()
         self._answer_bytes_limit = answer_bytes_limit
         self.encoding = encoding or ("identity" if _is_here(connection) else "gzip")
-        self._http = httpx.Client(
-            transport=transport,
-            verify=_tls(connection),
-            proxy=connection.proxy or None,
-            timeout=httpx.Timeout(
-                connection.timeout_seconds,
-                connect=min(CONNECT_TIMEOUT_SECONDS, connection.timeout_seconds),
-            ),
-            limits=httpx.Limits(
-                max_connections=CONNECTION_LIMIT, max_keepalive_connections=CONNECTION_LIMIT
-            ),
-            # A redirect leads to a login page, and must not carry the token anywhere.
-            follow_redirects=False,
+        self._timeout = httpx.Timeout(
+            connection.timeout_seconds,
+            connect=min(CONNECT_TIMEOUT_SECONDS, connection.timeout_seconds),
+        ).as_dict()
+        # Below all that follows redirects: one leads to a login page, and would carry the token.
+        self._transport = transport or transport_to(
+            connection.url, connection.proxy, _tls(connection)
         )
         self._urls: dict[str, httpx.URL] = {}
 
@@ -129,7 +127,7 @@ class ThanosClient:
         self.close()
 
     def close(self) -> None:
-        self._http.close()
+        self._transport.close()
 
     def refill_budget(self) -> None:
         """Allow the whole waiting again; at the start of each attempt."""
@@ -161,17 +159,9 @@ class ThanosClient:
 
     def _once(self, method: str, path: str, form: Mapping[str, str]) -> Reply:
         token = _secret(self._connection.token_file) if self._connection.token_file else ""
-        headers = {"Accept": "application/json", "Accept-Encoding": self.encoding}
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
+        request = self._request(method, path, form, token)
         try:
-            with self._http.stream(
-                method,
-                self._url(path),
-                data=dict(form) if method == "POST" else None,
-                params=dict(form) if method == "GET" else None,
-                headers=headers,
-            ) as response:
+            with closing(self._transport.handle_request(request)) as response:
                 return _without_secret(self._read(response), token)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as cause:
             seen = f"not connected: {cause}"
@@ -182,6 +172,26 @@ class ThanosClient:
         except httpx.TransportError as cause:
             seen = f"cut off: {cause}"
             return Reply(0, "", b"", failure=_redacted(seen, token), cut_short=True)
+
+    def _request(
+        self, method: str, path: str, form: Mapping[str, str], token: str
+    ) -> httpx.Request:
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": self.encoding,
+            "User-Agent": "gpu-ledger",
+        }
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        timeout = {"timeout": self._timeout}
+        if method == "GET":
+            url = self._url(path).copy_merge_params(form)
+            return httpx.Request(method, url, headers=headers, extensions=timeout)
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+        body = "&".join([f"{name}={_quoted(text)}" for name, text in form.items()]).encode("ascii")
+        return httpx.Request(
+            method, self._url(path), headers=headers, content=body, extensions=timeout
+        )
 
     def _url(self, path: str) -> httpx.URL:
         """Put together once: a month of hours asks for the same few paths."""
@@ -203,7 +213,7 @@ class ThanosClient:
         # httpx limits the silence between two chunks; a trickle could go on for ever.
         deadline = time.monotonic() + self._connection.timeout_seconds
         try:
-            for chunk in response.iter_raw():
+            for chunk in cast(httpx.SyncByteStream, response.stream):
                 unpacked.add(chunk)
                 if time.monotonic() > deadline:
                     seen = f"still arriving after {self._connection.timeout_seconds} s"
@@ -265,6 +275,10 @@ class _Unpacked:
     @property
     def body(self) -> bytes:
         return b"".join(self._parts)
+
+
+# Most of a form is the same for every window of every cluster.
+_quoted = lru_cache(maxsize=QUOTED_LIMIT)(quote_plus)
 
 
 def _without_secret(reply: Reply, token: str) -> Reply:

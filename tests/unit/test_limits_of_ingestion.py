@@ -7,6 +7,7 @@ pages and events of an API server (`test_collector_client`).
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from ingestion.manifest import Attempt, Outcome
 from ingestion.settings import Connection
 from ingestion.thanos.answer import read_matrix_body
 from ingestion.thanos.asking import FETCHED_AHEAD, GIVEN_UP_AFTER, READ_TRIES_LIMIT
-from ingestion.thanos.client import CONNECT_TIMEOUT_SECONDS, CONNECTION_LIMIT, ThanosClient
+from ingestion.thanos.client import CONNECT_TIMEOUT_SECONDS, ThanosClient
 from ingestion.thanos.decode import SERIES_LIMIT, SeriesDictionary
 from ingestion.thanos.outcomes import NAMED_LIMIT
 from ingestion.thanos.pull import pull_hours
@@ -94,11 +95,34 @@ def test_a_reason_names_three_metrics_and_says_that_there_are_more(tmp_path: Pat
     assert hour.reason.endswith(" and others")
 
 
-def test_connections_and_their_making_are_bounded() -> None:
-    with ThanosClient(Connection("https://hub.test", timeout_seconds=300)) as client:
-        assert client._http.timeout.connect == CONNECT_TIMEOUT_SECONDS == 10
-        pool = client._http._transport._pool  # type: ignore[attr-defined]
-        assert pool._max_connections == CONNECTION_LIMIT == 4
+def test_few_requests_are_under_way_at_once(tmp_path: Path) -> None:
+    """A querier serves everybody's dashboards besides us."""
+    under_way: list[Form] = []
+    most: list[int] = []
+
+    def slow(form: Form) -> httpx.Response:
+        under_way.append(form)
+        most.append(len(under_way))
+        time.sleep(0.002)
+        under_way.remove(form)
+        return healthy(form)
+
+    assert pull(tmp_path, Server(slow)).outcome is Outcome.OK
+    assert max(most) == FETCHED_AHEAD == 2
+
+
+def test_the_making_of_a_connection_is_bounded() -> None:
+    made: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        made.append(request)
+        return httpx.Response(200, stream=httpx.ByteStream(b""))
+
+    long = Connection("https://hub.test", timeout_seconds=300)
+    with ThanosClient(long, httpx.MockTransport(answer)) as client:
+        client.get("/")
+    timeout = made[0].extensions["timeout"]
+    assert (timeout["connect"], timeout["read"]) == (CONNECT_TIMEOUT_SECONDS, 300) == (10, 300)
 
 
 def test_the_dictionary_of_labels_begins_again_instead_of_growing() -> None:

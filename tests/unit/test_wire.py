@@ -1,7 +1,7 @@
-"""The collector's connections: kept, left, broken off, and servers that speak nonsense.
+"""Connections to one server: kept, left, broken off, and servers that speak nonsense.
 
 Put here: what goes over a socket, said by a server that says exactly what it is told to.
-Not here: what answers mean (`test_collector_client`).
+Not here: what answers mean (`test_collector_client`, `test_thanos_client`).
 """
 
 from __future__ import annotations
@@ -176,10 +176,11 @@ def test_every_form_of_a_whole_answer_is_read(answer: bytes, body: bytes) -> Non
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
         CHUNKED + b"2\r\n{}\r\n",
         CHUNKED + b"9\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n",
         b"SSH-2.0-OpenSSH_9.9\r\n",
         CHUNKED + b"two\r\n{}\r\n",
     ],
-    ids=["cut body", "cut chunks", "cut chunk", "another protocol", "no chunks"],
+    ids=["cut body", "cut chunks", "cut chunk", "cut head", "another protocol", "no chunks"],
 )
 def test_half_an_answer_or_nonsense_is_never_an_answer(answer: bytes) -> None:
     with talking((answer,)) as (parrot, wire), pytest.raises(httpx.RemoteProtocolError):
