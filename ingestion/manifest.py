@@ -16,9 +16,13 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from domain.decisions.rows import Source
 from domain.identity import sha256_bytes
 from domain.interval import HOUR, Interval, format_instant, parse_instant
+
+_sorted = msgspec.json.Encoder(order="sorted")
 
 MANIFEST_VERSION = 1
 WINDOW_HOURS_LIMIT = 24
@@ -201,8 +205,20 @@ def _manifest_bytes(draft: AttemptDraft, sequence: int, previous_sha256: str) ->
         "facts": dict(draft.facts),
         "settings": {name: list(texts) for name, texts in draft.settings.items()},
     }
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "surrogatepass") + b"\n"
+    return _canonical(value) + b"\n"
+
+
+def _canonical(value: dict[str, Any]) -> bytes:
+    """With sorted keys, without blanks, and letters as they are.
+
+    msgspec writes the same bytes in a tenth of the time, but no half of a letter, as a label may
+    have one.
+    """
+    try:
+        return _sorted.encode(value)
+    except UnicodeEncodeError:
+        text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "surrogatepass")
 
 
 def _window_value(window: Interval) -> dict[str, str]:

@@ -11,6 +11,7 @@ import random
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +33,7 @@ from tests.samples_by_hand import CLUSTER, START, TEN, Form, Server, matrix
 from warehouse.store import FolderStore
 
 texts = st.text(max_size=40)
+with_halves_of_letters = st.text(st.characters(exclude_categories=()), max_size=40)
 counts = st.integers(0, 10**12)
 instants = st.integers(0, 10**6).map(lambda second: TEN + timedelta(seconds=second))
 hexes = st.binary(min_size=32, max_size=32).map(bytes.hex)
@@ -88,6 +90,18 @@ def test_any_manifest_reads_back_as_it_was_written(
 ) -> None:
     attempt = draft.at(sequence, previous)
     assert Attempt.from_bytes(attempt.to_bytes()) == attempt
+
+
+@given(drafts, st.dictionaries(with_halves_of_letters, counts, max_size=5), with_halves_of_letters)
+def test_a_manifest_is_written_as_the_standard_library_writes_it(
+    draft: AttemptDraft, facts: dict[str, int], version: str
+) -> None:
+    """Its hash is what a chain holds: whoever checks one later has no library of ours."""
+    body = replace(draft, facts=facts, code_version=version).at(1, "").to_bytes()
+    value = json.loads(body)
+    assert (value["facts"], value["code_version"]) == (facts, version)
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    assert body == text.encode("utf-8", "surrogatepass") + b"\n"
 
 
 @settings(max_examples=30, deadline=None)
