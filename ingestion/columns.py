@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
+FEW = 16
+"""Until so many, pieces are put beside each other faster than numpy repeats one."""
+
 
 def numbers(values: NDArray[Any], kind: pa.DataType | None = None) -> pa.Array:
     """Whole numbers or fractions, as numpy has them; a fraction that is none is null."""
@@ -94,20 +97,30 @@ def maps(names: Sequence[Sequence[str]], words: Sequence[Sequence[str]]) -> pa.A
     groups = [(same, len(list(rows))) for same, rows in groupby(names)]
     keys = repeated(groups)
     items = _plain(list(chain.from_iterable(words)))
-    sizes = [np.full(count, len(same), np.int32) for same, count in groups]
-    return pa.MapArray.from_arrays(numbers(_sums(sizes)), keys, items)
+    widths = np.array([len(same) for same, _ in groups], np.int32)
+    counts = np.array([count for _, count in groups], np.int64)
+    sizes = _sums([np.repeat(widths, counts)])
+    return pa.MapArray.from_arrays(numbers(sizes), keys, items)
 
 
 def repeated(groups: Sequence[tuple[Sequence[str], int]]) -> pa.Array:
     """The texts of each group, one after another, as often as they are repeated."""
     import pyarrow as pa
 
-    written = [([word.encode() for word in words], count) for words, count in groups]
-    body = b"".join([b"".join(words) * count for words, count in written])
-    sizes = [np.tile(np.array([*map(len, words)], np.int32), count) for words, count in written]
+    known: dict[tuple[str, ...], tuple[bytes, NDArray[np.int32]]] = {}
+    bodies: list[bytes] = []
+    sizes: list[NDArray[np.int32]] = []
+    for words, count in groups:
+        same = tuple(words)
+        if same not in known:
+            written = [word.encode() for word in same]
+            known[same] = b"".join(written), np.array([*map(len, written)], np.int32)
+        body, lengths = known[same]
+        bodies.append(body * count)
+        sizes += [lengths] * count if count < FEW else [np.tile(lengths, count)]
     offsets = _sums(sizes)
     return pa.Array.from_buffers(
-        pa.string(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(body)]
+        pa.string(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(bodies))]
     )
 
 
