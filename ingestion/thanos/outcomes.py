@@ -8,7 +8,7 @@ elsewhere, from the evidence itself (`quality`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
@@ -21,6 +21,7 @@ from ingestion.landing import Landing
 from ingestion.manifest import Hour, Outcome, worst
 from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Part
+from ingestion.thanos.decode import HOUR_MS
 from ingestion.thanos.facts import HourFacts, mass_absence
 
 RAW_SAMPLES = "raw_samples:"
@@ -49,9 +50,11 @@ def rows_of_hours(
 
     `earlier` is what ok attempts have counted in these very hours.
     """
-    for hour in hours:
-        covering = [part for part in parts if part.window.contains(hour)]
-        by_metric = _counts(covering, int(hour.timestamp()) * 1000)
+    counted = [(part, _counted(part, hours)) for part in parts]
+    for place, hour in enumerate(hours):
+        here = [(part, counts[place]) for part, counts in counted if part.window.contains(hour)]
+        covering = [part for part, _ in here]
+        by_metric = _added(counts for _, counts in here)
         outcome, reason = _outcome(covering, by_metric, failing_stores)
         if outcome is Outcome.OK and (less := _less((earlier or {}).get(hour, {}), by_metric)):
             outcome, reason = Outcome.DEGRADED, less
@@ -161,27 +164,34 @@ def _by_reason(bad: Sequence[Part]) -> list[str]:
     return [f"{', '.join(names)}: {reason}" for reason, names in asks.items()]
 
 
-def _counts(covering: Sequence[Part], hour_ms: int) -> dict[str, tuple[int, int]]:
-    """Series and samples of one hour by metric; 0 for a metric that was asked and is not there."""
-    found = {
-        metric: (0, 0) for part in covering if part.runs is not None for metric in part.ask.metrics
-    }
-    for part in covering:
-        runs = part.runs
-        if runs is None or not len(runs):
-            continue
-        rows = runs.hour_ms == hour_ms
-        samples = np.bincount(
-            runs.series_index[rows], runs.sample_count[rows], minlength=len(runs.series)
-        )
-        there = samples > 0
-        series_counts = np.bincount(runs.metric_index[there], minlength=len(runs.metrics))
-        sample_counts = np.bincount(runs.metric_index, samples, minlength=len(runs.metrics))
-        for metric in np.flatnonzero(series_counts).tolist():
-            name = runs.metrics[metric]
-            series_count, sample_count = found.get(name, (0, 0))
-            found[name] = (
-                series_count + int(series_counts[metric]),
-                sample_count + int(sample_counts[metric]),
-            )
+def _counted(part: Part, hours: Sequence[datetime]) -> list[dict[str, tuple[int, int]]]:
+    """Hour by hour, series and samples by metric; 0 for one that was asked and is not there."""
+    runs = part.runs
+    if runs is None:
+        return [{} for _ in hours]
+    asked = dict.fromkeys(part.ask.metrics, (0, 0))
+    started_ms = int(hours[0].timestamp()) * 1000
+    hour = (runs.hour_ms - started_ms) // HOUR_MS
+    cells = runs.metric_index[runs.series_index] * len(hours) + hour
+    # Runs are in the order of series and time: with its first run of an hour a series counts in it.
+    is_first = np.ones(len(runs), bool)
+    is_first[1:] = (np.diff(runs.series_index) != 0) | (np.diff(hour) != 0)
+    shape = (len(runs.metrics), len(hours))
+    series = np.bincount(cells[is_first], minlength=shape[0] * shape[1]).reshape(shape)
+    samples = np.bincount(cells, runs.sample_count, minlength=shape[0] * shape[1]).reshape(shape)
+    found = []
+    for place in range(len(hours)):
+        there = np.flatnonzero(series[:, place]).tolist()
+        counts = {runs.metrics[m]: (int(series[m, place]), int(samples[m, place])) for m in there}
+        found.append(asked | counts)
+    return found
+
+
+def _added(counted: Iterable[Counts]) -> dict[str, tuple[int, int]]:
+    """Counts of several parts of one hour."""
+    found: dict[str, tuple[int, int]] = {}
+    for counts in counted:
+        for metric, (series, samples) in counts.items():
+            before = found.get(metric, (0, 0))
+            found[metric] = (before[0] + series, before[1] + samples)
     return dict(sorted(found.items()))
