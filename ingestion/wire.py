@@ -30,7 +30,7 @@ READ_BYTES = 64 * 1024
 IDLE_SECONDS = 10.0
 
 
-def transport_to(url: str, proxy: str, tls: ssl.SSLContext) -> httpx.BaseTransport:
+def transport_to(url: str, proxy: str, tls: ssl.SSLContext | None) -> httpx.BaseTransport:
     """Straight to the server, or through what the settings or the environment name."""
     there = urlsplit(url)
     # NO_PROXY names a host, or a host with its port.
@@ -41,7 +41,7 @@ def transport_to(url: str, proxy: str, tls: ssl.SSLContext) -> httpx.BaseTranspo
     if not proxy:
         return KeptConnections(url, tls)
     return httpx.HTTPTransport(
-        verify=tls, proxy=proxy if "://" in proxy else f"http://{proxy}", trust_env=False
+        verify=tls or True, proxy=proxy if "://" in proxy else f"http://{proxy}", trust_env=False
     )
 
 
@@ -49,11 +49,11 @@ class KeptConnections(httpx.BaseTransport):
     """Sends each request over a connection that nobody uses at the moment. Safe for threads."""
 
     def __init__(
-        self, url: str, tls: ssl.SSLContext, *, idle_seconds: float = IDLE_SECONDS
+        self, url: str, tls: ssl.SSLContext | None, *, idle_seconds: float = IDLE_SECONDS
     ) -> None:
         there = httpx.URL(url)
         self._host, self._port = there.raw_host.decode("ascii"), there.port
-        self._tls = tls if there.scheme == "https" else None
+        self._tls = (tls or ssl.create_default_context()) if there.scheme == "https" else None
         self._idle_seconds = idle_seconds
         self._idle: list[tuple[HTTPConnection, float]] = []  # and since when
 

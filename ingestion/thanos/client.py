@@ -331,11 +331,10 @@ def _is_here(connection: Connection) -> bool:
     return httpx.URL(connection.url).host in _HERE and not connection.proxy
 
 
-def _tls(connection: Connection) -> ssl.SSLContext:
-    """Always verified: there is no setting that switches it off."""
+def _tls(connection: Connection) -> ssl.SSLContext | None:
+    """Always verified, where anything is encrypted: there is no setting that switches it off."""
     if not connection.url.startswith("https://"):
-        # Nothing is encrypted, so no authority is loaded; the context still verifies.
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return None
     try:
         context = ssl.create_default_context(cafile=connection.ca_file or None)
     except (OSError, ssl.SSLError) as cause:

@@ -147,11 +147,12 @@ class DeviceReading:
         window: Interval,
         known: KnownSeries | None = None,
     ) -> None:
-        self._known = {} if known is None else known
-        if len(self._known) > SERIES_LIMIT:
-            self._known.clear()
-        self._learned = _Learned(self._known, frozenset(replica_labels))
+        known = {} if known is None else known
+        if len(known) > SERIES_LIMIT:
+            known.clear()
+        self._learned = _Learned(known, frozenset(replica_labels))
         self._replicas: dict[tuple[str, bytes], int] = {}
+        self._series: list[Series] = []  # of each replica
         self._started_ms = int(window.started_at.timestamp()) * 1000
         self._hour_count = window.seconds // 3600
         self._read: list[_Read] = []
@@ -161,8 +162,11 @@ class DeviceReading:
         numbers = []
         for raw in answer.series:
             name = (answer.metric, bytes(raw.metric))
-            self._learned.learn(name)
-            numbers.append(self._replicas.setdefault(name, len(self._replicas)))
+            number = self._replicas.get(name)
+            if number is None:
+                self._series.append(self._learned.series(name))
+                number = self._replicas[name] = len(self._replicas)
+            numbers.append(number)
         replica = np.array(numbers, np.int64)
         for first, samples in decoded_parts([raw.values for raw in answer.series]):
             try:
@@ -179,12 +183,10 @@ class DeviceReading:
     def rows(self) -> DeviceHours:
         """What all answers together say."""
         by_series: dict[str, list[int]] = {}
-        named = list(self._replicas)
-        known = self._known
-        for name, replica in sorted(self._replicas.items(), key=lambda item: item[0][1]):
-            by_series.setdefault(known[name].series_id, []).append(replica)
+        for _, replica in sorted(self._replicas.items(), key=lambda item: item[0][1]):
+            by_series.setdefault(self._series[replica].series_id, []).append(replica)
         groups = [of for _, of in sorted(by_series.items())]
-        series = [known[named[of[0]]] for of in groups]
+        series = [self._series[of[0]] for of in groups]
         return _united(self._cells(), series, groups, self._started_ms)
 
     def _cells(self) -> _Cells:
@@ -257,13 +259,14 @@ class _Learned:
         self._label_sets: dict[bytes, LabelSet] = {}
         self._shared: dict[Names, Names] = {}
 
-    def learn(self, name: tuple[str, bytes]) -> None:
+    def series(self, name: tuple[str, bytes]) -> Series:
         if name not in self._known:
             metric, raw = name
             told, rest = (metric, raw) if metric else _named_within(raw)
             if rest not in self._label_sets:
                 self._label_sets[rest] = self._label_set(raw)
             self._known[name] = self._label_sets[rest].named(told)
+        return self._known[name]
 
     def _label_set(self, raw: bytes) -> LabelSet:
         apart = self._dropped | {METRIC_LABEL}
