@@ -50,7 +50,7 @@ def measure() -> list[Measurement]:
         (folder / "build").mkdir()
         counted(folder / "build", Month(SMALL_NODES))
         home = Home.create(folder / "home")
-        switch_in(home.warehouse_path, folder / "build" / "facts.duckdb", PERIOD)
+        switch_in(home, folder / "build" / "facts.duckdb", PERIOD)
         now = datetime.now(UTC)
         published = publish(home, About(now, now, "0", "", "", 0))
         with connect(published.path, read_only=True) as connection:

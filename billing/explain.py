@@ -20,9 +20,9 @@ from billing.record import Record, sealed_key
 from domain.errors import WrongUse
 from domain.interval import Interval, format_instant, parse_instant
 from warehouse.connection import connected
-from warehouse.content import period_sha256
 from warehouse.home import Home
 from warehouse.manifests import AttemptHour, attempt_hours
+from warehouse.switched import counted_sha256
 
 
 class NoSuchLine(WrongUse):
@@ -194,10 +194,10 @@ def _pod_hours_stop(
     columns = ("hour", "from", "until", "state", "method", "billable_seconds", "cost_nanos")
     period = line["charge_period"]
     if not home.warehouse_path.is_file():
-        note = f"no warehouse: gpu-ledger recount {period} rebuilds it"
+        note = f"no warehouse: gpu-ledger refresh --period {period} counts it again"
         return Stop(Stage.HOURS, title, columns, (), note)
     with connected(home.warehouse_path, read_only=True) as connection:
-        if period_sha256(connection, period) != document["stands_on"]["facts_sha256"]:
+        if counted_sha256(connection, home, period) != document["stands_on"]["facts_sha256"]:
             note = "the warehouse holds other facts than those that were sealed"
             return Stop(Stage.HOURS, title, columns, (), note)
         parameters = {

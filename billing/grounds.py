@@ -66,13 +66,18 @@ def read_grounds(
         period=period,
         currency=_currency(decisions, period, usage),
         decisions=decisions.valid_in(period.interval),
-        product_facts={f"{name}.csv": seed_text(name) for name in PRODUCT_FACTS},
+        product_facts=product_facts(),
         evidence=read_evidence(home.landing_store(), period),
         judgement=judgement,
         code_version=version("gpu-ledger"),
         library_versions={name: version(name) for name in LIBRARIES},
     )
     return Grounds(basis, usage, provider)
+
+
+def product_facts() -> dict[str, str]:
+    """The shipped tables of products, by file name, as they are now."""
+    return {f"{name}.csv": seed_text(name) for name in PRODUCT_FACTS}
 
 
 def _read_judged(

@@ -15,6 +15,7 @@ from billing.invoice import read_lines
 from billing.record import Record
 from domain.billing_period import BillingPeriod
 from domain.money import parse_nanos
+from warehouse.alone import writing
 from warehouse.connection import connected, transaction
 from warehouse.home import Home
 from warehouse.schema import insert_rows
@@ -81,7 +82,7 @@ def mirror_record(home: Home) -> None:
         "documents": list(_documents(books)),
         "document_lines": list(_lines(books)),
     }
-    with connected(home.warehouse_path) as connection, transaction(connection):
+    with writing(home) as connection, transaction(connection):
         for table, columns in TABLES.items():
             _create(connection, table, columns)
             connection.execute(f"delete from record.{table}")
@@ -119,7 +120,7 @@ def write_estimates(
         }
         for tenant, nanos in sorted(estimates.items())
     ]
-    with connected(home.warehouse_path) as connection, transaction(connection):
+    with writing(home) as connection, transaction(connection):
         _create(connection, "estimates", ESTIMATES)
         connection.execute("delete from record.estimates where billing_period = ?", [period.name])
         insert_rows(connection, "record.estimates", ESTIMATES, rows)

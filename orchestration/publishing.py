@@ -6,11 +6,15 @@ Not here: writing the files (`warehouse.publish`, `warehouse.model_pages`).
 
 from __future__ import annotations
 
+import contextlib
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from billing.render import MODEL_PAGES, write_file
+from domain.billing_period import BillingPeriod
+from domain.errors import CheckFailed
+from orchestration import steps
 from orchestration.open_home import OpenHome
 from warehouse.about import read_about
 from warehouse.home import Home
@@ -21,7 +25,36 @@ if TYPE_CHECKING:
 
 
 def publish(opened: OpenHome) -> Published:
-    """Write the copy that readers open, with what it says of itself."""
+    """Write the copy that readers open, with what it says of itself.
+
+    Facts that are not what was counted are counted again first: a copy is believed. A closed month
+    that cannot be counted again any more is not in it, and `not_in_the_copy` says so.
+    """
+    from warehouse.switched import WarehouseLost, periods_in, switched_periods
+
+    for name in sorted({*switched_periods(opened.home)} ^ {*periods_in(opened.home)}):
+        with contextlib.suppress(CheckFailed):
+            steps.have_facts(opened, BillingPeriod(name))
+    healed: set[str] = set()
+    while True:
+        try:
+            return _publish(opened)
+        except WarehouseLost as lost:
+            if lost.period in healed:
+                raise
+            healed.add(lost.period)
+            steps.have_facts(opened, BillingPeriod(lost.period))
+
+
+def not_in_the_copy(opened: OpenHome) -> list[BillingPeriod]:
+    """The closed months of which the warehouse has nothing, as after a restore."""
+    from warehouse.switched import periods_in
+
+    there = periods_in(opened.home)
+    return [BillingPeriod(n) for n in sorted(opened.record.closed_periods()) if n not in there]
+
+
+def _publish(opened: OpenHome) -> Published:
     from warehouse.publish import publish as publish_marts
     from warehouse.reports.source import NoFactsYet
 

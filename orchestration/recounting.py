@@ -55,11 +55,10 @@ def recount(
 
 def _judge_beside(build: BuildResult, decisions: Decisions) -> Judgement:
     """Judge a build where it lies; what was judged of the warehouse stays as it is."""
-    from quality.dbt_checks import write_dbt_tests
+    from quality.dbt_checks import record_dbt_tests
     from quality.run import judge_facts
     from warehouse.connection import connected
 
     with connected(build.build_path) as connection:
-        tests = build.dbt_results.values()
-        write_dbt_tests(connection, build.period.name, build.facts_sha256, tests)
+        record_dbt_tests(connection, build)
         return judge_facts(connection, build.period, decisions)

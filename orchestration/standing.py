@@ -106,6 +106,12 @@ def note_built(home: Home, period: BillingPeriod, evidence: str, facts: str) -> 
     _write(_path(home, period, "built"), asdict(Built(evidence, facts)))
 
 
+def forget_builds(home: Home) -> None:
+    """Nothing that was built is in the warehouse any more: there is none."""
+    for path in home.build.glob("*.built.json"):
+        path.unlink(missing_ok=True)
+
+
 def note_judged(home: Home, judgement: Judgement, judged_at: datetime) -> None:
     """Keep what a judgement of the facts in the warehouse said."""
     stands = built(home, judgement.period)

@@ -6,13 +6,14 @@ Not here: any rule of a stage, options and printing (`orchestration.cli`), sched
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
-from domain.decisions import Source
+from domain.decisions import Decisions, Source
 from domain.errors import LedgerError
 from domain.interval import HOUR, Interval
 from orchestration import ledger, standing
@@ -21,6 +22,7 @@ from orchestration.open_home import OpenHome, holder
 
 if TYPE_CHECKING:
     from billing.close import CloseResult
+    from billing.sealed_facts import SealedPeriod
     from domain.findings import Judgement
     from ingestion.manifest import Attempt
     from warehouse.build import BuildResult
@@ -103,28 +105,66 @@ def refresh(
 ) -> BuildResult:
     """Rebuild a period's facts, whole, and write down what its tests said.
 
-    Derived files that are missing are made again from the landing first; those of days that will
-    not change any more are put together afterwards, here or by whoever does without `compacting`.
+    A closed one is refused, unless its facts are lost: then it is counted again from what its close
+    sealed, to the very same facts. Derived files that are missing are made again from the landing
+    first; those of days that will not change any more are put together afterwards, here or by
+    whoever does without `compacting`.
     """
     from ingestion.rebuild import heal
     from quality.dbt_checks import record_dbt_tests
     from warehouse.build import build_period
 
+    closed = opened.record.closed_periods()
+    sealed = _sealed_and_lost(opened, period) if period.name in closed else None
     heal(opened.landing, opened.home.runs, progress)
     # Before the build: what lands meanwhile makes the facts old, whether or not it was read.
     evidence = standing.evidence_sha256(opened, period)
+    if not opened.home.warehouse_path.is_file():
+        standing.forget_builds(opened.home)
     build = build_period(
         opened.home,
         period,
-        opened.decisions,
-        closed_periods=opened.record.closed_periods(),
+        sealed.decisions if sealed else opened.decisions,
+        closed_periods=closed,
+        sealed=sealed.facts if sealed else None,
+        also=record_dbt_tests,
         progress=progress,
     )
-    record_dbt_tests(opened.home, build)
     standing.note_built(opened.home, period, evidence, build.facts_sha256)
+    if sealed:
+        _judge(opened, period, sealed.decisions)
     if compacting:
         compact(opened)
     return build
+
+
+def _sealed_and_lost(opened: OpenHome, period: BillingPeriod) -> SealedPeriod:
+    """What a closed period is counted again from; raises PeriodIsClosed while its facts are there.
+
+    What was written down of them may be lost, too: the close sealed their hash.
+    """
+    from billing.sealed_facts import sealed_period
+    from warehouse.build import PeriodIsClosed
+    from warehouse.switched import find_again
+
+    sealed = sealed_period(opened.record, opened.home.landing_store(), period)
+    if find_again(opened.home, period.name, sealed.facts.facts_sha256):
+        raise PeriodIsClosed(period)
+    return sealed
+
+
+def refreshable(opened: OpenHome) -> list[BillingPeriod]:
+    """What is refreshed when nobody names a period: every open one that anything landed of.
+
+    Where nothing did, the newest open one; nothing where nothing is measured.
+    """
+    periods = ledger.open_periods(opened)
+    with_evidence = [
+        period
+        for period in periods
+        if any(entry.told for entry in ledger.ledger(opened, period.interval))
+    ]
+    return with_evidence or periods[-1:]
 
 
 def compact(opened: OpenHome) -> None:
@@ -136,10 +176,14 @@ def compact(opened: OpenHome) -> None:
 
 def judge(opened: OpenHome, period: BillingPeriod) -> Judgement:
     """Judge the facts that are in the warehouse, when they are those that were counted."""
+    have_facts(opened, period)
+    return _judge(opened, period, opened.decisions)
+
+
+def _judge(opened: OpenHome, period: BillingPeriod, decisions: Decisions) -> Judgement:
     from quality.run import judge as judge_period
 
-    _heal(opened, period)
-    judgement = judge_period(opened.home, period, opened.decisions, opened.clock)
+    judgement = judge_period(opened.home, period, decisions, opened.clock)
     standing.note_judged(opened.home, judgement, opened.clock.now())
     return judgement
 
@@ -159,23 +203,32 @@ def count_before_close(
     return found
 
 
-def _heal(opened: OpenHome, period: BillingPeriod) -> None:
+def have_facts(opened: OpenHome, period: BillingPeriod) -> None:
     """Count again what was cut out of the warehouse, lost with its log, or edited in it.
 
-    The facts of a closed period were sealed with it; nothing is decided by this copy any more.
+    So are facts of which nobody wrote down what they were, and those of a closed period that are
+    not there. An open period that nobody has counted stays as it is.
     """
-    from warehouse.switched import WarehouseLost, require_intact
+    from warehouse.build import PeriodIsClosed
+    from warehouse.switched import WarehouseLost, periods_in, require_intact, switched_periods
 
-    if period.name in opened.record.closed_periods():
+    was_counted = period.name in switched_periods(opened.home)
+    is_there = period.name in periods_in(opened.home)
+    if not (was_counted or is_there or period.name in opened.record.closed_periods()):
         return
     try:
         require_intact(opened.home, period.name, deep=True)
+        if was_counted and is_there:
+            return
     except WarehouseLost:
+        pass
+    with contextlib.suppress(PeriodIsClosed):  # they are there after all: those that were sealed
         refresh(opened, period)
 
 
 def close(opened: OpenHome, period: BillingPeriod, *, dry_run: bool) -> CloseResult:
-    """Close a period on facts judged again in the same step; or show what that would do."""
+    """Close a period on facts judged again in the same step; or show what that would do.
+    """
     from billing.close import close_period
     from orchestration.publishing import model_page
 

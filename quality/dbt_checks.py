@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from domain.findings import Check
-from warehouse.connection import connected, transaction
 from warehouse.dbt_run import DbtTest
 from warehouse.schema import insert_rows
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     import duckdb
 
     from warehouse.build import BuildResult
-    from warehouse.home import Home
 
 COLUMNS = {
     "billing_period": "VARCHAR",
@@ -34,12 +32,9 @@ COLUMNS = {
 }
 
 
-def record_dbt_tests(home: Home, build: BuildResult) -> None:
-    """Keep what dbt found out about the facts that a build has just switched in."""
-    with connected(home.warehouse_path) as connection:
-        write_dbt_tests(
-            connection, build.period.name, build.facts_sha256, build.dbt_results.values()
-        )
+def record_dbt_tests(connection: duckdb.DuckDBPyConnection, build: BuildResult) -> None:
+    """Keep what dbt found out about the facts of a build, inside the transaction that has them."""
+    write_dbt_tests(connection, build.period.name, build.facts_sha256, build.dbt_results.values())
 
 
 def write_dbt_tests(
@@ -48,7 +43,7 @@ def write_dbt_tests(
     facts_sha256: str,
     tests: Iterable[DbtTest],
 ) -> None:
-    """Replace the period's results."""
+    """Replace the period's results; whoever calls decides what else is one transaction with it."""
     rows = [
         {
             "billing_period": period,
@@ -62,11 +57,10 @@ def write_dbt_tests(
         for test in sorted(tests, key=lambda test: test.name)
     ]
     spelled = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-    with transaction(connection):
-        connection.execute("create schema if not exists quality")
-        connection.execute(f"create table if not exists quality.dbt_tests ({spelled})")
-        connection.execute("delete from quality.dbt_tests where billing_period = ?", [period])
-        insert_rows(connection, "quality.dbt_tests", COLUMNS, rows)
+    connection.execute("create schema if not exists quality")
+    connection.execute(f"create table if not exists quality.dbt_tests ({spelled})")
+    connection.execute("delete from quality.dbt_tests where billing_period = ?", [period])
+    insert_rows(connection, "quality.dbt_tests", COLUMNS, rows)
 
 
 def read_dbt_checks(

@@ -51,9 +51,11 @@ from quality.unknowns import (
     unpriced_findings,
 )
 from quality.verdict import verdicts
+from warehouse.alone import writing
 from warehouse.connection import connected
 from warehouse.content import period_sha256
 from warehouse.home import Home
+from warehouse.switched import require_intact
 
 if TYPE_CHECKING:
     import duckdb
@@ -77,7 +79,7 @@ def judge(home: Home, period: BillingPeriod, decisions: Decisions, clock: Clock)
     """Judge the facts that are in the warehouse now, and write down what was judged."""
     if not home.warehouse_path.is_file():
         raise FactsMissing(home, period)
-    with connected(home.warehouse_path) as connection:
+    with writing(home) as connection:
         if not facts.has_period(connection, period.name):
             raise FactsMissing(home, period)
         judgement = judge_facts(connection, period, decisions)
@@ -244,6 +246,7 @@ def list_gaps(home: Home, period: BillingPeriod, decisions: Decisions) -> list[G
     """The gaps of a period as `gpu-ledger gaps` shows them; nothing is judged or written."""
     if not home.warehouse_path.is_file():
         raise FactsMissing(home, period)
+    require_intact(home, period.name)
     with connected(home.warehouse_path, read_only=True) as connection:
         if not facts.has_period(connection, period.name):
             raise FactsMissing(home, period)

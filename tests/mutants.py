@@ -356,7 +356,7 @@ class Bench:
             project.run_from(Path(mutant.file).stem, lambda: self._answer(working))
         failed = [t for t in dbt_run.tests_of(project.run_tests(), {}) if not t.passed]
         working.replace(self.healthy.build_path)
-        switch_in(self.home.warehouse_path, self.healthy.build_path, compared.PERIOD)
+        switch_in(self.home, self.healthy.build_path, compared.PERIOD)
         return failed
 
     def _answer(self, working: Path) -> None:

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from warehouse.connection import connected
-from warehouse.content import table_sha256
+from warehouse.content import period_sha256, row_counts, table_sha256
 from warehouse.home import Home
 from warehouse.switched import switched_periods
 
@@ -58,16 +58,26 @@ def read_about(
     code_version: str,
     decisions_sha256: str,
 ) -> About | None:
-    """What can be said of the warehouse as it is now; None when no period was switched in."""
-    switched = switched_periods(home)
-    if not switched or not home.warehouse_path.is_file():
+    """What can be said of the warehouse as it is now; None when nothing is in it."""
+    if not home.warehouse_path.is_file():
         return None
+    noted = switched_periods(home)
     with connected(home.warehouse_path, read_only=True) as connection:
+        counts = row_counts(connection)
+        for name in noted.keys() & counts.keys():
+            noted[name].require_counts(home.warehouse_path, name, counts[name])
         periods = tuple(
-            _period(connection, name, facts.facts_sha256, name in closed_periods)
-            for name, facts in switched.items()
+            _period(
+                connection,
+                name,
+                noted[name].facts_sha256 if name in noted else period_sha256(connection, name),
+                name in closed_periods,
+            )
+            for name in counts
         )
-        rates = table_sha256(connection, "marts", "dim_rates")
+        rates = table_sha256(connection, "marts", "dim_rates") if periods else ""
+    if not periods:
+        return None
     incomplete = [one for one in periods if one.data_complete_to < one.counted_until]
     reaches = incomplete[0] if incomplete else periods[-1]
     return About(

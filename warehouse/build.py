@@ -1,7 +1,11 @@
 """One billing period, rebuilt whole: evidence and decisions in, facts out, switched in at once.
 
-Put here: the order of the steps, and the refusal to rebuild a closed period.
-Not here: any single step (`warehouse.raw`, `classify`, `raw_decisions`, `dbt_run`, `switch`).
+Put here: the order of the steps, and the refusal to count a closed period anew.
+Not here: any single step (`warehouse.raw`, `classify`, `raw_decisions`, `dbt_run`, `switch`), or
+what a close sealed (`billing`).
+
+A period is counted with the copies of the decisions that hold in it, which are those that its close
+seals: what is decided for a later time is no part of its facts.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
-from domain.errors import WrongUse
+from domain.errors import CheckFailed, WrongUse
 from warehouse.cards import answer_card_questions
 from warehouse.classify import catalogue_of, create_device_kinds
 from warehouse.connection import connected
@@ -21,7 +25,7 @@ from warehouse.content import mart_names, period_sha256
 from warehouse.dbt_run import DbtProject, DbtTest, tested_models, tests_of
 from warehouse.derived import alone_with
 from warehouse.home import Home
-from warehouse.raw import create_raw_evidence
+from warehouse.raw import StoodOn, create_raw_evidence
 from warehouse.raw_decisions import create_raw_decisions
 from warehouse.switch import switch_in
 from warehouse.switched import Switched, note
@@ -50,6 +54,35 @@ class PeriodIsClosed(WrongUse):
         )
 
 
+class SealedFactsDiffer(CheckFailed):
+    """What was sealed at a close does not count to the facts that were sealed with it."""
+
+    code = "WARE-009"
+
+    def __init__(self, period: BillingPeriod, sealed: SealedFacts, found: str) -> None:
+        other = "; ".join(sealed.other_versions) or "the same versions, so other models"
+        super().__init__(
+            where=f"period {period}",
+            seen=f"its facts were sealed with the hash {sealed.facts_sha256[:12]}…, and what was "
+            f"sealed with them counts to {found[:12]}… now ({other})",
+            why="what is final is never told from other facts than it was sealed on; nothing was "
+            "switched in",
+            remedy=f"run `gpu-ledger refresh --period {period}` once with gpu-ledger "
+            f"{sealed.code_version} as it was at the close: what it switches in stays; "
+            f"`gpu-ledger recount {period}` says what the difference comes to",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFacts:
+    """What a closed period is counted again from, and what it has to come to."""
+
+    facts_sha256: str
+    stood_on: StoodOn
+    code_version: str
+    other_versions: tuple[str, ...]  # what counts now and is not what counted then, in words
+
+
 @dataclass(frozen=True, slots=True)
 class BuildResult:
     """What a build came to."""
@@ -65,6 +98,9 @@ class BuildResult:
         return [test for test in self.dbt_results.values() if not test.passed]
 
 
+Also = Callable[["duckdb.DuckDBPyConnection", BuildResult], None]
+
+
 def project_of(home: Home) -> DbtProject:
     """The dbt project, as every build of this home runs it."""
     return DbtProject(home.build / PROJECT_FOLDER, home.build / WORKING_NAME)
@@ -77,65 +113,90 @@ def build_period(
     *,
     closed_periods: frozenset[str],
     destination: Path | None = None,
+    sealed: SealedFacts | None = None,
+    also: Also | None = None,
     progress: Progress | None = None,
 ) -> BuildResult:
     """Build a period and switch it in; with a `destination`, leave the build there instead.
 
-    A closed period may only be built beside (`recount`), with the decisions sealed at its close.
+    A closed period may only be built beside (`recount`), or as it was `sealed`: to the very facts
+    that were sealed at its close, or not at all. In the transaction of the switch `also` writes
+    what is known of these facts.
     """
-    if destination is None and period.name in closed_periods:
+    if destination is None and sealed is None and period.name in closed_periods:
         raise PeriodIsClosed(period)
+    # Built beside a closed period, or as it was sealed, the models must not refuse it.
+    asked = _Asked(
+        period,
+        decisions.valid_in(period.interval),
+        closed_periods - {period.name} if destination or sealed else closed_periods,
+        destination,
+        sealed,
+        also,
+    )
     with alone_with(home.runs):
-        return _build(home, period, decisions, closed_periods, destination, progress or _silent)
+        return _build(home, asked, progress or _silent)
 
 
-def _build(
-    home: Home,
-    period: BillingPeriod,
-    decisions: Decisions,
-    closed_periods: frozenset[str],
-    destination: Path | None,
-    report: Progress,
-) -> BuildResult:
-    working = home.build / WORKING_NAME
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which period is built from what, and where to."""
+
+    period: BillingPeriod
+    decisions: Decisions
+    refused: frozenset[str]
+    destination: Path | None
+    sealed: SealedFacts | None
+    also: Also | None
+
+
+def _build(home: Home, asked: _Asked, report: Progress) -> BuildResult:
+    period, working = asked.period, home.build / WORKING_NAME
     _discard(working)
     home.build.mkdir(parents=True, exist_ok=True)
-    # Built beside a closed period, the models must not refuse it.
-    refused = closed_periods if destination is None else closed_periods - {period.name}
     report(0, STEP_COUNT, "collecting evidence and decisions")
-    _create_raw(working, home, period, decisions, refused)
+    _create_raw(working, home, asked)
     report(1, STEP_COUNT, "counting")
     project = project_of(home)
     project.parse()
-    project.run_models(lambda: _answer(working, decisions))
+    project.run_models(lambda: _answer(working, asked.decisions))
     report(2, STEP_COUNT, "testing")
     results = project.run_tests()
     report(3, STEP_COUNT, "hashing")
     row_counts, facts_sha256 = _content(working, period)
+    if asked.sealed is not None and facts_sha256 != asked.sealed.facts_sha256:
+        raise SealedFactsDiffer(period, asked.sealed, facts_sha256)
     looked_at = _rows_looked_at(working, tested_models(results))
-    build_path = destination or home.build / f"{period.name}.duckdb"
+    tests = {test.name: test for test in tests_of(results, looked_at)}
+    build_path = asked.destination or home.build / f"{period.name}.duckdb"
     _discard(build_path)
     working.replace(build_path)
+    build = BuildResult(period, build_path, facts_sha256, row_counts, tests)
     report(4, STEP_COUNT, "switching in")
-    if destination is None:
-        switch_in(home.warehouse_path, build_path, period)
-        note(home, period.name, Switched(facts_sha256, row_counts))
-    tests = {test.name: test for test in tests_of(results, looked_at)}
+    if asked.destination is None:
+        _switch_in(home, build, asked.also)
     report(STEP_COUNT, STEP_COUNT, "done")
-    return BuildResult(period, build_path, facts_sha256, row_counts, tests)
+    return build
 
 
-def _create_raw(
-    path: Path,
-    home: Home,
-    period: BillingPeriod,
-    decisions: Decisions,
-    closed_periods: frozenset[str],
-) -> None:
+def _switch_in(home: Home, build: BuildResult, also: Also | None) -> None:
+    switch_in(
+        home,
+        build.build_path,
+        build.period,
+        (lambda connection: also(connection, build)) if also else None,
+    )
+    note(home, build.period.name, Switched(build.facts_sha256, build.row_counts))
+
+
+def _create_raw(path: Path, home: Home, asked: _Asked) -> None:
+    period, decisions = asked.period, asked.decisions
     with connected(path) as connection:
-        create_raw_evidence(connection, home, period)
+        create_raw_evidence(
+            connection, home, period, asked.sealed.stood_on if asked.sealed else None
+        )
         create_device_kinds(connection, decisions, period.interval)
-        create_raw_decisions(connection, period, decisions, closed_periods)
+        create_raw_decisions(connection, period, decisions, asked.refused)
 
 
 def _answer(path: Path, decisions: Decisions) -> None:

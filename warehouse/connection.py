@@ -35,12 +35,16 @@ class WarehouseInUse(CouldNotLook):
 
     code = "WARE-001"
 
-    def __init__(self, path: Path, waited_seconds: float, cause: str) -> None:
+    def __init__(
+        self, path: Path, waited_seconds: float, cause: str, instead: str = "run this one again"
+    ) -> None:
+        self.waited_seconds = waited_seconds
+        self.cause = cause
         super().__init__(
             where=str(path),
             seen=f"locked by another process for more than {waited_seconds:g} s ({cause})",
             why="DuckDB lets one process write and no other one read; nothing was changed",
-            remedy="let the other command end, or read the published copy in published/",
+            remedy=f"let the other command end, and {instead}",
         )
 
 

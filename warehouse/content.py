@@ -11,7 +11,7 @@ version to version: only this is compared.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from domain.identity import sha256
@@ -91,19 +91,37 @@ def mart_names(connection: duckdb.DuckDBPyConnection, schema: str = "marts") -> 
     return [row[0] for row in rows]
 
 
-def period_sha256(connection: duckdb.DuckDBPyConnection, period: str) -> str:
-    """One hash for all facts of a billing period."""
-    return sha256(table_hashes(connection, period))
+def row_counts(
+    connection: duckdb.DuckDBPyConnection, schema: str = "marts"
+) -> dict[str, dict[str, int]]:
+    """Billing period → mart → rows, of every period that has any; one question for all of them."""
+    counted = " union all ".join(
+        f"select billing_period, '{mart}', count(*) from {schema}.{mart} group by billing_period"
+        for mart in mart_names(connection, schema)
+    )
+    found: dict[str, dict[str, int]] = {}
+    for period, mart, count in connection.execute(counted).fetchall() if counted else ():
+        found.setdefault(period, {})[mart] = int(count)
+    return dict(sorted(found.items()))
 
 
-def table_hashes(connection: duckdb.DuckDBPyConnection, period: str) -> dict[str, str]:
-    """The hash of each mart, as far as it concerns the period."""
+def period_sha256(
+    connection: duckdb.DuckDBPyConnection,
+    period: str,
+    schema: str = "marts",
+    marts: Iterable[str] | None = None,
+) -> str:
+    """One hash for all facts of a billing period; or for its facts in some of the marts."""
     where = f"billing_period = '{period}'"
-    columns = columns_of_all(connection, "marts")
-    return {
-        name: _sha256(connection, "marts", name, columns[name], where)
-        for name in mart_names(connection)
-    }
+    columns = columns_of_all(connection, schema)
+    names = mart_names(connection, schema) if marts is None else marts
+    return sha256(
+        {
+            name: _sha256(connection, schema, name, columns[name], where)
+            for name in names
+            if name in columns
+        }
+    )
 
 
 def _canonical(name: str, kind: str) -> str:

@@ -12,9 +12,7 @@ A day's file may hold more attempts than were asked for; rows say which attempt 
 
 from __future__ import annotations
 
-import fcntl
 import json
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from datetime import date
 from pathlib import Path
 
 from domain.errors import CouldNotLook
-from warehouse.store import make_folder
+from warehouse.alone import alone
 
 LAYOUT = 2
 """What the columns of these files are. Files of another layout are never found, so that their
@@ -33,8 +31,6 @@ INDEX_SUFFIX = f".attempts.{LAYOUT}.json"
 
 WAIT_SECONDS = 30.0
 """Compacting a day takes less than a second; who holds the files for longer is building facts."""
-
-_POLL_SECONDS = 0.1
 
 
 class DerivedFilesInUse(CouldNotLook):
@@ -53,22 +49,10 @@ class DerivedFilesInUse(CouldNotLook):
 
 @contextmanager
 def alone_with(home_runs: Path, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
-    """Nobody else counts from derived files, compacts or removes them; who only adds some may.
-
-    The lock is the operating system's: it ends with its process, however that ends.
-    """
-    make_folder(home_runs.parent)
-    deadline = time.monotonic() + wait_seconds
+    """Nobody else counts from derived files, compacts or removes them; who only adds some may."""
     # Beside the folder, which may be thrown away at any time.
-    with home_runs.with_name(f".{home_runs.name}_in_use").open("wb") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise DerivedFilesInUse(home_runs, wait_seconds) from None
-                time.sleep(_POLL_SECONDS)
+    lock = home_runs.with_name(f".{home_runs.name}_in_use")
+    with alone(lock, wait_seconds, lambda: DerivedFilesInUse(home_runs, wait_seconds)):
         yield
 
 

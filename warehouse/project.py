@@ -9,7 +9,9 @@ Nothing is ever written into that folder: it may be read-only.
 from __future__ import annotations
 
 import hashlib
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from domain.errors import CouldNotLook
 
@@ -61,16 +63,30 @@ def seed_text(name: str) -> str:
     return (dbt_project_dir() / "seeds" / f"{name}.csv").read_text(encoding="utf-8")
 
 
+def source_freshness(table: str) -> tuple[timedelta, timedelta]:
+    """How old the newest evidence of a source may be: before it is odd, and before it is wrong."""
+    [source] = _yaml(dbt_project_dir() / "models" / "staging" / "sources.yml")["sources"]
+    [declared] = [one for one in source["tables"] if one["name"] == table]
+    limits = declared["config"]["freshness"]
+    odd, wrong = (limits[name] for name in ("warn_after", "error_after"))
+    assert {odd["period"], wrong["period"]} == {"hour"}, table
+    return timedelta(hours=odd["count"]), timedelta(hours=wrong["count"])
+
+
 def mart_descriptions() -> dict[str, tuple[str, dict[str, str]]]:
     """What the marts and their columns say about themselves, by name."""
+    found: dict[str, tuple[str, dict[str, str]]] = {}
+    models = dbt_project_dir() / "models"
+    for path in sorted([*(models / "marts").glob("*.yml"), *(models / "gates").glob("*.yml")]):
+        for model in _yaml(path).get("models", []):
+            columns = {column["name"]: column["description"] for column in model["columns"]}
+            found[model["name"]] = (model["description"], columns)
+    return found
+
+
+def _yaml(path: Path) -> Any:
     import yaml
 
     # Ten times faster, where yaml was built with it.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, tuple[str, dict[str, str]]] = {}
-    models = dbt_project_dir() / "models"
-    for path in sorted([*(models / "marts").glob("*.yml"), *(models / "gates").glob("*.yml")]):
-        for model in loader(path.read_text(encoding="utf-8")).get_single_data().get("models", []):
-            columns = {column["name"]: column["description"] for column in model["columns"]}
-            found[model["name"]] = (model["description"], columns)
-    return found
+    return loader(path.read_text(encoding="utf-8")).get_single_data()

@@ -10,6 +10,9 @@ may see which tenant (a portal's business).
 
 A reader of DuckDB keeps seeing the file that it opened, and a process that opens the same path
 twice sees the old one twice: hence a name per version, and an atomic rename for the other.
+
+What is published is hashed in the copy itself: it says under which hash its facts are known, and
+readers believe it.
 """
 
 from __future__ import annotations
@@ -23,10 +26,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warehouse.about import About
+from warehouse.alone import only_writer
 from warehouse.connection import connected, transaction
 from warehouse.content import columns_of, mart_names
 from warehouse.home import Home
 from warehouse.project import mart_descriptions
+from warehouse.switched import Switched, WarehouseLost, switched_periods
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,6 +43,7 @@ VERSIONS_KEPT = 3
 """A reader that opened the version before the last one still finds it under its name."""
 
 NAME = "gpu-ledger"
+MAIN = "main"  # the schema of the marts in the copy
 _VERSION = re.compile(rf"{NAME}-(\d{{6}})\.duckdb", re.ASCII)
 
 
@@ -52,22 +58,40 @@ class Published:
 
 
 def publish(home: Home, about: About, periods: Iterable[str] | None = None) -> Published:
-    """Write the next version of the copy; Parquet of `periods`, or of all that there are."""
+    """Write the next version of the copy; Parquet of `periods`, or of all that there are.
+
+    Raises WarehouseLost when what was copied is not what was counted; then nothing is published.
+    """
     home.published.mkdir(parents=True, exist_ok=True)
-    path = home.published / f"{NAME}-{_next_version(home.published):06}.duckdb"
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.unlink(missing_ok=True)
-    with connected(":memory:") as connection:
-        connection.execute(f"attach '{_quoted(home.warehouse_path)}' as warehouse (read_only)")
-        connection.execute("use warehouse")
-        marts = mart_names(connection)
-        _copy(connection, unfinished, marts, about)
-        _write_parquet(connection, home.published / "parquet", marts, periods)
-    unfinished.replace(path)
-    latest = home.published / f"{NAME}.duckdb"
-    _point(latest, path)
-    _forget_old(home.published)
+    with only_writer(home):
+        path = home.published / f"{NAME}-{_next_version(home.published):06}.duckdb"
+        unfinished = path.with_name(f".{path.name}.unfinished")
+        unfinished.unlink(missing_ok=True)
+        with connected(":memory:") as connection:
+            attached = _quoted(home.warehouse_path)
+            connection.execute(f"attach '{attached}' as warehouse (read_only)")
+            connection.execute("use warehouse")
+            marts = mart_names(connection)
+            _copy(connection, unfinished, marts, about)
+            _require_as_counted(unfinished, home, about)
+            _write_parquet(connection, home.published / "parquet", marts, periods)
+        unfinished.replace(path)
+        latest = home.published / f"{NAME}.duckdb"
+        _point(latest, path)
+        _forget_old(home.published)
     return Published(path, latest, home.published / "parquet", len(marts))
+
+
+def _require_as_counted(copy: Path, home: Home, about: About) -> None:
+    """The hash that the copy tells of each period is that of what is in the copy."""
+    noted = switched_periods(home)
+    with connected(copy, read_only=True) as connection:
+        for told in about.periods:
+            counted = noted.get(told.billing_period, Switched(told.facts_sha256, {}))
+            if counted.facts_sha256 != told.facts_sha256:
+                seen = "it was counted again while it was copied"
+                raise WarehouseLost(home.warehouse_path, told.billing_period, seen)
+            counted.require_content(connection, home.warehouse_path, told.billing_period, MAIN)
 
 
 def _copy(

@@ -12,7 +12,7 @@ never the whole past.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,25 +55,41 @@ class RunsMissing(CouldNotLook):
         )
 
 
+StoodOn = Callable[[AttemptHour], bool]
+
+
 def create_raw_evidence(
-    connection: duckdb.DuckDBPyConnection, home: Home, period: BillingPeriod
+    connection: duckdb.DuckDBPyConnection,
+    home: Home,
+    period: BillingPeriod,
+    stood_on: StoodOn | None = None,
 ) -> None:
-    """Make `raw.attempts` and a view for every decoded table."""
+    """Make `raw.attempts` and a view for every decoded table.
+
+    With `stood_on` only of the evidence that a closed period stood on, and of nothing beside it.
+    """
     connection.execute("create schema if not exists raw")
-    needed = evidence_of(connection, home, period)
+    needed = evidence_of(connection, home, period, stood_on)
+    # A day's file holds whatever was asked for that day.
+    among = "true" if stood_on is None else "attempt_id in (select attempt_id from raw.attempts)"
     create_table(connection, "attempts", (hour.row for hour in needed))
     for source, tables in _TABLES.items():
         attempts = sorted({(h.cluster_id, h.attempt_id) for h in needed if h.source == source})
         for table in tables:
             files = _existing(home.runs / source, attempts, table)
-            create_view_of_files(connection, f"{source}_{table}", files)
+            create_view_of_files(connection, f"{source}_{table}", files, among)
 
 
 def evidence_of(
-    connection: duckdb.DuckDBPyConnection, home: Home, period: BillingPeriod
+    connection: duckdb.DuckDBPyConnection,
+    home: Home,
+    period: BillingPeriod,
+    stood_on: StoodOn | None = None,
 ) -> list[AttemptHour]:
     """The attempts, by hour, that a period is counted from."""
     everything = attempt_hours(home.landing_store())
+    if stood_on is not None:
+        everything = [hour for hour in everything if stood_on(hour)]
     around = Interval(period.started_at - HOUR, period.ended_at + HOUR)
     needed = inside(everything, around)
     before = Interval(period.started_at - LOOK_BACK, period.started_at)
@@ -105,8 +121,9 @@ def _last_complete_list(
     if not files:
         return earliest
     row = connection.execute(
-        "select max(hour_started_at) from read_parquet($files) where list_complete",
-        {"files": files},
+        "select max(hour_started_at) from read_parquet($files) "
+        "where list_complete and list_contains($attempts, attempt_id)",
+        {"files": files, "attempts": [attempt_id for _, attempt_id in attempts]},
     ).fetchone()
     return row[0] if row and row[0] is not None else earliest
 

@@ -328,17 +328,17 @@ _LABELLED = ("kubernetes_node_observations", "thanos_series")
 
 
 def create_view_of_files(
-    connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[str]
+    connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[str], where: str = "true"
 ) -> None:
     """`raw.<table>` as a view of Parquet files, every column of its type; empty without files."""
     columns = ", ".join(
         f"cast({name} as {kind}) as {name}" if files else f"cast(null as {kind}) as {name}"
         for name, kind in PARQUET_TABLES[table].items()
     )
-    rows = f"select {columns} from {_files(files)}" if files else f"select {columns} where false"
+    rows = f"from {_files(files)} where {where}" if files else "where false"
     # Only the labels of nodes are classified; hashing every pod's labels would cost seconds.
     label = f", {_labels_sha256(table)} as labels_sha256" if table in _LABELLED else ""
-    connection.execute(f"create view raw.{table} as select *{label} from ({rows})")
+    connection.execute(f"create view raw.{table} as select *{label} from (select {columns} {rows})")
 
 
 def create_table(

@@ -6,13 +6,16 @@ Not here: building (`warehouse.build`), or hashing (`warehouse.content`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
-from warehouse.connection import connected, transaction
+from warehouse.alone import writing
+from warehouse.connection import transaction
 from warehouse.content import columns_of_all
+from warehouse.home import Home
+from warehouse.switched import intact_periods, note_shape
 
 if TYPE_CHECKING:
     import duckdb
@@ -21,19 +24,32 @@ MARTS = "marts"
 UNFINISHED = "_of_two_versions"  # never seen outside the one transaction
 
 
-def switch_in(warehouse_path: Path, build_path: Path, period: BillingPeriod) -> None:
-    """Delete the period from every mart and insert the build's, in one transaction."""
-    with connected(warehouse_path) as connection:
+def switch_in(
+    home: Home,
+    build_path: Path,
+    period: BillingPeriod,
+    also: Callable[[duckdb.DuckDBPyConnection], None] | None = None,
+) -> None:
+    """Delete the period from every mart and insert the build's, in one transaction.
+
+    In the same transaction `also` writes what belongs to these facts and to no others.
+    """
+    with writing(home) as connection:
         connection.execute(f"attach '{_quoted(build_path)}' as build (read_only)")
         with transaction(connection):
             connection.execute(f"create schema if not exists {MARTS}")
             built = columns_of_all(connection, MARTS, database="build")
             kept = columns_of_all(connection, MARTS)
+            # In the same order, too: rows are inserted by position.
+            others = [m for m in built if list(built[m].items()) != list(kept.get(m, {}).items())]
+            whole = intact_periods(connection, home, but=period.name) if others else {}
+            for mart in others:
+                _reshape(connection, mart, built[mart], kept.get(mart, {}))
             for mart in mart_names_of_build(connection):
-                # In the same order, too: rows are inserted by position.
-                if list(built[mart].items()) != list(kept.get(mart, {}).items()):
-                    _reshape(connection, mart, built[mart], kept.get(mart, {}))
                 _replace(connection, mart, period)
+            note_shape(connection, home, whole)
+            if also is not None:
+                also(connection)
         connection.execute("detach build")
 
 

@@ -1,11 +1,12 @@
 """What was switched into the warehouse, written down outside of it.
 
-Put here: counts and hashes of every switched period, and telling whether the warehouse still has
-them.
+Put here: counts and hashes of every switched period, and telling whether the warehouse, or a copy
+of it, still has them.
 Not here: the hashing (`warehouse.content`), or who must not go on without it.
 
 A write-ahead log that was cut, or a file copied without it, opens cleanly and lacks committed rows.
-What is noticed is healed by rebuilding the period: nothing but a copy was lost.
+What is noticed is healed by rebuilding the period: nothing but a copy was lost. Which periods there
+are, the file itself says; what is written down here only says whether they are whole.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from domain.errors import CheckFailed
 from warehouse.connection import connected
-from warehouse.content import mart_names, period_sha256
+from warehouse.content import mart_names, period_sha256, row_counts
 from warehouse.home import Home
+
+if TYPE_CHECKING:
+    import duckdb
 
 FILE = "switched.json"
 
@@ -31,6 +35,7 @@ class WarehouseLost(CheckFailed):
     code = "WARE-007"
 
     def __init__(self, path: Path, period: str, seen: str) -> None:
+        self.period = period
         super().__init__(
             where=f"{path}, period {period}",
             seen=seen,
@@ -45,56 +50,138 @@ class Switched:
 
     facts_sha256: str
     row_counts: Mapping[str, int]
+    reshaped_sha256s: tuple[str, ...] = ()
+    """What the same facts hash to since a later version of the code gave their tables columns."""
+
+    def require_counts(self, path: Path, period: str, found: Mapping[str, int]) -> None:
+        """Raise WarehouseLost when a mart has another number of rows than was switched in."""
+        for mart, expected in sorted(self.row_counts.items()):
+            if (present := found.get(mart, 0)) != expected:
+                seen = f"{mart} has {present} rows, {expected} were switched in"
+                raise WarehouseLost(path, period, seen)
+
+    def require_content(
+        self, connection: duckdb.DuckDBPyConnection, path: Path, period: str, schema: str = "marts"
+    ) -> None:
+        """Raise WarehouseLost when what is in the tables is not what was switched in."""
+        found = self.present_sha256(connection, period, schema)
+        if found not in (self.facts_sha256, *self.reshaped_sha256s):
+            counted = self.facts_sha256
+            seen = f"its facts hash to {found[:12]}…, {counted[:12]}… were counted"
+            raise WarehouseLost(path, period, seen)
+
+    def present_sha256(
+        self, connection: duckdb.DuckDBPyConnection, period: str, schema: str = "marts"
+    ) -> str:
+        """Of the marts that there were: what a later version counts besides is no part of it."""
+        return period_sha256(connection, period, schema, self.row_counts or None)
 
 
 def note(home: Home, period: str, switched: Switched) -> None:
     """Write down what a period has now, whole or not at all."""
-    everything = _read(home) | {
-        period: {"facts_sha256": switched.facts_sha256, "row_counts": dict(switched.row_counts)}
+    everything = {**switched_periods(home), period: switched}
+    value = {
+        name: {
+            "facts_sha256": one.facts_sha256,
+            "row_counts": dict(one.row_counts),
+            **({"reshaped_sha256s": one.reshaped_sha256s} if one.reshaped_sha256s else {}),
+        }
+        for name, one in everything.items()
     }
+    home.build.mkdir(parents=True, exist_ok=True)
     path = home.build / FILE
     unfinished = path.with_name(f".{FILE}.{os.getpid()}")
-    unfinished.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    unfinished.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     unfinished.replace(path)
 
 
 def switched_periods(home: Home) -> dict[str, Switched]:
+    path = home.build / FILE
+    if not path.is_file():
+        return {}
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
     return {
-        period: Switched(row["facts_sha256"], row["row_counts"])
-        for period, row in sorted(_read(home).items())
+        period: Switched(
+            row["facts_sha256"], row["row_counts"], tuple(row.get("reshaped_sha256s", ()))
+        )
+        for period, row in sorted(found.items())
     }
 
 
 def require_intact(home: Home, period: str, *, deep: bool = False) -> None:
     """Raise WarehouseLost when rows of a period are missing; `deep` compares their content, too."""
-    switched = switched_periods(home).get(period)
-    if switched is None:
+    noted, path = switched_periods(home).get(period), home.warehouse_path
+    if noted is None:
         return
-    if not home.warehouse_path.is_file():
-        expected = sum(switched.row_counts.values())
-        raise WarehouseLost(home.warehouse_path, period, f"no such file; {expected} rows expected")
-    with connected(home.warehouse_path, read_only=True) as connection:
-        present = set(mart_names(connection))
-        for mart, expected in sorted(switched.row_counts.items()):
-            query = f"select count(*) from marts.{mart} where billing_period = $period"
-            row = (
-                connection.execute(query, {"period": period}).fetchone()
-                if mart in present
-                else None
-            )
-            found = int(row[0]) if row else 0
-            if found != expected:
-                seen = f"{mart} has {found} rows, {expected} were switched in"
-                raise WarehouseLost(home.warehouse_path, period, seen)
-        if deep and (found_sha256 := period_sha256(connection, period)) != switched.facts_sha256:
-            counted = switched.facts_sha256
-            seen = f"its facts hash to {found_sha256[:12]}…, {counted[:12]}… were counted"
-            raise WarehouseLost(home.warehouse_path, period, seen)
-
-
-def _read(home: Home) -> dict[str, dict[str, Any]]:
-    path = home.build / FILE
     if not path.is_file():
+        expected = sum(noted.row_counts.values())
+        raise WarehouseLost(path, period, f"no such file; {expected} rows expected")
+    with connected(path, read_only=True) as connection:
+        noted.require_counts(path, period, row_counts(connection).get(period, {}))
+        if deep:
+            noted.require_content(connection, path, period)
+
+
+def find_again(home: Home, period: str, facts_sha256: str) -> bool:
+    """Whether the warehouse has these facts; written down again where the note of them is lost."""
+    noted, path = switched_periods(home).get(period), home.warehouse_path
+    if not path.is_file():
+        return False
+    with connected(path, read_only=True) as connection:
+        counts = row_counts(connection).get(period, {})
+        if noted is None or noted.facts_sha256 != facts_sha256:
+            noted = Switched(
+                facts_sha256, {mart: counts.get(mart, 0) for mart in mart_names(connection)}
+            )
+        try:
+            noted.require_counts(path, period, counts)
+            noted.require_content(connection, path, period)
+        except WarehouseLost:
+            return False
+    note(home, period, noted)
+    return True
+
+
+def counted_sha256(connection: duckdb.DuckDBPyConnection, home: Home, period: str) -> str:
+    """The hash under which the facts that are there were counted; else what they hash to."""
+    noted = switched_periods(home).get(period, Switched("", {}))
+    found = noted.present_sha256(connection, period)
+    return noted.facts_sha256 if found in noted.reshaped_sha256s else found
+
+
+def periods_in(home: Home) -> dict[str, dict[str, int]]:
+    """The periods of which the warehouse has anything, in order, with the rows of each mart."""
+    if not home.warehouse_path.is_file():
         return {}
-    found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    with connected(home.warehouse_path, read_only=True) as connection:
+        return row_counts(connection)
+
+
+def intact_periods(
+    connection: duckdb.DuckDBPyConnection, home: Home, but: str
+) -> dict[str, Switched]:
+    """The other periods that are whole, before their tables are given another shape."""
+    counts = row_counts(connection)
+    found = {}
+    for period, noted in switched_periods(home).items():
+        try:
+            noted.require_counts(home.warehouse_path, period, counts.get(period, {}))
+            noted.require_content(connection, home.warehouse_path, period)
+        except WarehouseLost:
+            continue
+        if period != but:
+            found[period] = noted
     return found
+
+
+def note_shape(
+    connection: duckdb.DuckDBPyConnection, home: Home, intact: Mapping[str, Switched]
+) -> None:
+    """Write down what these periods hash to now, beside what they did: either is what was counted.
+
+    Before the change is committed: whatever happens to that, one of the two hashes is there.
+    """
+    for period, noted in intact.items():
+        shapes = {*noted.reshaped_sha256s, noted.present_sha256(connection, period)}
+        also = tuple(sorted(shapes - {noted.facts_sha256}))
+        note(home, period, replace(noted, reshaped_sha256s=also))

@@ -110,11 +110,14 @@ def compare(period: BillingPeriod, home_path: Path, output: str) -> int:
     from billing.compare import RULES
     from billing.compare_reader import compare_period
     from domain.money import format_nanos
-    from warehouse.home import Home
+    from orchestration.open_home import OpenHome
+    from orchestration.steps import have_facts
 
     titles = {rule.name: rule.title for rule in RULES}
+    opened = OpenHome.at(home_path)
     with progress("Comparing"):
-        compared = compare_period(Home.open(home_path), period)
+        have_facts(opened, period)
+        compared = compare_period(opened.home, period)
     rows = [
         {
             "tenant": found.tenant,
@@ -226,7 +229,10 @@ def restore(
     with progress("Copying"):
         home = restore_home(folder, home_path, clock) if folder else Home.open(home_path)
     if folder:
-        click.echo(f"Restored into {home.path}; next: gpu-ledger rebuild --home {home.path}")
+        click.echo(
+            f"Restored into {home.path}; next: gpu-ledger refresh --home {home.path}, "
+            "and with --period for each closed month that is to be read"
+        )
     if vouched:
         admit_restored(
             Record(home.record_store()),

@@ -1,7 +1,8 @@
 """`gpu-ledger doctor`: can everything be asked that is relied on, and what helps where it cannot.
 
-Put here: which witnesses of which clusters are looked at, and showing what was found.
-Not here: looking (`ingestion.thanos.probe`, `ingestion.kubernetes.probe`).
+Put here: which witnesses of which clusters are looked at, whether the facts are what was counted,
+and showing what was found.
+Not here: looking (`ingestion.thanos.probe`, `ingestion.kubernetes.probe`, `warehouse.switched`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING
 import click
 
 from domain.errors import LedgerError
+from domain.interval import HOUR
 from orchestration.cli.output import Progress, Row, emit, home_option, output_option, progress
 
 if TYPE_CHECKING:
-    from domain.decisions import Cluster
+    from domain.decisions import Cluster, Source
     from ingestion.probe import ProbeLine
     from orchestration.open_home import OpenHome
 
@@ -27,6 +29,8 @@ Examples:
   gpu-ledger doctor -o json
 """
 
+FACTS = "has what was counted"
+FRESH = "evidence is fresh"
 COLUMNS = ("cluster", "witness", "check", "fine", "seen", "remedy")
 
 
@@ -36,18 +40,19 @@ COLUMNS = ("cluster", "witness", "check", "fine", "seen", "remedy")
 @home_option
 @output_option
 def doctor(clusters: tuple[str, ...], show_all: bool, home_path: Path, output: str) -> int:
-    """Look at every witness of every cluster that is measured now; land nothing.
+    """Look at every witness of every cluster that is measured now, and at the facts; land nothing.
 
     Reachable, allowed, every metric there with its labels, how often and how long samples are kept,
-    clocks, the GPU operator's monitoring, the collector's journal. Exit 1 when something is not
-    fine; each line says what helps.
+    clocks, the GPU operator's monitoring, the collector's journal; how old the newest evidence is.
+    Whether the warehouse has what was counted. Exit 1 when something is not fine; each line says
+    what helps.
     """
     from orchestration.open_home import OpenHome
 
     opened = OpenHome.at(home_path)
     chosen = measured_now(opened, clusters)
     with progress("Looking") as report:
-        rows = examined(opened, chosen, report)
+        rows = [*examined(opened, chosen, report), *facts_examined(opened)]
     bad = [row for row in rows if not row["fine"]]
     emit(rows if show_all or output != "table" else bad, output, COLUMNS)
     if chosen:
@@ -71,13 +76,53 @@ def examined(opened: OpenHome, chosen: Sequence[Cluster], report: Progress) -> l
     for number, row in enumerate(chosen):
         for source in row.sources:
             report(number, len(chosen), f"{row.cluster_name} {source.value}")
-            for line in _lines(LOOKS[source.value], opened, row.cluster_id):
+            lines = _lines(LOOKS[source.value], opened, row.cluster_id)
+            for line in (*lines, _newest_hour(opened, row.cluster_id, source)):
                 shown = (line.check, line.is_fine, line.seen, _remedy(line))
                 rows.append(
                     dict(zip(COLUMNS, (row.cluster_name, source.value, *shown), strict=True))
                 )
     report(len(chosen), len(chosen), "")
     return rows
+
+
+def facts_examined(opened: OpenHome) -> list[Row]:
+    """Every line about the warehouse: it is the home's, and no cluster's."""
+    rows: list[Row] = []
+    for line in _lines(lambda opened, _: _facts(opened), opened, ""):
+        shown = ("", "warehouse", line.check, line.is_fine, line.seen, _remedy(line))
+        rows.append(dict(zip(COLUMNS, shown, strict=True)))
+    return rows
+
+
+def _facts(opened: OpenHome) -> list[ProbeLine]:
+    from ingestion.probe import ProbeLine
+    from warehouse.switched import periods_in, switched_periods
+
+    there, counted = periods_in(opened.home), switched_periods(opened.home)
+    lines = []
+    for name in sorted({*there, *counted, *opened.record.closed_periods()}):
+        wrong = _wrong_with(opened, name, is_there=name in there, was_counted=name in counted)
+        if wrong:
+            remedy = f"gpu-ledger refresh --period {name}"
+            lines.append(ProbeLine(FACTS, False, f"{name}: {wrong}", remedy))
+    fine = f"{len(there)} periods, each as it was switched in"
+    return lines or [ProbeLine(FACTS, True, fine)]
+
+
+def _wrong_with(opened: OpenHome, period: str, *, is_there: bool, was_counted: bool) -> str:
+    """What is wrong with a period's facts, in words; empty when they are what was counted."""
+    from warehouse.switched import WarehouseLost, require_intact
+
+    if not is_there:
+        return "its facts are not in the warehouse"
+    if not was_counted:
+        return "nothing is written down of what was switched in"
+    try:
+        require_intact(opened.home, period, deep=True)
+    except WarehouseLost as lost:
+        return lost.seen
+    return ""
 
 
 def _remedy(line: ProbeLine) -> str:
@@ -117,6 +162,31 @@ def _journal(opened: OpenHome, cluster_id: str) -> list[ProbeLine]:
     with closing(client_of(opened, cluster_id)) as client:
         return probe(cluster_id, client, opened.spool(cluster_id), opened.clock)
 
+
+def _newest_hour(opened: OpenHome, cluster_id: str, source: Source) -> ProbeLine:
+    """How old the evidence is that is there, against what its dbt source declares."""
+    from ingestion.manifest import Outcome
+    from ingestion.probe import ProbeLine
+    from warehouse.project import source_freshness
+
+    source_odd, source_wrong = source_freshness(SOURCES[source.value])
+    attempts = list(opened.landing.latest_attempts(cluster_id, source, limit=LATEST))
+    whole = [h.hour for one in attempts for h in one.hours if h.outcome is Outcome.OK]
+    remedy = "gpu-ledger pull; `gpu-ledger up` keeps Dagster asking by itself"
+    if not whole:
+        seen = f"none of the last {len(attempts)} askings brought a whole hour"
+        return ProbeLine(FRESH, not attempts, seen if attempts else "nothing was asked yet", remedy)
+    age = opened.clock.now() - max(whole) - HOUR
+    seen = f"the newest whole hour ended {age // HOUR} h ago"
+    limits = f"odd after {source_odd // HOUR} h, wrong after {source_wrong // HOUR} h"
+    return ProbeLine(FRESH, age <= source_wrong, f"{seen}; {limits}", remedy)
+
+
+LATEST = 100
+"""Askings that are looked back over: four days, by the hour."""
+
+SOURCES = {"thanos": "thanos_runs", "kubernetes": "kubernetes_coverage"}
+"""The dbt source whose freshness is that of a witness."""
 
 LOOKS: dict[str, Callable[[OpenHome, str], list[ProbeLine]]] = {
     "thanos": _samples,

@@ -16,24 +16,48 @@ from orchestration.cli.periods import PERIOD
 
 REFRESH_EPILOG = """\b
 Examples:
-  gpu-ledger refresh --period 2026-10
+  gpu-ledger refresh                      every open month that anything landed of
+  gpu-ledger refresh --period 2026-10     also a closed one whose facts were lost
 """
 
 
 @click.command(epilog=REFRESH_EPILOG)
-@click.option("--period", type=PERIOD, required=True, help="The month to rebuild.")
+@click.option(
+    "--period",
+    type=PERIOD,
+    help="The month to rebuild (default: every open one with evidence; else the newest open one).",
+)
 @home_option
 @output_option
-def refresh(period: BillingPeriod, home_path: Path, output: str) -> int:
-    """Rebuild a period's facts, whole, from the landed evidence and the decisions."""
+def refresh(period: BillingPeriod | None, home_path: Path, output: str) -> int:
+    """Rebuild a period's facts, whole, from the landed evidence and the decisions.
+
+    A closed period is refused while its facts are there. Lost ones are counted again from what its
+    close sealed, and switched in only when they are the same.
+    """
     from orchestration.open_home import OpenHome
     from orchestration.steps import refresh as refresh_period
+    from orchestration.steps import refreshable
 
-    with progress("Counting") as report:
-        result = refresh_period(OpenHome.at(home_path), period, report)
-    rows = [{"table": name, "rows": count} for name, count in sorted(result.row_counts.items())]
+    opened = OpenHome.at(home_path)
+    periods = [period] if period else refreshable(opened)
+    if not periods:
+        raise click.UsageError("nothing is measured in an open period: name one, --period 2026-10")
+    if period is None:
+        click.echo(f"No period was named; open: {', '.join(p.name for p in periods)}.", err=True)
+    results = []
+    for one in periods:
+        with progress("Counting") as report:
+            results.append(refresh_period(opened, one, report))
+    rows = [
+        {"period": result.period.name, "table": name, "rows": count}
+        for result in results
+        for name, count in sorted(result.row_counts.items())
+    ]
     emit(rows, output)
-    click.echo(f"The facts of {period} have the hash {result.facts_sha256}.", err=True)
+    for result in results:
+        sha256 = result.facts_sha256
+        click.echo(f"The facts of {result.period} have the hash {sha256}.", err=True)
     return 0
 
 

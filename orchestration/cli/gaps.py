@@ -15,29 +15,35 @@ from domain.billing_period import BillingPeriod
 from domain.interval import format_instant, parse_instant
 from orchestration.cli.output import emit, home_option, output_option
 from orchestration.cli.periods import PERIOD
+from orchestration.cli.windows import nobody_named
 
 GAPS_EPILOG = """\b
 Examples:
-  gpu-ledger gaps 2026-10
+  gpu-ledger gaps                                         of the newest month with facts
   gpu-ledger gaps 2026-10 -o json | jq -r '.[].command'
 """
 
 
 @click.command(epilog=GAPS_EPILOG)
-@click.argument("period", type=PERIOD)
+@click.argument("period", type=PERIOD, required=False)
 @home_option
 @output_option
-def gaps(period: BillingPeriod, home_path: Path, output: str) -> int:
+def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     """List the gaps of PERIOD: when, why, whom they concern, and the command that heals each.
 
-    The pods are those of the gap's hours and the hour before: their names in JSON, else how many.
+    Without PERIOD those of the newest month with facts. The pods are those of the gap's hours and
+    the hour before: their names in JSON, else how many.
     """
     from domain.money import format_estimate, format_nanos
     from orchestration.open_home import OpenHome
     from quality.gap_findings import command
     from quality.run import list_gaps
+    from warehouse.reports.source import newest_period
 
     opened = OpenHome.at(home_path)
+    if period is None:
+        period = newest_period(opened.home)
+        click.echo(nobody_named(period), err=True)
     for_people = output == "table"
     last_second = period.interval.ended_at - timedelta(seconds=1)
     currency = opened.decisions.currency(last_second) or ""

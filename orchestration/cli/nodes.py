@@ -16,7 +16,7 @@ import click
 from domain.billing_period import BillingPeriod
 from orchestration.cli.output import emit, emit_document, home_option
 from orchestration.cli.periods import PERIOD
-from orchestration.cli.windows import HOUR_STARTED, reading_output
+from orchestration.cli.windows import HOUR_STARTED, nobody_named, reading_output
 
 SCHEMA = "gpu-ledger/nodes/1"
 
@@ -39,7 +39,7 @@ BY_DEVICES = (
 
 @click.command(epilog=NODES_EPILOG)
 @click.option("--hour", type=HOUR_STARTED, help="One hour, by its start, in UTC.")
-@click.option("--month", type=PERIOD, help="Every expected hour of a month.")
+@click.option("--month", type=PERIOD, help="Every expected hour of a month (default: the newest).")
 @home_option
 @reading_output
 def nodes(hour: datetime | None, month: BillingPeriod | None, home_path: Path, output: str) -> None:
@@ -51,9 +51,13 @@ def nodes(hour: datetime | None, month: BillingPeriod | None, home_path: Path, o
     from warehouse.reports import nodes as report
     from warehouse.reports.source import open_facts
 
-    if (hour is None) == (month is None):
+    if hour is not None and month is not None:
         raise click.UsageError("give either --hour 2026-10-09T14 or --month 2026-10")
-    with open_facts(Home.open(home_path)) as facts:
+    asked = BillingPeriod.containing(hour) if hour else month
+    with open_facts(Home.open(home_path), asked.name if asked else "") as facts:
+        if asked is None:
+            month = facts.newest
+            click.echo(nobody_named(month), err=True)
         if month is not None:
             rows = report.node_month(facts, month)
         else:

@@ -30,7 +30,7 @@ def publish(pages: bool, home_path: Path, output: str) -> None:
     Whoever reads the copy never meets a lock, and keeps the version that was opened.
     """
     from orchestration.open_home import OpenHome
-    from orchestration.publishing import model_pages
+    from orchestration.publishing import model_pages, not_in_the_copy
     from orchestration.publishing import publish as publish_marts
 
     opened = OpenHome.at(home_path)
@@ -44,3 +44,6 @@ def publish(pages: bool, home_path: Path, output: str) -> None:
     if pages:
         rows.append({"what": "the models, on one page", "where": str(model_pages(opened))})
     emit(rows, output)
+    for period in not_in_the_copy(opened):
+        refresh = f"gpu-ledger refresh --period {period}"
+        click.echo(f"{period} is closed and not in it; {refresh} counts it again.", err=True)

@@ -22,7 +22,13 @@ from domain.billing_period import BillingPeriod
 from domain.interval import Interval, format_instant
 from orchestration.cli.output import emit, emit_document, home_option
 from orchestration.cli.periods import PERIOD
-from orchestration.cli.windows import INSTANT, closed_periods, reading_output, window_of
+from orchestration.cli.windows import (
+    INSTANT,
+    closed_periods,
+    nobody_named,
+    reading_output,
+    window_of,
+)
 
 if TYPE_CHECKING:
     from warehouse.reports.source import Facts
@@ -33,7 +39,7 @@ UNITS = {"hours": 3600, "minutes": 60, "seconds": 1}
 
 USAGE_EPILOG = """\b
 Examples:
-  gpu-ledger usage --period 2026-10                           every tenant
+  gpu-ledger usage                                            every tenant, the newest month
   gpu-ledger usage --period 2026-10 --tenant vision --by workload
   gpu-ledger usage --from 2026-10-09 --to 2026-10-10 --by hour --unit minutes
   gpu-ledger usage --period 2026-10 --by label:team --json | jq '.rows[]'
@@ -42,7 +48,7 @@ Examples:
 
 @click.command(epilog=USAGE_EPILOG)
 @click.option("--tenant", default="", help="Only this tenant.")
-@click.option("--period", type=PERIOD, help="A whole month.")
+@click.option("--period", type=PERIOD, help="A whole month (default: the newest with facts).")
 @click.option("--from", "started", type=INSTANT, help="The first hour, in UTC.")
 @click.option("--to", "ended", type=INSTANT, help="The first hour after it.")
 @click.option(
@@ -77,13 +83,16 @@ def usage(
     from warehouse.reports.source import open_facts
     from warehouse.reports.usage import usage as read_usage
 
-    window = window_of(period, started, ended)
+    asked = window_of(period, started, ended)
     by = by or ("workload" if tenant else "tenant")
     home = Home.open(home_path)
-    with open_facts(home) as facts:
+    wanted = BillingPeriod.containing(asked.started_at).name if asked else ""
+    with open_facts(home, wanted) as facts:
+        window = asked or facts.newest.interval
         found = read_usage(facts, window, by, tenant=tenant, of_provider=provider)
         periods = facts.require(window)
         notes = _notes(facts, window, found, tenant, provider)
+        notes += [] if asked else [nobody_named(facts.newest)]
     final = set(periods) <= closed_periods(home_path)
     rows = _rows(found, unit)
     if output == "json":
@@ -105,6 +114,8 @@ def usage(
     columns = [name for name in (rows[0] if rows else ()) if not name.endswith("_exact")]
     if output == "csv":
         emit(rows, output, columns)
+        if not asked:
+            click.echo(notes[-1], err=True)
         return
     if rows:
         emit(_aligned(rows), output, columns, title=f"Usage by {by}, {_span(window)}")

@@ -75,19 +75,26 @@ def reading_output(command: Decorated) -> Decorated:
 
 def window_of(
     period: BillingPeriod | None, started: datetime | None, ended: datetime | None
-) -> Interval:
-    """The window that somebody asked for: a month, or from an instant to another."""
+) -> Interval | None:
+    """The window that somebody asked for: a month, or from an instant to another; or neither."""
     if period is not None:
         if started is not None or ended is not None:
             raise click.UsageError("give --period, or --from and --to, not both")
         return period.interval
+    if started is None and ended is None:
+        return None
     if started is None or ended is None:
-        raise click.UsageError("give --period 2026-10, or --from and --to")
+        raise click.UsageError("give --period 2026-10, or both --from and --to")
     if ended <= started:
         raise click.UsageError(
             f"--to {ended:%Y-%m-%dT%H} is not after --from {started:%Y-%m-%dT%H}"
         )
     return Interval(started, ended)
+
+
+def nobody_named(newest: BillingPeriod) -> str:
+    """What an answer says when it had to choose its month."""
+    return f"No time was named: this is {newest}, the newest month with facts."
 
 
 def closed_periods(home_path: Path) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """Every message of the warehouse, each from what provokes it, compared with its golden file.
 
-Put here: WARE-001 to WARE-008.
+Put here: WARE-001 to WARE-009, and what else a reader is told to do about a locked file.
 Not here: stores, homes and leases (`test_messages_core`).
 
 After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed as
@@ -13,20 +13,30 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from domain.errors import LedgerError
 from tests.decisions_by_hand import decided
 from tests.evidence_by_hand import PERIOD, Cluster, Pod, clusters_table, write
+from tests.marts_by_hand import World
 from warehouse import dbt_run, project
-from warehouse.build import build_period
-from warehouse.connection import connect
+from warehouse.about import About
+from warehouse.build import SealedFacts, build_period
+from warehouse.connection import WarehouseInUse, connect
 from warehouse.derived import alone_with
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
+from warehouse.publish import publish
+from warehouse.reports import source
+from warehouse.reports.source import open_facts
 from warehouse.switched import Switched, note, require_intact
+
+if TYPE_CHECKING:
+    import duckdb
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -93,6 +103,14 @@ def lost(folder: Path) -> None:
     require_intact(home, "2026-10")
 
 
+def differs(folder: Path) -> None:
+    home = Home.create(folder / "home")
+    sealed = SealedFacts(
+        "ab" * 32, lambda hour: True, "0.0.9", ("gpu-ledger 0.0.9 then, 0.1.0 now",)
+    )
+    build_period(home, PERIOD, decided(), closed_periods=frozenset({PERIOD.name}), sealed=sealed)
+
+
 def in_use(folder: Path) -> None:
     with alone_with(folder / "runs"), alone_with(folder / "runs", wait_seconds=0.0):
         pass
@@ -107,6 +125,7 @@ PROVOKED: dict[str, Callable[[Path], None]] = {
     "WARE-006": closed,
     "WARE-007": lost,
     "WARE-008": in_use,
+    "WARE-009": differs,
 }
 
 
@@ -130,4 +149,37 @@ def _without_what_varies(message: str) -> str:
     message = re.sub(
         r"Conflicting lock is held in \S+ \(PID \d+\)[^)]*", "Conflicting lock", message
     )
+    message = re.sub(r"counts to [0-9a-f]{12}", "counts to 0123456789ab", message)
     return re.sub(r"attempt [0-9a-f]{12}", "attempt 0123456789ab", message)
+
+
+@pytest.mark.parametrize(
+    ("is_published", "instead"),
+    [
+        (False, "run `gpu-ledger publish`: the copy that it makes is never locked, and there is "
+         "none yet"),
+        (True, "ask again; HOME/published/gpu-ledger-000001.duckdb is not locked, and has what was "
+         "counted before"),
+    ],
+)  # fmt: skip
+def test_a_reader_is_sent_to_the_copy_only_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_published: bool, instead: str
+) -> None:
+    world = World(tmp_path / "home")
+    home = world.write()
+    if is_published:
+        now = datetime(2026, 11, 1, tzinfo=UTC)
+        publish(home, About(now, now, "0.1.0", "", "", 0))
+    note(home, "2026-10", Switched("ab" * 32, {}))  # counted since: the copy is behind
+    monkeypatch.setattr(source, "connect", impatient)
+    with pytest.raises(WarehouseInUse) as busy, open_facts(home):
+        raise AssertionError("read while it was written")
+    told = busy.value.remedy.replace(str(home.path), "HOME")
+    assert told == f"let the other command end, and {instead}"
+
+
+def impatient(path: Path, **options: bool) -> duckdb.DuckDBPyConnection:
+    """Another process writes the warehouse, and has for longer than anybody waits."""
+    if path.name == "warehouse.duckdb":
+        raise WarehouseInUse(path, 30.0, "Conflicting lock")
+    return connect(path, **options)

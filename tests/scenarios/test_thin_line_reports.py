@@ -492,7 +492,7 @@ def test_what_is_corrected_voided_and_restored_is_so_as_the_page_says(
     shutil.copytree(told.opened.home.path, home)
     witnessed = shutil.copy(home / "documents" / "2026-10" / "head.json", tmp_path)
     monkeypatch.setenv("GPU_LEDGER_HOME", str(home))
-    late, wrong, keep, restored = of("how-to/correct-void-and-restore.md", "sh")
+    late, wrong, keep, restored, lost = of("how-to/correct-void-and-restore.md", "sh")
     instead: dict[str, Path | str] = {
         "INV-000007": "INV-000001",
         "documents/": f"{home}/documents/",
@@ -502,11 +502,12 @@ def test_what_is_corrected_voided_and_restored_is_so_as_the_page_says(
     for command in [*commands_in(late), *commands_in(keep)[:-1], *commands_in(wrong)]:
         ends_well(command, **instead)
     assert counted == [True, False]
-    [restore] = commands_in(keep)[-1:]
     for number, after in enumerate(commands_in(restored)):
-        place = tmp_path / f"restored-{number}"
-        ends_well(restore, **instead, **{"restored-ledger": place})
-        ends_well(after, **instead, **{"restored-ledger": place})
+        place = {**instead, "restored-ledger": tmp_path / f"restored-{number}"}
+        ends_well(commands_in(keep)[-1], **place)
+        ends_well(after, **place)
+    for command in commands_in(lost):
+        ends_well(command, **place)
 
 
 IN_THE_MONTH = "2026-10-01T03:00:00Z"

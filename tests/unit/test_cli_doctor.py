@@ -11,10 +11,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from domain.clock import StoppedClock
+from domain.decisions import Source
+from domain.interval import Interval
 from fake_gpu.clock import VirtualClock
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import serve
 from ingestion.kubernetes.spool import segment_key
+from orchestration import steps
 from orchestration.cli.doctor import examined, measured_now
 from orchestration.cli.output import Row
 from orchestration.demo.home import make_home
@@ -70,6 +74,27 @@ def test_a_whole_estate_lacks_only_a_past_and_a_collector(tmp_path: Path) -> Non
         key = segment_key(cluster_id, NOW.replace(minute=0), 1)
         opened.spool(cluster_id).create(key, b"{}\n")
         assert set(wrong(opened)) == {("thanos", "raw samples, 35 days")}
+
+
+def test_evidence_is_as_fresh_as_its_dbt_source_declares(tmp_path: Path) -> None:
+    """By the dbt source: samples are wrong when the newest whole hour ended 31 hours ago."""
+    with home(tmp_path) as opened:
+        hours = Interval(NOW.replace(hour=0, minute=0), NOW.replace(hour=2, minute=0))
+        steps.pull(opened, hours, sources=[Source.THANOS])
+        decided = opened.home.decisions / "clusters.csv"
+        decided.write_text(decided.read_text().replace("2026-10-05T06:00:00Z", ""))
+        for later, is_fine in (
+            (timedelta(hours=31), True),
+            (timedelta(hours=31, minutes=1), False),
+        ):
+            now = OpenHome(opened.home, StoppedClock(hours.ended_at + later))
+            found = {
+                (row["witness"], row["check"]): row
+                for row in examined(now, measured_now(now), silent)
+            }
+            assert found["thanos", "evidence is fresh"]["fine"] is is_fine
+            assert "ended 31 h ago" in found["thanos", "evidence is fresh"]["seen"]
+            assert found["kubernetes", "evidence is fresh"]["seen"] == "nothing was asked yet"
 
 
 def test_a_metric_that_is_not_collected_is_a_line_with_its_remedy(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from domain.billing_period import BillingPeriod
 from orchestration.cli.main import cli
 from tests.json_output import SHARED, commands_with_json, differences, json_page, schemas
 from tests.written_pages import written
@@ -75,10 +76,11 @@ def test_the_tables_of_a_refresh_are_as_promised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home.create(tmp_path / "home", "")
-    counted = SimpleNamespace(row_counts={"fct_charges": 2}, facts_sha256="0" * 64)
+    october = BillingPeriod("2026-10")
+    counted = SimpleNamespace(period=october, row_counts={"fct_charges": 2}, facts_sha256="0" * 64)
     monkeypatch.setattr("orchestration.steps.refresh", lambda *_: counted)
     found = printed("refresh", "--period", "2026-10", "--home", str(home.path))
-    assert json.loads(found) == [{"table": "fct_charges", "rows": 2}]
+    assert json.loads(found) == [{"period": "2026-10", "table": "fct_charges", "rows": 2}]
     assert differences("refresh", found) == []
 
 

@@ -121,6 +121,22 @@ def test_what_arrived_late_is_counted_in_before_a_close(tmp_path: Path) -> None:
         assert steps.count_before_close(opened, period).attempts == ()
 
 
+def test_without_a_name_every_open_month_with_evidence_is_refreshed(tmp_path: Path) -> None:
+    october, november = BillingPeriod("2026-10"), BillingPeriod("2026-11")
+    with estate(tmp_path, at(5)) as (opened, _):
+        # Nothing has landed: the month that has begun last.
+        assert steps.refreshable(opened) == [october]
+        decided = opened.home.decisions / "clusters.csv"
+        decided.write_text(decided.read_text().replace("2026-10-05T04:00:00Z", ""))
+        later = OpenHome(opened.home, StoppedClock(datetime(2026, 11, 2, tzinfo=UTC)))
+        assert ledger.open_periods(later) == [october, november]
+        assert steps.refreshable(later) == [november]
+        steps.pull(opened, DAY, sources=[Source.THANOS])
+        assert steps.refreshable(later) == [october]
+        early = OpenHome(opened.home, StoppedClock(datetime(2026, 9, 2, tzinfo=UTC)))
+        assert steps.refreshable(early) == []
+
+
 def test_a_server_that_cannot_be_asked_says_nothing_and_is_named(tmp_path: Path) -> None:
     with estate(tmp_path, at(5)) as (opened, running):
         steps.pull(opened, Interval(at(0), at(1)), sources=[Source.THANOS])

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from quality.required import required_checks
-from tests.decisions_by_hand import decided, table
+from tests.decisions_by_hand import SIGNED, decided, table
 from tests.evidence_by_hand import GPU, PERIOD, Cluster, Pod, clusters_table, write
-from warehouse.build import BuildResult, PeriodIsClosed, build_period
+from warehouse.build import (
+    WORKING_NAME,
+    BuildResult,
+    PeriodIsClosed,
+    build_period,
+    project_of,
+)
 from warehouse.connection import connected
+from warehouse.dbt_run import ModelFailed
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
+from warehouse.schema import create_table
+
+if TYPE_CHECKING:
+    import duckdb
 
 RATE = table("rates", ",A100-40GB,whole,EUR,2.50,2026-01-01,,|,")
+RATE_ENDS = RATE["rates.csv"].replace("2026-01-01,,", "2026-01-01,2027-03-01,")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +43,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, BuildResult]:
     )
     write(home, cluster)
     decisions = decided(clusters_table(cluster), RATE)
-    return home, build_period(home, PERIOD, decisions, closed_periods=frozenset())
+    # Another period is closed: that is no reason to refuse this one.
+    return home, build_period(home, PERIOD, decisions, closed_periods=frozenset({"2026-09"}))
 
 
 def query(home: Home, sql: str) -> list[tuple[Any, ...]]:
@@ -74,6 +87,18 @@ def test_the_node_hour_is_the_maximum_at_an_instant(built: tuple[Home, BuildResu
     ) == [(0, 8, 1, 3500), (1, 8, 3, 1400 + 2 * 400 + 1200)]
 
 
+def test_nothing_is_counted_beyond_the_last_hour_that_was_asked(
+    built: tuple[Home, BuildResult],
+) -> None:
+    """`alive` goes on, and what it will cost is known to nobody: two hours were asked."""
+    home, _ = built
+    assert query(
+        home,
+        "select max(epoch(segment_ended_at)) - epoch(timestamptz '2026-10-01') "
+        "from marts.fct_pod_hours",
+    ) == [(7200.0,)]
+
+
 def test_every_hour_of_both_witnesses_is_complete(built: tuple[Home, BuildResult]) -> None:
     home, _ = built
     assert query(
@@ -104,6 +129,60 @@ def test_a_closed_period_is_refused(built: tuple[Home, BuildResult]) -> None:
         build_period(home, PERIOD, decided(RATE), closed_periods=frozenset({"2026-10"}))
 
 
+def test_the_models_refuse_a_closed_period_before_they_build_anything(tmp_path: Path) -> None:
+    """Whoever runs dbt on such a file, by whatever way: it is dbt itself that does not begin."""
+    home = Home.create(tmp_path)
+    home.build.mkdir()
+    working = home.build / WORKING_NAME
+    with connected(working) as connection:
+        connection.execute("create schema raw")
+        create_raw_decisions_of(connection, closed_periods={"2026-09", "2026-10"})
+    project = project_of(home)
+    project.parse()
+    with pytest.raises(ModelFailed) as refused:
+        project.run_models(lambda: None)
+    assert "period 2026-10 is closed" in refused.value.seen
+    with connected(working, read_only=True) as connection:
+        schemas = connection.execute(
+            "select distinct schema_name from duckdb_tables() union "
+            "select distinct schema_name from duckdb_views() where not internal"
+        ).fetchall()
+    assert schemas == [("raw",)]
+
+
+def create_raw_decisions_of(
+    connection: duckdb.DuckDBPyConnection, closed_periods: set[str]
+) -> None:
+    period = {
+        "billing_period": PERIOD.name,
+        "period_started_at": PERIOD.started_at,
+        "period_ended_at": PERIOD.ended_at,
+        "decisions_sha256": "",
+    }
+    create_table(connection, "parameters", [period])
+    closed = [{"billing_period": name} for name in sorted(closed_periods)]
+    create_table(connection, "closed_periods", closed)
+
+
+def test_what_is_decided_for_later_is_no_part_of_a_period(
+    built: tuple[Home, BuildResult],
+) -> None:
+    """A price ends next year, another begins, a namespace goes to the provider: the same facts.
+
+    They are those that a close seals the decisions of, so they can be counted again from these.
+    """
+    home, result = built
+    later = RATE_ENDS + ",A100-40GB,whole,EUR,9.90,2027-03-01,,|,\n".replace("|", SIGNED)
+    decisions = decided(
+        clusters_table(Cluster()),
+        {"rates.csv": later},
+        table("tenants", "team-a,provider,2027-01-01,"),
+        table("outages", "c1,2026-12-01T00:00:00Z,,credit"),
+    )
+    again = build_period(home, PERIOD, decisions, closed_periods=frozenset())
+    assert again.facts_sha256 == result.facts_sha256
+
+
 def test_building_again_gives_the_same_content(built: tuple[Home, BuildResult]) -> None:
     home, result = built
     decisions = decided(clusters_table(Cluster()), RATE)
@@ -115,6 +194,7 @@ def test_a_home_without_evidence_has_empty_facts(tmp_path: Path) -> None:
     home = Home.create(tmp_path)
     result = build_period(home, PERIOD, decided(), closed_periods=frozenset())
     assert result.row_counts["fct_pod_hours"] == 0
+    assert result.row_counts["fct_charges"] == 0
     assert result.row_counts["dim_hours"] == 744
 
 

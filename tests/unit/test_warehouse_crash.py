@@ -19,9 +19,11 @@ PERIOD = BillingPeriod("2026-10")
 DIES = """
 import os, sys
 from pathlib import Path
+import warehouse.alone as alone
 import warehouse.switch as switch
 from domain.billing_period import BillingPeriod
 from warehouse.connection import connect
+from warehouse.home import Home
 from contextlib import contextmanager
 
 @contextmanager
@@ -38,8 +40,8 @@ def dying(connection, mart, period):
     if sys.argv[3] == "inside":
         os._exit(9)
 
-switch.connected, switch._replace = never_closed, dying
-switch.switch_in(Path(sys.argv[1]), Path(sys.argv[2]), BillingPeriod("2026-10"))
+alone.connected, switch._replace = never_closed, dying
+switch.switch_in(Home(Path(sys.argv[1])), Path(sys.argv[2]), BillingPeriod("2026-10"))
 """
 
 
@@ -67,7 +69,7 @@ def build(tmp_path: Path, home: Home) -> Path:
 
 def die(home: Home, build: Path, when: str) -> Path:
     """A process switches in and is gone at once; where its log is."""
-    command = [sys.executable, "-c", DIES, str(home.warehouse_path), str(build), when]
+    command = [sys.executable, "-c", DIES, str(home.path), str(build), when]
     assert subprocess.run(command, check=False).returncode == 9
     return home.warehouse_path.with_name(home.warehouse_path.name + ".wal")
 
@@ -81,7 +83,7 @@ def test_a_log_that_is_deleted_or_not_copied_is_noticed_and_healed(home: Home, b
     die(home, build, "after").unlink()
     with pytest.raises(WarehouseLost):
         require_intact(home, PERIOD.name)
-    switch_in(home.warehouse_path, build, PERIOD)
+    switch_in(home, build, PERIOD)
     require_intact(home, PERIOD.name, deep=True)
 
 
@@ -90,7 +92,7 @@ def test_a_log_that_is_cut_is_noticed_and_healed(home: Home, build: Path) -> Non
     log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
     with pytest.raises(WarehouseLost):
         require_intact(home, PERIOD.name)
-    switch_in(home.warehouse_path, build, PERIOD)
+    switch_in(home, build, PERIOD)
     require_intact(home, PERIOD.name, deep=True)
 
 
@@ -98,5 +100,5 @@ def test_a_writer_that_dies_before_its_commit_has_changed_nothing(home: Home, bu
     die(home, build, "inside")
     with pytest.raises(WarehouseLost):
         require_intact(home, PERIOD.name)
-    switch_in(home.warehouse_path, build, PERIOD)
+    switch_in(home, build, PERIOD)
     require_intact(home, PERIOD.name, deep=True)

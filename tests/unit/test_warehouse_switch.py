@@ -10,7 +10,10 @@ import pytest
 
 from domain.billing_period import BillingPeriod
 from warehouse.connection import connected
+from warehouse.content import period_sha256, row_counts
+from warehouse.home import Home
 from warehouse.switch import switch_in
+from warehouse.switched import Switched, WarehouseLost, note, require_intact
 
 SEPTEMBER, OCTOBER = BillingPeriod("2026-09"), BillingPeriod("2026-10")
 
@@ -26,49 +29,108 @@ def build_of(folder: Path, period: BillingPeriod, columns: str) -> Path:
     return path
 
 
-def rows(warehouse: Path) -> list[tuple[Any, ...]]:
-    with connected(warehouse, read_only=True) as connection:
+def rows(home: Home) -> list[tuple[Any, ...]]:
+    with connected(home.warehouse_path, read_only=True) as connection:
         return connection.execute("select * from marts.fct_a order by billing_period").fetchall()
 
 
 @pytest.fixture
-def warehouse(tmp_path: Path) -> Path:
-    path = tmp_path / "warehouse.duckdb"
-    switch_in(path, build_of(tmp_path, SEPTEMBER, "'n1' as node_name, 7 as seconds"), SEPTEMBER)
-    return path
+def home(tmp_path: Path) -> Home:
+    home = Home.create(tmp_path / "home")
+    switch_in(home, build_of(tmp_path, SEPTEMBER, "'n1' as node_name, 7 as seconds"), SEPTEMBER)
+    return home
 
 
-def test_a_period_replaces_itself_and_no_other(warehouse: Path, tmp_path: Path) -> None:
+def test_a_period_replaces_itself_and_no_other(home: Home, tmp_path: Path) -> None:
     for seconds in (8, 9):
         columns = f"'n1' as node_name, {seconds} as seconds"
-        switch_in(warehouse, build_of(tmp_path, OCTOBER, columns), OCTOBER)
-    assert rows(warehouse) == [("2026-09", "n1", 7), ("2026-10", "n1", 9)]
+        switch_in(home, build_of(tmp_path, OCTOBER, columns), OCTOBER)
+    assert rows(home) == [("2026-09", "n1", 7), ("2026-10", "n1", 9)]
 
 
-def test_a_new_column_leaves_the_rows_of_other_periods_there(
-    warehouse: Path, tmp_path: Path
-) -> None:
+def test_a_new_column_leaves_the_rows_of_other_periods_there(home: Home, tmp_path: Path) -> None:
     columns = "'n1' as node_name, 'h100' as gpu_class, 9 as seconds"
-    switch_in(warehouse, build_of(tmp_path, OCTOBER, columns), OCTOBER)
-    assert rows(warehouse) == [("2026-09", "n1", None, 7), ("2026-10", "n1", "h100", 9)]
+    switch_in(home, build_of(tmp_path, OCTOBER, columns), OCTOBER)
+    assert rows(home) == [("2026-09", "n1", None, 7), ("2026-10", "n1", "h100", 9)]
 
 
-def test_columns_in_another_order_keep_their_values(warehouse: Path, tmp_path: Path) -> None:
+def test_columns_in_another_order_keep_their_values(home: Home, tmp_path: Path) -> None:
     columns = "9 as seconds, 'n1' as node_name"
-    switch_in(warehouse, build_of(tmp_path, OCTOBER, columns), OCTOBER)
-    assert rows(warehouse) == [("2026-09", 7, "n1"), ("2026-10", 9, "n1")]
+    switch_in(home, build_of(tmp_path, OCTOBER, columns), OCTOBER)
+    assert rows(home) == [("2026-09", 7, "n1"), ("2026-10", 9, "n1")]
 
 
-def test_a_wider_type_keeps_every_value(warehouse: Path, tmp_path: Path) -> None:
+def test_a_wider_type_keeps_every_value(home: Home, tmp_path: Path) -> None:
     columns = "'n1' as node_name, cast(9 as decimal(38, 0)) as seconds"
-    switch_in(warehouse, build_of(tmp_path, OCTOBER, columns), OCTOBER)
-    assert [int(row[2]) for row in rows(warehouse)] == [7, 9]
+    switch_in(home, build_of(tmp_path, OCTOBER, columns), OCTOBER)
+    assert [int(row[2]) for row in rows(home)] == [7, 9]
 
 
 def test_a_value_that_fits_no_more_stops_the_switch_and_changes_nothing(
-    warehouse: Path, tmp_path: Path
+    home: Home, tmp_path: Path
 ) -> None:
     path = build_of(tmp_path, OCTOBER, "1 as node_name, 9 as seconds")
     with pytest.raises(duckdb.ConversionException):
-        switch_in(warehouse, path, OCTOBER)
-    assert rows(warehouse) == [("2026-09", "n1", 7)]
+        switch_in(home, path, OCTOBER)
+    assert rows(home) == [("2026-09", "n1", 7)]
+
+
+def noted(home: Home, period: BillingPeriod) -> None:
+    """Write down what a period has, as a refresh does after its switch."""
+    with connected(home.warehouse_path, read_only=True) as connection:
+        counts = row_counts(connection)[period.name]
+        note(home, period.name, Switched(period_sha256(connection, period.name), counts))
+
+
+NEW_SHAPE = "'h100' as gpu_class, 9 as seconds, 'n1' as node_name"
+
+
+def test_what_was_counted_is_still_known_when_its_tables_have_another_shape(
+    home: Home, tmp_path: Path
+) -> None:
+    noted(home, SEPTEMBER)
+    for number in (1, 2):
+        columns = f"{NEW_SHAPE}, {number} as added_{number}"
+        switch_in(home, build_of(tmp_path, OCTOBER, columns), OCTOBER)
+        require_intact(home, SEPTEMBER.name, deep=True)
+    with connected(home.warehouse_path) as connection:
+        connection.execute("update marts.fct_a set seconds = 8 where billing_period = '2026-09'")
+    with pytest.raises(WarehouseLost):
+        require_intact(home, SEPTEMBER.name, deep=True)
+
+
+def test_what_was_edited_before_its_tables_changed_stays_found(home: Home, tmp_path: Path) -> None:
+    noted(home, SEPTEMBER)
+    with connected(home.warehouse_path) as connection:
+        connection.execute("update marts.fct_a set seconds = 8")
+    switch_in(home, build_of(tmp_path, OCTOBER, NEW_SHAPE), OCTOBER)
+    with pytest.raises(WarehouseLost):
+        require_intact(home, SEPTEMBER.name, deep=True)
+
+
+def test_a_table_that_is_new_is_no_part_of_what_was_counted_before(
+    home: Home, tmp_path: Path
+) -> None:
+    noted(home, SEPTEMBER)
+    build = build_of(tmp_path, OCTOBER, "'n1' as node_name, 9 as seconds")
+    with connected(build) as connection:
+        connection.execute("create table marts.fct_b as select '2026-10' as billing_period")
+    switch_in(home, build, OCTOBER)
+    require_intact(home, SEPTEMBER.name, deep=True)
+    assert rows(home) == [("2026-09", "n1", 7), ("2026-10", "n1", 9)]
+
+
+def test_facts_are_there_with_what_belongs_to_them_or_not_at_all(
+    home: Home, tmp_path: Path
+) -> None:
+    def dies(connection: duckdb.DuckDBPyConnection) -> None:
+        connection.execute("create table main.said_of_them as select 1 as one")
+        raise KeyboardInterrupt
+
+    build = build_of(tmp_path, OCTOBER, "'n1' as node_name, 9 as seconds")
+    with pytest.raises(KeyboardInterrupt):
+        switch_in(home, build, OCTOBER, dies)
+    assert rows(home) == [("2026-09", "n1", 7)]
+    with connected(home.warehouse_path, read_only=True) as connection:
+        said = connection.execute("from duckdb_tables() where table_name = 'said_of_them'")
+        assert said.fetchall() == []

@@ -5,7 +5,8 @@ Not here: any question that is asked of them (the modules beside this one).
 
 The published copy is read while it holds the facts that were last switched in: whoever reads it
 holds no lock that the pipeline would wait for. Otherwise the warehouse is read. Either way the
-numbers are the same.
+numbers are the same, the file itself says which periods there are, and a period that lacks rows is
+not read: an amount without them would look as final as any other.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 from domain.billing_period import BillingPeriod
 from domain.errors import CouldNotLook
 from domain.interval import Interval
-from warehouse.connection import connect
+from warehouse.connection import WarehouseInUse, connect
+from warehouse.content import row_counts
 from warehouse.home import Home
-from warehouse.publish import newest_version
-from warehouse.switched import switched_periods
+from warehouse.publish import MAIN, newest_version
+from warehouse.switch import MARTS
+from warehouse.switched import Switched, periods_in, switched_periods
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,7 +44,7 @@ class NoFactsYet(CouldNotLook):
             where=where,
             seen=f"no facts of {wanted or 'any period'}; periods with facts: {there}",
             why="an answer comes from counted facts only, and nothing is not zero",
-            remedy=f"gpu-ledger refresh --period {wanted or '2026-10'}",
+            remedy=f"gpu-ledger refresh --period {wanted}" if wanted else "gpu-ledger refresh",
         )
 
 
@@ -67,6 +70,7 @@ class Facts:
     connection: duckdb.DuckDBPyConnection
     path: Path
     periods: tuple[str, ...]
+    newest_name: str = ""  # empty: the last one
 
     def rows(self, statement: str, parameters: Mapping[str, object] | None = None) -> list[Row]:
         """The rows of a query, as dictionaries, in its order; raises FactsOfAnotherVersion."""
@@ -95,35 +99,78 @@ class Facts:
 
     @property
     def newest(self) -> BillingPeriod:
-        return BillingPeriod(self.periods[-1])
+        return BillingPeriod(self.newest_name or self.periods[-1])
 
 
 @contextmanager
-def open_facts(home: Home) -> Iterator[Facts]:
-    """The facts of a home; raises NoFactsYet when there are none."""
-    switched = {name: facts.facts_sha256 for name, facts in switched_periods(home).items()}
-    if not switched or not home.warehouse_path.is_file():
+def open_facts(home: Home, wanted: str = "") -> Iterator[Facts]:
+    """The facts of a home; raises NoFactsYet without any, WarehouseLost where rows are missing.
+
+    `wanted` is the period that somebody asked for, if any.
+    """
+    noted = switched_periods(home)
+    with _opened(home, noted, wanted) as (connection, path, schema):
+        found = row_counts(connection, schema)
+        for period, counts in found.items():
+            if period in noted:
+                noted[period].require_counts(path, period, counts)
+        if not found or (wanted and wanted not in found):
+            raise NoFactsYet(str(path), tuple(found), wanted)
+        connection.execute(f"use {schema}")
+        yield Facts(connection, path, tuple(found), _newest(found))
+
+
+def newest_period(home: Home) -> BillingPeriod:
+    """The newest period in the warehouse of which any hour was due; raises NoFactsYet."""
+    found = periods_in(home)
+    if not found:
         raise NoFactsYet(str(home.warehouse_path), (), "")
-    published = newest_version(home)
-    if published is not None:
-        connection = _published(published, switched)
-        if connection is not None:
-            with connection:
-                yield Facts(connection, published, tuple(sorted(switched)))
-            return
-    with connect(home.warehouse_path, read_only=True, outside_sql=True) as connection:
-        connection.execute("use marts")
-        yield Facts(connection, home.warehouse_path, tuple(sorted(switched)))
+    return BillingPeriod(_newest(found))
 
 
-def _published(path: Path, switched: Mapping[str, str]) -> duckdb.DuckDBPyConnection | None:
-    """The copy, when it holds what was last switched in."""
+def _newest(found: Mapping[str, Mapping[str, int]]) -> str:
+    """A month that has only begun, or that nobody measured, says nothing when none is named."""
+    due = [period for period, counts in found.items() if counts.get("fct_coverage")]
+    return (due or list(found))[-1]
+
+
+@contextmanager
+def _opened(
+    home: Home, noted: Mapping[str, Switched], wanted: str
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path, str]]:
+    """The copy, when it holds what was last switched in; else the warehouse itself."""
+    copy = newest_version(home)
+    connection = _copied(copy, noted) if copy and noted else None
+    if copy and connection:
+        with connection:
+            yield connection, copy, MAIN
+        return
+    if not home.warehouse_path.is_file():
+        raise NoFactsYet(str(home.warehouse_path), (), wanted)
+    try:
+        connection = connect(home.warehouse_path, read_only=True, outside_sql=True)
+    except WarehouseInUse as busy:
+        instead = (
+            f"ask again; {copy} is not locked, and has what was counted before"
+            if copy
+            else "run `gpu-ledger publish`: the copy that it makes is never locked, and there is "
+            "none yet"
+        )
+        raise WarehouseInUse(
+            home.warehouse_path, busy.waited_seconds, busy.cause, instead
+        ) from busy
+    with connection:
+        yield connection, home.warehouse_path, MARTS
+
+
+def _copied(path: Path, noted: Mapping[str, Switched]) -> duckdb.DuckDBPyConnection | None:
+    """The copy, opened, when it is of exactly what was switched in."""
     import duckdb
 
     connection = connect(path, read_only=True, outside_sql=True)
     try:
         told = connection.execute("select billing_period, facts_sha256 from about_periods")
-        if dict(told.fetchall()) == dict(switched):
+        if dict(told.fetchall()) == {name: one.facts_sha256 for name, one in noted.items()}:
             return connection
     except duckdb.CatalogException:
         pass  # an earlier version of the code wrote this copy, and it says nothing of its periods

@@ -1,0 +1,307 @@
+"""A closed month whose warehouse is lost: counted again from what was sealed, to the same bytes.
+
+Put here: what people do after a loss, in the order in which they do it, on the thin line's home.
+Not here: the arithmetic of the thin line (`test_thin_line`), or which evidence a close stood on,
+attempt by attempt (`tests/unit/test_billing_sealed_facts.py`).
+
+What is compared is what was printed and published before the loss: an invoice that is out agrees
+with that and with nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from billing.backup import back_up, restore
+from billing.retention import EvidenceGone
+from domain.billing_period import BillingPeriod
+from domain.decisions import Source
+from domain.interval import HOUR
+from orchestration import steps
+from orchestration.cli.doctor import facts_examined
+from orchestration.cli.main import cli
+from orchestration.demo.story import Told, tell
+from orchestration.open_home import OpenHome
+from orchestration.publishing import publish
+from orchestration.recounting import recount
+from warehouse import project
+from warehouse.build import PeriodIsClosed, SealedFactsDiffer
+from warehouse.connection import connected
+from warehouse.content import period_sha256
+from warehouse.reports.source import NoFactsYet
+from warehouse.switched import WarehouseLost
+
+PERIOD, NEXT = BillingPeriod("2026-10"), BillingPeriod("2026-11")
+DERIVED = ("runs", "build", "published", "documents", "warehouse.duckdb")
+TOLD = (
+    ("usage", "--period", "2026-10", "--json"),
+    ("usage", "--period", "2026-10", "--by", "hour", "--csv"),
+    ("nodes", "--month", "2026-10", "--json"),
+    ("gaps", "2026-10", "-o", "json"),
+)
+
+
+@contextlib.contextmanager
+def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
+    yield lambda done, total, what: None
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    home = tmp_path_factory.mktemp("closed") / "home"
+    return tell("thin_line", home, no_bar, lambda text: None)
+
+
+def run(opened: OpenHome, *arguments: str) -> Result:
+    place = ["--home", str(opened.home.path)]
+    return CliRunner().invoke(cli, [*arguments, *place], catch_exceptions=False)
+
+
+def answers(opened: OpenHome) -> list[str]:
+    """What the commands print of the month, and what the published copy says of it."""
+    ran = [run(opened, *asked) for asked in TOLD]
+    assert [one.exit_code for one in ran] == [0] * len(TOLD)
+    copy = publish(opened)
+    with connected(copy.path, read_only=True) as connection:
+        about = connection.execute(
+            "select * from about_periods where billing_period = '2026-10'"
+        ).fetchall()
+        facts = period_sha256(connection, "2026-10", "main")
+    return [*(one.stdout for one in ran), str(about), facts]
+
+
+@pytest.fixture(scope="module")
+def before(told: Told) -> list[str]:
+    found = answers(told.opened)
+    # By pencil, at the top of `test_thin_line`: 4.74 and 17.38.
+    assert [row["rounded_cost"] for row in json.loads(found[0])["rows"]] == ["4.74", "17.38"]
+    assert json.loads(found[0])["amounts"] == "final"
+    return found
+
+
+def copied(told: Told, tmp_path: Path) -> OpenHome:
+    shutil.copytree(told.opened.home.path, tmp_path / "home")
+    return OpenHome.at(tmp_path / "home", told.opened.clock)
+
+
+def lose(opened: OpenHome, *parts: str) -> None:
+    for part in parts:
+        path = opened.home.path / part
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def sealed_sha256(opened: OpenHome) -> str:
+    [document, *_] = [opened.record.sealed(d.sha256) for d in opened.record.invoices("2026-10")]
+    return str(document["stands_on"]["facts_sha256"])
+
+
+def test_a_closed_month_is_counted_again_to_the_same_answers(
+    told: Told, before: list[str], tmp_path: Path
+) -> None:
+    opened = copied(told, tmp_path)
+    lose(opened, "warehouse.duckdb", "published")
+    refused = run_refused(opened, "usage", "--period", "2026-10")
+    assert refused == "gpu-ledger refresh --period 2026-10"
+    # What the message says is what helps.
+    assert steps.refresh(opened, PERIOD).facts_sha256 == sealed_sha256(opened)
+    assert answers(opened) == before
+    with pytest.raises(PeriodIsClosed):
+        steps.refresh(opened, PERIOD)
+    assert answers(opened) == before
+
+
+def run_refused(opened: OpenHome, *arguments: str) -> str:
+    """What a command that found no facts tells people to do."""
+    with pytest.raises(NoFactsYet) as refused:
+        run(opened, *arguments)
+    return refused.value.remedy
+
+
+def test_a_month_that_is_not_there_is_never_told_as_a_month_without_use(
+    told: Told, before: list[str], tmp_path: Path
+) -> None:
+    """Everything derived is lost, and another month is counted first."""
+    opened = copied(told, tmp_path)
+    lose(opened, *DERIVED)
+    steps.refresh(opened, NEXT)
+    for asked in TOLD[:3]:
+        assert run_refused(opened, *asked) == "gpu-ledger refresh --period 2026-10"
+    assert "2026-10" not in periods_of(publish(opened).path)
+    [line] = [row for row in facts_examined(opened) if not row["fine"]]
+    assert (line["remedy"], "2026-10" in line["seen"]) == (
+        "gpu-ledger refresh --period 2026-10",
+        True,
+    )
+    steps.refresh(opened, PERIOD)
+    assert answers(opened) == before
+    assert [row["fine"] for row in facts_examined(opened)] == [True]
+
+
+def periods_of(copy: Path) -> list[str]:
+    with connected(copy, read_only=True) as connection:
+        found = connection.execute("select billing_period from about_periods order by 1")
+        return [name for (name,) in found.fetchall()]
+
+
+def test_publishing_brings_back_what_had_been_switched_in(
+    told: Told, before: list[str], tmp_path: Path
+) -> None:
+    """The notes beside the warehouse still know the month: a copy without it would lose it."""
+    opened = copied(told, tmp_path)
+    lose(opened, "warehouse.duckdb")
+    assert periods_of(publish(opened).path) == ["2026-10"]
+    assert answers(opened) == before
+
+
+def test_judging_a_closed_month_brings_its_facts_back(told: Told, tmp_path: Path) -> None:
+    opened = copied(told, tmp_path)
+    lose(opened, "warehouse.duckdb", "build")
+    assert steps.judge(opened, PERIOD).facts_sha256 == sealed_sha256(opened)
+
+
+def test_a_restored_home_tells_the_same(told: Told, before: list[str], tmp_path: Path) -> None:
+    """Reading needs no signature, and counting what is closed changes no record."""
+    back_up(told.opened.home, tmp_path / "copy")
+    home = restore(tmp_path / "copy", tmp_path / "restored", told.opened.clock)
+    opened = OpenHome.at(home.path, told.opened.clock)
+    assert run_refused(opened, "usage", "--period", "2026-10").endswith("--period 2026-10")
+    assert run(opened, "refresh", "--period", "2026-10").exit_code == 0
+    assert answers(opened) == before
+    names = ("--by", "Ada Example", "--and", "Bob Example")
+    assert run(opened, "restore", *names).exit_code == 0
+    assert answers(opened) == before
+
+
+def late_asking(opened: OpenHome) -> None:
+    """After the close an hour is asked again, and the store answers with those of another one."""
+    attempts = opened.landing.attempts(source=Source.THANOS)
+    first = min(attempts, key=lambda one: (one.window.started_at, one.draft.asked_at))
+    [other] = [one for one in attempts if one.window.ended_at - one.window.started_at == HOUR][:1]
+    draft = replace(
+        first.draft,
+        asked_at=first.draft.asked_at + timedelta(days=90),
+        answered_at=first.draft.answered_at + timedelta(days=90),
+        answers=other.answers,
+    )
+    opened.landing.append_attempt(draft)
+
+
+def test_nothing_that_came_after_the_close_is_part_of_what_is_counted_again(
+    told: Told, before: list[str], tmp_path: Path
+) -> None:
+    """Neither an answer nor a price: what they would make of it, a recount says."""
+    changed = copied(told, tmp_path)
+    late_asking(changed)
+    rates = changed.home.decisions / "rates.csv"
+    rates.write_text(rates.read_text(encoding="utf-8").replace(",1.80,", ",9.90,"))
+    lose(changed, "warehouse.duckdb", "runs", "published")
+    opened = OpenHome.at(changed.home.path, told.opened.clock)
+    steps.refresh(opened, PERIOD)
+    assert answers(opened) == before
+    recount(opened, PERIOD)
+    with connected(opened.home.build / "2026-10.recount.duckdb", read_only=True) as connection:
+        assert period_sha256(connection, "2026-10") != sealed_sha256(opened)
+
+
+def test_evidence_that_is_gone_is_named_and_nothing_is_switched_in(
+    told: Told, tmp_path: Path
+) -> None:
+    opened = copied(told, tmp_path)
+    lose(opened, "warehouse.duckdb")
+    sorted((opened.home.landing / "objects").rglob("*.zst"))[0].unlink()
+    with pytest.raises(EvidenceGone):
+        steps.refresh(opened, PERIOD)
+    assert not opened.home.warehouse_path.exists()
+
+
+def test_code_that_counts_otherwise_is_refused_and_says_what_differs(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later version knows another card: its facts are not those that were sealed."""
+    opened = copied(told, tmp_path)
+    lose(opened, "warehouse.duckdb", "published")
+    shutil.copytree(project.dbt_project_dir(), tmp_path / "dbt")
+    products = tmp_path / "dbt" / "seeds" / "gpu_products.csv"
+    header, first, *rest = products.read_text(encoding="utf-8").splitlines()
+    another = first.replace(first.split(",")[0], "NVIDIA-Z900", 1)
+    products.write_text("\n".join([header, another, first, *rest]) + "\n", encoding="utf-8")
+    monkeypatch.setattr(project, "__file__", str(tmp_path / "warehouse" / "project.py"))
+    with pytest.raises(SealedFactsDiffer) as refused:
+        steps.refresh(opened, PERIOD)
+    assert "gpu_products.csv has other rows now" in refused.value.seen
+    assert sealed_sha256(opened)[:12] in refused.value.seen
+    assert not opened.home.warehouse_path.exists()
+
+
+def damage(opened: OpenHome, statement: str) -> None:
+    with connected(opened.home.warehouse_path) as connection:
+        connection.execute(statement)
+
+
+def test_rows_that_are_missing_stop_readers_and_are_healed(
+    told: Told, before: list[str], tmp_path: Path
+) -> None:
+    opened = copied(told, tmp_path)
+    lose(opened, "published")
+    damage(opened, "delete from marts.fct_pod_hours where workload_name = 'serve'")
+    for asked in TOLD:
+        with pytest.raises(WarehouseLost) as lost:
+            run(opened, *asked)
+        assert lost.value.remedy == "gpu-ledger refresh --period 2026-10"
+    assert [row["fine"] for row in facts_examined(opened)] == [False]
+    steps.refresh(opened, PERIOD)
+    assert answers(opened) == before
+
+
+def test_a_copy_is_never_made_of_facts_that_nobody_counted(
+    told: Told, before: list[str], tmp_path: Path
+) -> None:
+    """As many rows as before, and other amounts in them: only their hash tells."""
+    opened = copied(told, tmp_path)
+    lose(opened, "published")
+    damage(opened, "update marts.fct_pod_hours set cost_nanos = cost_nanos * 2")
+    copy = publish(opened)
+    with connected(copy.path, read_only=True) as connection:
+        assert period_sha256(connection, "2026-10", "main") == sealed_sha256(opened)
+    assert answers(opened) == before
+
+
+def test_a_warehouse_without_its_notes_is_recognised(
+    told: Told, before: list[str], tmp_path: Path
+) -> None:
+    """`build/` was thrown away: the facts are there, and are those that were sealed."""
+    opened = copied(told, tmp_path)
+    lose(opened, "build", "published")
+    with pytest.raises(PeriodIsClosed):
+        steps.refresh(opened, PERIOD)
+    assert answers(opened) == before
+
+
+@pytest.fixture(scope="module")
+def begun(told: Told, tmp_path_factory: pytest.TempPathFactory) -> OpenHome:
+    """November has begun: it is there, and nothing was due in it yet."""
+    opened = copied(told, tmp_path_factory.mktemp("begun"))
+    steps.refresh(opened, NEXT)
+    return opened
+
+
+@pytest.mark.parametrize("named", [TOLD[0], TOLD[2], TOLD[3]], ids=lambda words: words[0])
+def test_without_a_time_the_newest_month_with_facts_is_told_and_named(
+    begun: OpenHome, named: tuple[str, ...]
+) -> None:
+    ran = run(begun, *(w for w in named if w not in ("--period", "--month", "2026-10")))
+    words = "No time was named: this is 2026-10, the newest month with facts."
+    assert words in ran.output
+    found, expected = json.loads(ran.stdout), json.loads(run(begun, *named).stdout)
+    if named[0] == "usage":
+        assert found.pop("notes") == [*expected.pop("notes"), words]
+    assert found == expected

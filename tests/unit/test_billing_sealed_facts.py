@@ -1,0 +1,53 @@
+"""Which evidence a close stood on: known by its time, and by what was sealed of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from billing.sealed_facts import _StoodOn
+from domain.billing_period import BillingPeriod
+from warehouse.manifests import AttemptHour
+
+CLOSED = datetime(2026, 11, 4, 6, tzinfo=UTC)
+SEALED, EMPTY, LATE = "aa" * 32, "ee" * 32, "bb" * 32
+STOOD_ON = _StoodOn(
+    BillingPeriod("2026-10"), {("c1", "thanos"): frozenset({SEALED, EMPTY})}, CLOSED
+)
+INSIDE = datetime(2026, 10, 31, 23, tzinfo=UTC)
+AFTER_IT = datetime(2026, 11, 1, 0, tzinfo=UTC)
+BEFORE_IT = datetime(2026, 9, 30, 23, tzinfo=UTC)
+IN_TIME, TOO_LATE = datetime(2026, 11, 1, 2, tzinfo=UTC), datetime(2026, 11, 4, 6, tzinfo=UTC)
+
+
+def asked(
+    hour: datetime, asked_at: datetime, answers: list[str], outcome: str = "ok", cluster: str = "c1"
+) -> AttemptHour:
+    row: dict[str, Any] = {"asked_at": asked_at, "answer_sha256s": answers, "outcome": outcome}
+    return AttemptHour(cluster, "thanos", "", 1, hour, row)
+
+
+@pytest.mark.parametrize(
+    ("hour", "is_part"),
+    [
+        (asked(INSIDE, IN_TIME, [SEALED]), True),
+        (asked(INSIDE, IN_TIME, [EMPTY, SEALED]), True),
+        # It landed while the close was read, or in a cluster that nobody had decided to measure.
+        (asked(INSIDE, IN_TIME, [SEALED, LATE]), False),
+        (asked(INSIDE, IN_TIME, [SEALED], cluster="c2"), False),
+        # The same bytes, asked later: an empty answer looks like any other.
+        (asked(INSIDE, TOO_LATE, [EMPTY]), False),
+        (asked(INSIDE, TOO_LATE, [SEALED]), False),
+        # What brought nothing was no answer that could be sealed.
+        (asked(INSIDE, IN_TIME, [], "failed"), True),
+        (asked(INSIDE, TOO_LATE, [], "failed"), False),
+        # Neighbouring hours are read as well; their answers belong to other periods.
+        (asked(AFTER_IT, IN_TIME, [LATE]), True),
+        (asked(AFTER_IT, TOO_LATE, [LATE]), False),
+        (asked(BEFORE_IT, IN_TIME, [LATE]), True),
+    ],
+)
+def test_a_close_stood_on_it_or_not(hour: AttemptHour, is_part: bool) -> None:
+    assert STOOD_ON(hour) is is_part

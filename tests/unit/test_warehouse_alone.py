@@ -1,0 +1,129 @@
+"""One writer at a time, among processes: who writes, and who copies, waits for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+
+from tests.marts_by_hand import Pod, World, at
+from warehouse.alone import only_writer
+from warehouse.connection import WarehouseInUse, connected
+from warehouse.home import Home
+
+HEAD = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from warehouse.home import Home
+home = Home(Path(sys.argv[1]))
+"""
+ESTIMATE = (
+    HEAD
+    + """
+from billing.mirror import write_estimates
+from domain.billing_period import BillingPeriod
+print("ready", flush=True)
+write_estimates(home, BillingPeriod("2026-10"), {"team-a": 5}, datetime(2026, 11, 1, tzinfo=UTC))
+print("done", flush=True)
+"""
+)
+MIRROR = (
+    HEAD
+    + """
+from billing.mirror import mirror_record
+print("ready", flush=True)
+mirror_record(home)
+print("done", flush=True)
+"""
+)
+JUDGE = (
+    HEAD
+    + """
+from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from domain.decisions import load_decisions
+from quality.run import judge
+print("ready", flush=True)
+now = StoppedClock(datetime(2026, 11, 1, tzinfo=UTC))
+judge(home, BillingPeriod("2026-10"), load_decisions({}), now)
+print("done", flush=True)
+"""
+)
+PUBLISH = (
+    HEAD
+    + """
+from warehouse.about import About
+from warehouse.publish import publish
+now = datetime(2026, 11, 1, tzinfo=UTC)
+print("ready", flush=True)
+print(publish(home, About(now, now, "0.1.0", "", "", 0)).path.name, flush=True)
+"""
+)
+A_WHILE = 1.0
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    world = World(tmp_path / "home")
+    world.pods = [Pod("team-a", "train", at("09 10:00"), at("09 11:30"))]
+    return world.write()
+
+
+def begun(script: str, home: Home) -> subprocess.Popen[str]:
+    """Another process, about to write."""
+    command = [sys.executable, "-c", script, str(home.path)]
+    process = subprocess.Popen(command, stdout=PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def last_word(process: subprocess.Popen[str]) -> str:
+    said, _ = process.communicate(timeout=120)
+    return said.strip()
+
+
+@pytest.mark.parametrize("script", [ESTIMATE, MIRROR, JUDGE], ids=["estimate", "mirror", "judge"])
+def test_whoever_writes_waits_for_the_one_writer(home: Home, script: str) -> None:
+    with only_writer(home):
+        process = begun(script, home)
+        time.sleep(A_WHILE)
+        assert process.poll() is None
+    assert last_word(process) == "done"
+
+
+def test_copies_made_at_once_are_versions_of_their_own(home: Home) -> None:
+    with only_writer(home):
+        processes = [begun(PUBLISH, home) for _ in range(2)]
+        time.sleep(A_WHILE)
+        assert list(home.published.glob("*")) == []
+    names = sorted(last_word(process) for process in processes)
+    assert names == ["gpu-ledger-000001.duckdb", "gpu-ledger-000002.duckdb"]
+    for name in names:
+        with connected(home.published / name, read_only=True) as connection:
+            assert connection.execute("select count(*) from fct_charges").fetchone() == (1,)
+
+
+def test_the_lock_of_a_writer_that_died_is_nobodys(home: Home) -> None:
+    script = (
+        HEAD
+        + """
+import os
+from warehouse.alone import only_writer
+with only_writer(home):
+    print("ready", flush=True)
+    os._exit(9)
+"""
+    )
+    begun(script, home).wait(timeout=60)
+    with (
+        only_writer(home, wait_seconds=0.0),
+        pytest.raises(WarehouseInUse),
+        only_writer(home, wait_seconds=0.0),
+    ):
+        raise AssertionError("two were alone")
