@@ -228,15 +228,23 @@ def have_facts(opened: OpenHome, period: BillingPeriod) -> None:
 
 def close(opened: OpenHome, period: BillingPeriod, *, dry_run: bool) -> CloseResult:
     """Close a period on facts judged again in the same step; or show what that would do.
+
+    What is sealed is what the facts were counted from: where an answer has landed since, or
+    something was decided, they are counted again first.
     """
     from billing.close import close_period
     from orchestration.publishing import model_page
+
+    def judged() -> Judgement:
+        if standing.needs_build(opened, period):
+            refresh(opened, period)
+        return judge(opened, period)
 
     return close_period(
         opened.home,
         period,
         opened.decisions,
-        lambda: judge(opened, period),
+        judged,
         opened.clock,
         dry_run=dry_run,
         holder=holder(),

@@ -31,6 +31,7 @@ from fake_gpu.scenario.load import load_scenario
 from orchestration import steps
 from orchestration.demo.story import Told, tell
 from orchestration.open_home import OpenHome
+from orchestration.recounting import recount
 from tests.scenarios import against_truth as truth
 from warehouse.connection import connected
 
@@ -122,6 +123,21 @@ def test_an_hour_taken_away_refuses_the_close_and_names_it(told: Told, tmp_path:
         steps.close(home, PERIOD, dry_run=False)
     assert "2026-10-01T04:00:00Z" in refused.value.message()
     assert home.record.events() == []
+
+
+def test_what_was_decided_after_the_count_is_counted_before_it_is_sealed(
+    told: Told, tmp_path: Path
+) -> None:
+    """At 2.00 an hour: 34760 s are 19.3111…, and 6765 + 2714 + 11/7 s are 5.2669841…"""
+    home = copied(told, tmp_path)
+    shutil.rmtree(home.home.record)
+    shutil.rmtree(home.home.documents)
+    rates = home.home.decisions / "rates.csv"
+    rates.write_text(rates.read_text(encoding="utf-8").replace(",1.80,", ",2.00,"))
+    result = steps.close(OpenHome.at(home.home.path, home.clock), PERIOD, dry_run=False)
+    billed = {document.tenant: document.billed_nanos for document in result.invoices}
+    assert billed == {"speech": 5_270_000_000, "vision": 19_310_000_000}
+    assert recount(OpenHome.at(home.home.path, home.clock), PERIOD).lines == ()
 
 
 def test_without_the_warehouse_the_same_invoices_come_again(told: Told, tmp_path: Path) -> None:
