@@ -12,8 +12,11 @@ and count per device. Telemetry never decides an amount.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from ingestion.pins import NO_PINS, Pins, Speaker
 
 NATIVE_RESOURCES = (
     "cpu|memory|storage|pods|ephemeral[-_]storage|hugepages[-_].+|attachable[-_]volumes[-_].+"
@@ -43,6 +46,13 @@ class Entry:
     lasts: bool = False  # its series end only with their pod or node
     of_every_pod: bool = False  # each pod has one, so a pod without it has lost it
     functions: tuple[str, ...] = ()  # telemetry: the hourly functions
+    speaker: Speaker = Speaker.KUBE_STATE_METRICS
+
+    def selected(self, pins: Pins) -> str:
+        """Its matchers, with those that keep other exporters out."""
+        tells = "namespace" in self.labels
+        pinned = pins.matchers(self.speaker, tells_namespaces=tells)
+        return ",".join(part for part in (self.matchers, pinned) if part)
 
 
 _POD = ("namespace", "pod", "uid")
@@ -52,7 +62,13 @@ _HOURLY = ("avg_over_time", "max_over_time", "count_over_time")
 def _telemetry(metric: str, unit: str, why: str) -> Entry:
     labels = ("gpu_id", "hostname") if metric.startswith("gpu") else ("job", "instance")
     labels = ("gpu", "UUID") if metric.startswith("DCGM") else labels
-    return Entry(metric, metric, why, unit, labels, family=Family.TELEMETRY, functions=_HOURLY)
+    speaker = Speaker.PROMETHEUS if metric.startswith("scrape") else Speaker.DEVICES
+    return Entry(
+        *(metric, metric, why, unit, labels),
+        family=Family.TELEMETRY,
+        functions=_HOURLY,
+        speaker=speaker,
+    )
 
 
 ALLOCATION_ENTRIES = (
@@ -63,6 +79,7 @@ ALLOCATION_ENTRIES = (
         "0 or 1",
         ("job", "instance"),
         sentinel=True,
+        speaker=Speaker.PROMETHEUS,
     ),
     Entry(
         "kube_pod_container_resource_requests",
@@ -107,6 +124,7 @@ ALLOCATION_ENTRIES = (
         "devices",
         ("namespace", "pod", "node", "resource"),
         DEVICE_MATCHER,
+        speaker=Speaker.SCHEDULER,
     ),
     Entry(
         "kube_pod_status_phase",
@@ -322,6 +340,9 @@ TELEMETRY_NAMES = ("scrape_samples_scraped", "DCGM_FI_.+", "gpu_.+")
 """Which names to look for before single metrics are asked; what is absent is not asked."""
 
 POD_LABELS_METRIC = "kube_pod_labels"
+POD_LABELS_ENTRY = Entry(
+    POD_LABELS_METRIC, "pod_labels", "labels of pods that config.toml keeps", "always 1", _POD
+)
 """Asked only for the labels on the allow-list of config.toml."""
 
 CATALOGUE = (*ALLOCATION_ENTRIES, *TELEMETRY_ENTRIES)
@@ -336,22 +357,22 @@ class Ask:
     matchers: str
 
 
-def allocation_asks() -> tuple[Ask, ...]:
+def asks_of(entries: Iterable[Entry], pins: Pins = NO_PINS) -> tuple[Ask, ...]:
+    """The requests that fetch these entries, in their order; pins may divide an ask."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        grouped.setdefault((entry.ask, entry.selected(pins)), []).append(entry.metric)
+    return tuple(Ask(name, tuple(of), matchers) for (name, matchers), of in grouped.items())
+
+
+def allocation_asks(pins: Pins = NO_PINS) -> tuple[Ask, ...]:
     """The requests that fetch all allocation entries, in the catalogue's order."""
-    grouped: dict[str, list[Entry]] = {}
-    for entry in ALLOCATION_ENTRIES:
-        grouped.setdefault(entry.ask, []).append(entry)
-    return tuple(
-        Ask(name, tuple(entry.metric for entry in entries), entries[0].matchers)
-        for name, entries in grouped.items()
-    )
+    return asks_of(ALLOCATION_ENTRIES, pins)
 
 
-def pod_label_ask(pod_labels: tuple[str, ...]) -> Ask | None:
-    """The request for labels of pods on the allow-list; None when nothing is allowed."""
-    if not pod_labels:
-        return None
-    return Ask("pod_labels", (POD_LABELS_METRIC,), "")
+def asked_entries(pod_labels: tuple[str, ...]) -> tuple[Entry, ...]:
+    """All allocation entries; labels of pods only where some are on the allow-list."""
+    return (*ALLOCATION_ENTRIES, *([POD_LABELS_ENTRY] if pod_labels else []))
 
 
 def lasting_metrics() -> frozenset[str]:

@@ -11,6 +11,16 @@ from dataclasses import dataclass
 CLOCK_OFFSET_LIMIT_SECONDS = 2
 """More than this moves samples into another hour often enough to be seen on a bill."""
 
+WATCHED_LABEL = "openshift.io/cluster-monitoring"
+OPERATORS = ("gpu-operator", "amd-gpu")
+"""In the names of namespaces in which GPU operators run: nvidia-gpu-operator, openshift-amd-gpu."""
+OPERATORS_SPELLED = " or ".join(f"*{part}*" for part in OPERATORS)
+
+OPERATOR_REMEDY = (
+    "label the GPU operator's namespace: oc label namespace nvidia-gpu-operator "
+    f"{WATCHED_LABEL}=true; elsewhere let Prometheus scrape its exporter"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeLine:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from domain.errors import BadInput
 from ingestion.manifest import Sampling
+from ingestion.pins import NO_PINS, PIN, Pins
 from warehouse.store import KeyNotAllowed, validate_key
 
 DEFAULT_TIMEOUT_SECONDS = 300
@@ -96,6 +97,7 @@ class ThanosSettings:
     cluster_matcher: str = DEFAULT_CLUSTER_MATCHER
     replica_labels: tuple[str, ...] = DEFAULT_REPLICA_LABELS
     raw_retention_days: int = DEFAULT_RAW_RETENTION_DAYS
+    pins: Pins = NO_PINS
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,7 @@ class _Reader:
 
     def _thanos(self, name: str, table: dict[str, Any]) -> ThanosSettings:
         section = f"thanos.{name}"
-        others = {"cluster_matcher", "replica_labels", "raw_retention_days"}
+        others = {"cluster_matcher", "replica_labels", "raw_retention_days", "pins"}
         connection = self._connection(section, table, others)
         matcher = table.get("cluster_matcher", DEFAULT_CLUSTER_MATCHER)
         if not isinstance(matcher, str) or (matcher and not _MATCHERS.fullmatch(matcher)):
@@ -212,9 +214,16 @@ class _Reader:
         labels = table.get("replica_labels", list(DEFAULT_REPLICA_LABELS))
         days = table.get("raw_retention_days", DEFAULT_RAW_RETENTION_DAYS)
         self._expect(section, "raw_retention_days", days, int)
-        return ThanosSettings(
-            name, connection, matcher, self._texts(section, "replica_labels", labels, _LABEL), days
-        )
+        labels = self._texts(section, "replica_labels", labels, _LABEL)
+        pins = self._pins(f"{section}.pins", table.get("pins", {}))
+        return ThanosSettings(name, connection, matcher, labels, days, pins)
+
+    def _pins(self, section: str, table: Any) -> Pins:
+        if not isinstance(table, dict):
+            server = section.removesuffix(".pins")
+            self._refuse(server, "pins", "it is not a table", f"write [{section}]")
+        self._only(table, section, {field.name for field in fields(Pins)})
+        return Pins(**{key: self._texts(section, key, jobs, PIN) for key, jobs in table.items()})
 
     def _cluster(
         self, cluster_id: str, table: dict[str, Any], servers: Mapping[str, ThanosSettings]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
+from ingestion.pins import Pins
 from ingestion.settings import Connection, KubernetesSettings, Settings, ThanosSettings
 
 REQUIRED = "required"
@@ -87,6 +88,11 @@ THANOS: Meanings = {
         "labels that tell copies of one series apart; the copies are united by us",
     ),
 }
+PINS: Meanings = {
+    "kube_state_metrics": ("everybody", "whose requests, phases, pods and nodes are believed"),
+    "scheduler": ("everybody", "whose second count of requests is believed"),
+    "devices": ("everybody", "whose telemetry of devices is believed"),
+}
 CLUSTER: Meanings = {"thanos": ("none", "the name of one of the `[thanos.…]`")}
 KUBERNETES: Meanings = {
     "url": ("", "the API server"),
@@ -109,6 +115,7 @@ def settings_page() -> str:
         *_section("ask", ASK, settings),
         *_section("schedule", SCHEDULE, settings),
         *_section("thanos.NAME", CONNECTION | THANOS, thanos, _STORES),
+        *_section("thanos.NAME.pins", PINS, _fields(Pins), _PINNED),
         *_section("clusters.CLUSTER_ID", CLUSTER, {}),
         *_section("clusters.CLUSTER_ID.kubernetes", KUBERNETES, kubernetes),
     ]
@@ -118,6 +125,14 @@ def settings_page() -> str:
 _STORES = """\
 A sample store: a Prometheus, a Thanos Querier, ACM's rbac-query-proxy, Observatorium, or
 OpenShift's thanos-querier. One may hold many clusters.
+"""
+
+_PINNED = """\
+Whose word is taken, as a list of `NAMESPACE/JOB`, or `JOB` alone. The job is held always; the
+namespace wherever that label is the exporter's own (of nodes and devices; of pods it is the pod's).
+Write the job of `devices` alone where its exporter is scraped with `honorLabels`. `up` is never
+pinned: it decides nothing. `gpu-ledger doctor --all` shows who says what, and names a metric that
+comes from two.
 """
 
 

@@ -17,7 +17,7 @@ from domain.errors import LedgerError
 from domain.interval import format_instant
 from ingestion.kubernetes.client import PATHS, ApiClient, HistoryGone, ServerRefused
 from ingestion.kubernetes.spool import latest_segments
-from ingestion.probe import ProbeLine, clock_line
+from ingestion.probe import OPERATORS, OPERATORS_SPELLED, WATCHED_LABEL, ProbeLine, clock_line
 from warehouse.store import Store
 
 NOT_EVERYWHERE = ("resourceclaims", "resourceslices")
@@ -25,10 +25,6 @@ NOT_EVERYWHERE = ("resourceclaims", "resourceslices")
 
 SILENT_AFTER = timedelta(hours=2)
 """After the start of the last hour of which anything was written: an hour and its closing."""
-
-WATCHED_LABEL = "openshift.io/cluster-monitoring"
-OPERATORS = ("gpu-operator", "amd-gpu")
-"""In the names of namespaces in which GPU operators run: nvidia-gpu-operator, openshift-amd-gpu."""
 
 
 def probe(cluster_id: str, client: ApiClient, spool: Store, clock: Clock) -> list[ProbeLine]:
@@ -94,18 +90,26 @@ def _operator_lines(client: ApiClient) -> Iterator[ProbeLine]:
         namespaces = [_meta(one) for page in client.pages("namespaces") for one in page.documents]
     except (LedgerError, HistoryGone):
         return
-    if not any(str(meta.get("name", "")).startswith("openshift-") for meta in namespaces):
+    by_name = {str(meta.get("name", "")): meta for meta in namespaces}
+    if not any(name.startswith("openshift-") for name in by_name):
+        seen = f"no OpenShift: nobody reads the label {WATCHED_LABEL}"
+        yield ProbeLine("GPU operator is monitored", True, seen)
         return
-    for meta in namespaces:
-        name = str(meta.get("name", ""))
-        if any(part in name for part in OPERATORS):
-            labels = meta.get("labels") or {}
-            yield ProbeLine(
-                f"{name} is monitored",
-                labels.get(WATCHED_LABEL) == "true",
-                f"its label {WATCHED_LABEL} is {labels.get(WATCHED_LABEL, 'absent')!r}",
-                f"oc label namespace {name} {WATCHED_LABEL}=true, or no device telemetry arrives",
-            )
+    found = [name for name in by_name if any(part in name for part in OPERATORS)]
+    for name in found:
+        label = (by_name[name].get("labels") or {}).get(WATCHED_LABEL)
+        yield ProbeLine(
+            f"{name} is monitored",
+            label == "true",
+            f"its label {WATCHED_LABEL} is {label or 'absent'!r}",
+            f"oc label namespace {name} {WATCHED_LABEL}=true, or no device telemetry arrives",
+        )
+    if not found:
+        seen = (
+            f"no namespace like {OPERATORS_SPELLED} among {len(by_name)}: where the operator runs "
+            f"in another one, that one needs the label {WATCHED_LABEL}=true"
+        )
+        yield ProbeLine("GPU operator is monitored", True, seen)
 
 
 def _journal_line(cluster_id: str, spool: Store, now: datetime) -> Sequence[ProbeLine]:

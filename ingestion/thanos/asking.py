@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from domain.interval import Interval
-from ingestion.catalogue import Ask
+from ingestion.catalogue import Ask, Entry
 from ingestion.landing import PackedBody, packed
 from ingestion.manifest import Answer, Outcome
 from ingestion.settings import ClusterSource
@@ -122,6 +122,10 @@ class Asker:
         cluster = self.source.thanos.cluster_matcher.format(cluster_id=self.source.cluster_id)
         matchers = ",".join(part for part in (name, ask.matchers, matcher, cluster) if part)
         return f"{'' if name else ask.metrics[0]}{{{matchers}}}"
+
+    def selector_of(self, entry: Entry) -> str:
+        """The selector of one entry alone, of the exporters that are believed."""
+        return self.selector(Ask("", (entry.metric,), entry.selected(self.source.thanos.pins)))
 
     def source_time(self) -> float | None:
         """The server's own clock, in seconds since 1970; None when it does not say."""

@@ -18,7 +18,7 @@ from domain.interval import HOUR
 from ingestion.catalogue import sentinels
 from ingestion.hours import MASS_ENDINGS
 from ingestion.landing import Landing
-from ingestion.manifest import Hour, Outcome, worst
+from ingestion.manifest import Attempt, Hour, Outcome, worst
 from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Part
 from ingestion.thanos.decode import HOUR_MS
@@ -105,13 +105,22 @@ def counts_earlier(
     for attempt in attempts:
         if attempt.draft.asked_at < hours[0] + HOUR:
             break
-        labels = attempt.draft.settings.get("replica_labels")
-        if labels != cluster.thanos.replica_labels or attempt.draft.sampling != cluster.sampling:
-            continue  # series were counted otherwise
+        if not _counted_alike(attempt, cluster):
+            continue
         for row in attempt.hours:
             if row.hour in found and row.outcome is Outcome.OK:
                 _keep_the_most(found[row.hour], row.by_metric)
     return dict(found)
+
+
+def _counted_alike(attempt: Attempt, cluster: ClusterSource) -> bool:
+    """Whether the same series were asked for, united and sampled as now."""
+    settings, asked = attempt.draft.settings, cluster.thanos
+    return (
+        settings.get("replica_labels") == asked.replica_labels
+        and settings.get("pins", ()) == asked.pins.texts
+        and attempt.draft.sampling == cluster.sampling
+    )
 
 
 def _keep_the_most(found: dict[str, tuple[int, int]], counts: Counts) -> None:

@@ -8,39 +8,35 @@ Nothing is landed: a probe is no evidence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
 
 from domain.clock import Clock
 from domain.interval import HOUR, Interval, hour_of
-from ingestion.catalogue import ALLOCATION_ENTRIES, Entry, allocation_asks
+from ingestion.catalogue import (
+    TELEMETRY_ENTRIES,
+    allocation_asks,
+    asked_entries,
+    asks_of,
+)
 from ingestion.probe import ProbeLine, clock_line
 from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Asker, Part
 from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.decode import Runs
+from ingestion.thanos.facts import look_facts
+from ingestion.thanos.roll_call import (
+    Heard,
+    metric_lines,
+    operator_line,
+    speaker_lines,
+    telemetry_lines,
+)
 
 DEVICE_METRICS = ("DCGM_FI_.+", "gpu_.+")
-OPTIONAL = frozenset(
-    {
-        "kube_pod_init_container_resource_requests",
-        "kube_pod_init_container_info",
-        "kube_pod_completion_time",
-        "kube_pod_deletion_timestamp",
-        "kube_pod_status_unschedulable",
-        "kube_pod_status_scheduled_time",
-        "kube_pod_start_time",
-        "kube_pod_resourceclaim_info",
-        "kube_replicaset_owner",
-        "kube_job_owner",
-        "kube_resourcequota",
-        "kube_namespace_labels",
-        "kube_pod_resource_request",
-    }
-)
-"""Metrics that a healthy cluster may lack at any one time: no such object, or dropped by design."""
 
 
 def probe(
@@ -52,20 +48,41 @@ def probe(
     ended_at = hour_of(now - overlap)
     window = Interval(ended_at - HOUR, ended_at)
     with connected_to(cluster.thanos.connection, client) as connected:
-        asker = Asker(cluster, connected)
-        parts = list(asker.allocation(allocation_asks(), window))
+        asker = Asker(_replicas_apart(cluster), connected)
+        asks = asks_of(asked_entries(cluster.pod_labels), cluster.thanos.pins)
+        parts = list(asker.allocation(asks, window))
         reached = _reached(cluster, parts)
         if not reached.is_fine:
             return [reached]
         runs = [part.runs for part in parts if part.runs is not None]
+        names, _ = asker.metric_names(DEVICE_METRICS, window)
+        devices = list(_device_runs(asker, names or (), window))
+        heard = Heard([*runs, *devices])
         return [
             reached,
             *_clock_line(asker, now),
-            *_metric_lines(runs),
+            *metric_lines(cluster, heard),
+            *([] if names is None else telemetry_lines(names, heard)),
+            operator_line(names or (), heard),
+            *speaker_lines(cluster, heard),
             *_sampling_lines(cluster, runs),
+            *_cluster_line(runs),
             *_retention_line(asker, cluster, ended_at),
-            *_device_line(asker, window),
         ]
+
+
+def _replicas_apart(cluster: ClusterSource) -> ClusterSource:
+    """Each replica as a series of its own: united, two of them look sampled twice as often."""
+    return replace(cluster, thanos=replace(cluster.thanos, replica_labels=()))
+
+
+def _device_runs(asker: Asker, names: Collection[str], window: Interval) -> Iterator[Runs]:
+    """One metric of each vendor's devices, to see who says it."""
+    told = [entry for entry in TELEMETRY_ENTRIES if entry.metric in names]
+    chosen = {entry.metric.partition("_")[0]: entry for entry in reversed(told)}
+    for part in asker.allocation(asks_of(chosen.values(), asker.source.thanos.pins), window):
+        if part.runs is not None:
+            yield part.runs
 
 
 def _reached(cluster: ClusterSource, parts: Sequence[Part]) -> ProbeLine:
@@ -89,53 +106,23 @@ def _clock_line(asker: Asker, now: datetime) -> Iterator[ProbeLine]:
         yield clock_line(seconds, now.timestamp())
 
 
-def _metric_lines(runs: Sequence[Runs]) -> Iterator[ProbeLine]:
-    """Every metric of the catalogue, with the labels that are relied on."""
-    labels = _labels(runs)
-    for entry in ALLOCATION_ENTRIES:
-        if entry.metric not in labels:
-            if entry.metric not in OPTIONAL:
-                yield _absent(entry)
-            continue
-        missing = [name for name in entry.labels if name not in labels[entry.metric]]
-        if missing:
-            yield ProbeLine(
-                entry.metric,
-                False,
-                f"has no label {', '.join(missing)}",
-                "no relabelling may drop it: " + entry.why,
-            )
-        else:
-            yield ProbeLine(entry.metric, True, "present with its labels")
-
-
-def _absent(entry: Entry) -> ProbeLine:
-    remedy = f"collect it ({entry.why}); on ACM: gpu-ledger init --from-acm writes the allowlist"
-    return ProbeLine(entry.metric, False, "no sample in the last hour", remedy)
-
-
-def _labels(runs: Sequence[Runs]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for part in runs:
-        for place in set(part.series_index.tolist()):
-            one = part.series[place]
-            found.setdefault(one.metric, set()).update(one.labels)
-    return found
-
-
 def _sampling_lines(cluster: ClusterSource, runs: Sequence[Runs]) -> Iterator[ProbeLine]:
     """The interval at which samples really come, and replicas that nobody named."""
     decided = cluster.sampling.sample_interval_seconds
     gaps = sorted(gap for part in runs for gap in _distances(part))
     if gaps:
         seen = gaps[len(gaps) // 2]
-        replicas = any(part.raw_counts for part in runs)
-        fine = seen <= 1.5 * decided and (replicas or seen >= decided / 1.5)
+        harm = (
+            "a missed scrape is no hole so far"
+            if seen < decided
+            else "every sample looks like a hole so far"
+        )
         yield ProbeLine(
             "sampling interval",
-            fine,
-            f"samples come every {seen:.0f} s, decisions/clusters.csv says {decided}",
-            "correct sample_interval_seconds, from a date on",
+            decided / 1.5 <= seen <= decided * 1.5,
+            f"samples of one replica come every {seen:.0f} s, "
+            f"decisions/clusters.csv says {decided}",
+            f"correct sample_interval_seconds, from a date on: {harm}",
         )
     unnamed = _unnamed_replica_labels(cluster, runs)
     if unnamed:
@@ -191,14 +178,13 @@ def _retention_line(
             yield ProbeLine(f"raw samples, {age} days", there, seen, remedy)
 
 
-def _device_line(asker: Asker, window: Interval) -> Iterator[ProbeLine]:
-    names, _ = asker.metric_names(DEVICE_METRICS, window)
-    if names is None:
-        return
+def _cluster_line(runs: Sequence[Runs]) -> Iterator[ProbeLine]:
+    """One clusterID, whatever its name: a matcher that selects two clusters merges their bills."""
+    count = look_facts(runs).get("clusters_in_the_answer", 1)
     yield ProbeLine(
-        "device telemetry",
-        bool(names),
-        f"{len(names)} metrics of devices",
-        "label the GPU operator's namespace: oc label namespace nvidia-gpu-operator "
-        "openshift.io/cluster-monitoring=true",
+        "one cluster",
+        count == 1,
+        f"the series name {count} clusters" if count > 1 else "the series name one",
+        "let cluster_matcher select one, by its clusterID; or find out who sends without that "
+        "label. A cluster that was just renamed has two names for an hour",
     )

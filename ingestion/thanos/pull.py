@@ -23,8 +23,8 @@ from ingestion.catalogue import (
     TELEMETRY_NAMES,
     Ask,
     Entry,
-    allocation_asks,
-    pod_label_ask,
+    asked_entries,
+    asks_of,
 )
 from ingestion.landing import Landing
 from ingestion.manifest import (
@@ -138,6 +138,7 @@ def _draft(
         settings={
             "replica_labels": cluster.thanos.replica_labels,
             "pod_labels": cluster.pod_labels,
+            **({"pins": pins} if (pins := cluster.thanos.pins.texts) else {}),
         },
     )
 
@@ -185,8 +186,7 @@ def _ask(asker: Asker, window: Interval, hours: Sequence[datetime], now: datetim
         found.early_seconds = max(math.ceil(ready_at - source_seconds), 0)
     if found.early_seconds:
         return found
-    labels = pod_label_ask(asker.source.pod_labels)
-    asks = (*allocation_asks(), *([labels] if labels else []))
+    asks = asks_of(asked_entries(asker.source.pod_labels), asker.source.thanos.pins)
     telemetry = _Telemetry(asker, window)
     for part in asker.answered(_wanted(asker, asks, window)):
         if ":" not in part.ask.name:
@@ -272,7 +272,7 @@ def _functions(
     asker: Asker, groups: Sequence[Sequence[Entry]], window: Interval
 ) -> Iterator[Evaluated]:
     for group in groups:
-        named = [(e.metric, asker.selector(Ask("", (e.metric,), e.matchers))) for e in group]
+        named = [(entry.metric, asker.selector_of(entry)) for entry in group]
         for function in group[0].functions:
             yield Evaluated(function, tuple(named), window)
 

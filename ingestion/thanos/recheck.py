@@ -17,7 +17,7 @@ from datetime import datetime
 import msgspec
 
 from domain.interval import HOUR, Interval
-from ingestion.catalogue import Ask, rechecked_entries
+from ingestion.catalogue import rechecked_entries
 from ingestion.hours import HourEntry
 from ingestion.manifest import Hour, Outcome, whole_hours
 from ingestion.settings import ClusterSource
@@ -89,8 +89,7 @@ def _compared(asker: Asker, window: Interval, entries: Sequence[HourEntry]) -> R
 
 def _counted_again(asker: Asker, window: Interval) -> Iterator[Evaluated]:
     for entry in rechecked_entries():
-        selector = asker.selector(Ask("", (entry.metric,), entry.matchers))
-        yield Evaluated(COUNTED, ((entry.metric, selector),), window)
+        yield Evaluated(COUNTED, ((entry.metric, asker.selector_of(entry)),), window)
 
 
 def _counted(values: Sequence[bytes]) -> dict[int, int]:

@@ -75,7 +75,7 @@ class SeriesBlocks:
 
     def __init__(self, pod_labels: Sequence[str], eager_series: int = EAGER_SERIES) -> None:
         self._eager_series = eager_series
-        self._allowed = {f"label_{_sanitised(label)}" for label in pod_labels}
+        self._allowed = {f"label_{sanitised(label)}" for label in pod_labels}
         self._by_metric: dict[str, list[Series]] = {}
         self._made: dict[str, _Block] = {}
 
@@ -239,7 +239,7 @@ def _kept_labels(series: Series, allowed: set[str]) -> tuple[Sequence[str], Sequ
     return [name for name, _ in kept], [text for _, text in kept]
 
 
-def _sanitised(label: str) -> str:
+def sanitised(label: str) -> str:
     """As kube-state-metrics writes a label's name."""
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in label)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ingestion.kubernetes import lines
 from ingestion.manifest import Outcome
+from ingestion.pins import Pins
 from ingestion.settings import Connection, ThanosSettings, template_config
 from ingestion.settings_page import settings_page
 from tests.written_pages import written
@@ -34,8 +35,8 @@ def test_every_setting_of_the_template_is_on_the_page_and_no_other() -> None:
     cells = re.findall(r"^\| (`.+?) \|", page("config-file.md"), flags=re.MULTILINE)
     named = {word for cell in cells for word in re.findall(r"`([a-z_]+)`", cell)}
     assert named == keys
-    code = {f.name for kind in (Connection, ThanosSettings) for f in fields(kind)}
-    assert code - {"connection", "name"} <= named
+    code = {f.name for kind in (Connection, ThanosSettings, Pins) for f in fields(kind)}
+    assert code - {"connection", "name", "pins"} <= named
 
 
 def test_the_tests_that_hold_a_threat_are_there() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,8 +23,11 @@ from fake_gpu.serve import Running, serve
 from ingestion.hours import INCOMPLETE_PODS, MASS_ENDINGS, Why, hour_ledger, why_due
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt, Hour, Outcome, Sampling
+from ingestion.pins import NO_PINS, Pins
+from ingestion.probe import ProbeLine
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
 from ingestion.thanos.client import ThanosClient
+from ingestion.thanos.probe import probe
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
 from tests.derived_rows import rows_of
@@ -39,6 +42,7 @@ ASKED_AT = MIDNIGHT + timedelta(hours=2, minutes=15)
 IN_FORCE = "from: +2h10m, until: +3h"  # while we ask
 IN_THE_HOUR = "from: +1h10m, until: +1h40m"  # while it was sampled
 REQUESTS = "kube_pod_container_resource_requests"
+UTIL = "DCGM_FI_DEV_GPU_UTIL"
 
 ESTATE = """
 name: faulty
@@ -65,11 +69,12 @@ class Faulty:
     running: Running
     home: Path
     waits: list[float]
+    pins: Pins = NO_PINS
 
     @property
     def source(self) -> ClusterSource:
         cluster_id = self.running.estate.clusters[0].cluster_id
-        server = ThanosSettings("hub", Connection(self.running.thanos_url))
+        server = ThanosSettings("hub", Connection(self.running.thanos_url), pins=self.pins)
         return ClusterSource(cluster_id, server, Sampling(30, 30))
 
     @property
@@ -83,6 +88,11 @@ class Faulty:
         clock = self.running.clock
         runs = self.home / "runs"
         return pull_hours(self.source, window, self.landing, runs, clock, self.client())
+
+    def wrong(self) -> dict[str, ProbeLine]:
+        """What the doctor finds not fine."""
+        lines = probe(self.source, self.running.clock, self.client())
+        return {line.check: line for line in lines if not line.is_fine}
 
     def hour(self) -> Hour:
         [hour] = self.pull().hours
@@ -299,6 +309,66 @@ def test_what_is_told_twice_is_kept_twice_and_told_apart(
         assert faulty.hour().by_metric[REQUESTS] == (18, 2160)
         runs = faulty.runs(faulty.landing.attempts()[0], REQUESTS)
         assert len({run["labels"] for run in runs}) == len(runs) == 18
+
+
+PINNED = Pins(
+    ("openshift-monitoring/kube-state-metrics",),
+    ("openshift-kube-scheduler/kube-scheduler",),
+    ("nvidia-gpu-operator/dcgm-exporter",),
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "more", "others"),
+    [
+        (
+            "forged_series",
+            "attacker: mallory, victim: chat",
+            "8 series of mallory/mallory-exporter",
+        ),
+        ("second_kube_state_metrics", "second_job: opencost", "9 series of opencost"),
+    ],
+)
+def test_series_that_another_job_says_are_named_and_a_pin_keeps_them_out(
+    tmp_path: Path, fault: str, more: str, others: str
+) -> None:
+    """Nine pods; a tenant who invents eight devices of another tenant, or a second exporter."""
+    with estate(tmp_path, fault, "from: +0h, until: +4h", more) as faulty:
+        believed = faulty.pull()
+        assert faulty.fired > 0
+        assert believed.hours[0].by_metric[REQUESTS][0] > 9
+        told = faulty.wrong()["one source of kube_state_metrics"]
+        assert others in told.seen
+        assert "9 series of kube-state-metrics" in told.seen
+        assert "[thanos.hub.pins]" in told.remedy
+
+        pinned = replace(faulty, pins=PINNED)
+        attempt = pinned.pull()
+        assert attempt.outcome is Outcome.OK
+        assert attempt.hours[0].by_metric[REQUESTS] == (9, 1080)
+        assert {run["labels"] for run in pinned.runs(attempt, REQUESTS)} < {
+            run["labels"] for run in faulty.runs(believed, REQUESTS)
+        }
+        assert len(pinned.runs(attempt, REQUESTS)) == 9
+        assert set(pinned.wrong()) == {"raw samples, 35 days"}  # the estate is two hours old
+
+
+def test_a_tenants_telemetry_is_named_and_a_pin_keeps_it_out(tmp_path: Path) -> None:
+    more = "attacker: mallory, victim: chat"
+    with estate(tmp_path, "forged_series", "from: +0h, until: +4h", more) as faulty:
+        told = faulty.wrong()["one source of devices"]
+        assert "8 series of mallory/mallory-exporter" in told.seen
+        cards = device_uuids(faulty, faulty.pull())
+        assert len(cards) == 16 + 8
+        pinned = replace(faulty, pins=PINNED)
+        honest = device_uuids(pinned, pinned.pull())
+        assert len(honest) == 16
+        assert not any(uuid.startswith("GPU-forged") for uuid in honest)
+
+
+def device_uuids(faulty: Faulty, attempt: Attempt) -> set[str]:
+    rows = rows_of(faulty.home / "runs", attempt.cluster_id, [attempt.attempt_id], "telemetry")
+    return {dict(row["labels"])["UUID"] for row in rows if row["metric"] == UTIL}
 
 
 def test_how_far_a_server_looks_back_prolongs_nothing_that_is_asked_raw(tmp_path: Path) -> None:

@@ -145,7 +145,13 @@ def test_an_operator_that_cluster_monitoring_does_not_watch_is_a_line(tmp_path: 
         )
     # Where there is no OpenShift, nobody reads that label.
     plain = [{"metadata": {"name": "gpu-operator"}}]
-    assert wrong(probed(tmp_path, showing(plain))) == {}
+    lines = probed(tmp_path, showing(plain))
+    assert wrong(lines) == {}
+    assert "no OpenShift" in next(x for x in lines if x.check == "GPU operator is monitored").seen
+    # And where no namespace looks like an operator's, that is said: nothing was looked at.
+    elsewhere = probed(tmp_path, showing(namespaces("true")[:1]))
+    [line] = [line for line in elsewhere if line.check == "GPU operator is monitored"]
+    assert line.seen.startswith("no namespace like *gpu-operator* or *amd-gpu* among 1")
 
 
 def test_a_journal_that_ended_or_never_began_is_a_line(tmp_path: Path) -> None:

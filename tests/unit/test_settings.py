@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from ingestion.pins import Pins
 from ingestion.settings import (
     DEFAULT_REPLICA_LABELS,
     SettingNotValid,
@@ -47,6 +49,10 @@ cluster_matcher = 'cluster="{cluster_id}"'
 replica_labels = ["replica"]
 raw_retention_days = 30
 
+[thanos.hub.pins]
+kube_state_metrics = ["monitoring/kube-state-metrics"]
+devices = ["gpu-operator/nvidia-dcgm-exporter", "amd-metrics"]
+
 [clusters.6f1c1f0a-0b5e]
 thanos = "hub"
 
@@ -79,6 +85,9 @@ def test_every_setting_is_read() -> None:
     assert thanos.cluster_matcher == 'cluster="{cluster_id}"'
     assert thanos.replica_labels == ("replica",)
     assert thanos.raw_retention_days == 30
+    assert thanos.pins.kube_state_metrics == ("monitoring/kube-state-metrics",)
+    assert thanos.pins.scheduler == ()
+    assert thanos.pins.devices == ("gpu-operator/nvidia-dcgm-exporter", "amd-metrics")
     kubernetes = settings.cluster("6f1c1f0a-0b5e").kubernetes
     assert kubernetes is not None
     assert kubernetes.connection.url == "https://api.test:6443"
@@ -139,6 +148,14 @@ REFUSED = {
         "no label matcher",
     ),
     "a replica label that is none": (HUB + "replica_labels = ['a-b']\n", 3, "not a list of names"),
+    "a pin of nobody": (HUB + "[thanos.hub.pins]\nkubelet = ['a/b']\n", 4, "'kubelet'"),
+    "a pin that is text": (HUB + "[thanos.hub.pins]\ndevices = 'a/b'\n", 4, "not a list of names"),
+    "a pin that leaves its quotes": (
+        HUB + "[thanos.hub.pins]\nscheduler = ['a\"} or up{b=\"']\n",
+        4,
+        "not a list of names",
+    ),
+    "pins that are a value": (HUB + "pins = 3\n", 3, "not a table"),
     "a server that is not there": ("[clusters.c]\nthanos = 'hub'\n", 2, "'hub' is not a server"),
     "a cluster id that leaves its folder": ('[clusters."../x"]\n', 1, "cannot be a cluster ID"),
     "a section that is a value": ("places = 3\n", 1, "not a table"),
@@ -204,7 +221,9 @@ def test_the_template_shows_every_setting_and_is_valid_when_uncommented() -> Non
         "cluster_matcher",
         "raw_retention_days",
         "replica_labels",
+        "pins",
     }
+    assert set(given["thanos"]["hub"]["pins"]) == {field.name for field in fields(Pins)}
     [cluster] = settings.clusters.values()
     assert cluster.thanos is not None
     assert cluster.thanos.replica_labels == DEFAULT_REPLICA_LABELS  # the shown defaults are true

@@ -11,12 +11,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 import httpx
+import pytest
 
 from domain.clock import StoppedClock
-from ingestion.catalogue import ALLOCATION_ENTRIES, Entry
+from ingestion.catalogue import ALLOCATION_ENTRIES, TELEMETRY_ENTRIES, Entry
 from ingestion.manifest import Sampling
+from ingestion.pins import Pins
 from ingestion.probe import ProbeLine
 from ingestion.thanos.probe import probe
+from ingestion.thanos.roll_call import ABSENT_BECAUSE
 from tests.samples_by_hand import CLUSTER, HOUR, TEN, UTIL, Form, Server, matrix, names
 
 NOW = TEN + HOUR + timedelta(minutes=15)
@@ -64,7 +67,8 @@ def test_a_complete_cluster_has_nothing_wrong() -> None:
     lines = probed(complete)
     assert wrong(lines) == {}
     checks = {line.check for line in lines}
-    assert {"hub answers", "clocks agree", "sampling interval", "device telemetry"} <= checks
+    assert {"hub answers", "clocks agree", "sampling interval", "one cluster"} <= checks
+    assert {"device telemetry of nvidia.com", "one source of kube_state_metrics"} <= checks
     assert {"up", "kube_pod_status_phase", "kube_pod_container_resource_requests"} <= checks
 
 
@@ -92,10 +96,19 @@ def test_a_metric_that_nobody_collects_is_named_with_its_remedy() -> None:
     assert "--from-acm" in line.remedy
 
 
-def test_a_metric_that_may_be_absent_is_no_disease() -> None:
-    quota = "kube_resourcequota"
-    lines = probed(having(lambda e: None if e.metric == quota else dict.fromkeys(e.labels, "x")))
+@pytest.mark.parametrize("metric", ABSENT_BECAUSE)
+def test_a_metric_that_may_be_absent_is_no_disease_and_is_said(metric: str) -> None:
+    lines = probed(having(lambda e: None if e.metric == metric else dict.fromkeys(e.labels, "x")))
     assert wrong(lines) == {}
+    [line] = [line for line in lines if line.check == metric]
+    assert line.seen.startswith("no sample in the last hour, as may be: ")
+
+
+def test_every_metric_that_is_asked_has_a_line() -> None:
+    nothing = probed(having(lambda e: {"job": "x", "instance": "x"} if e.metric == "up" else None))
+    checks = [line.check for line in nothing]
+    for entry in ALLOCATION_ENTRIES:
+        assert checks.count(entry.metric) == 1
 
 
 def test_a_label_that_was_relabelled_away_is_named() -> None:
@@ -118,6 +131,37 @@ def test_an_interval_that_is_not_the_decided_one_is_a_line() -> None:
         assert (
             f"every 600 s, decisions/clusters.csv says {decided}" in lines["sampling interval"].seen
         )
+
+
+def test_two_replicas_are_not_sampled_twice_as_often_as_one() -> None:
+    """Each every ten minutes, five minutes apart: together they look like one of five minutes."""
+
+    def twice(form: Form) -> httpx.Response:
+        found = complete(form)
+        return found if found.status_code != 200 else replicated(found)
+
+    named = replace(CLUSTER.thanos, replica_labels=("replica",))
+    right = probed(twice, thanos=named)
+    assert wrong(right) == {}
+    for decided, harm in ((300, "looks like a hole"), (1200, "missed scrape is no hole")):
+        line = wrong(probed(twice, thanos=named, sampling=Sampling(decided, 30)))
+        assert "one replica come every 600 s" in line["sampling interval"].seen
+        assert harm in line["sampling interval"].remedy
+
+
+def replicated(answer: httpx.Response) -> httpx.Response:
+    value = answer.json()
+    data = value.get("data")
+    if isinstance(data, dict) and data.get("resultType") == "matrix":
+        data["result"] = [
+            {
+                "metric": {**one["metric"], "replica": str(number)},
+                "values": [[at + 300 * number, text] for at, text in one["values"]],
+            }
+            for one in data["result"]
+            for number in (0, 1)
+        ]
+    return httpx.Response(200, json=value)
 
 
 def test_copies_that_nobody_named_are_a_line() -> None:
@@ -144,7 +188,114 @@ def test_a_namespace_that_cluster_monitoring_does_not_watch_is_a_line() -> None:
     def blind(form: Form) -> httpx.Response:
         return names() if "match[]" in form else complete(form)
 
-    assert "cluster-monitoring=true" in wrong(probed(blind))["device telemetry"].remedy
+    found = wrong(probed(blind))
+    assert set(found) == {"device telemetry", "GPU operator is scraped"}
+    for line in found.values():
+        assert "cluster-monitoring=true" in line.remedy
+
+
+def with_labels(metric: str, **labels: str) -> Callable[[Form], httpx.Response]:
+    """The complete cluster, in which one metric has these labels besides its own."""
+    return having(lambda e: dict.fromkeys(e.labels, "x") | (labels if e.metric == metric else {}))
+
+
+def told(answering: Callable[[Form], httpx.Response], *found: str) -> list[ProbeLine]:
+    """With these metrics of devices."""
+    return probed(lambda form: names(*found) if "match[]" in form else answering(form))
+
+
+def test_telemetry_that_is_missing_is_named_one_by_one() -> None:
+    of_nvidia = [e.metric for e in TELEMETRY_ENTRIES if e.metric.startswith("DCGM")]
+    lines = {line.check: line for line in told(complete, *of_nvidia[:-2])}
+    line = lines["device telemetry of nvidia.com"]
+    assert line.is_fine
+    assert line.seen == "30 of 32 metrics; not there: " + ", ".join(of_nvidia[-2:])
+    assert "device telemetry of amd.com" not in lines
+    idle = wrong(told(complete, "DCGM_FI_DEV_GPU_TEMP"))
+    assert "utilisation" in idle["device telemetry of nvidia.com"].remedy
+
+
+def test_a_vendor_whose_devices_tell_nothing_is_a_line() -> None:
+    amd = with_labels("kube_node_status_capacity", resource="amd_com_gpu")
+    found = wrong(told(amd, UTIL))
+    assert list(found) == ["device telemetry of amd.com"]
+    assert found["device telemetry of amd.com"].seen == "0 of 7 metrics"
+
+
+def test_whether_the_operators_namespace_is_scraped_is_told_by_its_targets() -> None:
+    watched = with_labels("up", namespace="nvidia-gpu-operator")
+    lines = {line.check: line for line in told(watched)}
+    assert lines["GPU operator is scraped"].is_fine
+    assert lines["GPU operator is scraped"].seen == "targets: 1 in nvidia-gpu-operator"
+
+
+def test_labels_of_pods_are_looked_at_where_some_are_kept() -> None:
+    metric = "kube_pod_labels"
+    assert "not asked for" in next(x for x in probed(complete) if x.check == metric).seen
+
+    def labelled(form: Form, **labels: str) -> httpx.Response:
+        if not form["query"].startswith(metric):
+            return complete(form)
+        until = int(form["time"]) - 600
+        pod = {"__name__": metric, "namespace": "x", "pod": "x", "uid": "x", **labels}
+        return matrix((pod, [(second, "1") for second in range(until - 3600, until, 600)]))
+
+    kept = ("team", "cost-centre")
+    absent = wrong(probed(complete, pod_labels=kept))[metric]
+    assert absent.seen == "no sample in the last hour"
+    hidden = wrong(probed(lambda form: labelled(form, label_team="a"), pod_labels=kept))[metric]
+    assert hidden.seen == "no pod shows cost-centre"
+    assert "--metric-labels-allowlist=pods=[team,cost-centre]" in hidden.remedy
+    shown = probed(
+        lambda form: labelled(form, label_team="a", label_cost_centre="b"), pod_labels=kept
+    )
+    assert wrong(shown) == {}
+
+
+def test_one_metric_of_two_jobs_is_a_line_that_says_whom_to_pin() -> None:
+    """A tenant's own exporter, scraped beside the platform's."""
+    metric = "kube_pod_container_resource_requests"
+
+    def answering(form: Form) -> httpx.Response:
+        value = complete(form).json()
+        if "result" in (data := value.get("data", {})) and data["resultType"] == "matrix":
+            data["result"] = [
+                {**one, "metric": {**one["metric"], "job": "kube-state-metrics", "namespace": "m"}}
+                for one in data["result"]
+            ]
+            forged = {"job": "mine", "namespace": "team-b", "exported_namespace": "team-a"}
+            data["result"] += [
+                {**one, "metric": {**one["metric"], **forged}}
+                for one in data["result"]
+                if one["metric"]["__name__"] == metric
+            ]
+        return httpx.Response(200, json=value)
+
+    [line] = [x for x in probed(answering) if x.check == "one source of kube_state_metrics"]
+    assert not line.is_fine
+    assert line.seen == f"{metric}: 1 series of kube-state-metrics, 1 series of team-b/mine; " \
+        "not pinned"  # fmt: skip
+    assert "[thanos.hub.pins]: kube_state_metrics" in line.remedy
+    twice = wrong(probed(answering))["one namespace for each pod"]
+    assert twice.seen == "1 of 1 UIDs stand in two namespaces, such as x in m and team-b"
+
+
+def test_a_pin_that_nobody_fits_is_named_where_its_metrics_are_missing() -> None:
+    pinned = replace(CLUSTER.thanos, pins=Pins(kube_state_metrics=("m/other",)))
+
+    def strict(form: Form) -> httpx.Response:
+        return matrix() if 'job="other"' in form.get("query", "") else complete(form)
+
+    found = wrong(probed(strict, thanos=pinned))
+    assert "only m/other is believed" in found["kube_node_info"].remedy
+    assert "kube_pod_resource_request" not in found  # of the scheduler
+
+
+def test_series_of_two_clusters_in_one_answer_are_a_line() -> None:
+    other = with_labels("kube_node_info", clusterID="other")
+    found = wrong(probed(other))
+    assert found["one cluster"].seen == "the series name 2 clusters"
+    assert "cluster_matcher" in found["one cluster"].remedy
 
 
 def test_a_store_without_last_months_samples_is_a_line() -> None:
