@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from itertools import pairwise
 
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
@@ -38,6 +37,12 @@ INCOMPLETE_PODS = "pods_lacking_a_metric"
 SUSPICIONS = (MASS_ENDINGS, EARLY_ENDINGS, INCOMPLETE_PODS)
 """Facts of an hour that look like a store which died in silence: believed when seen twice."""
 
+
+DOWN_SAMPLED = "down_sampled_targets"
+"""The fact of an hour in which so many targets have averages in the place of samples."""
+
+USABLE = (Outcome.WARNED, Outcome.EMPTY, Outcome.DEGRADED, Outcome.TRUNCATED)
+"""Answers that are not whole, and of which something is kept."""
 
 JOURNAL_ENDS_BEFORE = "journal_ends_before"
 """The fact in an hour that says: the journal has nothing of it, and nothing of a later one."""
@@ -86,16 +91,45 @@ class HourEntry:
         return ranked[-1] if ranked else None
 
     @property
+    def used(self) -> tuple[Told, ...]:
+        """Whose samples are counted: those of the latest ok attempt, or of all that said anything.
+
+        The models choose by the same rule (`int_attempts_used`).
+        """
+        whole = [told for told in self.told if told.outcome is Outcome.OK]
+        return tuple(whole[-1:] or [told for told in self.told if told.outcome in USABLE])
+
+    @property
+    def is_whole(self) -> bool:
+        return any(told.outcome is Outcome.OK for told in self.told)
+
+    @property
+    def doubts(self) -> dict[str, int]:
+        """What in the best answer looks like series that were lost in silence."""
+        facts = self.best.hour.facts if self.best else {}
+        return {name: facts[name] for name in SUSPICIONS if facts.get(name)}
+
+    @property
     def changes(self) -> dict[str, tuple[int, int]]:
         """Metrics whose number of samples differs between the last two ok attempts: late data."""
-        ok = [told.hour.by_metric for told in self.told if told.outcome is Outcome.OK]
-        found: dict[str, tuple[int, int]] = {}
-        for before, after in list(pairwise(ok))[-1:]:
-            for metric in sorted({*before, *after}):
-                counts = before.get(metric, (0, 0))[1], after.get(metric, (0, 0))[1]
-                if counts[0] != counts[1]:
-                    found[metric] = counts
-        return found
+        whole = [told for told in self.told if told.outcome is Outcome.OK]
+        return self.changes_by(whole[-1]) if whole else {}
+
+    def changes_by(self, told: Told) -> dict[str, tuple[int, int]]:
+        """Metrics of which an ok attempt has another number of samples than the ok one before."""
+        earlier = [
+            one.hour.by_metric
+            for one in self.told
+            if one.outcome is Outcome.OK and one.sequence < told.sequence
+        ]
+        if told.outcome is not Outcome.OK or not earlier:
+            return {}
+        before, after = earlier[-1], told.hour.by_metric
+        return {
+            metric: (was, now)
+            for metric in sorted({*before, *after})
+            if (was := before.get(metric, (0, 0))[1]) != (now := after.get(metric, (0, 0))[1])
+        }
 
     def healable(self, now: datetime, raw_retention_days: int = DEFAULT_RAW_RETENTION_DAYS) -> bool:
         """Whether asking again can bring anything."""

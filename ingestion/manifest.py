@@ -41,7 +41,7 @@ class Outcome(StrEnum):
     OK = "ok"  # answered, whole, with its sentinels
     WARNED = "warned"  # answered with warnings: it may be half of the truth
     EMPTY = "empty"  # answered without any sentinel: nothing was seen, which is not "no usage"
-    DEGRADED = "degraded"  # some asks answered and some not, or less than an earlier answer had
+    DEGRADED = "degraded"  # some asks answered and some not, or less than was there before
     TRUNCATED = "truncated"  # an answer ended early, or a limit cut it
     REFUSED = "refused"  # the source, or our own limit, said no: asking again changes nothing
     FAILED = "failed"  # no usable answer: unreachable, timed out, not the protocol

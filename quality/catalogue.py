@@ -85,8 +85,9 @@ _KINDS = (
         blocks=True,
         remedy=Remedy.HEALS,
         means="No witness that is expected for this cluster saw the whole of this time: samples "
-        "and journal were both missing, or the only expected one was. A pod that lived and died "
-        "inside such a gap leaves no trace anywhere.",
+        "and journal were both missing, or the only expected one was, or its answer is doubted "
+        "as a whole: warned, of fewer stores or with fewer series than before. A pod that lived "
+        "and died inside such a gap leaves no trace anywhere.",
         bill="Use in this time may be missing from the bills, and nobody can say how much.",
         to_do="Ask the source again with `gpu-ledger pull`. If it no longer has this time, sign "
         "the gap with `gpu-ledger accept-gap`: treatment, reason and approver are printed on "
@@ -100,7 +101,9 @@ _KINDS = (
         means="Samples that were due in this time are missing, while the journal was unbroken. "
         "A single missed scrape is enough to be listed here. The cause is named, as far as what "
         "else was there tells it: target down, metric not allowed or renamed, push to the hub "
-        "lost, store gone in silence, query failed, never asked; or label renamed and value "
+        "lost, store gone in silence, query failed, never asked; answer not whole, where no "
+        "sample between others is missing and yet the answer itself is doubted (a warning, fewer "
+        "stores or fewer series than before); or label renamed and value "
         "refused, where samples were there and nobody can tell of which pod, node or device they "
         "speak, or their value is no count (`fct_refused_samples` has them).",
         bill="Amounts rest on the lifecycle alone here, to the second; they count towards the "

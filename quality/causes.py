@@ -42,6 +42,7 @@ class Cause(StrEnum):
     NEVER_ASKED = "never asked"
     QUERY_FAILED = "query failed"
     STORE_SILENT = "store gone in silence"
+    NOT_WHOLE = "answer not whole"
     PUSH_LOST = "push to the hub lost"
     TARGET_DOWN = "target down"
     METRIC_LOST = "metric not allowed or renamed"
@@ -76,6 +77,8 @@ def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> Cause:
         return _SAID_SO[row.outcome]
     if row.source != SAMPLES:
         return Cause.COLLECTOR_LOST if not row.seen_count else Cause.JOURNAL_GAP
+    if row.is_doubted:
+        return Cause.NOT_WHOLE
     health = metrics.get(HEALTH_METRIC)
     if health and health.is_whole and any(not one.is_whole for one in metrics.values()):
         steady = [one for name, one in metrics.items() if name.startswith(STEADY_METRICS)]
@@ -98,6 +101,8 @@ def explained(row: HourCoverage, metrics: MetricHours) -> str:
     cause = cause_of(row, metrics.get((row.cluster_id, row.hour_started_at), {}))
     said = row.reason.strip()
     words = f": {said}" if said and said != cause.value else ""
+    if row.is_doubted:
+        return f"{cause.value}{words}"
     unit = "samples" if row.source == SAMPLES else "seconds"
     return f"{cause.value}, {row.missing_count} of {row.expected_count} {unit} missing{words}"
 

@@ -43,6 +43,15 @@ class HourCoverage:
     reason: str = ""
     healable: bool = True
 
+    @property
+    def is_doubted(self) -> bool:
+        """No sample is missing between those that came, but the answer itself is not whole.
+
+        Warned, less than an earlier one, of fewer stores: what lacks whole pods has no hole.
+        """
+        whole = bool(self.seen_count) and not self.missing_count
+        return self.source == SAMPLES and self.outcome != "ok" and whole
+
 
 Stretches = Mapping[tuple[str, str], Sequence[Interval]]
 """Cluster and witness → the stretches that are missing, to the second."""
@@ -128,9 +137,10 @@ def gaps_of_hours(
                 row = by_key.get(key)
                 if row is None:
                     gaps.append(Gap(*key[:2], piece, NEVER_ASKED, healable=source == SAMPLES))
-                elif row.missing_count or not row.seen_count:
+                elif row.missing_count or row.is_doubted or not row.seen_count:
                     missing = intersection([piece], known.get(key[:2], ())) or [piece]
-                    for part in missing if row.seen_count else [piece]:
+                    all_of_it = row.is_doubted or not row.seen_count
+                    for part in [piece] if all_of_it else missing:
                         gaps.append(Gap(*key[:2], part, explained(row), row.healable))
     return gaps
 

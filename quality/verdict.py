@@ -66,6 +66,6 @@ def _state(row: HourCoverage | None) -> tuple[VerdictState, str]:
         return VerdictState.MISSING, NEVER_ASKED
     if not row.seen_count:
         return VerdictState.MISSING, row.reason or row.outcome
-    if row.missing_count:
+    if row.missing_count or row.is_doubted:
         return VerdictState.DEGRADED, row.reason or row.outcome
     return VerdictState.COMPLETE, row.reason

@@ -78,9 +78,10 @@ class Chunks(httpx.SyncByteStream):
 
 
 class Server:
-    """Answers by a function, and remembers what was asked."""
+    """Answers by a function, and remembers what was asked. A querier also names its stores."""
 
-    def __init__(self, answering: Answering) -> None:
+    def __init__(self, answering: Answering, stores: int = 0) -> None:
+        self.stores = stores
         self.forms: list[Form] = []
         self.requests: list[httpx.Request] = []
         self._answering = answering
@@ -91,7 +92,7 @@ class Server:
         self.forms.append(form)
         self.requests.append(request)
         known = request.url.path != "/api/v1/stores"
-        answer = self._answering(form) if known else httpx.Response(404, text="not found")
+        answer = self._answering(form) if known else stores_named(self.stores)
         return httpx.Response(
             answer.status_code, headers=answer.headers, stream=Chunks(answer.content)
         )
@@ -100,6 +101,14 @@ class Server:
         return ThanosClient(
             CLUSTER.thanos.connection, httpx.MockTransport(self), wait=lambda seconds: None
         )
+
+
+def stores_named(count: int) -> httpx.Response:
+    """What a querier says of its stores; a plain Prometheus (0) knows no such page."""
+    if not count:
+        return httpx.Response(404, text="not found")
+    found = [{"name": f"10.0.0.{number}:10901", "lastError": None} for number in range(count)]
+    return httpx.Response(200, json={"status": "success", "data": {"sidecar": found}})
 
 
 def in_union(form: Form, with_unions: bool) -> httpx.Response:

@@ -91,6 +91,8 @@ TROUBLES: Sequence[Trouble] = (
     ),
     Trouble("history_vanished", EVER_SINCE, "store gone in silence", SAMPLES_GONE),
     Trouble("receiver_gone", WHILE_ASKED),
+    Trouble("partial_response", f"{EVER_SINCE}, share: 20%", "answer not whole",
+            SAMPLES_GONE_OR_DISPUTED),
     Trouble("empty_success", f"{WHILE_ASKED}, requests: 0"),
     # A server fails for all clusters; asked again, it answers.
     Trouble("timeout", f"{WHILE_ASKED}, requests: 3"),
@@ -112,6 +114,8 @@ TROUBLES: Sequence[Trouble] = (
     Trouble("replicas_undeclared", IN_THE_HOURS),
     Trouble("downsampled", "from: +30m, until: +1h30m", "push to the hub lost",
             SAMPLES_GONE_OR_DISPUTED),
+    Trouble("downsampled", "from: +30m, until: +1h30m, whatever_is_asked: 1",
+            "down-sampled: ", SAMPLES_GONE_OR_DISPUTED),
     Trouble("lookback_overrun", WHILE_ASKED),
     Trouble("late_arrival", f"{IN_THE_HOURS}, delay: 6h", "push to the hub lost", SAMPLES_GONE),
     Trouble("out_of_order_dropped", f"{IN_THE_HOURS}, share: 20%", "samples missing",

@@ -86,8 +86,15 @@ SAMPLES = (
         "downsampled",
         "A05",
         "samples",
-        "Raw data is gone: answers come from blocks with one value per resolution.",
+        "Raw data is gone, only blocks with one value per resolution are left: nothing for "
+        "somebody who asks for raw samples, as `max_source_resolution` does.",
         Parameter("resolution", "duration", 300, "5m or 1h, as Thanos makes them"),
+        Parameter(
+            "whatever_is_asked",
+            "number",
+            0,
+            "1: a proxy drops `max_source_resolution`, and averages are answered as if raw",
+        ),
     ),
     kind(
         "lookback_overrun",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fake_gpu.estate.model import Fault
-from fake_gpu.prometheus.downsample import downsampled
+from fake_gpu.prometheus.downsample import downsampled, without
 from fake_gpu.prometheus.faults import SampleFaults, drawn, text, whole
 from fake_gpu.prometheus.label_sets import LabelSet
 from fake_gpu.prometheus.refusals import Refused
@@ -97,11 +97,19 @@ class AnswerFaults:
     # -- what a query finds
 
     def found(
-        self, found: list[RawSeries], at: int, function: str, warnings: list[str]
+        self,
+        found: list[RawSeries],
+        at: int,
+        function: str,
+        warnings: list[str],
+        resolution_ms: int = 0,
     ) -> list[RawSeries]:
-        """The series that reach the querier, before it unites replicas."""
+        """The series that reach the querier, before it unites replicas.
+
+        `resolution_ms` is how coarse they may be at most, as the request says.
+        """
         found = self._after_history(found, at)
-        found = self._coarse(found, function)
+        found = self._coarse(found, function, resolution_ms)
         for fault in self.faults.active("store_vanishes", at):
             found = self._without_store(fault, found, at, warnings, "warns_for", 10)
         for fault in self.faults.active("store_hangs", at):
@@ -183,20 +191,23 @@ class AnswerFaults:
             found = kept
         return found
 
-    def _coarse(self, found: list[RawSeries], function: str) -> list[RawSeries]:
+    def _coarse(self, found: list[RawSeries], function: str, asked_ms: int) -> list[RawSeries]:
+        """A store chooses blocks that are fine enough: where none is, it has nothing."""
         for fault in self.faults.of("downsampled"):
             low, high = fault.from_at * 1000, fault.until_at * 1000
             resolution_ms = whole(fault, "resolution", 300) * 1000
+            is_answered = asked_ms >= resolution_ms or whole(fault, "whatever_is_asked", 0)
             changed = []
             for series in found:
-                coarse = (
-                    downsampled(series, low, high, resolution_ms, function)
-                    if self._here(fault, series)
-                    else series
-                )
+                coarse = series
+                if self._here(fault, series) and is_answered:
+                    coarse = downsampled(series, low, high, resolution_ms, function)
+                elif self._here(fault, series):
+                    coarse = without(series, low, high)
                 if coarse is not series:
                     self._fire(fault, fault.from_at, series.labels.get("__name__", ""))
-                changed.append(coarse)
+                if coarse.pieces or coarse.stale_ms:
+                    changed.append(coarse)
             found = changed
         return found
 

@@ -288,15 +288,17 @@ class Api:
         thanos = self.options.flavour == "thanos"
         names = asked.all("replicaLabels[]") or list(self.options.replica_labels)
         deduplicate = thanos and asked.flag("dedup", default=True)
-        # Both are read to be refused when they make no sense; they protect nobody, as measured.
+        # Read to be refused when it makes no sense; it protects nobody, as measured.
         asked.flag("partial_response", default=True)
-        if asked.first("max_source_resolution") not in ("", "auto"):
-            asked.duration("max_source_resolution", 0)
+        is_told = asked.first("max_source_resolution") not in ("", "auto")
+        resolution_ms = asked.duration("max_source_resolution", 0) if is_told else 0
         at = self.second_of(asked)
         usual = asked.duration("lookback_delta", 0) or self.options.lookback_ms
         lookback_ms, markers = self.faults.lookback_ms(usual, at)
         view = QuerierView(
-            self.source, self.faults, at, deduplicate, names, markers, in_part=in_part
+            *(self.source, self.faults, at, deduplicate, names, markers),
+            in_part=in_part,
+            resolution_ms=resolution_ms,
         )
         left_open = self.options.left_open or self.faults.newer_engine(at)
         return view, Dialect(left_open, lookback_ms)

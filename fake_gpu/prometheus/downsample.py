@@ -1,6 +1,7 @@
 """Samples as Thanos keeps them when the raw ones are gone: one value per window.
 
-Put here: windows, and what a function reads from them.
+Put here: windows, what a function reads from them, and what is left for somebody who asks for
+raw ones.
 Not here: when this happens (`answer_faults`).
 
 A window ends one millisecond before a multiple of the resolution; its sample is written there, the
@@ -32,6 +33,15 @@ def downsampled(
     block = TimeBlock(times)
     piece = VaryingPiece(block, 0, len(times), [coarse[at] for at in times])
     return RawSeries(series.label_set, (piece,), series.stale_ms)
+
+
+def without(series: RawSeries, from_ms: int, until_ms: int) -> RawSeries:
+    """The series without its samples of a half-open time; itself where it has none there."""
+    if not any(from_ms <= at < until_ms for at in series.timestamps_ms):
+        return series
+    before, after = series.clipped(-(1 << 62), from_ms - 1), series.clipped(until_ms, 1 << 62)
+    pieces = (*before.pieces, *after.pieces)
+    return RawSeries(series.label_set, pieces, (*before.stale_ms, *after.stale_ms))
 
 
 def _read(numbers: Iterable[float], function: str) -> float:

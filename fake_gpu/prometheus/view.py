@@ -30,6 +30,7 @@ class QuerierView:
     markers: bool = True  # whether staleness markers are heard of
     function: str = ""  # around the selector: a hint that stores of coarse samples use
     in_part: Fault | None = None  # answer only a part, without a word
+    resolution_ms: int = 0  # how coarse the samples may be at most
     warnings: list[str] = field(default_factory=list)
 
     def around(self, function: str) -> QuerierView:
@@ -54,7 +55,7 @@ class QuerierView:
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
         found = self.source.select(matchers, start_ms, end_ms)
-        found = self.faults.found(found, self.at, self.function, self.warnings)
+        found = self.faults.found(found, self.at, self.function, self.warnings, self.resolution_ms)
         if self.in_part is not None:
             found = partly(self.in_part, found)
         if not self.markers:

@@ -24,6 +24,7 @@ from ingestion.thanos.answer import Matrix, RawSeries, read_matrix
 from ingestion.thanos.client import Reply, ThanosClient
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.splitting import Evaluated, Question, Sizes, smaller
+from ingestion.thanos.stores import StoresSeen, read_stores
 from ingestion.thanos.telemetry import KnownSeries
 from ingestion.thanos.texts import MalformedSeries
 
@@ -119,8 +120,8 @@ class Asker:
     def selector(self, ask: Ask, matcher: str = "") -> str:
         """`{__name__=~"a|b",resource!~"…",clusterID="…"}`."""
         name = f'__name__=~"{"|".join(ask.metrics)}"' if ask.metrics[1:] else ""
-        cluster = self.source.thanos.cluster_matcher.format(cluster_id=self.source.cluster_id)
-        matchers = ",".join(part for part in (name, ask.matchers, matcher, cluster) if part)
+        parts = (name, ask.matchers, matcher, self._cluster_matcher)
+        matchers = ",".join(part for part in parts if part)
         return f"{'' if name else ask.metrics[0]}{{{matchers}}}"
 
     def selector_of(self, entry: Entry) -> str:
@@ -154,23 +155,17 @@ class Asker:
         fetched = (reply, Matrix(Outcome.OK), _packed(reply))
         return frozenset(names), self._described(METRIC_NAMES_ASK, selector, window, fetched)
 
-    def stores(self, window: Interval) -> tuple[Answer, int, int] | None:
-        """What the querier says of its stores: landed, with their number and how many fail."""
+    def stores(self, window: Interval) -> tuple[Answer, StoresSeen] | None:
+        """What the querier says of its stores: landed, and what of it concerns this cluster."""
         reply = self._client.get(STORES_PATH)
         if reply.failure or reply.status != 200:
             return None
-        try:
-            groups = _STORES.decode(reply.body).data
-        except msgspec.MsgspecError:
+        seen = read_stores(reply.body, self._cluster_matcher)
+        if seen is None:
             return None
-        every = [store for stores in groups.values() for store in stores]
-        failing = [store for store in every if store.last_error]
-        outcome = Outcome.WARNED if failing else Outcome.OK
-        names = ", ".join(sorted(store.name for store in failing))[:200]
-        reason = f"{len(failing)} of {len(every)} stores fail: {names}" if failing else ""
-        fetched = (reply, Matrix(outcome, reason), _packed(reply))
-        answer = self._described(STORES_ASK, "", window, fetched)
-        return answer, len(every), len(failing)
+        outcome = Outcome.WARNED if seen.failing else Outcome.OK
+        fetched = (reply, Matrix(outcome, seen.reason), _packed(reply))
+        return self._described(STORES_ASK, "", window, fetched), seen
 
     def _fetched(self, wanted: Question | Evaluated) -> Fetched:
         if isinstance(wanted, Evaluated):
@@ -271,6 +266,10 @@ class Asker:
         return f"{self.selector(question.ask, question.matcher)}[{seconds}s]"
 
     @property
+    def _cluster_matcher(self) -> str:
+        return self.source.thanos.cluster_matcher.format(cluster_id=self.source.cluster_id)
+
+    @property
     def _overlap(self) -> timedelta:
         """One sampling interval on both sides: some servers leave out a range's left edge."""
         return timedelta(seconds=self.source.sampling.sample_interval_seconds)
@@ -284,22 +283,12 @@ class _Scalar(msgspec.Struct):
     data: _ScalarData
 
 
-class _Store(msgspec.Struct, rename={"last_error": "lastError"}):
-    name: str = ""
-    last_error: object = None
-
-
-class _Stores(msgspec.Struct):
-    data: dict[str, list[_Store]]
-
-
 class _Names(msgspec.Struct):
     data: list[str]
 
 
 _NAMES = msgspec.json.Decoder(_Names)
 _SCALAR = msgspec.json.Decoder(_Scalar)
-_STORES = msgspec.json.Decoder(_Stores)
 
 
 def _packed(reply: Reply) -> PackedBody | None:

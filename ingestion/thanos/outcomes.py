@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 
 from domain.decisions.rows import Source
-from domain.interval import HOUR
+from domain.interval import HOUR, format_instant
 from ingestion.catalogue import sentinels
-from ingestion.hours import MASS_ENDINGS
+from ingestion.hours import DOWN_SAMPLED, MASS_ENDINGS
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt, Hour, Outcome, worst
 from ingestion.settings import ClusterSource
@@ -37,6 +37,10 @@ EARLIER_LIMIT = 5_000
 """How many attempts are looked through for earlier answers about one hour: a month of hourly ones,
 each asked again several times. Looking ends where the hour was not over yet."""
 
+STORES_REMEMBERED = timedelta(days=3)
+"""A store that is away over a long weekend is still missed; one that was taken away for good stops
+being missed then, and the hours since are asked again and are ok."""
+
 
 def rows_of_hours(
     hours: Sequence[datetime],
@@ -45,6 +49,7 @@ def rows_of_hours(
     before: Counts,
     failing_stores: str = "",
     earlier: Mapping[datetime, Counts] | None = None,
+    store_gone: str = "",
 ) -> Iterator[Hour]:
     """A row for each hour; `before` is what was counted in the hour before the first.
 
@@ -56,11 +61,16 @@ def rows_of_hours(
         covering = [part for part, _ in here]
         by_metric = _added(counts for _, counts in here)
         outcome, reason = _outcome(covering, by_metric, failing_stores)
-        if outcome is Outcome.OK and (less := _less((earlier or {}).get(hour, {}), by_metric)):
-            outcome, reason = Outcome.DEGRADED, less
         hour_facts = dict(facts[hour])
         if outcome is Outcome.OK and (absent := mass_absence(before, by_metric)):
             hour_facts[MASS_ENDINGS] = max(absent, hour_facts.get(MASS_ENDINGS, 0))
+        doubts = [
+            _averages(hour_facts),
+            store_gone,
+            _less((earlier or {}).get(hour, {}), by_metric),
+        ]
+        if outcome is Outcome.OK and any(doubts):
+            outcome, reason = Outcome.DEGRADED, "; ".join(filter(None, doubts))
         hour_facts |= _raw_counts(covering, hour)
         before = by_metric
         yield Hour(
@@ -85,6 +95,28 @@ def _raw_counts(covering: Sequence[Part], hour: datetime) -> dict[str, int]:
             if hour_ms == wanted:
                 found[f"{RAW_SAMPLES}{metric}"] += count
     return dict(found)
+
+
+def store_gone(
+    landing: Landing, cluster_id: str, asked_at: datetime, facts: Mapping[str, int]
+) -> str:
+    """What is to be said when the querier names fewer stores than it did some days ago.
+
+    It drops a store that is away from its list, and answers without it as plain success. Only the
+    attempts that are landed before this one are looked at: what is said of one never changes.
+    """
+    now = facts.get("stores")
+    if now is None:
+        return ""
+    most, seen_at = now, asked_at
+    for attempt in landing.latest_attempts(cluster_id, Source.THANOS, EARLIER_LIMIT):
+        if attempt.draft.asked_at < asked_at - STORES_REMEMBERED:
+            break
+        if attempt.draft.facts.get("stores", 0) > most:
+            most, seen_at = attempt.draft.facts["stores"], attempt.draft.asked_at
+    if most == now:
+        return ""
+    return f"a store is gone: {now} answer, {most} did at {format_instant(seen_at)}"
 
 
 def counts_before(landing: Landing, cluster_id: str, hour: datetime) -> Counts:
@@ -121,6 +153,13 @@ def _counted_alike(attempt: Attempt, cluster: ClusterSource) -> bool:
         and settings.get("pins", ()) == asked.pins.texts
         and attempt.draft.sampling == cluster.sampling
     )
+
+
+def _averages(facts: Mapping[str, int]) -> str:
+    """Raw samples were asked for; something in between gave what is left when they are gone."""
+    if not (count := facts.get(DOWN_SAMPLED)):
+        return ""
+    return f"down-sampled: {count} targets have averages at the ends of 5-minute windows"
 
 
 def _keep_the_most(found: dict[str, tuple[int, int]], counts: Counts) -> None:

@@ -28,6 +28,7 @@ from ingestion.thanos.asking import Asker, Part
 from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.decode import Runs
 from ingestion.thanos.facts import look_facts
+from ingestion.thanos.pull import telemetry_questions
 from ingestion.thanos.roll_call import (
     Heard,
     metric_lines,
@@ -35,8 +36,11 @@ from ingestion.thanos.roll_call import (
     speaker_lines,
     telemetry_lines,
 )
+from ingestion.thanos.telemetry import DeviceReading, function_answer
 
 DEVICE_METRICS = ("DCGM_FI_.+", "gpu_.+")
+
+COUNT = "count_over_time"
 
 
 def probe(
@@ -55,15 +59,15 @@ def probe(
         if not reached.is_fine:
             return [reached]
         runs = [part.runs for part in parts if part.runs is not None]
-        names, _ = asker.metric_names(DEVICE_METRICS, window)
-        devices = list(_device_runs(asker, names or (), window))
+        names = _device_metrics(asker, window)
+        devices = list(_device_runs(asker, names, window))
         heard = Heard([*runs, *devices])
         return [
             reached,
             *_clock_line(asker, now),
             *metric_lines(cluster, heard),
-            *([] if names is None else telemetry_lines(names, heard)),
-            operator_line(names or (), heard),
+            *telemetry_lines(names, heard),
+            operator_line(names, heard),
             *speaker_lines(cluster, heard),
             *_sampling_lines(cluster, runs),
             *_cluster_line(runs),
@@ -74,6 +78,18 @@ def probe(
 def _replicas_apart(cluster: ClusterSource) -> ClusterSource:
     """Each replica as a series of its own: united, two of them look sampled twice as often."""
     return replace(cluster, thanos=replace(cluster.thanos, replica_labels=()))
+
+
+def _device_metrics(asker: Asker, window: Interval) -> frozenset[str]:
+    """The metrics of devices that the window has; counted, where no proxy lets names be asked."""
+    names, _ = asker.metric_names(DEVICE_METRICS, window)
+    if names is not None:
+        return names
+    counts = telemetry_questions(asker, window, (COUNT,))
+    told = DeviceReading((), window)
+    for part in asker.answered(counts):
+        told.add(function_answer(part.answer.ask, part.series))
+    return frozenset(one.metric for one in told.rows().series)
 
 
 def _device_runs(asker: Asker, names: Collection[str], window: Interval) -> Iterator[Runs]:

@@ -41,7 +41,7 @@ from ingestion.thanos.asking import Asker, Part, PullMemory
 from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.decode import Runs, collector_paused
 from ingestion.thanos.facts import HourFacts, hourly_facts, look_facts
-from ingestion.thanos.outcomes import counts_before, counts_earlier, rows_of_hours
+from ingestion.thanos.outcomes import counts_before, counts_earlier, rows_of_hours, store_gone
 from ingestion.thanos.runs import SeriesBlocks, write_runs
 from ingestion.thanos.splitting import Evaluated, Question
 from ingestion.thanos.telemetry import (
@@ -133,7 +133,7 @@ def _draft(
         code_version=version_of_this_code(),
         sampling=cluster.sampling,
         answers=tuple(found.answers),
-        hours=_hours(hours, found, landing, cluster),
+        hours=_hours(hours, found, landing, cluster, asked_at.replace(microsecond=0)),
         facts=dict(sorted(found.facts.items())),
         settings={
             "replica_labels": cluster.thanos.replica_labels,
@@ -206,19 +206,26 @@ def _ask(asker: Asker, window: Interval, hours: Sequence[datetime], now: datetim
     found.answers += [part.answer for part in telemetry.parts]
     found.facts["telemetry_asks_failed"] = telemetry.failed_count
     if stores := asker.stores(window):
-        answer, store_count, failing_count = stores
+        answer, seen = stores
         found.answers.append(answer)
-        found.facts |= {"stores": store_count, "failing_stores": failing_count}
-        found.failing_stores = answer.reason
+        found.facts |= {"stores": seen.count, "failing_stores": len(seen.failing)}
+        found.failing_stores = seen.reason
     return found
 
 
 def _wanted(asker: Asker, asks: Sequence[Ask], window: Interval) -> Iterator[Question | Evaluated]:
     """All questions of an attempt; unions only for as long as the server understands them."""
     yield from asker.questions(asks, window)
+    yield from telemetry_questions(asker, window)
+
+
+def telemetry_questions(
+    asker: Asker, window: Interval, functions: Sequence[str] = ()
+) -> Iterator[Evaluated]:
+    """Unions of device metrics by function, for as long as the server understands them."""
     for group in _groups(TELEMETRY_ENTRIES):
         if not asker.memory.refuses_unions:
-            yield from _functions(asker, [group], window)
+            yield from _functions(asker, [group], window, functions)
 
 
 class _Telemetry:
@@ -269,11 +276,14 @@ def _groups(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
 
 
 def _functions(
-    asker: Asker, groups: Sequence[Sequence[Entry]], window: Interval
+    asker: Asker,
+    groups: Sequence[Sequence[Entry]],
+    window: Interval,
+    functions: Sequence[str] = (),  # () are all
 ) -> Iterator[Evaluated]:
     for group in groups:
         named = [(entry.metric, asker.selector_of(entry)) for entry in group]
-        for function in group[0].functions:
+        for function in functions or group[0].functions:
             yield Evaluated(function, tuple(named), window)
 
 
@@ -282,7 +292,11 @@ def _ready_at(cluster: ClusterSource, window: Interval) -> datetime:
 
 
 def _hours(
-    hours: Sequence[datetime], found: _Found, landing: Landing, cluster: ClusterSource
+    hours: Sequence[datetime],
+    found: _Found,
+    landing: Landing,
+    cluster: ClusterSource,
+    asked_at: datetime,
 ) -> tuple[Hour, ...]:
     if found.early_seconds:
         seen = f"by the source's own clock the window is not over for {found.early_seconds} s"
@@ -290,4 +304,5 @@ def _hours(
     before = counts_before(landing, cluster.cluster_id, hours[0])
     earlier = counts_earlier(landing, cluster, hours)
     facts, failing = found.hour_facts, found.failing_stores
-    return tuple(rows_of_hours(hours, found.parts, facts, before, failing, earlier))
+    gone = store_gone(landing, cluster.cluster_id, asked_at, found.facts)
+    return tuple(rows_of_hours(hours, found.parts, facts, before, failing, earlier, gone))

@@ -20,7 +20,14 @@ from domain.interval import HOUR, Interval
 from fake_gpu.clock import VirtualClock
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import Running, serve
-from ingestion.hours import INCOMPLETE_PODS, MASS_ENDINGS, Why, hour_ledger, why_due
+from ingestion.hours import (
+    DOWN_SAMPLED,
+    INCOMPLETE_PODS,
+    MASS_ENDINGS,
+    Why,
+    hour_ledger,
+    why_due,
+)
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt, Hour, Outcome, Sampling
 from ingestion.pins import NO_PINS, Pins
@@ -219,10 +226,42 @@ def test_scrapes_that_every_replica_lost_break_the_runs(tmp_path: Path) -> None:
         assert hour.by_metric[REQUESTS][1] < 9 * 120
 
 
-def test_down_sampled_blocks_show_in_the_counts(tmp_path: Path) -> None:
+def test_where_only_down_sampled_blocks_are_left_nothing_is_answered_and_it_is_empty(
+    tmp_path: Path,
+) -> None:
+    """As a real Thanos does: raw samples are asked for, and it has none."""
     with estate(tmp_path, "downsampled", "from: +0h, until: +4h") as faulty:
         hour = faulty.hour()
-        assert hour.by_metric.get("up", (0, 0))[1] < 120
+        assert (hour.outcome, hour.sample_count) == (Outcome.EMPTY, 0)
+        assert hour.reason == "no sample of up, kube_node_info"
+
+
+@pytest.mark.parametrize(("resolution", "count"), [("5m", 12), ("1h", 1)])
+def test_averages_of_down_sampled_blocks_are_never_taken_for_samples(
+    tmp_path: Path, resolution: str, count: int
+) -> None:
+    """Something in between drops the resolution that was asked for."""
+    more = f"resolution: {resolution}, whatever_is_asked: 1"
+    with estate(tmp_path, "downsampled", "from: +0h, until: +4h", more) as faulty:
+        hour = faulty.hour()
+        targets = hour.by_metric["up"][0]
+        assert hour.by_metric["up"] == (targets, targets * count)
+        assert hour.outcome is Outcome.DEGRADED
+        assert hour.reason == (
+            f"down-sampled: {targets} targets have averages at the ends of 5-minute windows"
+        )
+        assert hour.facts[DOWN_SAMPLED] == targets
+        [attempt] = faulty.landing.attempts()
+        [entry] = hour_ledger([(attempt.cluster_id, Source.THANOS, ONE)], [attempt])
+        assert why_due(entry, ASKED_AT + timedelta(minutes=10)) is Why.NOT_OK
+
+
+def test_averages_for_a_part_of_an_hour_are_noticed_too(tmp_path: Path) -> None:
+    """Raw samples end in the middle of the hour, where a block ends."""
+    with estate(tmp_path, "downsampled", IN_THE_HOUR, "whatever_is_asked: 1") as faulty:
+        hour = faulty.hour()
+        assert hour.outcome is Outcome.DEGRADED
+        assert hour.facts[DOWN_SAMPLED] == hour.by_metric["up"][0]
 
 
 def test_samples_that_arrive_late_are_found_by_counting_again(tmp_path: Path) -> None:

@@ -44,10 +44,11 @@ def built_is_three() -> bool:
     return build.program("prometheus") is not None
 
 
-def make_blocks(which: Programs, files: list[Path], data: Path) -> None:
+def make_blocks(which: Programs, files: list[Path], data: Path, *options: str) -> None:
     """The history of OpenMetrics files as blocks."""
     for file in files:
-        command = [which.promtool, "tsdb", "create-blocks-from", "openmetrics", file, data]
+        command = [which.promtool, "tsdb", "create-blocks-from", "openmetrics", *options]
+        command += [file, data]
         subprocess.run(list(map(str, command)), check=True, capture_output=True)
 
 

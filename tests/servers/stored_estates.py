@@ -75,17 +75,19 @@ def replicated_estate() -> Estate:
 NAMES = "|".join(entry.metric for entry in ALLOCATION_ENTRIES)
 
 
-def samples_of(estate: Estate) -> EstateSeries:
-    """The samples until `ENDS_AT`."""
+def samples_of(estate: Estate, ends_at: datetime = ENDS_AT) -> EstateSeries:
+    """The samples until then."""
     histories = {c.cluster_id: ObjectHistory(c, estate.faults) for c in estate.clusters}
-    return EstateSeries(estate, histories, StoppedClock(ENDS_AT))
+    return EstateSeries(estate, histories, StoppedClock(ends_at))
 
 
-def series_of(estate: Estate) -> list[RawSeries]:
+def series_of(
+    estate: Estate, begins_at: datetime = START - timedelta(hours=1), ends_at: datetime = ENDS_AT
+) -> list[RawSeries]:
     """All samples of the catalogue's allocation metrics, of all replicas."""
     matchers = (Matcher("__name__", "=~", NAMES),)
-    begins_ms = (MIDNIGHT - 3600) * 1000
-    return samples_of(estate).select(matchers, begins_ms, round(ENDS_AT.timestamp() * 1000))
+    begins_ms, ends_ms = (round(at.timestamp() * 1000) for at in (begins_at, ends_at))
+    return samples_of(estate, ends_at).select(matchers, begins_ms, ends_ms)
 
 
 # --- real stores ---------------------------------------------------------------------------------
@@ -125,7 +127,7 @@ def store(series: Sequence[RawSeries], number: int, folder: Path) -> Iterator[St
     """These series as blocks of a real Prometheus, behind a real sidecar."""
     folder.mkdir(parents=True)
     file = folder / "history.om"
-    file.write_text("".join(map(_lines, series)) + "# EOF\n")
+    file.write_text(as_open_metrics(series))
     which = programs(3)
     make_blocks(which, [file], folder / "data")
     labels = {name: series[0].labels[name] for name in ("cluster", "clusterID")}
@@ -141,8 +143,12 @@ def store(series: Sequence[RawSeries], number: int, folder: Path) -> Iterator[St
         yield Store(made, relay)
 
 
+def as_open_metrics(series: Sequence[RawSeries]) -> str:
+    """The history as a file, without the labels that a sidecar adds."""
+    return "".join(map(_lines, series)) + "# EOF\n"
+
+
 def _lines(series: RawSeries) -> str:
-    """Without the labels that the sidecar adds."""
     shown = [
         (n, v) for n, v in series.key if n not in ("cluster", "clusterID", REPLICA, "__name__")
     ]

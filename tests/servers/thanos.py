@@ -1,16 +1,17 @@
-"""Real Thanos components for tests: sidecars, queriers, receivers, on loopback.
+"""Real Thanos components for tests: sidecars, queriers, receivers, store gateways, on loopback.
 
-Put here: starting them, taking one away in several ways, writing to receivers.
+Put here: starting them, taking one away in several ways, writing to receivers, buckets of blocks.
 Not here: the Prometheus behind a sidecar (`prometheus`), or what is asked.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import struct
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ import httpx
 
 from fake_gpu.prometheus.series import RawSeries
 from tests.servers.process import free_port, required, running
+
+RESOLUTION_MS = 300_000
 
 
 @dataclass
@@ -84,10 +87,15 @@ def sidecar(prometheus_url: str, data: Path, folder: Path) -> Iterator[Component
 
 @contextmanager
 def querier(
-    endpoints: Iterable[str], folder: Path, *, replica_label: str, forgets_after: str = "5m"
+    endpoints: Iterable[str],
+    folder: Path,
+    *more: str,
+    replica_label: str,
+    forgets_after: str = "5m",
 ) -> Iterator[str]:
     """A querier over these stores; its URL."""
-    options = [f"--endpoint={endpoint}" for endpoint in endpoints]
+    options = [*more]
+    options += [f"--endpoint={endpoint}" for endpoint in endpoints]
     options += [
         f"--query.replica-label={replica_label}",
         f"--store.unhealthy-timeout={forgets_after}",
@@ -101,6 +109,55 @@ def stores(querier_url: str) -> dict[str, str | None]:
     answer = httpx.get(f"{querier_url}/api/v1/stores", timeout=30, trust_env=False).json()
     every = [store for group in answer["data"].values() for store in group]
     return {store["name"]: store.get("lastError") for store in every}
+
+
+# --- buckets -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def store_gateway(bucket: Path, folder: Path) -> Iterator[Component]:
+    """A store over the blocks that are in a bucket now."""
+    options = (f"--objstore.config={_bucket(bucket)}", f"--data-dir={folder / 'cache'}")
+    with component("store", folder, *options) as made:
+        yield made
+
+
+def upload(blocks: Path, bucket: Path, labels: Mapping[str, str]) -> None:
+    """Put a Prometheus' blocks into a bucket under these external labels, as a sidecar does."""
+    bucket.mkdir(parents=True)
+    command = [required("thanos"), "tools", "bucket", "upload-blocks", "--shipper.upload-compacted"]
+    command += [f"--objstore.config={_bucket(bucket)}", f"--path={blocks}"]
+    command += [f'--label={name}="{text}"' for name, text in labels.items()]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+
+
+def down_sample(bucket: Path, folder: Path) -> None:
+    """Add a block of one value per five minutes for each raw one, which has 40 hours at least."""
+    folder.mkdir(parents=True)
+    command = [required("thanos"), "tools", "bucket", "downsample", "--http-grace-period=1s"]
+    command += [f"--objstore.config={_bucket(bucket)}", f"--data-dir={folder}"]
+    command += [f"--http-address=127.0.0.1:{free_port()}"]
+    with running(command, lambda: RESOLUTION_MS in resolutions(bucket).values(), folder / "log"):
+        pass
+
+
+def resolutions(bucket: Path) -> dict[Path, int]:
+    """Each block that is whole, and its resolution in milliseconds; 0 is raw."""
+    metas = {path.parent: json.loads(path.read_text()) for path in bucket.glob("*/meta.json")}
+    return {block: meta["thanos"]["downsample"]["resolution"] for block, meta in metas.items()}
+
+
+def without_raw(bucket: Path, aside: Path) -> Path:
+    """A copy of a bucket whose raw blocks were kept long enough and are deleted."""
+    shutil.copytree(bucket, aside)
+    for block, resolution in resolutions(aside).items():
+        if not resolution:
+            shutil.rmtree(block)
+    return aside
+
+
+def _bucket(folder: Path) -> str:
+    return json.dumps({"type": "FILESYSTEM", "config": {"directory": str(folder)}})
 
 
 # --- receivers -----------------------------------------------------------------------------------

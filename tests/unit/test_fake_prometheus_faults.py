@@ -443,9 +443,15 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
 
 @check("downsampled")
 def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
-    coarse = with_it(0, HOUR, resolution=300)
+    gone = with_it(0, HOUR, resolution=300)
     running = 'kube_pod_status_phase{pod="short",phase="Running"}[1h]'
+    # Who says nothing asks for raw samples; who says 5m gets averages.
+    for asked in ({}, {"max_source_resolution": "0s"}, {"max_source_resolution": "4m"}):
+        assert gone.rows(running, HOUR, **asked) == []
+    by_5m = {"max_source_resolution": "5m"}
+    coarse = with_it(0, HOUR, resolution=300, whatever_is_asked=1)
     row = coarse.rows(running, HOUR)[1]["samples"]
+    assert gone.rows(running, HOUR, **by_5m) == coarse.rows(running, HOUR)
     # A window ends a millisecond before a multiple of five minutes, the last at the last scrape.
     assert [at for at, _ in row[:-1]] == [1199.999, 1499.999]
     # `short` was there from 900 to 1600 and ran from 920 to 1520. This replica scrapes at 13 and 43

@@ -45,6 +45,8 @@ def row(seen: int = 60, outcome: str = "ok", source: str = SAMPLES) -> HourCover
         (row(60), {"up": PART, "kube_pod_info": PART}, Cause.PUSH_LOST),
         (row(0), {"up": GONE, "kube_pod_info": GONE}, Cause.STORE_SILENT),
         (row(0, "empty"), {}, Cause.STORE_SILENT),
+        (row(120, "degraded"), {"up": WHOLE, "kube_pod_info": WHOLE}, Cause.NOT_WHOLE),
+        (row(120, "warned"), {"up": WHOLE, "kube_pod_info": PART}, Cause.NOT_WHOLE),
         (row(0, source=JOURNAL), {}, Cause.COLLECTOR_LOST),
         (row(0, "empty", source=JOURNAL), {}, Cause.COLLECTOR_LOST),
         (row(0, "not_asked", source=JOURNAL), {}, Cause.NEVER_ASKED),
@@ -77,6 +79,27 @@ def test_one_missed_scrape_is_found_with_its_cause(world: World) -> None:
     [finding] = findings(world)
     assert finding.code == "GAP-002"
     assert "1 hour (thanos: target down, 1 of 120 samples missing)" in finding.seen
+
+
+FEWER = "a store is gone: 1 answer, 2 did at 2026-10-08T12:00:00Z"
+
+
+def test_an_answer_that_is_doubted_is_never_complete_although_nothing_is_missing_in_it(
+    world: World,
+) -> None:
+    """Half of the pods were in a store that is gone; what is left of them has no hole."""
+    world.lose("thanos", "09 10:00", seen=120, reason=FEWER, outcome="degraded")
+    world.metrics_left = ("up", REQUESTS)
+    world.write()
+    [finding] = findings(world)
+    assert (finding.code, finding.blocks) == ("GAP-002", False)
+    assert finding.seen == f"1 hour (thanos: answer not whole: {FEWER}); the journal covers it"
+    world.clusters = {"c1": "samples"}
+    world.write()
+    [alone] = findings(world)
+    assert (alone.code, alone.blocks) == ("GAP-001", True)
+    assert f"3600 s seen by no witness (thanos: answer not whole: {FEWER})" in alone.seen
+    assert alone.what_to_do.startswith("gpu-ledger pull --cluster c1 --hours")
 
 
 WITHOUT_UID = '{"namespace":"team-a","node":"n1","pod":"train","pod_uid":"5f"}'

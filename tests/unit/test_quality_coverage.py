@@ -200,6 +200,7 @@ def test_a_cluster_measured_from_half_past_expects_half_an_hour() -> None:
     [
         (HourCoverage("c1", SAMPLES, at(5), 120, 120, 0), VerdictState.COMPLETE),
         (HourCoverage("c1", SAMPLES, at(5), 120, 119, 1), VerdictState.DEGRADED),
+        (HourCoverage("c1", SAMPLES, at(5), 120, 120, 0, outcome="warned"), VerdictState.DEGRADED),
         (HourCoverage("c1", SAMPLES, at(5), 120, 0, 120, outcome="failed"), VerdictState.MISSING),
         (HourCoverage("c1", SAMPLES, at(5), 0, 0, 0, outcome="empty"), VerdictState.MISSING),
         (None, VerdictState.MISSING),

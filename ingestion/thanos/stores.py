@@ -1,0 +1,72 @@
+"""The stores behind a querier: which of them may hold a cluster's series, and which of those fail.
+
+Put here: reading `/api/v1/stores`.
+Not here: asking for it (`ingestion.thanos.asking`), or what follows when a store is gone
+(`ingestion.thanos.outcomes`).
+
+A querier has the stores of all clusters. Each says by its label sets whose series it has; one that
+says another cluster's name is no business of this one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+NAMES_LENGTH_LIMIT = 200
+"""A reason is a sentence; all names are in the landed answer."""
+
+_EQUAL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"]*)"', re.ASCII)
+
+
+class _Store(msgspec.Struct, rename={"last_error": "lastError", "label_sets": "labelSets"}):
+    name: str = ""
+    last_error: object = None
+    label_sets: list[dict[str, str]] = []
+
+
+class _Stores(msgspec.Struct):
+    data: dict[str, list[_Store]]
+
+
+_STORES = msgspec.json.Decoder(_Stores)
+
+
+@dataclass(frozen=True, slots=True)
+class StoresSeen:
+    """How many stores may hold a cluster's series, and the names of those that fail."""
+
+    count: int
+    failing: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        if not self.failing:
+            return ""
+        names = ", ".join(self.failing)[:NAMES_LENGTH_LIMIT]
+        return f"{len(self.failing)} of {self.count} stores fail: {names}"
+
+
+def read_stores(body: bytes, cluster_matcher: str) -> StoresSeen | None:
+    """What an answer says, for the cluster that these matchers select; None when it is not one."""
+    try:
+        groups = _STORES.decode(body).data
+    except msgspec.MsgspecError:
+        return None
+    wanted = dict(_EQUAL.findall(cluster_matcher))
+    of_cluster = [
+        store for stores in groups.values() for store in stores if _may_hold(store, wanted)
+    ]
+    failing = sorted(store.name for store in of_cluster if store.last_error)
+    return StoresSeen(len(of_cluster), tuple(failing))
+
+
+def _may_hold(store: _Store, wanted: Mapping[str, str]) -> bool:
+    """Unless every one of its label sets says another text of a label that is selected by."""
+    return not store.label_sets or any(
+        all(labels.get(name, text) == text for name, text in wanted.items())
+        for labels in store.label_sets
+    )
