@@ -77,7 +77,7 @@ def json_page() -> str:
 def _section(schema: Mapping[str, Any]) -> Iterator[str]:
     for number, one in enumerate(schema.get("oneOf", [schema])):
         if number:
-            yield "or, asked for one:\n"
+            yield f"or, asked for {one.get('title', 'one')}:\n"
         rows = list(_fields(one, ""))
         yield "| field | type |\n|---|---|"
         yield "\n".join(f"| `{path}` | {kind} |" for path, kind in rows) + "\n"

@@ -1,7 +1,8 @@
-"""`gpu-ledger pull` and `hours`: asking the witnesses, and what came of it.
+"""`gpu-ledger pull`: asking the witnesses.
 
-Put here: the commands about evidence.
-Not here: asking (`ingestion`), the collector (`orchestration.cli.collect`).
+Put here: which hours are asked, and showing the attempts that were made now.
+Not here: asking (`ingestion`), what was answered so far (`orchestration.cli.hours`), the collector
+(`orchestration.cli.collect`).
 """
 
 from __future__ import annotations
@@ -167,42 +168,3 @@ def _show(attempts: list[Attempt], output: str) -> int:
     ]
     emit(rows, output)
     return 0 if all(row["outcome"] == "ok" for row in rows) else 3
-
-
-HOURS_EPILOG = """\b
-Examples:
-  gpu-ledger hours 2026-10                 hours that are not complete
-  gpu-ledger hours 2026-10 --all -o csv
-"""
-
-
-@click.command(epilog=HOURS_EPILOG)
-@click.argument("period", type=PERIOD)
-@click.option("--all", "show_all", is_flag=True, help="Complete hours, too.")
-@home_option
-@output_option
-def hours(period: BillingPeriod, show_all: bool, home_path: Path, output: str) -> int:
-    """List what the calendar expects of a period against the attempts that were made."""
-    from ingestion.hours import hour_ledger
-    from orchestration.open_home import OpenHome
-
-    opened = OpenHome.at(home_path)
-    expected = opened.decisions.expected_hours(period.interval)
-    now = opened.clock.now()
-    rows = []
-    for entry in hour_ledger(expected, opened.landing.attempts()):
-        best = entry.best
-        rows.append(
-            {
-                "cluster_id": entry.cluster_id,
-                "source": entry.source.value,
-                "hour": entry.hour_started_at,
-                "attempts": len(entry.told),
-                "outcome": best.outcome.value if best else "never asked",
-                "reason": best.hour.reason if best else "",
-                "samples": best.hour.sample_count if best else 0,
-                "can_heal": entry.healable(now),
-            }
-        )
-    emit([row for row in rows if show_all or row["outcome"] != "ok"], output)
-    return 0

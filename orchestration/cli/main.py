@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "fake": ("fake", "command", "Serve, export and explain a GPU estate that is not there."),
     "pull": ("evidence", "pull", "Ask the witnesses for hours, and land what they say."),
     "collect": ("collect", "collect", "Watch one cluster's Kubernetes API into a journal."),
-    "hours": ("evidence", "hours", "List the hours of a period: expected, attempts, outcomes."),
+    "hours": ("hours", "hours", "List the hours of a period: expected, attempts, outcomes."),
     "rebuild": ("rebuild", "rebuild", "Decode the landed evidence again."),
     "landing": ("rebuild", "command", "Check the landed evidence against its hashes."),
     "refresh": ("facts", "refresh", "Build a period's facts from the landed evidence."),

@@ -1,0 +1,136 @@
+"""`gpu-ledger hours`: what the calendar expects of a period, and what was answered about it.
+
+Put here: a row for each hour, or for each attempt about it.
+Not here: what is owed (`ingestion.hours`), or asking (`orchestration.cli.evidence`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from domain.billing_period import BillingPeriod
+from domain.interval import Interval
+from orchestration.cli.output import Row, emit, home_option, output_option
+from orchestration.cli.periods import HOURS, PERIOD
+
+if TYPE_CHECKING:
+    from ingestion.hours import HourEntry
+    from orchestration.open_home import OpenHome
+
+EPILOG = """\b
+Examples:
+  gpu-ledger hours 2026-10                 hours that are not complete, or doubted
+  gpu-ledger hours 2026-10 --all -o csv
+  gpu-ledger hours 2026-10 --attempts      every attempt about them, and which ones are used
+  gpu-ledger hours 2026-10 --attempts --only 2026-10-03T07..2026-10-03T08 --all
+"""
+
+ATTEMPT_COLUMNS = (
+    "cluster_id",
+    "source",
+    "hour",
+    "attempt",
+    "asked_at",
+    "outcome",
+    "used",
+    "series",
+    "samples",
+    "reason",
+    "facts",
+    "changes",
+)
+
+
+@click.command(epilog=EPILOG)
+@click.argument("period", type=PERIOD)
+@click.option("--all", "show_all", is_flag=True, help="Complete hours, too.")
+@click.option("--attempts", "by_attempt", is_flag=True, help="A row for each attempt.")
+@click.option("--only", type=HOURS, help="Only whole hours A..B of the period, B not included.")
+@click.option("--cluster", "clusters", multiple=True, help="Only this cluster ID (repeatable).")
+@home_option
+@output_option
+def hours(
+    period: BillingPeriod,
+    show_all: bool,
+    by_attempt: bool,
+    only: Interval | None,
+    clusters: tuple[str, ...],
+    home_path: Path,
+    output: str,
+) -> int:
+    """List what the calendar expects of a period against the attempts that were made.
+
+    Without --all: hours without an attempt that is ok, and those whose answer looks as if series
+    had been lost in silence. With --attempts each attempt has a row: its counts and facts, whether
+    its answer is used, and by how many samples it differs from the ok attempt before it.
+    """
+    from ingestion.hours import hour_ledger, ready
+    from orchestration.open_home import OpenHome
+
+    opened = OpenHome.at(home_path)
+    now = opened.clock.now()
+    window = only.clipped_to(period.interval) if only else period.interval
+    expected = opened.decisions.expected_hours(window) if window else []
+    entries = [
+        entry
+        for entry in hour_ledger(expected, opened.landing.attempts())
+        if not clusters or entry.cluster_id in clusters
+    ]
+    due = [entry for entry in entries if entry.told or ready(entry, now)]
+    shown = [entry for entry in due if show_all or not entry.is_whole or entry.doubts]
+    if by_attempt:
+        # What each metric counted is for machines: it makes no table.
+        more = ("by_metric",) if output == "json" else ()
+        emit(list(_attempts(shown)), output, (*ATTEMPT_COLUMNS, *more))
+    else:
+        emit([_hour(opened, entry, now) for entry in shown], output)
+    if by_attempt and (never := sum(not entry.told for entry in shown)):
+        click.echo(f"{never} hours were never asked; without --attempts they are listed.", err=True)
+    if early := len(entries) - len(due):
+        click.echo(f"{early} hours are not due yet, and not listed.", err=True)
+    return 0
+
+
+def _hour(opened: OpenHome, entry: HourEntry, now: datetime) -> Row:
+    from orchestration.ledger import retention_days
+
+    best = entry.best
+    return {
+        "cluster_id": entry.cluster_id,
+        "source": entry.source.value,
+        "hour": entry.hour_started_at,
+        "attempts": len(entry.told),
+        "outcome": best.outcome.value if best else "never asked",
+        "reason": best.hour.reason if best else "",
+        "samples": best.hour.sample_count if best else 0,
+        "doubts": entry.doubts,
+        "can_heal": entry.healable(now, retention_days(opened, entry.cluster_id)),
+    }
+
+
+def _attempts(entries: Sequence[HourEntry]) -> Iterator[Row]:
+    for entry in entries:
+        for told in entry.told:
+            yield {
+                "cluster_id": entry.cluster_id,
+                "source": entry.source.value,
+                "hour": entry.hour_started_at,
+                "attempt": told.sequence,
+                "asked_at": told.asked_at,
+                "outcome": told.outcome.value,
+                "used": told in entry.used,
+                "series": told.hour.series_count,
+                "samples": told.hour.sample_count,
+                "reason": told.hour.reason,
+                "facts": dict(told.hour.facts),
+                "changes": {
+                    metric: after - before
+                    for metric, (before, after) in entry.changes_by(told).items()
+                },
+                "by_metric": dict(told.hour.by_metric),
+            }
