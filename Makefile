@@ -13,7 +13,7 @@ UV     := uv==0.13.8
 # once more, alone; what fails again has failed.
 AGAIN  := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
-.PHONY: help setup demo ui test check test-servers servers constraints bench simulate docs wheel format clean
+.PHONY: help setup demo ui test check test-servers servers constraints bench simulate docs wheel image format clean
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,14 @@ format: $(READY) ## Let ruff and sqlfluff write the layout.
 
 wheel: $(READY) ## Build the wheel into dist/.
 	@$(BIN)/uv build --quiet --wheel --out-dir dist
+
+ENGINE ?= podman
+IMAGE  ?= gpu-ledger
+
+image: $(READY) ## Build the collector's image; IMAGE= names it, ENGINE= is podman or docker.
+	@rm -rf build/image && mkdir -p build/image && cp constraints.txt build/image/
+	@$(BIN)/uv build --quiet --wheel --out-dir build/image
+	@$(ENGINE) build --file deploy/Containerfile --tag $(IMAGE) build/image
 
 constraints: $(READY) ## Write constraints.txt, the versions for pip.
 	@$(BIN)/python -m tests.release.constraints

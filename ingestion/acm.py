@@ -21,6 +21,10 @@ from ingestion.yaml_text import yaml_text
 HUB_NAMESPACE = "open-cluster-management-observability"
 ALLOWLIST_NAME = "observability-metrics-custom-allowlist"
 
+LIST_NAMESPACES = (HUB_NAMESPACE, "open-cluster-management-addon-observability")
+"""Where the hub keeps its list, and where it puts it on a managed cluster: these two, by name. A
+beginning would do for nobody: anybody who may create a namespace can choose how its name begins."""
+
 FORWARDED_BY_DEFAULT = frozenset(
     {
         "up",
@@ -94,7 +98,7 @@ def admission_policy() -> str:
             ],
             "validations": [
                 {
-                    "expression": "object.metadata.namespace.startsWith('open-cluster-management')"
+                    "expression": f"object.metadata.namespace in {list(LIST_NAMESPACES)}"
                     " || !has(object.data) || !('metrics_list.yaml' in object.data)",
                     "message": "platform metrics are listed on the hub only: this list is merged "
                     "unmodified, and could stop billing for the whole cluster",

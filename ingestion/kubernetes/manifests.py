@@ -13,6 +13,7 @@ import importlib.metadata
 import json
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from ingestion.kubernetes.client import OWNER_PATHS, PATHS
 from ingestion.yaml_text import yaml_text
@@ -20,8 +21,12 @@ from ingestion.yaml_text import yaml_text
 Document = dict[str, Any]
 
 NAME = "gpu-ledger-collector"
-IMAGE = "ghcr.io/gpu-ledger/gpu-ledger"
+IMAGE = "registry.example.com/gpu-ledger"
+"""Where nobody said where the image was pushed (`deploy/Containerfile`): to be replaced."""
+
 HEALTH_PORT = 8080
+GROUP = 10001
+"""Of the image's user, and of the volume that it writes."""
 
 # A journal of a large cluster is about 30 MB an hour at most, and is pulled every hour; this holds
 # weeks of it while everything else is down.
@@ -30,6 +35,8 @@ SPOOL_SIZE = "20Gi"
 # With a bucket: AWS_ACCESS_KEY_ID and the like, where the cluster gives no identity by itself.
 BUCKET_SECRET = "gpu-ledger-journal"
 
+OWN_VOLUME = {"fsGroup": GROUP, "fsGroupChangePolicy": "OnRootMismatch"}
+
 
 @dataclass(frozen=True, slots=True)
 class CollectorPlace:
@@ -37,10 +44,16 @@ class CollectorPlace:
 
     cluster_id: str
     namespace: str = "gpu-ledger"
-    image: str = ""  # "" is the image of this version
+    image: str = ""  # "" is a name to be replaced
     api_port: int = 6443
     journal: str = ""  # a bucket's URL; "" keeps the journal on a volume of the cluster
+    endpoint: str = ""  # of a store that is not Amazon's
+    is_openshift: bool = False  # it chooses users and groups itself, and refuses ours
     pod_labels: tuple[str, ...] = ()  # the allow-list of the home; () keeps the usual ones
+
+
+def image_to_replace() -> str:
+    return f"{IMAGE}:{importlib.metadata.version('gpu-ledger')}"
 
 
 def collector_manifests(place: CollectorPlace) -> str:
@@ -70,7 +83,8 @@ def _documents(place: CollectorPlace) -> list[tuple[str, Document]]:
         ("Where the API server is, and where the journal goes.", _config(place)),
         *([] if place.journal else [("Its journal survives it.", _volume(place))]),
         (
-            "Nothing may talk to it but probes; it may talk to the API server and DNS.",
+            "Nothing may talk to it but probes; it may talk to the API server, to DNS"
+            + (" and to its bucket." if place.journal else "."),
             _walls(place),
         ),
         (
@@ -149,7 +163,8 @@ def _volume(place: CollectorPlace) -> Document:
 
 def _walls(place: CollectorPlace) -> Document:
     probes = [{"port": HEALTH_PORT, "protocol": "TCP"}]
-    api = [{"port": port, "protocol": "TCP"} for port in sorted({443, place.api_port})]
+    ports = {443, place.api_port, *_endpoint_ports(place)}
+    api = [{"port": port, "protocol": "TCP"} for port in sorted(ports)]
     names = [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
     # OpenShift's DNS pods listen on 5353; policies see the pods' ports.
     names += [{"port": 5353, "protocol": protocol} for protocol in ("UDP", "TCP")]
@@ -162,6 +177,14 @@ def _walls(place: CollectorPlace) -> Document:
             "egress": [{"ports": api}, {"ports": names}],
         }
     }
+
+
+def _endpoint_ports(place: CollectorPlace) -> set[int]:
+    """The port of the journal's store, which policies see as it is at the store's pods."""
+    parts = urlsplit(place.endpoint)
+    if not place.journal or not parts.hostname:
+        return set()
+    return {parts.port or (80 if parts.scheme == "http" else 443)}
 
 
 def _deployment(place: CollectorPlace) -> Document:
@@ -194,8 +217,7 @@ def _pod(place: CollectorPlace) -> Document:
         "terminationGracePeriodSeconds": 60,
         "securityContext": {
             "runAsNonRoot": True,
-            "fsGroup": 10001,
-            "fsGroupChangePolicy": "OnRootMismatch",
+            **({} if place.is_openshift else OWN_VOLUME),
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(place)],
@@ -217,6 +239,10 @@ def _credentials() -> Document:
     return {"secretRef": {"name": BUCKET_SECRET, "optional": True}}
 
 
+def _endpoint(place: CollectorPlace) -> Document:
+    return {"name": "AWS_ENDPOINT_URL", "value": place.endpoint}
+
+
 def _container(place: CollectorPlace) -> Document:
     def probe(path: str, failures: int) -> Document:
         ask = {"path": path, "port": "health"}
@@ -224,13 +250,14 @@ def _container(place: CollectorPlace) -> Document:
 
     return {
         "name": "collector",
-        "image": place.image or f"{IMAGE}:{importlib.metadata.version('gpu-ledger')}",
+        "image": place.image or image_to_replace(),
         "args": [
             *("collect", place.cluster_id),
             *("--home", "/home/gpu-ledger"),
             *("--health-port", str(HEALTH_PORT)),
         ],
         **({"envFrom": [_credentials()]} if place.journal else {}),
+        **({"env": [_endpoint(place)]} if place.journal and place.endpoint else {}),
         "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
         "livenessProbe": probe("/healthz", 6),
         "readinessProbe": probe("/readyz", 3),

@@ -54,9 +54,17 @@ class NoManagedClusters(WrongUse):
     help="Write the manifests of this cluster's collector (repeatable).",
 )
 @click.option("--journal", default="", help="The bucket of the journal; else a volume is claimed.")
+@click.option(
+    "--journal-endpoint",
+    default="",
+    envvar="AWS_ENDPOINT_URL",
+    show_envvar=True,
+    help="Of a bucket that is not Amazon's; its port is let out.",
+)
 @click.option("--namespace", default="gpu-ledger", show_default=True, help="Of the collector.")
-@click.option("--image", default="", help="Of the collector; else the one of this version.")
+@click.option("--image", default="", help="Of the collector, as you pushed it.")
 @click.option("--api-port", default=6443, show_default=True, help="Of the cluster's API server.")
+@click.option("--openshift", is_flag=True, help="Let OpenShift choose the volume's group.")
 @click.option("--from-acm", is_flag=True, help="Write what a hub with ACM needs.")
 @click.option(
     "--managed-cluster",
@@ -69,9 +77,11 @@ def init(
     folder: Path,
     collectors: tuple[str, ...],
     journal: str,
+    journal_endpoint: str,
     namespace: str,
     image: str,
     api_port: int,
+    openshift: bool,
     from_acm: bool,
     managed_clusters: tuple[str, ...],
 ) -> None:
@@ -81,9 +91,18 @@ def init(
     after reading them. Nothing that is already there is changed.
     """
     from domain.decisions import template_files
-    from ingestion.settings import template_config
+    from ingestion.kubernetes.manifests import (
+        CollectorPlace,
+        collector_manifests,
+        image_to_replace,
+    )
+    from ingestion.settings import load_settings, template_config
     from warehouse.home import Home
 
+    if "@" in journal_endpoint:
+        raise click.UsageError(
+            "--journal-endpoint carries a password: the secret gpu-ledger-journal is for that"
+        )
     is_new = not (folder / "config.toml").is_file()
     home = Home.create(folder, template_config())
     for name, text in template_files().items():
@@ -93,14 +112,25 @@ def init(
         click.echo(f"  1. where your Thanos and your clusters are:   {home.config_path}")
         click.echo(f"  2. which clusters are measured since when:    {home.decisions}/clusters.csv")
         click.echo(f"  3. check both: gpu-ledger decisions check --home {folder}")
+    places = [
+        CollectorPlace(
+            *(cluster_id, namespace, image, api_port, journal),
+            endpoint=journal_endpoint,
+            is_openshift=openshift,
+            pod_labels=load_settings(home.config_path).pod_labels,
+        )
+        for cluster_id in collectors
+    ]
     manifests = {
-        **_collectors(home, collectors, journal, namespace, image, api_port),
+        **{f"collector-{one.cluster_id}.yaml": collector_manifests(one) for one in places},
         **(_acm(home, managed_clusters) if from_acm else {}),
     }
     for name, text in manifests.items():
         path = home.path / DEPLOY / name
         verb = "written" if _write(path, text) else "was there, unchanged"
         click.echo(f"{path}: {verb}")
+    if places and not image:
+        click.echo(f"No --image: replace {image_to_replace()} by where you pushed yours.", err=True)
 
 
 def _write(path: Path, text: str) -> bool:
@@ -110,25 +140,6 @@ def _write(path: Path, text: str) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return True
-
-
-def _collectors(
-    home: Home,
-    cluster_ids: tuple[str, ...],
-    journal: str,
-    namespace: str,
-    image: str,
-    api_port: int,
-) -> dict[str, str]:
-    from ingestion.kubernetes.manifests import CollectorPlace, collector_manifests
-    from ingestion.settings import load_settings
-
-    labels = load_settings(home.config_path).pod_labels
-    places = [
-        CollectorPlace(cluster_id, namespace, image, api_port, journal, labels)
-        for cluster_id in cluster_ids
-    ]
-    return {f"collector-{place.cluster_id}.yaml": collector_manifests(place) for place in places}
 
 
 def _acm(home: Home, managed_clusters: tuple[str, ...]) -> dict[str, str]:

@@ -68,6 +68,13 @@ def test_the_policy_denies_the_list_outside_the_hubs_namespaces() -> None:
         "observability-metrics-custom-allowlist"
         in policy["spec"]["matchConditions"][0]["expression"]
     )
+    [rule] = policy["spec"]["validations"]
+    allowed, *rest = rule["expression"].split(" || ")
+    assert allowed == (
+        "object.metadata.namespace in ['open-cluster-management-observability', "
+        "'open-cluster-management-addon-observability']"
+    )
+    assert rest == ["!has(object.data)", "!('metrics_list.yaml' in object.data)"]
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
     assert binding["spec"]["validationActions"] == ["Deny"]
 

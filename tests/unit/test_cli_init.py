@@ -53,7 +53,28 @@ def test_without_a_bucket_a_volume_is_claimed_and_no_credentials_are_mounted(
     assert "PersistentVolumeClaim" in found
     [container] = found["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert "envFrom" not in container
-    assert container["image"].startswith("ghcr.io/gpu-ledger/gpu-ledger:")
+    assert container["image"].startswith("registry.example.com/gpu-ledger:")
+
+
+def test_who_names_no_image_is_told_what_to_replace(tmp_path: Path) -> None:
+    said = written(tmp_path, "--collector", CLUSTER_ID)
+    assert "No --image: replace registry.example.com/gpu-ledger:" in said
+    assert "No --image" not in written(tmp_path / "b", "--collector", CLUSTER_ID, "--image", "a/b")
+    assert "No --image" not in written(tmp_path / "c")
+
+
+def test_the_endpoint_of_the_bucket_is_let_out_and_carries_no_password(tmp_path: Path) -> None:
+    options = ("--collector", CLUSTER_ID, "--journal", "s3://spool/prod")
+    written(tmp_path, *options, "--journal-endpoint", "https://minio.storage.svc:9000")
+    found = objects(tmp_path / f"deploy/collector-{CLUSTER_ID}.yaml")
+    egress = found["NetworkPolicy"]["spec"]["egress"]
+    assert 9000 in {port["port"] for port in egress[0]["ports"]}
+    refused = CliRunner().invoke(
+        init, [str(tmp_path / "b"), *options, "--journal-endpoint", "https://u:canary@minio:9000"]
+    )
+    assert refused.exit_code == 2
+    assert "canary" not in refused.output
+    assert not (tmp_path / "b").exists()
 
 
 def test_a_hub_gets_its_list_its_reader_and_the_clusters_a_policy(tmp_path: Path) -> None:

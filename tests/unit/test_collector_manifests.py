@@ -9,7 +9,12 @@ import pytest
 import yaml
 
 from ingestion.kubernetes.client import OWNER_PATHS, PATHS
-from ingestion.kubernetes.manifests import HEALTH_PORT, CollectorPlace, collector_manifests
+from ingestion.kubernetes.manifests import (
+    GROUP,
+    HEALTH_PORT,
+    CollectorPlace,
+    collector_manifests,
+)
 
 CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"
 
@@ -106,6 +111,39 @@ def test_only_probes_come_in_and_only_the_api_and_names_go_out() -> None:
     assert {p["port"] for rule in policy["egress"] for p in rule["ports"]} == {443, 6443, 53, 5353}
     pod_labels = made["Deployment"]["spec"]["template"]["metadata"]["labels"]
     assert policy["podSelector"]["matchLabels"].items() <= pod_labels.items()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "ports"),
+    [
+        ("", {443, 6443}),
+        ("https://minio.storage.svc:9000", {443, 6443, 9000}),
+        ("http://minio.storage.svc", {80, 443, 6443}),
+        ("https://objects.example.com", {443, 6443}),
+    ],
+)
+def test_the_port_of_the_buckets_endpoint_is_let_out(endpoint: str, ports: set[int]) -> None:
+    made = objects(journal="s3://spool/prod-us", endpoint=endpoint)
+    egress = made["NetworkPolicy"]["spec"]["egress"]
+    assert {p["port"] for p in egress[0]["ports"]} == ports
+    [container] = made["Deployment"]["spec"]["template"]["spec"]["containers"]
+    told = {one["name"]: one["value"] for one in container.get("env", [])}
+    assert told == ({"AWS_ENDPOINT_URL": endpoint} if endpoint else {})
+
+
+def test_without_a_bucket_its_endpoint_is_nobodys_business() -> None:
+    assert objects(endpoint="https://minio.storage.svc:9000") == objects()
+
+
+def test_openshift_chooses_the_group_of_the_volume_itself() -> None:
+    """Its restricted rules refuse a group that is not the namespace's own."""
+    plain, own = (
+        made["Deployment"]["spec"]["template"]["spec"]["securityContext"]
+        for made in (objects(), objects(is_openshift=True))
+    )
+    assert plain.pop("fsGroup") == GROUP
+    assert plain.pop("fsGroupChangePolicy") == "OnRootMismatch"
+    assert plain == own
 
 
 def test_the_configuration_names_the_cluster_and_files_and_no_secret() -> None:
