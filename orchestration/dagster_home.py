@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from pathlib import Path
 
 from orchestration.assets.facts import POOL
 from orchestration.open_home import OpenHome
 from orchestration.resources import HOME_VARIABLE
+from orchestration.tags import STARTED_IN
 
 POSTGRES_VARIABLE = "GPU_LEDGER_POSTGRES_URL"
 
@@ -83,8 +85,10 @@ def prepare(opened: OpenHome) -> dict[str, str]:
     folder = opened.home.dagster
     folder.mkdir(parents=True, exist_ok=True)
     url = postgres_url(opened)
-    # A line of JSON is YAML.
-    text = _SHARED + (_POSTGRES if url else json.dumps(event_log_in(folder))[1:-1] + "\n")
+    # Lines of JSON are YAML.
+    launcher = json.dumps(_launcher(mark_of(folder)))[1:-1] + "\n"
+    storage = _POSTGRES if url else json.dumps(event_log_in(folder))[1:-1] + "\n"
+    text = _SHARED + launcher + storage
     (folder / "dagster.yaml").write_text(text, encoding="utf-8")
     environment = {
         "DAGSTER_HOME": str(folder.resolve()),
@@ -96,6 +100,27 @@ def prepare(opened: OpenHome) -> dict[str, str]:
         "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS": "300",
     }
     return environment | ({POSTGRES_VARIABLE: url} if url else {})
+
+
+def mark_of(folder: Path) -> str:
+    """What tells the runs that were started in this folder from all others of their database.
+
+    It stays as long as the folder: the same machine may have another name tomorrow.
+    """
+    kept = folder / "mark"
+    if not kept.is_file():
+        kept.write_text(f"{secrets.token_hex(4)}\n", encoding="utf-8")
+    return kept.read_text(encoding="utf-8").strip()
+
+
+def _launcher(mark: str) -> dict[str, object]:
+    return {
+        "run_launcher": {
+            "module": "orchestration.launching",
+            "class": "MarkingLauncher",
+            "config": {"mark": mark},
+        }
+    }
 
 
 def event_log_in(folder: Path) -> dict[str, object]:
@@ -124,17 +149,17 @@ def make_pool() -> None:
         instance.event_log_storage.set_concurrency_slots(POOL, 1)
 
 
-def end_lost_runs() -> int:
+def end_lost_runs(mark: str) -> int:
     """End the runs that nothing executes any more; how many there were.
 
-    Only for a start on the one machine that runs everything: what was running when its processes
-    went down is running no more, and would keep its hours and the warehouse for itself.
+    Only for a start that has its home alone: what an earlier start of it launched went down with
+    it, and would keep its hours and the warehouse for itself. Runs of others are left alone.
     """
     from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
     alive = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
     with DagsterInstance.get() as instance:
-        lost = instance.get_runs(RunsFilter(statuses=alive))
+        lost = instance.get_runs(RunsFilter(statuses=alive, tags={STARTED_IN: mark}))
         for run in lost:
             instance.report_run_failed(
                 run, "Its process went down before Dagster was started anew."

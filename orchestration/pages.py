@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from domain.errors import CouldNotLook, WrongUse
+from orchestration.alone import Hold, require_down
 from orchestration.links import LOCATION
 from orchestration.open_home import OpenHome
 
@@ -61,7 +62,8 @@ class PortTaken(WrongUse):
             where=f"{host}:{port}",
             seen="something answers there already",
             why="its pages would be taken for the ones of this home",
-            remedy=f"stop what runs there, or give another one: gpu-ledger up --port {port + 1}",
+            remedy="it is not this home's: stop it, or show this home beside it: "
+            f"gpu-ledger up --port {port + 1}",
         )
 
 
@@ -115,8 +117,12 @@ def pages(
     port: int,
     environment: Mapping[str, str],
     names: Sequence[str] = BOTH,
+    hold: Hold | None = None,
 ) -> Iterator[Pages]:
-    """Webserver and daemon on a home, or one of them, until the block is left."""
+    """Webserver and daemon on a home, or one of them, until the block is left.
+
+    They share the lock on the home, where there is one.
+    """
     require_free(host, port)
     folder = opened.home.dagster
     workspace = folder / "workspace.yaml"
@@ -137,10 +143,19 @@ def pages(
                     cwd=folder,
                     stdout=log,
                     stderr=subprocess.STDOUT,
+                    pass_fds=[hold.descriptor] if hold else [],
                 )
+        if hold:
+            hold.name({name: process.pid for name, process in processes.items()})
         yield Pages(f"http://{host}:{port}", folder, processes)
     finally:
         stop(processes)
+
+
+def require_startable(dagster: Path, host: str, port: int) -> None:
+    """Refuse a home that is up, or else a port that is taken, before anything is made."""
+    require_down(dagster)
+    require_free(host, port)
 
 
 def require_free(host: str, port: int) -> None:

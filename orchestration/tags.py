@@ -1,4 +1,4 @@
-"""Run tags: of which period a run is, and who asked for it.
+"""Run tags: of which period a run is, who asked for it, and where it was started.
 
 Put here: their names, and putting them on a run that came without.
 Not here: which runs there are (`orchestration.jobs`, `sensors`, `schedules`).
@@ -14,6 +14,9 @@ from domain.billing_period import BillingPeriod
 
 PERIOD = "period"
 REQUESTED_BY = "requested_by"
+STARTED_IN = "started_in"
+"""By what mark of a home's `dagster/` folder it was launched: its process goes down with that."""
+
 PRIORITY = "dagster/priority"
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"

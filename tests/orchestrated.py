@@ -31,7 +31,7 @@ from orchestration.demo.home import make_home
 from orchestration.model_graph import prepared_graph
 from orchestration.open_home import OpenHome
 from orchestration.resources import LedgerHome
-from orchestration.tags import RANGE_END, RANGE_START
+from orchestration.tags import RANGE_END, RANGE_START, STARTED_IN
 from warehouse.home import Home
 from warehouse.project import project_sha256
 
@@ -98,6 +98,7 @@ class Dagster:
     home: Path
     instance: dg.DagsterInstance
     now: datetime
+    mark: str = "of this start"
 
     def __post_init__(self) -> None:
         prepare_models(self.home)
@@ -160,7 +161,7 @@ class Dagster:
         return job.execute_in_process(
             run_config=request.run_config or None,
             instance=self.instance,
-            tags=dict(request.tags),
+            tags={**request.tags, STARTED_IN: self.mark},
             asset_selection=list(request.asset_selection) if request.asset_selection else None,
             raise_on_error=False,
         )

@@ -56,9 +56,9 @@ def demo(home_path: Path, scenario: str, keep_running: bool, port: int) -> None:
     from orchestration.demo.story import telling
 
     if keep_running:
-        from orchestration.pages import require_free
+        from orchestration.pages import require_startable
 
-        require_free("127.0.0.1", port)
+        require_startable(home_path / "dagster", "127.0.0.1", port)
     with (
         interrupted_quietly(),
         telling(

@@ -50,18 +50,20 @@ def up(port: int, host: str, demo: bool, scenario: str, home_path: Path) -> int:
     --host is given.
     """
     from orchestration.open_home import CLOCK_VARIABLE, OpenHome
-    from orchestration.pages import require_free
+    from orchestration.pages import require_startable
     from orchestration.resources import home_from_environment
 
-    require_free(host, port)
     with interrupted_quietly():
         if not demo:
-            os.environ["GPU_LEDGER_HOME"] = str(OpenHome.at(home_path).home.path)
+            home = OpenHome.at(home_path).home
+            require_startable(home.dagster, host, port)
+            os.environ["GPU_LEDGER_HOME"] = str(home.path)
             show_pages(home_from_environment().open(), host, port)
             return 0
         from orchestration.demo.unfinished import DEMO, unfinished
 
         place = DEMO_HOME if home_path == Path() else home_path
+        require_startable(place / "dagster", host, port)
         if place.is_dir() and any(place.iterdir()):
             click.echo(f"{place} is made anew: what a demo left there is thrown away.", err=True)
         with unfinished(scenario or DEMO, place, progress) as made:
@@ -72,26 +74,35 @@ def up(port: int, host: str, demo: bool, scenario: str, home_path: Path) -> int:
 
 
 def show_pages(opened: OpenHome, host: str, port: int) -> None:
-    from orchestration.dagster_home import end_lost_runs, make_pool, postgres_url, prepare
-    from orchestration.model_graph import prepared_graph
+    from orchestration.alone import alone
     from orchestration.pages import links, pages
+
+    with alone(opened.home.dagster, f"http://{host}:{port}") as hold:
+        environment = _made_ready(opened)
+        click.echo("Starting Dagster …", err=True)
+        with pages(opened, host, port, environment, hold=hold) as shown:
+            shown.wait_until_shown()
+            click.echo(f"\nDagster is at {shown.url}; stop it with Ctrl-C.\n")
+            found = links(opened, shown.url)
+            width = max(len(what) for what, _ in found)
+            for what, where in found:
+                click.echo(f"  {what:<{width}}  {where}")
+            shown.wait()
+
+
+def _made_ready(opened: OpenHome) -> dict[str, str]:
+    """The environment of Dagster's processes; what an earlier start left behind is in order."""
+    from orchestration.dagster_home import end_lost_runs, make_pool, mark_of, prepare
+    from orchestration.model_graph import prepared_graph
 
     environment = prepare(opened)
     click.echo("Reading the models (once for every version of them) …", err=True)
     prepared_graph(opened.home)
     os.environ.update(environment)
     make_pool()
-    if not postgres_url(opened) and (lost := end_lost_runs()):
+    if lost := end_lost_runs(mark_of(opened.home.dagster)):
         click.echo(f"{lost} runs went down with the last start; they are ended.", err=True)
-    click.echo("Starting Dagster …", err=True)
-    with pages(opened, host, port, environment) as shown:
-        shown.wait_until_shown()
-        click.echo(f"\nDagster is at {shown.url}; stop it with Ctrl-C.\n")
-        found = links(opened, shown.url)
-        width = max(len(what) for what, _ in found)
-        for what, where in found:
-            click.echo(f"  {what:<{width}}  {where}")
-        shown.wait()
+    return environment
 
 
 def _tell(made: Unfinished) -> None:

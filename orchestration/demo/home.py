@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from domain.errors import WrongUse
 from domain.interval import format_instant
 from fake_gpu.clock import epoch
+from orchestration.alone import require_down
 from warehouse.home import Home
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def make_home(
         config = path / "config.toml"
         if not config.is_file() or not config.read_text(encoding="utf-8").startswith(MARK):
             raise NotADemoHome(path)
+        require_down(path / "dagster")
         shutil.rmtree(path)
     if isinstance(thanos_url, str):
         thanos_url = {cluster.cluster_id: thanos_url for cluster in estate.clusters}

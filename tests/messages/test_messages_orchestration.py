@@ -1,7 +1,7 @@
 """Every message of the command line and of Dagster, each from an input that provokes it.
 
 Put here: HOME-010, HOME-011, KUBE-010, DEMO-001, DEMO-002, DEMO-003, DEMO-004, UP-001,
-UP-002, INIT-001, PLACE-001, USE-001, EXPLAIN-002.
+UP-002, UP-003, INIT-001, PLACE-001, USE-001, EXPLAIN-002.
 Not here: messages of the stages.
 
 After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed.
@@ -133,6 +133,16 @@ def unknown_code(folder: Path, patch: pytest.MonkeyPatch) -> None:
     page_of("GAP-999")
 
 
+def already_up(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    from orchestration.alone import alone
+
+    patch.setattr(os, "getpid", lambda: 4711)
+    with alone(folder, "http://127.0.0.1:3000") as hold:
+        hold.name({"webserver": 4712, "daemon": 4713})
+        with alone(folder, "http://127.0.0.1:3001"):
+            pass
+
+
 CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "HOME-010": no_home_named,
     "HOME-011": nothing_measured,
@@ -147,6 +157,7 @@ CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "PLACE-001": place_full,
     "USE-001": misspelled,
     "EXPLAIN-002": unknown_code,
+    "UP-003": already_up,
 }
 
 

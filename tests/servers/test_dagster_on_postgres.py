@@ -22,20 +22,23 @@ from dagster_postgres.utils import DagsterPostgresException
 
 from domain.decisions import Source
 from domain.interval import Interval
-from orchestration import ledger, steps
+from orchestration import ledger, pages, steps
 from orchestration.assets import evidence
 from orchestration.assets.facts import POOL
 from orchestration.checks import is_whole
+from orchestration.cli.up import show_pages
 from orchestration.dagster_home import (
     POSTGRES_VARIABLE,
     end_lost_runs,
     make_pool,
+    mark_of,
     postgres_url,
     prepare,
 )
+from orchestration.tags import STARTED_IN
 from tests.orchestrated import Dagster, World, lived_through, opened_at, prepare_models
 from tests.servers import postgres
-from tests.servers.process import required
+from tests.servers.process import free_port, required
 
 pytestmark = pytest.mark.servers
 
@@ -156,7 +159,7 @@ def test_it_goes_away_in_the_middle_of_a_backfill_and_comes_back_too_late_for_it
                 dagster.materialize(SAMPLES, first=NAMES[0], last=NAMES[5])
         server.start()
         assert dagster.statuses(SAMPLES) != GREEN
-        assert end_lost_runs() == 1
+        assert end_lost_runs(dagster.mark) == 1
         # What landed is shown without being asked again; only the other witness is asked.
         for request in dagster.look("hours_owed").run_requests:
             assert dagster.execute(request).success
@@ -198,3 +201,31 @@ def test_it_is_restored_from_an_older_dump(
         assert dagster.look("hours_owed", cursor).run_requests == []
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
     assert told_counts(home, Source.THANOS) == [1] * 6
+
+
+def test_up_ends_the_runs_of_its_own_earlier_starts_and_leaves_all_others(
+    home: Path, server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class WouldStart(Exception):
+        """Everything before Dagster's processes was done."""
+
+    def no_pages(*_: object, **__: object) -> None:
+        raise WouldStart
+
+    with dagster_of(home, monkeypatch) as dagster:
+        job = dagster.defs.resolve_implicit_global_asset_job_def()
+        lost, other = (
+            dagster.instance.create_run_for_job(
+                job, tags={STARTED_IN: mark}, status=dg.DagsterRunStatus.STARTED
+            )
+            for mark in (mark_of(home / "dagster"), "of another home")
+        )
+        monkeypatch.setattr(pages, "pages", no_pages)
+        with pytest.raises(WouldStart):
+            show_pages(opened_at(home, AFTER), "127.0.0.1", free_port())
+        assert "1 runs went down with the last start; they are ended." in capsys.readouterr().err
+        ended, going_on = (dagster.instance.get_run_by_id(run.run_id) for run in (lost, other))
+        assert ended is not None
+        assert going_on is not None
+        assert ended.status is dg.DagsterRunStatus.FAILURE
+        assert going_on.status is dg.DagsterRunStatus.STARTED

@@ -25,9 +25,10 @@ from domain.decisions import Source
 from domain.interval import Interval, format_instant
 from orchestration import ledger
 from orchestration.checks import is_whole
-from orchestration.dagster_home import POSTGRES_VARIABLE, make_pool, prepare
+from orchestration.dagster_home import POSTGRES_VARIABLE, make_pool, mark_of, prepare
 from orchestration.open_home import CLOCK_VARIABLE
 from orchestration.pages import pages
+from orchestration.tags import REQUESTED_BY, STARTED_IN
 from tests.orchestrated import Dagster, lived_through, opened_at, prepare_models
 from tests.servers import postgres
 from tests.servers.dagster_processes import Webserver, all_ended, counted, wait_until
@@ -94,6 +95,8 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
             with pages(opened, "127.0.0.1", free_port(), environment, ["daemon"]) as working:
                 dagster = Dagster(world.home, instance, AFTER)
                 wait_until(lambda: is_green(dagster, SAMPLES, LIVE), "the live hour is green")
+                mark = mark_of(opened.home.dagster)
+                assert counted(instance, tags={STARTED_IN: mark, REQUESTED_BY: "hours_owed"})
                 waiting = counted(instance, statuses=[QUEUED], tags={"dagster/backfill": "long"})
                 assert waiting > QUEUED_RUNS // 2
                 server.stop()

@@ -1,0 +1,91 @@
+"""One `gpu-ledger up` on a home at a time.
+
+Put here: the lock that it holds, and refusing where another one holds it.
+Not here: the processes that hold it (`orchestration.pages`), or their runs (`launching`).
+
+The lock is held as long as any of the processes lives that were started with it: a daemon that
+outlived its `up` goes on launching runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from domain.errors import WrongUse
+
+LOCK = "up.lock"
+
+
+class AlreadyUp(WrongUse):
+    """Another `up` has this home."""
+
+    code = "UP-003"
+
+    def __init__(self, lock: Path, url: str, processes: list[int]) -> None:
+        numbers = " ".join(map(str, processes))
+        super().__init__(
+            where=str(lock),
+            seen=f"this home is up already: {url}, processes {numbers}",
+            why="a second one would take the runs of the first for lost, and end them",
+            remedy=f"open {url}; or stop it, and start again: kill {numbers}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The lock of a home, held by this process and by those that are given `descriptor`."""
+
+    descriptor: int
+    url: str
+
+    def name(self, processes: Mapping[str, int]) -> None:
+        """Say in the lock who holds it, for whoever is refused."""
+        said = {"url": self.url, "processes": {"up": os.getpid(), **processes}}
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, (json.dumps(said) + "\n").encode(), 0)
+
+
+@contextmanager
+def alone(folder: Path, url: str) -> Iterator[Hold]:
+    """Have Dagster's folder of a home for oneself; refuse where somebody has it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        _take(descriptor, folder / LOCK)
+        hold = Hold(descriptor, url)
+        hold.name({})
+        yield hold
+    finally:
+        os.close(descriptor)
+
+
+def require_down(folder: Path) -> None:
+    """Refuse where an `up` has this folder."""
+    if (folder / LOCK).is_file():
+        descriptor = os.open(folder / LOCK, os.O_RDWR)
+        try:
+            _take(descriptor, folder / LOCK)
+        finally:
+            os.close(descriptor)
+
+
+def _take(descriptor: int, lock: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        said = _said(lock)
+        raise AlreadyUp(lock, said.get("url", ""), [*said.get("processes", {}).values()]) from None
+
+
+def _said(lock: Path) -> dict[str, Any]:
+    """Nothing, in the instant between taking the lock and naming its holders."""
+    text = lock.read_text(encoding="utf-8")
+    said: dict[str, Any] = json.loads(text) if text else {}
+    return said
