@@ -60,6 +60,7 @@ class Verdict:
     reason: str
     expected_count: int
     seen_count: int
+    first_missing_at: datetime | None = None  # None also where only the reason is known
 
 
 @dataclass(frozen=True, slots=True)

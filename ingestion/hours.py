@@ -47,6 +47,9 @@ USABLE = (Outcome.WARNED, Outcome.EMPTY, Outcome.DEGRADED, Outcome.TRUNCATED)
 JOURNAL_ENDS_BEFORE = "journal_ends_before"
 """The fact in an hour that says: the journal has nothing of it, and nothing of a later one."""
 
+FIRST_UNWATCHED = "first_unwatched_second"
+"""The fact of an hour that was not watched whole: how long after its start that was so first."""
+
 
 class Why(StrEnum):
     """Why an hour is owed another asking."""

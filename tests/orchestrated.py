@@ -72,6 +72,17 @@ def lived_through(scenario: str, folder: Path) -> Iterator[World]:
         yield World(home.path, running)
 
 
+def unwatch(home: Path, hour: int, minute: int) -> None:
+    """The watch of the pods broke in this minute, and came back for the hour's last second."""
+    whole, broken = (
+        f'"resource":"pods","until":"2026-10-01T{hour:02d}:{at}Z"'
+        for at in ("59:59", f"{minute:02d}:00")
+    )
+    segments = (home / "journal").rglob(f"*2026-10-01T{hour:02d}*")
+    [path] = [path for path in segments if whole in path.read_text()]
+    path.write_text(path.read_text().replace(whole, broken))
+
+
 def prepare_models(home: Path) -> None:
     """The graph of the models, parsed once on this machine for every state of the project."""
     kept = Path(tempfile.gettempdir()) / f"gpu-ledger-models-{project_sha256()[:16]}"

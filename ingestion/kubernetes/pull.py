@@ -13,8 +13,15 @@ from datetime import datetime
 
 from domain.clock import Clock
 from domain.decisions.rows import Source
-from domain.interval import HOUR, Interval, format_instant, parse_instant, total_seconds
-from ingestion.hours import JOURNAL_ENDS_BEFORE
+from domain.interval import (
+    HOUR,
+    Interval,
+    format_instant,
+    parse_instant,
+    subtract,
+    total_seconds,
+)
+from ingestion.hours import FIRST_UNWATCHED, JOURNAL_ENDS_BEFORE
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.spool import (
     Segment,
@@ -113,7 +120,9 @@ def _answer(segment: Segment, landed: LandedBody) -> Answer:
 
 def describe_hour(hour: datetime, lines: list[Line], asked_at: datetime, goes_on: bool) -> Hour:
     """What the journal has of one hour: an outcome, its reason, and counts."""
-    watched = total_seconds(watched_stretches(hour, lines))
+    stretches = watched_stretches(hour, lines)
+    watched = total_seconds(stretches)
+    unwatched = subtract([Interval(hour, hour + HOUR)], stretches)
     closed = any(line["line"] == "hour_closed" for line in lines)
     listed = list_complete(lines)
     facts = {
@@ -121,6 +130,7 @@ def describe_hour(hour: datetime, lines: list[Line], asked_at: datetime, goes_on
         "observation_count": sum(1 for line in lines if line["line"] == "object"),
         "contradiction_count": sum(1 for line in lines if line["line"] == "contradiction"),
         "watched_seconds": watched,
+        **({FIRST_UNWATCHED: Interval(hour, unwatched[0].started_at).seconds} if unwatched else {}),
         "list_complete": int(listed),
         "closed": int(closed),
         **({JOURNAL_ENDS_BEFORE: 1} if not lines and not goes_on else {}),

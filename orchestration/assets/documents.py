@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from domain.billing_period import BillingPeriod
-from domain.findings import Judgement, VerdictState
 from domain.interval import format_instant
 from domain.money import format_nanos, minor_unit_digits
-from orchestration import ledger, steps
+from orchestration import steps
 from orchestration.assets.facts import OWNERS, POOL, EvidenceKeys, model_key
-from orchestration.assets.hour_events import ATTEMPT, last_told, remedy
+from orchestration.assets.marks import new_marks
 from orchestration.checks import findings_table, judgement_results, judgement_specs
 from orchestration.links import close_link
-from orchestration.open_home import OpenHome
-from orchestration.partitions import hour_name, period_of
+from orchestration.partitions import period_of
 from orchestration.resources import GivenHome, failing_in_words
 from orchestration.tags import tag_run
 
@@ -36,9 +34,6 @@ DRAFTS = dg.AssetKey(["billing", "invoice_drafts"])
 INVOICES = dg.AssetKey(["billing", "invoices"])
 REPORTS = dg.AssetKey(["billing", "reports"])
 JUDGED_FACTS = ("fct_charges", "fct_coverage", "fct_pod_hours")
-FINE = (VerdictState.COMPLETE, VerdictState.NOT_EXPECTED)
-OBSERVED_LIMIT = 200
-"""Hours that a judgement marks in the strips; more than that are found in its table of gaps."""
 
 
 def judgement_asset(
@@ -63,8 +58,8 @@ def judgement_asset(
         with failing_in_words():
             opened = ledger_home.open()
             judged = steps.judge(opened, period)
-        for mark in marked_hours(opened, evidence, judged):
-            context.log_event(mark)
+            for mark in new_marks(context.instance, opened, evidence, judged):
+                context.log_event(mark)
         yield dg.MaterializeResult(
             metadata={
                 "may be billed": judged.billable,
@@ -76,36 +71,6 @@ def judgement_asset(
         )
 
     return judgement
-
-
-def marked_hours(
-    opened: OpenHome, evidence: EvidenceKeys, judged: Judgement
-) -> Iterator[dg.AssetObservation]:
-    """A mark in the strip of each hour that is not complete in the eyes of judgement."""
-    keys = {(cluster_id, source.value): key for (cluster_id, source), key in evidence.items()}
-    bad = [v for v in judged.verdicts if v.state not in FINE and (v.cluster_id, v.source) in keys]
-    entries = {
-        (entry.cluster_id, entry.source.value, entry.hour_started_at): entry
-        for entry in (ledger.ledger(opened, judged.period.interval) if bad else ())
-    }
-    for verdict in bad[:OBSERVED_LIMIT]:
-        key = keys[verdict.cluster_id, verdict.source]
-        entry = entries.get((verdict.cluster_id, verdict.source, verdict.hour_started_at))
-        yield dg.AssetObservation(
-            key,
-            partition=hour_name(verdict.hour_started_at),
-            description=f"judged {verdict.state.value}: {verdict.reason}"[:200],
-            metadata={
-                "verdict": verdict.state.value,
-                "reason": verdict.reason,
-                "expected": verdict.expected_count,
-                "seen": verdict.seen_count,
-                "missing": verdict.expected_count - verdict.seen_count,
-                **(remedy(opened, key, entry) if entry else {}),
-                # So that nobody says again what this mark says of the same answer.
-                **({ATTEMPT: last_told(entry).attempt_id} if entry and entry.told else {}),
-            },
-        )
 
 
 def drafts_asset(partitions: dg.PartitionsDefinition[str]) -> dg.AssetsDefinition:

@@ -12,7 +12,8 @@ import dagster as dg
 
 from domain.decisions import Cluster, Source
 from domain.interval import HOUR, Interval, format_instant
-from ingestion.hours import HourEntry, Told
+from ingestion.catalogue import sentinels
+from ingestion.hours import FIRST_UNWATCHED, HourEntry, Told
 from ingestion.manifest import Attempt, Hour, Outcome
 from orchestration import ledger
 from orchestration.links import partition_link
@@ -168,10 +169,20 @@ def _expected_and_seen(opened: OpenHome, entry: HourEntry, hour: Hour) -> tuple[
 
 
 def _first_missing(entry: HourEntry, hour: Hour) -> str:
-    absent = sorted(metric for metric, (series, _) in hour.by_metric.items() if not series)
-    if not hour.sample_count and not hour.facts.get("watched_seconds"):
+    if entry.source is Source.KUBERNETES:
+        second = hour.facts.get(FIRST_UNWATCHED)
+        at = None if second is None else entry.hour_started_at + timedelta(seconds=second)
+        return instant_or_reason(at)
+    if not hour.sample_count:
         return format_instant(entry.hour_started_at)
-    return f"no series of {absent[0]}" if absent else "see the reason"
+    counts = hour.by_metric
+    absent = [m for m in sorted({*counts, *sentinels()}) if not counts.get(m, (0, 0))[0]]
+    return f"no series of {absent[0]}" if absent else instant_or_reason(None)
+
+
+def instant_or_reason(first_missing_at: datetime | None) -> str:
+    """Where the hole begins; of some hours only the reason is known."""
+    return format_instant(first_missing_at) if first_missing_at else "see the reason"
 
 
 def _can_heal(entry: HourEntry, can_heal: bool, days: int) -> str:

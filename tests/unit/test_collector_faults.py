@@ -13,6 +13,7 @@ import pytest
 
 from fake_gpu.clock import epoch
 from fake_gpu.estate.model import Cluster, Fault
+from ingestion.hours import FIRST_UNWATCHED
 from ingestion.manifest import Outcome
 from tests.collected import World, world
 from tests.small_estates import HOUR, MIDNIGHT, node, pod, quiet_cluster
@@ -117,6 +118,8 @@ def test_a_410_leads_to_a_list_that_is_compared_and_a_gap_with_both_ends(tmp_pat
     first, second = made.pull(2).hours
     assert (first.outcome, second.outcome) == (Outcome.DEGRADED, Outcome.OK)
     assert first.reason == "3540 of 3600 s were watched without a break"
+    assert first.facts[FIRST_UNWATCHED] == 14 * 60
+    assert FIRST_UNWATCHED not in second.facts
 
 
 def test_what_ended_behind_a_dropped_watch_is_gone_within_a_gap_that_says_so(

@@ -13,6 +13,7 @@ from domain.clock import StoppedClock
 from domain.interval import parse_instant
 from fake_gpu.clock import epoch
 from fake_gpu.estate.model import PodLife
+from ingestion.hours import FIRST_UNWATCHED
 from ingestion.kubernetes.client import ApiClient, ApiSettings, WatchEvent
 from ingestion.kubernetes.collector import Collector, CollectorSettings, WrongCluster
 from ingestion.kubernetes.lifecycle import decode
@@ -117,6 +118,7 @@ def test_the_hour_in_which_a_collector_begins_says_how_much_was_watched(tmp_path
         (hour,) = made.pull().hours
         assert hour.outcome is Outcome.DEGRADED
         assert hour.reason == "600 of 3600 s were watched without a break"
+        assert hour.facts[FIRST_UNWATCHED] == 0
 
 
 # --- hours without a collector -------------------------------------------------------------------

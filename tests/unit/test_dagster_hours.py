@@ -24,7 +24,7 @@ from ingestion.manifest import Outcome
 from orchestration import ledger, steps
 from orchestration.sensors import BELIEVED, hours_on_their_way
 from orchestration.tags import RANGE_END, RANGE_START
-from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at
+from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at, unwatch
 
 SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
@@ -111,6 +111,16 @@ def test_a_red_hour_says_why_and_what_to_run_next(dagster: Dagster) -> None:
     assert said["can heal"] == "no: nobody watched this time"
     assert "gpu-ledger accept-gap" in said["what to run next"]
     assert "--from 2026-10-01T03:00:00Z --to 2026-10-01T04:00:00Z" in said["what to run next"]
+
+
+def test_an_hour_that_was_watched_in_part_says_when_that_ended(dagster: Dagster) -> None:
+    unwatch(dagster.home, 3, minute=20)
+    dagster.materialize(JOURNAL, partition=NAMES[3])
+    [observation] = dagster.observations(JOURNAL, NAMES[3])
+    said = {name: str(value.value) for name, value in observation.metadata.items()}
+    assert said["outcome"] == "degraded"
+    assert said["reason"] == "1201 of 3600 s were watched without a break"
+    assert said["first missing"] == "2026-10-01T03:20:00Z"
 
 
 def test_an_hour_that_could_not_be_asked_can_heal_and_names_its_command(dagster: Dagster) -> None:

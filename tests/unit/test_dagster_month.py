@@ -23,9 +23,10 @@ import pytest
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, Interval
 from orchestration import resources, standing, steps
+from orchestration.assets import marks
 from orchestration.sensors import WAIT_FOR_HOURS
 from orchestration.tags import RANGE_END, RANGE_START
-from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at
+from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at, unwatch
 from warehouse.connection import WarehouseInUse
 
 PERIOD = BillingPeriod("2026-10")
@@ -78,8 +79,9 @@ def counted(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def unclean(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An hour was never asked, of either witness."""
+    """An hour was never asked, of either witness; in another one the watch broke."""
     home = world.copied(tmp_path_factory.mktemp("unclean"))
+    unwatch(home, 1, minute=55)
     opened = opened_at(home, NOW)
     steps.pull(opened, Interval(FIRST, LEFT_OUT))
     steps.pull(opened, Interval(LEFT_OUT + HOUR, FIRST + 6 * HOUR))
@@ -193,7 +195,41 @@ def test_judgement_marks_the_hours_in_their_strips(dagster_of_unclean: Dagster) 
         [mark] = dagster_of_unclean.observations(asset, "2026-10-01T03")
         assert mark.metadata["verdict"].value in ("missing", "degraded")
         assert int(str(mark.metadata["missing"].value)) > 0
+        assert mark.metadata["first missing"].value == "2026-10-01T03:00:00Z"
     assert mark.metadata["expected"].value == 3600  # seconds of the journal
+    [mark] = dagster_of_unclean.observations(JOURNAL, "2026-10-01T01")
+    assert mark.metadata["verdict"].value == "degraded"
+    assert mark.metadata["missing"].value == 299
+    assert mark.metadata["first missing"].value == "2026-10-01T01:55:00Z"
+
+
+def test_a_mark_that_says_what_the_last_one_said_is_left_out(dagster_of_unclean: Dagster) -> None:
+    dagster = dagster_of_unclean
+    for _ in range(3):
+        dagster.job("judge_period", partition="2026-10")
+    assert len(dagster.observations(SAMPLES, "2026-10-01T03")) == 1
+    opened = opened_at(dagster.home, NOW)
+    steps.pull(opened, Interval(LEFT_OUT, LEFT_OUT + HOUR))  # it is owed no more, but not counted
+    dagster.job("judge_period", partition="2026-10")
+    newest, oldest = dagster.observations(SAMPLES, "2026-10-01T03")
+    assert "attempt" in newest.metadata
+    assert "attempt" not in oldest.metadata
+
+
+def test_each_witness_has_its_own_limit_of_marks_and_the_next_judgement_goes_on(
+    dagster_of_unclean: Dagster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dagster = dagster_of_unclean
+    monkeypatch.setattr(marks, "NEW_MARKS_LIMIT", 1)
+
+    def marked(asset: str) -> list[str]:
+        names = dagster.statuses(asset)
+        return [name for name in names if dagster.observations(asset, name)]
+
+    dagster.job("judge_period", partition="2026-10")
+    assert (marked(SAMPLES), marked(JOURNAL)) == (["2026-10-01T03"], ["2026-10-01T01"])
+    dagster.job("judge_period", partition="2026-10")
+    assert marked(JOURNAL) == ["2026-10-01T01", "2026-10-01T03"]
 
 
 def test_a_late_hour_refreshes_the_facts_and_the_judgement_by_itself(

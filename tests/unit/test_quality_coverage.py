@@ -215,6 +215,37 @@ def test_the_state_of_an_hour(row: HourCoverage | None, state: VerdictState) -> 
     }
 
 
+def test_the_first_hole_of_an_hour_is_named_to_the_second() -> None:
+    rows = [
+        HourCoverage("c1", SAMPLES, at(5), 120, 60, 60),
+        HourCoverage("c1", SAMPLES, at(6), 120, 119, 1),
+        HourCoverage("c1", SAMPLES, at(7), 120, 118, 2),  # counts alone: nobody can tell where
+        HourCoverage("c1", SAMPLES, at(8), 120, 0, 120),
+        HourCoverage("c1", SAMPLES, at(9), 120, 120, 0),
+    ]
+    stretches = {
+        ("c1", SAMPLES): [Interval(at(6, 40), at(6, 41)), Interval(at(5, 30), at(6, 10))],
+        ("c1", JOURNAL): [hours(0, 24)],
+    }
+    measured = [Expectation("c1", Interval(at(5), at(9, 30)), frozenset({SAMPLES}))]
+    found = verdicts(measured, rows, [], hours(5, 11), stretches)
+    assert [v.first_missing_at for v in found if v.source == SAMPLES] == [
+        at(5, 30),
+        at(6),
+        None,
+        at(8),
+        None,
+        None,
+    ]
+    assert {v.first_missing_at for v in found if v.source == JOURNAL} == {None}
+
+
+def test_an_hour_that_is_measured_in_part_is_missing_from_there_on() -> None:
+    measured = [Expectation("c1", Interval(at(5, 20), at(7)), frozenset({SAMPLES}))]
+    found = verdicts(measured, [], [], hours(5, 6))
+    assert [v.first_missing_at for v in found if v.source == SAMPLES] == [at(5, 20)]
+
+
 def test_every_hour_of_the_calendar_has_exactly_one_verdict_per_witness() -> None:
     window = hours(0, 24)
     found = verdicts(MEASURED, [], [], window)
