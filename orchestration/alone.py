@@ -29,6 +29,7 @@ class AlreadyUp(WrongUse):
     code = "UP-003"
 
     def __init__(self, lock: Path, url: str, processes: list[int]) -> None:
+        self.url = url
         numbers = " ".join(map(str, processes))
         super().__init__(
             where=str(lock),
@@ -74,6 +75,15 @@ def require_down(folder: Path) -> None:
             _take(descriptor, folder / LOCK)
         finally:
             os.close(descriptor)
+
+
+def shown_at(folder: Path) -> str:
+    """Where the pages are of a home that is up; empty where it is not."""
+    try:
+        require_down(folder)
+    except AlreadyUp as up:
+        return up.url
+    return ""
 
 
 def _take(descriptor: int, lock: Path) -> None:

@@ -20,6 +20,7 @@ from ingestion.hours import HourEntry, ready
 from ingestion.manifest import Outcome
 from orchestration import ledger
 from orchestration.assets.hour_events import gap_table, table_cell
+from orchestration.links import partition_link
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name
 from quality.catalogue import CATALOGUE
@@ -33,6 +34,7 @@ HOURS_BEHIND_LIMIT = 1
 """One live hour may fail and be asked again; a second one means that asking has stopped."""
 
 FINDINGS_SHOWN = 50
+WITNESS_OF = {"samples_missing": Source.THANOS, "journal_missing": Source.KUBERNETES}
 DBT = "dbt_"
 
 EvidenceKeys = Mapping[tuple[str, Source], dg.AssetKey]
@@ -71,7 +73,9 @@ def own_checks() -> list[str]:
     return [name for name in ALWAYS if not name.startswith(DBT)]
 
 
-def judgement_results(asset: dg.AssetKey, judged: Judgement) -> Iterator[dg.AssetCheckResult]:
+def judgement_results(
+    asset: dg.AssetKey, judged: Judgement, evidence: EvidenceKeys
+) -> Iterator[dg.AssetCheckResult]:
     """What a judgement said, check by check."""
     yield dg.AssetCheckResult(
         asset_key=asset,
@@ -80,7 +84,7 @@ def judgement_results(asset: dg.AssetKey, judged: Judgement) -> Iterator[dg.Asse
         metadata={
             "blocking findings": len(judged.blocking),
             "checks not executed": ", ".join(judged.missing_checks) or "none",
-            "findings": dg.MetadataValue.md(findings_table(judged.findings)),
+            "findings": dg.MetadataValue.md(findings_table(judged.findings, evidence)),
         },
     )
     for kind in CATALOGUE.values():
@@ -93,7 +97,9 @@ def judgement_results(asset: dg.AssetKey, judged: Judgement) -> Iterator[dg.Asse
             metadata={
                 "code": kind.code,
                 "found": len(found),
-                "findings": dg.MetadataValue.md(findings_table(found) if found else "None."),
+                "findings": dg.MetadataValue.md(
+                    findings_table(found, evidence) if found else "None."
+                ),
             },
         )
     ran = {check.name: check for check in judged.checks}
@@ -110,19 +116,30 @@ def judgement_results(asset: dg.AssetKey, judged: Judgement) -> Iterator[dg.Asse
         )
 
 
-def findings_table(findings: Sequence[Finding]) -> str:
-    """Findings as Markdown, in their order: blocking ones come first."""
-    rows = [_row(finding) for finding in findings[:FINDINGS_SHOWN]]
+def findings_table(findings: Sequence[Finding], evidence: EvidenceKeys) -> str:
+    """Findings as Markdown, blocking ones first, each with a link to its first hour."""
+    rows = [_row(finding, evidence) for finding in findings[:FINDINGS_SHOWN]]
     more = len(findings) - FINDINGS_SHOWN
     rows += [f"| and {more} more | | | | |"] if more > 0 else []
     head = ["| code | blocks | where | seen | what to do |", "|---|---|---|---|---|"]
     return "\n".join([*head, *rows])
 
 
-def _row(finding: Finding) -> str:
+def _row(finding: Finding, evidence: EvidenceKeys) -> str:
     blocks = "yes" if finding.blocks else "no"
     cells = (finding.code, blocks, finding.where, finding.seen, finding.what_to_do)
-    return "| " + " | ".join(table_cell(cell) for cell in cells) + " |"
+    code, blocks, where, seen, to_do = map(table_cell, cells)
+    where = " ".join([where, *_hour_links(finding, evidence)])
+    return f"| {code} | {blocks} | {where} | {seen} | {to_do} |"
+
+
+def _hour_links(finding: Finding, evidence: EvidenceKeys) -> Iterator[str]:
+    """To the first hour of a finding, of the witness that it is about or of both."""
+    sources = [WITNESS_OF[finding.name]] if finding.name in WITNESS_OF else [*Source]
+    for source in sources:
+        key = evidence.get((finding.cluster_id, source))
+        if key is not None and finding.hour_started_at is not None:
+            yield f"[{key.path[-1]}]({partition_link(key, finding.hour_started_at)})"
 
 
 def evidence_specs(key: dg.AssetKey) -> list[dg.AssetCheckSpec]:

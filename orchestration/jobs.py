@@ -188,7 +188,7 @@ def close_one_period(
         if config.issue:
             _count_again(context, opened, period)
         result = steps.close(opened, period, dry_run=not config.issue)
-    metadata = close_metadata(period, result)
+    metadata = close_metadata(opened, period, result)
     if not result.closed:
         context.log_event(dg.AssetObservation(DRAFTS, partition=period.name, metadata=metadata))
         context.log.info("A dry run: nothing was issued. What it said is on invoice_drafts.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from domain.billing_period import BillingPeriod
 from domain.interval import format_instant
 from orchestration import ledger, standing
+from orchestration.commands import on_a_line
 from orchestration.open_home import OpenHome
 
 CLEAN = "clean: nothing stands against it"
@@ -47,7 +48,8 @@ def in_words(opened: OpenHome) -> str:
             lines.append(f"{period}: its grace time ends at {format_instant(until)}.")
             continue
         stands = stands_against(opened, period)
-        how = f" To close it: gpu-ledger close {period} --issue" if stands == CLEAN else ""
+        command = on_a_line(opened, f"gpu-ledger close {period} --issue")
+        how = f" To close it: {command}" if stands == CLEAN else ""
         lines.append(f"{period}: {stands}.{how}")
     if not opened.settings.close_on_schedule:
         lines.append("close_on_schedule is off: a person closes.")

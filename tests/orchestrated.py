@@ -7,6 +7,7 @@ Not here: what is expected.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -70,6 +71,15 @@ def lived_through(scenario: str, folder: Path) -> Iterator[World]:
                 running, collectors, Interval(span.started_at - BEFORE, span.ended_at + HOUR)
             )
         yield World(home.path, running)
+
+
+def wrong_address(home: Path) -> str:
+    """The store answers 404, at once and for everything; what the settings were before."""
+    config = home / "config.toml"
+    before = config.read_text()
+    config.write_text(re.sub(r'(\[thanos\.fake\]\nurl = "[^"]*)"', r'\1/gone"', before))
+    assert config.read_text() != before
+    return before
 
 
 def unwatch(home: Path, hour: int, minute: int) -> None:

@@ -18,9 +18,12 @@ from domain.interval import format_instant
 from domain.money import format_nanos, minor_unit_digits
 from orchestration import steps
 from orchestration.assets.facts import OWNERS, POOL, EvidenceKeys, model_key
+from orchestration.assets.hour_events import evidence_keys
 from orchestration.assets.marks import new_marks
 from orchestration.checks import findings_table, judgement_results, judgement_specs
+from orchestration.commands import cell
 from orchestration.links import close_link
+from orchestration.open_home import OpenHome
 from orchestration.partitions import period_of
 from orchestration.resources import GivenHome, failing_in_words
 from orchestration.tags import tag_run
@@ -65,9 +68,9 @@ def judgement_asset(
                 "may be billed": judged.billable,
                 "facts_sha256": judged.facts_sha256,
                 "dagster/row_count": len(judged.findings),
-                "findings": dg.MetadataValue.md(findings_table(judged.findings)),
+                "findings": dg.MetadataValue.md(findings_table(judged.findings, evidence)),
             },
-            check_results=list(judgement_results(JUDGEMENT, judged)),
+            check_results=list(judgement_results(JUDGEMENT, judged, evidence)),
         )
 
     return judgement
@@ -93,8 +96,9 @@ def drafts_asset(partitions: dg.PartitionsDefinition[str]) -> dg.AssetsDefinitio
         period = period_of(context)
         tag_run(context, period)
         with failing_in_words():
-            result = steps.close(ledger_home.open(), period, dry_run=True)
-        return dg.MaterializeResult(metadata=close_metadata(period, result))
+            opened = ledger_home.open()
+            result = steps.close(opened, period, dry_run=True)
+        return dg.MaterializeResult(metadata=close_metadata(opened, period, result))
 
     return invoice_drafts
 
@@ -118,7 +122,9 @@ def document_specs(partitions: dg.PartitionsDefinition[str]) -> list[dg.AssetSpe
     ]
 
 
-def close_metadata(period: BillingPeriod, result: "CloseResult") -> dict[str, dg.MetadataValue]:
+def close_metadata(
+    opened: OpenHome, period: BillingPeriod, result: "CloseResult"
+) -> dict[str, dg.MetadataValue]:
     """What a close issued, or would issue, and what stands against it."""
     return {
         "dagster/row_count": dg.MetadataValue.int(len(result.invoices)),
@@ -128,8 +134,8 @@ def close_metadata(period: BillingPeriod, result: "CloseResult") -> dict[str, dg
         "invoices": dg.MetadataValue.md(
             invoice_table(result.invoices, result.total.currency if result.total else "")
         ),
-        "what stands against it": dg.MetadataValue.md(_against(result)),
-        "what to run next": dg.MetadataValue.md(_proposal(period, result)),
+        "what stands against it": dg.MetadataValue.md(_against(opened, result)),
+        "what to run next": dg.MetadataValue.md(_proposal(opened, period, result)),
     }
 
 
@@ -144,20 +150,21 @@ def invoice_table(invoices: "Sequence[DocumentSummary]", currency: str) -> str:
     return "\n".join(["| invoice | tenant | amount |", "|---|---|---:|", *rows])
 
 
-def _against(result: "CloseResult") -> str:
+def _against(opened: OpenHome, result: "CloseResult") -> str:
     missing = [f"- the check `{name}` was not executed" for name in result.missing_checks]
     if not result.refused_by and not missing:
         return "Nothing."
-    return "\n".join([findings_table(result.refused_by), *missing])
+    keys = evidence_keys(opened.decisions.clusters)
+    return "\n".join([findings_table(result.refused_by, keys), *missing])
 
 
-def _proposal(period: BillingPeriod, result: "CloseResult") -> str:
+def _proposal(opened: OpenHome, period: BillingPeriod, result: "CloseResult") -> str:
     if result.closed:
         return f"Nothing: {period} is closed."
     if result.refused_by or result.missing_checks:
-        return f"Heal or sign what stands against it:\n```\ngpu-ledger gaps {period}\n```"
+        return f"Heal or sign what stands against it:\n{cell(opened, f'gpu-ledger gaps {period}')}"
     return (
         f"From {format_instant(result.closes_from)} on, launch "
         f"[close_period with `issue: true`]({close_link(period, issue=True)}), or:\n"
-        f"```\ngpu-ledger close {period} --issue\n```"
+        f"{cell(opened, f'gpu-ledger close {period} --issue')}"
     )

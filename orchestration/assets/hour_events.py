@@ -16,6 +16,7 @@ from ingestion.catalogue import sentinels
 from ingestion.hours import FIRST_UNWATCHED, HourEntry, Told
 from ingestion.manifest import Attempt, Hour, Outcome
 from orchestration import ledger
+from orchestration.commands import cell
 from orchestration.links import partition_link
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name, hours_in_words
@@ -152,7 +153,7 @@ def remedy(opened: OpenHome, key: dg.AssetKey, entry: HourEntry) -> dict[str, dg
     can_heal = entry.healable(opened.clock.now(), days)
     return {
         "can heal": dg.MetadataValue.text(_can_heal(entry, can_heal, days)),
-        "what to run next": dg.MetadataValue.md(_what_next(key, entry, can_heal)),
+        "what to run next": dg.MetadataValue.md(_what_next(opened, key, entry, can_heal)),
     }
 
 
@@ -192,23 +193,29 @@ def _can_heal(entry: HourEntry, can_heal: bool, days: int) -> str:
     return f"yes, until {until}, as long as the store keeps raw samples" if can_heal else "no"
 
 
-def _what_next(key: dg.AssetKey, entry: HourEntry, can_heal: bool) -> str:
-    hour, cluster = entry.hour_started_at, entry.cluster_id
+def _what_next(opened: OpenHome, key: dg.AssetKey, entry: HourEntry, can_heal: bool) -> str:
+    hour, whose = entry.hour_started_at, f"--cluster {entry.cluster_id}"
     span = Interval(hour, hour + HOUR)
     if can_heal:
-        command = (
-            f"gpu-ledger pull --hours {hours_in_words(span)} --cluster {cluster} "
-            f"--source {entry.source.value} --again"
+        command = cell(
+            opened,
+            f"gpu-ledger pull --hours {hours_in_words(span)}",
+            whose,
+            f"--source {entry.source.value} --again",
         )
         here = f"Or [materialize this partition]({partition_link(key, hour)})."
-        return f"```\n{command}\n```\n{here} It is asked again by itself, too."
-    command = (
-        f"gpu-ledger accept-gap --cluster {cluster} --source {entry.source.value} "
-        f"--from {format_instant(span.started_at)} --to {format_instant(span.ended_at)} "
-        "--treatment bill_nothing --reason WHY --by NAME"
+        return f"{command}\n{here} It is asked again by itself, too."
+    command = cell(
+        opened,
+        f"gpu-ledger accept-gap --source {entry.source.value}",
+        whose,
+        f"--from {format_instant(span.started_at)}",
+        f"--to {format_instant(span.ended_at)}",
+        "--treatment bill_nothing",
+        "--reason WHY --by NAME",
     )
     return (
-        f"```\n{command}\n```\nNothing can bring this hour back. It has to be signed only where "
+        f"{command}\nNothing can bring this hour back. It has to be signed only where "
         "the other witness misses it as well: `gpu-ledger gaps` says so."
     )
 

@@ -6,16 +6,26 @@ Not here: finding gaps (`quality`), or what a signature does to an amount (`dbt/
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from domain.billing_period import BillingPeriod
+from domain.decisions import Source
 from domain.interval import format_instant, parse_instant
 from orchestration.cli.output import emit, home_option, output_option
 from orchestration.cli.periods import PERIOD
 from orchestration.cli.windows import nobody_named
+
+if TYPE_CHECKING:
+    from orchestration.open_home import OpenHome
+    from quality.coverage import GapReport
+
+LINKS_LIMIT = 24
+"""Of links that are printed; the rest is found in the strips."""
 
 GAPS_EPILOG = """\b
 Examples:
@@ -33,6 +43,7 @@ def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
 
     Without PERIOD those of the newest month with facts. The pods are those of the gap's hours and
     the hour before: their names in JSON, else how many.
+    While `gpu-ledger up` shows the home, each gap has a link to its hour in Dagster's pages.
     """
     from domain.money import format_estimate, format_nanos
     from orchestration.open_home import OpenHome
@@ -44,6 +55,7 @@ def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     if period is None:
         period = newest_period(opened.home)
         click.echo(nobody_named(period), err=True)
+    reports = list_gaps(opened.home, period, opened.decisions)
     for_people = output == "table"
     last_second = period.interval.ended_at - timedelta(seconds=1)
     currency = opened.decisions.currency(last_second) or ""
@@ -63,12 +75,13 @@ def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
             "signed_by": report.signed.decided_by if report.signed else "",
             "command": command(report),
         }
-        for report in list_gaps(opened.home, period, opened.decisions)
+        for report in reports
     ]
     aside = ("currency", "command") if for_people else ()
     emit(rows, output, [name for name in rows[0] if name not in aside] if rows else [])
     if for_people:
         _print_commands([str(row["command"]) for row in rows])
+        _print_links(opened, reports)
     return 0
 
 
@@ -78,6 +91,25 @@ def _print_commands(commands: list[str]) -> None:
         click.echo("Heal or sign:")
     for line in dict.fromkeys(filter(None, commands)):
         click.echo(f"  {line}")
+
+
+def _print_links(opened: OpenHome, reports: Sequence[GapReport]) -> None:
+    """To the first hour of each gap and witness, where Dagster's pages are up."""
+    from orchestration.alone import shown_at
+
+    if not reports or not (url := shown_at(opened.home.dagster)):
+        return
+    from orchestration.assets.hour_events import evidence_keys
+    from orchestration.links import partition_link
+
+    keys = evidence_keys(opened.decisions.clusters)
+    click.echo("In Dagster's pages:")
+    for report in reports[:LINKS_LIMIT]:
+        for source in map(Source, report.sources):
+            if key := keys.get((report.cluster_id, source)):
+                click.echo(f"  {url}{partition_link(key, report.hours.started_at)}")
+    if len(reports) > LINKS_LIMIT:
+        click.echo(f"  and {len(reports) - LINKS_LIMIT} more gaps: {url}/assets")
 
 
 ACCEPT_EPILOG = """\b

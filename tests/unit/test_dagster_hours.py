@@ -9,7 +9,6 @@ has a journal, and of which nothing was asked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,12 +18,21 @@ import dagster as dg
 import pytest
 
 from domain.decisions import Source
-from domain.interval import Interval
+from domain.interval import Interval, format_instant
 from ingestion.manifest import Outcome
 from orchestration import ledger, steps
 from orchestration.sensors import BELIEVED, hours_on_their_way
 from orchestration.tags import RANGE_END, RANGE_START
-from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at, unwatch
+from tests.how_to import FENCED, typed
+from tests.orchestrated import (
+    Dagster,
+    World,
+    dagster_at,
+    lived_through,
+    opened_at,
+    unwatch,
+    wrong_address,
+)
 
 SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
@@ -48,15 +56,6 @@ def home(world: World, tmp_path: Path) -> Path:
 def dagster(home: Path, tmp_path: Path) -> Iterator[Dagster]:
     with dagster_at(home, AFTER, tmp_path / "memory") as dagster:
         yield dagster
-
-
-def wrong_address(home: Path) -> str:
-    """The store answers 404, at once and for everything; what the settings were before."""
-    config = home / "config.toml"
-    before = config.read_text()
-    config.write_text(re.sub(r'(\[thanos\.fake\]\nurl = "[^"]*)"', r'\1/gone"', before))
-    assert config.read_text() != before
-    return before
 
 
 def lose_journal(home: Path, *hours: int) -> None:
@@ -134,13 +133,37 @@ def test_an_hour_that_could_not_be_asked_can_heal_and_names_its_command(dagster:
     assert said["expected"] == "120 samples of every series that lives through the hour"
     assert said["seen"] == "0 samples of 0 series"
     assert said["can heal"].startswith("yes, until 2027-10-01T02:00:00Z")
-    command = "gpu-ledger pull --hours 2026-10-01T02..2026-10-01T03 --cluster "
-    assert command in said["what to run next"]
+    assert "gpu-ledger pull --hours 2026-10-01T02..2026-10-01T03 " in said["what to run next"]
     link = "/assets/east/thanos_hours?view=partitions&partition=2026-10-01T02"
     assert link in said["what to run next"]
     (dagster.home / "config.toml").write_text(before)
     assert dagster.materialize(SAMPLES, partition=NAMES[2]).success
     assert dagster.statuses(SAMPLES)[NAMES[2]] == "MATERIALIZED"
+
+
+def test_the_command_that_an_hour_shows_heals_it_wherever_it_is_typed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GPU_LEDGER_HOME", raising=False)
+    place = tmp_path / "with a space"
+    with dagster_at(world.copied(place), AFTER, tmp_path / "memory") as dagster:
+        before = wrong_address(dagster.home)
+        lose_journal(dagster.home, 3)
+        dagster.materialize(SAMPLES, partition=NAMES[2])
+        dagster.materialize(JOURNAL, partition=NAMES[3])
+        (dagster.home / "config.toml").write_text(before)
+        for asset, name in ((SAMPLES, NAMES[2]), (JOURNAL, NAMES[3])):
+            [observation] = dagster.observations(asset, name)
+            said = str(observation.metadata["what to run next"].value)
+            [command] = FENCED.findall(said)
+            assert max(len(line) for line in command[1].splitlines()) <= 60 + len(str(place))
+            typed(tmp_path, command[1], {"GPU_LEDGER_NOW": format_instant(AFTER)})
+        [*_, attempt] = opened_at(dagster.home, AFTER).landing.attempts(source=Source.THANOS)
+        assert [(hour.hour, hour.outcome) for hour in attempt.hours] == [
+            (FIRST + timedelta(hours=2), Outcome.OK)
+        ]
+        [gap] = opened_at(dagster.home, AFTER).decisions.accepted_gaps
+        assert gap.interval == Interval(FIRST + timedelta(hours=3), FIRST + timedelta(hours=4))
 
 
 def test_a_second_look_that_fails_leaves_a_whole_hour_green(dagster: Dagster) -> None:

@@ -71,7 +71,8 @@ def counted(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert drafts is not None
         assert drafts.asset_materialization is not None
         shown = drafts.asset_materialization.metadata
-        assert "gpu-ledger close 2026-10 --issue" in str(shown["what to run next"].value)
+        said = str(shown["what to run next"].value)
+        assert f"gpu-ledger close 2026-10 --issue \\\n  --home {home}\n" in said
         assert shown["what stands against it"].value == "Nothing."
         assert shown["total"].value == "22.12 USD"
     return home
@@ -181,6 +182,9 @@ def test_an_unclean_month_is_drafted_and_judged_and_names_what_stands_against_it
     against = str(drafts.asset_materialization.metadata["what stands against it"].value)
     assert "GAP-001" in against
     assert "2026-10-01T03:00:00Z" in against
+    for witness in ("thanos_hours", "kubernetes_hours"):
+        hour = f"/assets/east/{witness}?view=partitions&partition=2026-10-01T03&showAllEvents=true"
+        assert f"[{witness}]({hour})" in against
     for looked in (dagster.tick("month_close"), dagster.look("findings")):
         assert looked.run_requests == []
         assert "GAP-001" in looked.skip_message
@@ -251,7 +255,7 @@ def test_a_late_hour_refreshes_the_facts_and_the_judgement_by_itself(
     assert dagster.checks("billing/judgement")["hour_not_measured"]
     said = dagster.look("findings")
     assert said.run_requests == []
-    assert "gpu-ledger close 2026-10 --issue" in said.skip_message
+    assert f"gpu-ledger close 2026-10 --issue --home {dagster.home}" in said.skip_message
 
 
 def test_another_decision_makes_the_facts_old(dagster: Dagster) -> None:
