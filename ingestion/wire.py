@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import select
+import socket
 import ssl
 import time
 from collections.abc import Iterator
@@ -55,7 +56,7 @@ class KeptConnections(httpx.BaseTransport):
         self._host, self._port = there.raw_host.decode("ascii"), there.port
         self._tls = (tls or ssl.create_default_context()) if there.scheme == "https" else None
         self._idle_seconds = idle_seconds
-        self._idle: list[tuple[HTTPConnection, float]] = []  # and since when
+        self._idle: list[tuple[socket.socket, float]] = []  # and since when
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         timeouts = request.extensions.get("timeout", {})
@@ -78,65 +79,76 @@ class KeptConnections(httpx.BaseTransport):
         while self._idle:
             self._idle.pop()[0].close()
 
-    def give_back(self, connection: HTTPConnection) -> None:
+    def give_back(self, connection: socket.socket) -> None:
         """An answer came to its end, and the server waits for another request."""
         self._idle.append((connection, time.monotonic()))
 
-    def _kept(self) -> HTTPConnection | None:
+    def _kept(self) -> socket.socket | None:
         while True:
             try:
                 connection, since = self._idle.pop()
             except IndexError:
                 return None
             waiting = select.poll()
-            waiting.register(connection.sock, select.POLLIN)
+            waiting.register(connection, select.POLLIN)
             if time.monotonic() - since < self._idle_seconds and not waiting.poll(0):
                 return connection
             connection.close()  # too old; or the server left, or spoke without being asked
 
-    def _connected(self, seconds: float | None) -> HTTPConnection:
-        connection = (
+    def _connected(self, seconds: float | None) -> socket.socket:
+        connecting = (
             HTTPConnection(self._host, self._port, timeout=seconds)
             if self._tls is None
             else HTTPSConnection(self._host, self._port, timeout=seconds, context=self._tls)
         )
         try:
-            connection.connect()
+            connecting.connect()
         except TimeoutError as cause:
             raise httpx.ConnectTimeout(_said(cause)) from cause
         except OSError as cause:
             raise httpx.ConnectError(_said(cause)) from cause
-        return connection
+        connected: socket.socket = connecting.sock
+        return connected
 
     def _exchange(
-        self, connection: HTTPConnection, request: httpx.Request, read_seconds: float | None
+        self, connection: socket.socket, request: httpx.Request, read_seconds: float | None
     ) -> httpx.Response:
         """Ask, and read until it is known what is answered; the body comes later."""
+        answer: HTTPResponse | None = None
         try:
-            connection.sock.settimeout(read_seconds)
-            path = request.url.raw_path.decode("ascii")
-            connection.putrequest(request.method, path, skip_host=True, skip_accept_encoding=True)
-            for name, value in request.headers.raw:
-                connection.putheader(name, value)
-            connection.endheaders(request.read() or None)
-            answer = connection.getresponse()
+            connection.settimeout(read_seconds)
+            connection.sendall(_written(request))
+            answer = HTTPResponse(connection, method=request.method)
+            answer.begin()
             headers = [(name.encode("latin-1"), text.encode("latin-1"))
                        for name, text in answer.getheaders()]  # fmt: skip
             stream = _Body(self, connection, answer)
             return httpx.Response(answer.status, headers=headers, stream=stream)
         except BaseException:
+            if answer is not None:
+                answer.close()  # it holds the connection, too
             connection.close()
             raise
+
+
+def _written(request: httpx.Request) -> bytes:
+    """Head and body as they are sent, in one piece: the server need not be woken twice."""
+    lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
+    lines += [b"%b: %b" % header for header in request.headers.raw]
+    head = b"\r\n".join([*lines, b""])
+    if head.count(b"\n") > len(lines) or head.count(b"\r") > len(lines):
+        raise httpx.LocalProtocolError("a header of several lines")
+    return b"%b\r\n%b" % (head, request.read())
 
 
 class _Body(httpx.SyncByteStream):
     """The body of an answer, as it comes."""
 
     def __init__(
-        self, wire: KeptConnections, connection: HTTPConnection, answer: HTTPResponse
+        self, wire: KeptConnections, connection: socket.socket, answer: HTTPResponse
     ) -> None:
         self._wire, self._answer = wire, answer
-        self._connection: HTTPConnection | None = connection
+        self._connection: socket.socket | None = connection
 
     def __iter__(self) -> Iterator[bytes]:
         may_end = self._answer.chunked or self._answer.length is not None

@@ -16,6 +16,7 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Protocol
 
@@ -229,8 +230,8 @@ class FolderStore:
 
 def make_folder(folder: Path) -> None:
     """Make a folder and its parents so that they survive a loss of power."""
-    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    for parent in reversed(missing):
+    missing = takewhile(lambda parent: not parent.exists(), (folder, *folder.parents))
+    for parent in reversed([*missing]):
         parent.mkdir(exist_ok=True)
         sync_folder(parent.parent)
 

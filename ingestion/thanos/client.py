@@ -309,6 +309,8 @@ def _pause(attempt: int, what: str, asked_for: float | None) -> float:
 def _retry_after(headers: httpx.Headers) -> float | None:
     """Seconds to wait, as the server asks; its dates are measured by its own clock."""
     text = headers.get("retry-after", "").strip()
+    if not text:
+        return None
     if text.isdigit():
         return float(text)
     try:

@@ -56,6 +56,7 @@ def rows_of_hours(
     `earlier` is what ok attempts have counted in these very hours.
     """
     counted = [(part, _counted(part, hours)) for part in parts]
+    raw = _raw_counts(parts, hours)
     for place, hour in enumerate(hours):
         here = [(part, counts[place]) for part, counts in counted if part.window.contains(hour)]
         covering = [part for part, _ in here]
@@ -71,7 +72,7 @@ def rows_of_hours(
         ]
         if outcome is Outcome.OK and any(doubts):
             outcome, reason = Outcome.DEGRADED, "; ".join(filter(None, doubts))
-        hour_facts |= _raw_counts(covering, hour)
+        hour_facts |= raw[hour]
         before = by_metric
         yield Hour(
             hour=hour,
@@ -84,17 +85,13 @@ def rows_of_hours(
         )
 
 
-def _raw_counts(covering: Sequence[Part], hour: datetime) -> dict[str, int]:
+def _raw_counts(parts: Sequence[Part], hours: Sequence[datetime]) -> dict[datetime, dict[str, int]]:
     """Samples by metric with every replica counted, where there are replicas: for a recheck."""
-    wanted = int(hour.timestamp()) * 1000
-    found: Counter[str] = Counter()
-    for part in covering:
-        for (metric, hour_ms), count in (
-            part.runs.raw_counts if part.runs is not None else {}
-        ).items():
-            if hour_ms == wanted:
-                found[f"{RAW_SAMPLES}{metric}"] += count
-    return dict(found)
+    found = {int(hour.timestamp()) * 1000: Counter[str]() for hour in hours}
+    for runs in [part.runs for part in parts if part.runs is not None]:
+        for (metric, hour_ms), count in runs.raw_counts.items():
+            found[hour_ms][f"{RAW_SAMPLES}{metric}"] += count
+    return {hour: dict(raw) for hour, raw in zip(hours, found.values(), strict=True)}
 
 
 def store_gone(

@@ -100,18 +100,19 @@ def pull_hours(
     """Ask for a window, land what comes, append the attempt, write its runs."""
     hours = _askable_hours(cluster, window, clock)
     asked_at = clock.now()
-    with collector_paused(), connected_to(cluster.thanos.connection, client) as connected:
-        connected.refill_budget()
-        asker = Asker(cluster, connected, memory)
-        found = _ask(asker, window, hours, asked_at)
-    named = {answer.sha256 for answer in found.answers}
-    bodies = [body for body in asker.bodies if body.landed.sha256 in named]
-    with collector_paused(), ThreadPoolExecutor(max_workers=1) as beside:
-        landed = beside.submit(landing.land, bodies)  # a disk syncs while facts are counted
-        draft = _draft(cluster, window, hours, found, landing, asked_at, clock.now())
-        landed.result()
-        attempt = landing.append_attempt(draft)
-        write_runs(home_runs, attempt, found.runs, found.telemetry, found.blocks)
+    with collector_paused():
+        with connected_to(cluster.thanos.connection, client) as connected:
+            connected.refill_budget()
+            asker = Asker(cluster, connected, memory)
+            found = _ask(asker, window, hours, asked_at)
+        named = {answer.sha256 for answer in found.answers}
+        bodies = [body for body in asker.bodies if body.landed.sha256 in named]
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            landed = beside.submit(landing.land, bodies)  # a disk syncs while facts are counted
+            draft = _draft(cluster, window, hours, found, landing, asked_at, clock.now())
+            landed.result()
+            attempt = landing.append_attempt(draft)
+            write_runs(home_runs, attempt, found.runs, found.telemetry, found.blocks)
     return attempt
 
 

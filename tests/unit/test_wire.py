@@ -196,6 +196,36 @@ def test_headers_in_any_letters_harm_nobody(word: bytes) -> None:
         assert [ask(wire, parrot), ask(wire, parrot)] == [b"{}", b"{}"]
 
 
+def test_a_connection_that_speaks_another_protocol_is_left() -> None:
+    with talking((b"HTTP/2.0 200 OK\r\n\r\n", b"")) as (parrot, wire):
+        with pytest.raises(httpx.RemoteProtocolError) as held:
+            ask(wire, parrot)
+        assert parrot.hung_up.acquire(timeout=5), held
+        assert parrot.heard[1] == b"", "we have hung up"
+
+
+@pytest.mark.parametrize("name", ["X-Two", "X-Two\r\nX-Three"])
+def test_nothing_is_sent_that_would_be_several_headers(name: str) -> None:
+    with talking((OK,)) as (parrot, wire):
+        headers = {name: "a" if "\n" in name else "a\r\nX-Three: b"}
+        with pytest.raises(httpx.LocalProtocolError):
+            wire.handle_request(httpx.Request("GET", parrot.url, headers=headers))
+        assert parrot.hung_up.acquire(timeout=5)
+        assert parrot.heard == [b""]
+
+
+def test_a_question_is_sent_whole() -> None:
+    with talking((OK,)) as (parrot, wire):
+        timeout = httpx.Timeout(5.0).as_dict()
+        request = httpx.Request(
+            "POST", parrot.url + "/a?b=c", content=b"query=up", extensions={"timeout": timeout}
+        )
+        wire.handle_request(request).close()
+        host = parrot.url.removeprefix("http://").encode()
+        asked = b"POST /a?b=c HTTP/1.1\r\nHost: %b\r\nContent-Length: 8\r\n\r\nquery=up"
+        assert parrot.heard == [asked % host]
+
+
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nContent-Type: application/json", b"HTTP/1"])
 def test_a_head_that_breaks_off_has_no_list_behind_it(head: bytes) -> None:
     with talking((head,)) as (parrot, _), pytest.raises((NotKubernetes, ServerUnreachable)):
