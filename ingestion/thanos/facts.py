@@ -71,12 +71,13 @@ def hourly_facts(
     look = Look.at(Interval(hours[0], hours[-1] + HOUR), sample_interval_seconds)
     lives = _lives(parts)
     found = {int(hour.timestamp()) * 1000: Counter[str]() for hour in hours}
+    early = _early_endings(lives, [*found], look)
     incomplete = _incomplete_pods(_pod_rows(parts, look), look)
     averaged = _targets_of_averages(parts)
-    for (hour_ms, facts), pod_count in zip(found.items(), incomplete, strict=True):
+    for place, (hour_ms, facts) in enumerate(found.items()):
         facts[MASS_ENDINGS] = _mass_endings(lives, hour_ms, look)
-        facts[EARLY_ENDINGS] = _ending_early(lives, hour_ms, look)
-        facts[INCOMPLETE_PODS] = pod_count
+        facts[EARLY_ENDINGS] = early[place]
+        facts[INCOMPLETE_PODS] = incomplete[place]
         facts[DOWN_SAMPLED] = averaged.get(hour_ms, 0)
     for hour_ms, name, count in _values(parts):
         found[hour_ms][name] += count
@@ -179,15 +180,19 @@ def _mass_endings(lives: _Lives, hour_ms: int, look: Look) -> int:
     return max(masses, default=0)
 
 
-def _ending_early(lives: _Lives, hour_ms: int, look: Look) -> int:
-    """Series that are over in this hour although another one of their pod goes on in it."""
+def _early_endings(lives: _Lives, hours_ms: Sequence[int], look: Look) -> list[int]:
+    """By hour, series that are over in it although another one of their pod goes on in it."""
     of_pods = lives.pod >= 0
     pod, last_ms = lives.pod[of_pods], lives.last_ms[of_pods]
     last_of_pod = np.zeros(int(pod.max(initial=-1)) + 1, np.int64)
     np.maximum.at(last_of_pod, pod, last_ms)
     goes_on_until = last_of_pod[pod]
-    is_over = (last_ms < hour_ms + HOUR_MS) & (goes_on_until - last_ms > look.hole_ms)
-    return int((is_over & (goes_on_until >= hour_ms)).sum())
+    is_early = goes_on_until - last_ms > look.hole_ms
+    last_ms, goes_on_until = last_ms[is_early], goes_on_until[is_early]
+    return [
+        int(((last_ms < hour_ms + HOUR_MS) & (goes_on_until >= hour_ms)).sum())
+        for hour_ms in hours_ms
+    ]
 
 
 def _pod_rows(parts: Sequence[Runs], look: Look) -> _PodRows:
