@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -54,6 +55,9 @@ class MalformedSeries(ValueError):
     """A series inside a valid envelope that is not the protocol; names what is wrong."""
 
 
+Text = bytes | msgspec.Raw
+
+
 @dataclass(frozen=True, slots=True)
 class Samples:
     """Samples of many owners, one owner after the other: owner[i] is whose sample i is."""
@@ -72,18 +76,17 @@ def decoded_texts(texts: Sequence[bytes], at_once_bytes: int = AT_ONCE_BYTES) ->
 
 
 def decoded_parts(
-    texts: Sequence[bytes | msgspec.Raw], at_once_bytes: int = AT_ONCE_BYTES
+    texts: Sequence[Text], at_once_bytes: int = AT_ONCE_BYTES
 ) -> Iterator[tuple[int, Samples]]:
     """The samples of some texts after the other, and the place of the first of these texts."""
-    part: list[bytes] = []
-    first = size = 0
-    for place, text in enumerate(texts):
-        if size > at_once_bytes:
+    if not texts:
+        yield 0, _one_by_one(texts)
+    first, limit = 0, at_once_bytes
+    for end, size in enumerate(accumulate(map(len, texts)), start=1):
+        if size > limit or end == len(texts):
+            part = texts[first:end]
             yield first, _all_at_once(part) or _one_by_one(part)
-            part, first, size = [], place, 0
-        part.append(bytes(text))
-        size += len(part[-1])
-    yield first, _all_at_once(part) or _one_by_one(part)
+            first, limit = end, size + at_once_bytes
 
 
 def _together(parts: Sequence[Samples]) -> Samples:
@@ -101,9 +104,9 @@ def _together(parts: Sequence[Samples]) -> Samples:
     )
 
 
-def _all_at_once(texts: Sequence[bytes]) -> Samples | None:
+def _all_at_once(texts: Sequence[Text]) -> Samples | None:
     """None when a single byte is not where servers write it."""
-    filled = [place for place, text in enumerate(texts) if text != b"[]"]
+    filled = [place for place, text in enumerate(texts) if len(text) != 2 or bytes(text) != b"[]"]
     if not filled:
         nothing = np.empty(0, np.int64)
         return Samples(len(texts), nothing, nothing, nothing, [])
@@ -211,7 +214,7 @@ def _values(
     return value, [word.decode("ascii") for word in known]
 
 
-def _one_by_one(texts: Sequence[bytes]) -> Samples:
+def _one_by_one(texts: Sequence[Text]) -> Samples:
     owners: list[int] = []
     times: list[int] = []
     indices: list[int] = []

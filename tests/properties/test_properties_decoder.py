@@ -185,6 +185,14 @@ def test_texts_of_other_forms_are_read_as_json_or_refused(pairs: list[tuple[str,
     assert read(texts, 0) == read_by_json(texts)
 
 
+@pytest.mark.parametrize("text", [b"{}", b'""', b"12", b"[", b"1", b"[[]]", b"null"])
+def test_a_short_text_is_none_only_where_it_is_an_empty_list(text: bytes) -> None:
+    one = as_text([("1790848800", "1")])
+    for texts in ([text], [b"[]", text], [one, text], [text, one]):
+        with pytest.raises(MalformedSeries):
+            decoded_texts(texts)
+
+
 def as_text(pairs: list[tuple[str, str]]) -> bytes:
     return f"[{','.join(f'[{at},{json.dumps(value)}]' for at, value in pairs)}]".encode()
 
