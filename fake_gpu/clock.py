@@ -80,6 +80,9 @@ class VirtualClock:
         """Call `listener` with every instant that a driven clock is advanced to."""
         self._listeners.append(listener)
 
+    def remove_listener(self, listener: Listener) -> None:
+        self._listeners.remove(listener)
+
     def advance_to(self, instant: datetime) -> datetime:
         """Move a driven clock forward; returns when every listener has been called."""
         target = require_instant(instant, "advance_to")

@@ -8,12 +8,14 @@ Not here: the servers themselves (`serve`).
     GET  /-/faults                                 how often each fault touched an answer
     GET  /-/estate                                 names and URLs
     POST /-/scenario  (YAML)                       take a changed scenario over; 409 keeps the old
+    GET  /metrics                                  how often that was done, and how often refused
     GET  /topology, /topology/nodes/{node}         who uses which card now
 """
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -25,10 +27,20 @@ from starlette.routing import Route
 from domain.errors import LedgerError
 from domain.interval import format_instant, parse_instant
 from fake_gpu.estate.status_updater import topology
+from fake_gpu.exporters.exposition import Head, Line, family_text
 from fake_gpu.scenario.load import read_scenario
 
 if TYPE_CHECKING:
     from fake_gpu.serve import Running
+
+_TAKE_OVERS = (
+    Head(
+        "fake_gpu_scenario_last_take_over_successful",
+        "Whether the last scenario that was to be taken over was; 1 before there was any.",
+    ),
+    Head("fake_gpu_scenario_taken_over_total", "Scenarios that were taken over.", "counter"),
+    Head("fake_gpu_scenario_refused_total", "Scenarios that were refused.", "counter"),
+)
 
 
 def make_control_app(running: Running) -> Starlette:
@@ -40,6 +52,7 @@ def make_control_app(running: Running) -> Starlette:
             Route("/-/faults", control.faults),
             Route("/-/estate", control.estate),
             Route("/-/scenario", control.scenario, methods=["POST"]),
+            Route("/metrics", control.metrics),
             Route("/topology", control.topology),
             Route("/topology/nodes/{node}", control.topology),
         ]
@@ -98,12 +111,21 @@ class _Control:
     async def scenario(self, request: Request) -> Response:
         """Validated and whole, or the old one stays."""
         text = (await request.body()).decode("utf-8", "replace")
+        read = partial(read_scenario, text, "the new scenario", None)
         try:
-            loaded = read_scenario(text, "the new scenario", None)
-            await run_in_threadpool(self.running.take_over, loaded)
+            await run_in_threadpool(self.running.take_over, read)
         except LedgerError as error:
             return JSONResponse(error.as_dict(), 409)
         return JSONResponse({"taken_over": self.running.estate.name})
+
+    async def metrics(self, _: Request) -> Response:
+        counts = self.running.take_overs
+        values = (float(counts.is_last_taken), counts.taken, counts.refused)
+        families = (
+            family_text(head, [Line((), value)])
+            for head, value in zip(_TAKE_OVERS, values, strict=True)
+        )
+        return Response("".join(families), media_type="text/plain; version=0.0.4")
 
     async def topology(self, request: Request) -> Response:
         wanted = request.path_params.get("node", "")

@@ -20,12 +20,13 @@ from email.utils import format_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from domain.errors import CouldNotLook
+from domain.errors import CouldNotLook, LedgerError
 from fake_gpu.clock import VirtualClock
 from fake_gpu.estate.build import build_estate
 from fake_gpu.estate.model import Estate, instant
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.scenario.load import Loaded
+from fake_gpu.takeover import TakeOvers, going_on, require_same_past
 
 if TYPE_CHECKING:
     import uvicorn
@@ -79,7 +80,6 @@ def _http_date(second: int) -> bytes:
 class Views:
     """The applications that show one estate."""
 
-    estate: Estate
     histories: dict[str, ObjectHistory]
     thanos: Asgi
     kubernetes: dict[str, KubernetesApi]
@@ -98,7 +98,6 @@ def build_views(estate: Estate, clock: VirtualClock, ledger: FaultLedger) -> Vie
     source = EstateSeries(estate, histories, clock, ledger)
     labels = sorted({c.monitoring.replica_label for c in estate.clusters})
     return Views(
-        estate=estate,
         histories=histories,
         thanos=make_app(source, clock, ApiOptions(replica_labels=tuple(labels))),
         kubernetes={
@@ -133,6 +132,8 @@ class Running:
     control_url: str = ""
     kubernetes_urls: dict[str, str] = field(default_factory=dict)  # by cluster ID
     metrics_urls: dict[str, str] = field(default_factory=dict)  # by cluster ID
+    take_overs: TakeOvers = field(default_factory=TakeOvers)
+    _loaded: Loaded | None = None  # what is served, where it came from a scenario
     _views: Views | None = None
     _switches: dict[str, Switch] = field(default_factory=dict)
     _servers: list[uvicorn.Server] = field(default_factory=list)
@@ -156,18 +157,25 @@ class Running:
                 api.is_silent = telling is not None and cluster_id not in telling
             self.clock.advance_to(when)
 
-    def take_over(self, loaded: Loaded) -> None:
-        """Go on with a changed scenario, whole; refused when it would change the past."""
-        from fake_gpu.takeover import require_same_past
-
-        estate = build_estate(loaded)
-        fresh = build_views(estate, self.clock, self.ledger)
-        assert self._views is not None, "views are there from the start"
-        now = self.clock.now_seconds()
-        require_same_past(self.estate, estate, self._views.histories, fresh.histories, now)
-        for api in self._views.kubernetes.values():
-            api.hub.close()
-        self._show(fresh)
+    def take_over(self, read: Callable[[], Loaded]) -> None:
+        """Go on with a changed scenario, whole; the old one stays when it cannot be read, is not
+        valid, or would change the past."""
+        with self._driving:  # the clock stands until the new estate is shown, if it is driven
+            self.take_overs.is_last_taken = False
+            try:
+                loaded = going_on(self._loaded, read(), self.clock)
+                estate = build_estate(loaded)
+                require_same_past(self.estate, estate, self.clock.now_seconds())
+            except LedgerError:
+                self.take_overs.refused += 1
+                raise
+            assert self._views is not None, "views are there from the start"
+            for api in self._views.kubernetes.values():
+                api.close()
+            self._loaded = loaded
+            self._show(estate)
+            self.take_overs.taken += 1
+            self.take_overs.is_last_taken = True
 
     def close(self) -> None:
         """Stop all servers and wake whoever waits for the clock."""
@@ -184,8 +192,10 @@ class Running:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _show(self, views: Views) -> None:
-        self.estate, self._views = views.estate, views
+    def _show(self, estate: Estate) -> None:
+        self.ledger.set_history(estate.fired)
+        views = build_views(estate, self.clock, self.ledger)
+        self.estate, self._views = estate, views
         apps: dict[str, Asgi] = {"thanos": views.thanos}
         apps |= {f"kubernetes/{c}": api.app for c, api in views.kubernetes.items()}
         apps |= {f"metrics/{c}": app for c, app in views.metrics.items()}
@@ -206,12 +216,10 @@ def serve(
     """Start all servers of a scenario; with a `port`, Thanos there and the others after it."""
     from fake_gpu.control import make_control_app
 
+    loaded = None if isinstance(scenario, Estate) else scenario
     estate = scenario if isinstance(scenario, Estate) else build_estate(scenario)
-    ledger = FaultLedger()
-    for fault_id, count in estate.fired.items():
-        ledger.fired_before(fault_id, count)
-    running = Running(estate, clock, ledger)
-    running._show(build_views(estate, clock, ledger))
+    running = Running(estate, clock, FaultLedger(), _loaded=loaded)
+    running._show(estate)
     running._switches["control"] = Switch(make_control_app(running), clock)
     sockets = _listen(host, port, list(_in_order(running._switches)))
     _start(running, sockets)

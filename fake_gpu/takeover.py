@@ -1,20 +1,31 @@
 """Going on with a changed scenario: what was told so far may not become untrue.
 
-Put here: comparing the past of two histories.
-Not here: switching the servers over (`serve`).
+Put here: the scenario that goes on, comparing the past of two estates, counting the attempts.
+Not here: switching the servers over (`serve`), or how one configuration follows another
+(`scenario.succession`).
+
+A scenario has times, and its past has to be the same to the second. A configuration has none: what
+it says holds from the next second on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import zip_longest
+from typing import Any
 
 from domain.errors import WrongUse
 from domain.interval import format_instant
-from fake_gpu.estate.model import Cluster, Estate, Fault, instant
+from fake_gpu.clock import VirtualClock
+from fake_gpu.estate.model import Cluster, Estate, Fault, Hold, Node, PodLife, instant
+from fake_gpu.exporters.devices import phases
+from fake_gpu.kubernetes.objects import Change, ObjectHistory
+from fake_gpu.scenario.load import Loaded
+from fake_gpu.scenario.succession import succeeded
 
-if TYPE_CHECKING:
-    from fake_gpu.kubernetes.objects import ObjectHistory
+# A clock that runs goes on while a new estate is played; that takes so long at most.
+PLAYING_SECONDS = 2
 
 
 class PastWouldChange(WrongUse):
@@ -23,54 +34,159 @@ class PastWouldChange(WrongUse):
     code = "FAKE-009"
 
 
-def require_same_past(
-    old: Estate,
-    new: Estate,
-    told: Mapping[str, ObjectHistory],
-    telling: Mapping[str, ObjectHistory],
-    now: int,
-) -> None:
-    """Raise when the two differ in anything that shows before `now`."""
+@dataclass(slots=True)
+class TakeOvers:
+    """How often a scenario was to be taken over, and what became of it."""
+
+    taken: int = 0
+    refused: int = 0
+    is_last_taken: bool = True
+
+
+def going_on(old: Loaded | None, new: Loaded, clock: VirtualClock) -> Loaded:
+    """The new scenario; of configurations without times, the old one until now and then the new."""
+    if old is None or not (old.is_timeless and new.is_timeless):
+        return new
+    ahead = clock.speed * PLAYING_SECONDS if clock.mode == "running" else 0
+    at = clock.now_seconds() + 1 + int(ahead)
+    return replace(new, scenario=succeeded(old.scenario, new.scenario, at))
+
+
+def require_same_past(old: Estate, new: Estate, now: int) -> None:
+    """Raise when the two differ in anything that shows until `now`."""
+    told = {cluster.cluster_id: cluster for cluster in old.clusters}
+    telling = {cluster.cluster_id: cluster for cluster in new.clusters}
     if set(told) != set(telling):
         raise _refused(f"clusters {sorted(set(told) ^ set(telling))} come or go", now)
     for cluster_id in sorted(told):
         _same_objects(told[cluster_id], telling[cluster_id], now)
-        _same_use(old.cluster(cluster_id), new.cluster(cluster_id), now)
+        _same_beside(told[cluster_id], telling[cluster_id], now)
     begun = [_begun(estate.faults, now) for estate in (old, new)]
     if begun[0] != begun[1]:
         others = sorted(set(map(str, begun[0])) ^ set(map(str, begun[1])))
         raise _refused(f"a fault that has begun is another: {others[0]}", now)
 
 
-def _same_objects(told: ObjectHistory, telling: ObjectHistory, now: int) -> None:
-    before = [c for c in told.changes if c.at <= now]
-    after = [c for c in telling.changes if c.at <= now]
-    for ours, theirs in zip(before, after, strict=False):
-        if ours.object != theirs.object:
-            meta = ours.object["metadata"]
-            name = "/".join(n for n in (meta.get("namespace", ""), meta["name"]) if n)
-            when = format_instant(instant(ours.at))
-            raise _refused(f"{ours.kind} {name} was otherwise at {when}", now)
-    if len(before) != len(after):
-        more = (before if len(before) > len(after) else after)[min(len(before), len(after))]
-        raise _refused(f"{more.kind} changes at {format_instant(instant(more.at))}", now)
+def _same_objects(told: Cluster, telling: Cluster, now: int) -> None:
+    """As they are before faults distort them: to look at those would count as telling them."""
+    before = [c for c in ObjectHistory(told).changes if c.at <= now]
+    after = [c for c in ObjectHistory(telling).changes if c.at <= now]
+    for ours, theirs in zip_longest(before, after):
+        if theirs is None or (ours is not None and _what(ours) < _what(theirs)):
+            raise _refused(f"{_change(ours)} would not have happened", now)
+        if ours is None or _what(ours) > _what(theirs):
+            raise _refused(f"{_change(theirs)} would have happened", now)
+        # Their numbers follow from the changes before them.
+        _same(_change(ours), ours.build(0), theirs.build(0), now)
 
 
-def _same_use(old: Cluster, new: Cluster, now: int) -> None:
-    """What only samples show: how busy pods were, and how they were looked at."""
-    if old.monitoring != new.monitoring:
-        raise _refused(f"{old.name} was monitored otherwise", now)
-    busy = {p.uid: (p.utilisation, p.memory_used_pct) for p in new.pods}
-    for pod in old.pods:
-        known = (pod.utilisation, pod.memory_used_pct)
-        if pod.created_at <= now and busy.get(pod.uid, known) != known:
-            raise _refused(f"pod {pod.namespace}/{pod.name} was busy otherwise", now)
+def _what(change: Change) -> tuple[int, str, str, str, str, str]:
+    return change.at, change.kind, change.namespace, change.name, change.verb, change.uid
+
+
+def _change(change: Change) -> str:
+    name = f"{change.namespace}/{change.name}" if change.namespace else change.name
+    return f"{change.kind} {name} {change.verb} at {format_instant(instant(change.at))}"
+
+
+def _same(who: str, told: object, telling: object, now: int) -> None:
+    if told != telling:
+        raise _refused(f"{who}: {next(_differences(told, telling))}", now)
+
+
+def _differences(told: Any, telling: Any, path: str = "") -> Iterator[str]:
+    """Where two values of one form differ, and how."""
+    if told == telling:
+        return
+    if isinstance(told, Mapping) and isinstance(telling, Mapping):
+        for key in {**told, **telling}:
+            yield from _differences(told.get(key), telling.get(key), f"{path}{key}.")
+    elif isinstance(told, list | tuple) and isinstance(telling, list | tuple):
+        for number, (was, would_be) in enumerate(zip_longest(told, telling)):
+            yield from _differences(was, would_be, f"{path}{number}.")
+    elif is_dataclass(told) and is_dataclass(telling):
+        for name in (each.name for each in fields(told)):
+            yield from _differences(getattr(told, name), getattr(telling, name), f"{path}{name}.")
+    else:
+        yield f"{path.rstrip('.')} was {told}, and would have been {telling}"
+
+
+# --- what samples and the topology show, and no object --------------------------------------------
+
+
+def _same_beside(told: Cluster, telling: Cluster, now: int) -> None:
+    versions = [(c.name, c.kubernetes_version, c.openshift_version) for c in (told, telling)]
+    if versions[0] != versions[1] or told.monitoring != telling.monitoring:
+        raise _refused(f"{told.name} was monitored otherwise", now)
+    nodes = {node.name: node for node in telling.nodes}
+    for node in told.nodes:
+        if node.created_at <= now:
+            _same(f"node {node.name}", _shown(node, now), _shown(nodes[node.name], now), now)
+    pods = {pod.uid: pod for pod in telling.pods}
+    for pod in told.pods:
+        if pod.holds and pod.holds[0].held_from <= now:
+            who = f"pod {pod.namespace}/{pod.name}"
+            _same(who, _held(pod, now), _held(pods[pod.uid], now), now)
+            _same_use(who, pod, pods[pod.uid], now)
+
+
+def _shown(node: Node, now: int) -> dict[str, Sequence[object]]:
+    """What a node has and how it is, without what nobody can know yet."""
+    devices = [d for d in node.devices if d.exists_from <= now]
+    states = [s for s in node.states if s.from_at <= now]
+    incidents = [i for i in node.incidents if i.from_at <= now]
+    return {
+        "cards": node.cards,
+        "devices": [replace(d, exists_until=_known(d.exists_until, now)) for d in devices],
+        "states": [replace(s, until_at=_known(s.until_at, now)) for s in states],
+        "incidents": [replace(i, until_at=_known(i.until_at, now)) for i in incidents],
+    }
+
+
+def _held(pod: PodLife, now: int) -> dict[str, Sequence[Hold]]:
+    """Its devices; how it uses them is compared apart."""
+    plain = [replace(h, utilisation=None, memory_used_mib=None, later=()) for h in pod.holds]
+    return {"devices": [replace(h, held_until=_known(h.held_until, now)) for h in plain]}
+
+
+def _known(end: int | None, now: int) -> int | None:
+    return end if end is not None and end <= now else None
+
+
+def _same_use(who: str, told: PodLife, telling: PodLife, now: int) -> None:
+    for hold, other in zip(told.holds, telling.holds, strict=True):
+        known = [(p.loads(h), p.memory_used_pct) for p, h in ((told, hold), (telling, other))]
+        if known[0] == known[1]:
+            continue
+        ours, theirs = _use(told, hold, now), _use(telling, other, now)
+        was = would_be = "idle"
+        for at in sorted({*ours, *theirs}):
+            was, would_be = ours.get(at, was), theirs.get(at, would_be)
+            if was != would_be:
+                both = f"{was} at {format_instant(instant(at))}, and would have been {would_be}"
+                raise _refused(f"{who} was {both}", now)
+
+
+def _use(pod: PodLife, hold: Hold, now: int) -> dict[int, str]:
+    """How a pod uses a device, from each second at which that changes."""
+    loads = pod.loads(hold)
+    ends = [*(load.from_at for load in loads[1:]), now + 1]
+    used = {}
+    for load, end in zip(loads, ends, strict=False):
+        mib, pct = load.memory_used_mib, pod.memory_used_pct
+        memory = f"{pct} % of the memory" if mib is None else f"{mib} MiB"
+        for begins, _, busy in phases(load.utilisation, 0, min(end, now + 1) - load.from_at):
+            used[load.from_at + begins] = f"{busy} % busy with {memory}"
+    return used
+
+
+# --- faults ---------------------------------------------------------------------------------------
 
 
 def _begun(faults: Sequence[Fault], now: int) -> list[tuple[object, ...]]:
     """Faults that may have touched something; an end that is still to come may change."""
     return [
-        (f.kind, f.cluster_id, f.from_at, min(f.until_at, now + 1), f.seed, dict(f.parameters))
+        (f.fault_id, f.cluster_id, f.from_at, min(f.until_at, now + 1), f.seed, dict(f.parameters))
         for f in faults
         if f.from_at <= now
     ]

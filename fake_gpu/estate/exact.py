@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from fake_gpu.estate.births import Birth, Maker
 from fake_gpu.estate.lives import Life
-from fake_gpu.estate.model import Run
-from fake_gpu.scenario.seeds import uuid_of
+from fake_gpu.estate.model import DeviceLoad, Run
+from fake_gpu.scenario.seeds import Stream, uuid_of
 from fake_gpu.scenario.spec_work import PodSpec
 
 _EXIT_CODES = {"completed": 0, "error": 1, "evicted": 137, "evicted_without_end": 137}
@@ -49,17 +49,26 @@ def exact_life(maker: Maker, spec: PodSpec, number: int) -> Life:
         deletion_requested_at=spec.deleted,
         grace_seconds=maker.spec.grace_seconds,
         gone_at=gone,
-        card_loads={
-            load.card: (load.utilisation.play(draw), load.memory_used_mib)
-            for load in spec.card_loads
-        },
     )
+    _give_loads(life, spec, draw)
     if finished is None and gone is not None and scheduled is not None:
         # Deleted without an end in its status: what it held is free when the object is gone.
         life.finished_at, life.end = gone, "gone"
         life.main_runs = [*runs[:-1], Run(runs[-1].started_at, gone, 137, "Error")] if runs else []
     _squeeze_init(life)
     return life
+
+
+def _give_loads(life: Life, spec: PodSpec, draw: Stream) -> None:
+    """Drawn in the order in which they are written: one more at the end changes no other."""
+    for load in spec.card_loads:
+        use = load.utilisation.play(draw)
+        if load.from_ is None:
+            life.card_loads[load.card] = (use, load.memory_used_mib)
+            continue
+        later = DeviceLoad(load.from_, use, load.memory_used_mib)
+        known = life.later_loads.get(load.card, ())
+        life.later_loads[load.card] = tuple(sorted((*known, later), key=lambda each: each.from_at))
 
 
 def _name(maker: Maker, birth: Birth) -> str:

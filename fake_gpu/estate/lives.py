@@ -13,6 +13,7 @@ from typing import Literal
 from fake_gpu.estate.calendar import Booking
 from fake_gpu.estate.model import (
     Container,
+    DeviceLoad,
     Hold,
     OwnerRef,
     PhaseChange,
@@ -69,6 +70,7 @@ class Life:
     taken: list[Taken] = field(default_factory=list)
     claims: tuple[PodClaim, ...] = ()
     card_loads: dict[int, tuple[Utilisation, int | None]] = field(default_factory=dict)
+    later_loads: dict[int, tuple[DeviceLoad, ...]] = field(default_factory=dict)  # by card
     stays_until: int = 0  # the object is not gone before
     version: int = 0  # a change of plans makes older events about this pod void
 
@@ -244,6 +246,7 @@ def _holds(life: Life, dealt: Dealt) -> tuple[Hold, ...]:
             replica_count=booking.replica_count,
             utilisation=load,
             memory_used_mib=memory,
+            later=life.later_loads.get(booking.device.card_index, ()),
         )
         for booking, container, claim_uid in dealt.pieces
         for load, memory in (life.card_loads.get(booking.device.card_index, (None, None)),)

@@ -65,6 +65,15 @@ def effective_requests(containers: Iterable[Asking]) -> Mapping[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceLoad:
+    """How a pod uses one device from a second on; the steps count from there."""
+
+    from_at: int
+    utilisation: Utilisation
+    memory_used_mib: int | None = None  # where it is known; else the pod's memory_used_pct
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """A pod has one exact device during `[held_from, held_until)`: binding until its end."""
 
@@ -77,6 +86,7 @@ class Hold:
     replica_count: int = 1
     utilisation: Utilisation | None = None  # where it differs from the pod's
     memory_used_mib: int | None = None  # where it is known; else the pod's memory_used_pct
+    later: tuple[DeviceLoad, ...] = ()  # what it is used for after that, in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +162,14 @@ class PodLife:
         max(over init i: init i + sidecars started before it, sum of main + sidecars).
         """
         return effective_requests(self.containers)
+
+    def loads(self, hold: Hold) -> tuple[DeviceLoad, ...]:
+        """How it uses a device that it holds, from its start on; nothing when it never started."""
+        started = self.started_at
+        if started is None:
+            return ()
+        first = DeviceLoad(started, hold.utilisation or self.utilisation, hold.memory_used_mib)
+        return (first, *hold.later)
 
     def phase_at(self, at: int) -> PhaseChange | None:
         """The phase in force, or None before the creation and after the object is gone."""

@@ -51,12 +51,12 @@ def _gpu_entry(device: Device, users: list[Use], at: int) -> dict[str, Any]:
     if not users:
         return {"id": device.device_id, "metrics": {"metadata": {}, "utilization": 0, "fb-used": 0}}
     pod, hold = users[-1]
-    started = pod.started_at
     used = busy = 0
-    if started is not None and started <= at:
-        share = device.memory_mib * pod.memory_used_pct // 100
-        used = share if hold.memory_used_mib is None else hold.memory_used_mib
-        busy = (hold.utilisation or pod.utilisation).pct_at(at - started)
+    for load in pod.loads(hold):
+        if load.from_at <= at:
+            share = device.memory_mib * pod.memory_used_pct // 100
+            used = share if load.memory_used_mib is None else load.memory_used_mib
+            busy = load.utilisation.pct_at(at - load.from_at)
     metadata = {"namespace": pod.namespace, "pod": pod.name, "container": hold.container}
     return {
         "id": device.device_id,

@@ -240,7 +240,7 @@ class _Held:
     until: int
     runs: tuple[tuple[int, int], ...]  # of the container that has the device
     weight: Fraction | int
-    memory_mib: int
+    loads: tuple[tuple[int, int, Utilisation, int], ...]  # (from, until, how busy, MiB)
 
     def order(self) -> tuple[int, str, str]:
         return self.known_from, self.holder.pod.uid, self.holder.device.device_id
@@ -248,6 +248,8 @@ class _Held:
 
 def _held(entity: Entity, pod: PodLife, hold: Hold, device: Device) -> _Held:
     seen = pod.acknowledged_at
+    loads = pod.loads(hold)
+    ends = [*(load.from_at for load in loads[1:]), NO_END]
     return _Held(
         Holder(pod, hold, device),
         max(hold.held_from, seen if seen is not None else NO_END),
@@ -259,7 +261,15 @@ def _held(entity: Entity, pod: PodLife, hold: Hold, device: Device) -> _Held:
             for run in each.runs
         ),
         _weight(entity, device),
-        _memory(entity, device, hold, pod.memory_used_pct),
+        tuple(
+            (
+                load.from_at,
+                end,
+                load.utilisation,
+                _memory(entity, device, hold, load.memory_used_mib, pod.memory_used_pct),
+            )
+            for load, end in zip(loads, ends, strict=False)
+        ),
     )
 
 
@@ -280,17 +290,13 @@ class _Changes:
             return
         self._comings.setdefault(start, []).append(held)
         self._goings.setdefault(end, []).append(held)
-        pod = held.holder.pod
-        origin = pod.started_at
-        if origin is None or not loads:
-            return
-        for from_at, until_at in held.runs:
-            low, high = max(start, from_at), min(end, until_at)
-            if low < high:
-                self._add_memory(low, high, held.memory_mib)
-                use = held.holder.hold.utilisation or pod.utilisation
-                for begins, ends, pct in phases(use, low - origin, high - origin):
-                    self._add_load(origin + begins, origin + ends, held.weight * pct)
+        for origin, until, use, memory_mib in held.loads if loads else ():
+            for from_at, until_at in held.runs:
+                low, high = max(start, from_at, origin), min(end, until_at, until)
+                if low < high:
+                    self._add_memory(low, high, memory_mib)
+                    for begins, ends, pct in phases(use, low - origin, high - origin):
+                        self._add_load(origin + begins, origin + ends, held.weight * pct)
 
     def add_stowaway(self, entity: Entity, stowaway: Stowaway) -> None:
         low, high = max(self.low, stowaway.from_at), min(self.high, stowaway.until_at)
@@ -364,9 +370,11 @@ def _weight(entity: Entity, device: Device) -> Fraction | int:
     return device.compute_share / entity.share
 
 
-def _memory(entity: Entity, device: Device, hold: Hold, used_pct: int) -> int:
+def _memory(
+    entity: Entity, device: Device, hold: Hold, known_mib: int | None, used_pct: int
+) -> int:
     usable = entity.memory_mib - entity.reserved_mib
-    if hold.memory_used_mib is not None:
-        return min(hold.memory_used_mib, usable)
+    if known_mib is not None:
+        return min(known_mib, usable)
     units, of_units = (hold.replica_count, device.replica_count) if device.replica_count else (1, 1)
     return usable * units * used_pct // (100 * of_units)

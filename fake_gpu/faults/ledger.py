@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from domain.errors import CheckFailed
@@ -50,6 +50,7 @@ class FaultLedger:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
+        self._in_history: Mapping[str, int] = {}
         self._kept: dict[str, list[Firing]] = {}
         self._lock = threading.Lock()
 
@@ -62,17 +63,22 @@ class FaultLedger:
                 kept.append(Firing(fault_id, cluster_id, at, detail))
 
     def fired_before(self, fault_id: str, count: int) -> None:
-        """A fault of the estate itself has touched so much of its history."""
+        """Another process, with a ledger of its own, has counted so many."""
         with self._lock:
             self._counts[fault_id] += count
 
+    def set_history(self, fired: Mapping[str, int]) -> None:
+        """What the estate's own faults have touched of its history; another one has its own."""
+        with self._lock:
+            self._in_history = dict(fired)
+
     def count(self, fault_id: str) -> int:
         with self._lock:
-            return self._counts[fault_id]
+            return self._counts[fault_id] + self._in_history.get(fault_id, 0)
 
     def counts(self) -> dict[str, int]:
         with self._lock:
-            return dict(sorted(self._counts.items()))
+            return dict(sorted((self._counts + Counter(self._in_history)).items()))
 
     def firings(self, fault_id: str) -> list[Firing]:
         with self._lock:

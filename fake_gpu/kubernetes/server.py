@@ -69,6 +69,11 @@ class KubernetesApi:
         clock.add_listener(self._on_step)
         self.app = Starlette(routes=self._routes(), exception_handlers={404: _unknown_path})
 
+    def close(self) -> None:
+        """Nobody is told any more: open watches end, and the clock goes on without."""
+        self.clock.remove_listener(self._on_step)
+        self.hub.close()
+
     def _on_step(self, instant: datetime) -> None:
         """Tell every watch; while silent, they hear of this step with the next one."""
         if not self.is_silent:

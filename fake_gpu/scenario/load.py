@@ -36,6 +36,7 @@ class Loaded:
     source: str  # a path, or the name in the library
     layouts: LayoutBook = field(default_factory=LayoutBook)
     warnings: tuple[str, ...] = ()  # what was read, and is not what its author may think
+    is_timeless: bool = False  # a configuration that says what is, and not from when
 
 
 def library() -> list[str]:
@@ -85,7 +86,7 @@ def read_scenario(text: str, source: str, folder: Path | None) -> Loaded:
     text = quoted_loads(text)
     if is_foreign(text):
         foreign, warnings = read_foreign(text, source)
-        return Loaded(foreign, source, warnings=warnings)
+        return Loaded(foreign, source, warnings=warnings, is_timeless=True)
     reader = Reader(source)
     node = reader.compose(text)
     if node is None:

@@ -115,6 +115,10 @@ class CardLoadSpec:
         "How busy the pod makes this card.", default=BUSY_LOAD, shown="busy"
     )
     memory_used_mib: int | None = key("How much of its memory it fills.", default=None)
+    from_: Time | None = key(
+        "From when, beginning anew; from its start when left out. A card may have several.",
+        default=None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

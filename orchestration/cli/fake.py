@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -207,7 +208,12 @@ Examples:
 @click.option("--live", is_flag=True, help="Let time pass, from the scenario's start.")
 @click.option("--speed", type=float, default=1.0, show_default=True, help="With --live: how fast.")
 @click.option("--driven", is_flag=True, help="Stand at the start until somebody drives the clock.")
-@click.option("--reload", "reloads", is_flag=True, help="Take the file over when it changes.")
+@click.option(
+    "--reload",
+    "reloads",
+    is_flag=True,
+    help="With --live or --driven: take the file over when it changes.",
+)
 @data_option
 @output_option
 def serve(
@@ -230,17 +236,20 @@ def serve(
 
     if sum((at_text is not None, live, driven)) > 1:
         raise click.UsageError("--at, --live and --driven exclude each other.")
+    if reloads and not (live or driven):
+        raise click.UsageError("--reload needs a clock that goes on: --live or --driven.")
     watched = _watched(scenario) if reloads else None
-    estate = _estate(_load(scenario, data))
-    begin: datetime = instant(estate.started_at)
+    loaded = _load(scenario, data)
+    begin: datetime = instant(loaded.scenario.from_)
     if live:
         clock = VirtualClock(begin, "running", speed)
     elif driven:
         clock = VirtualClock(begin, "driven")
     else:
-        when = parse_instant(at_text, "--at") if at_text else instant(estate.ended_at)
+        end: datetime = instant(loaded.scenario.until)
+        when = parse_instant(at_text, "--at") if at_text else end
         clock = VirtualClock(when, "fixed")
-    with start_serving(estate, clock, host=host, port=port) as running:
+    with start_serving(loaded, clock, host=host, port=port) as running:
         settle()
         emit(_addresses(running), output)
         click.echo(f"{format_instant(clock.now())} ({clock.mode}); Ctrl-C stops", err=True)
@@ -282,7 +291,7 @@ def _stay(running: Running, watched: tuple[Path, bytes] | None) -> None:
             continue
         known = now
         try:
-            running.take_over(_load(str(path), None))
+            running.take_over(partial(_load, str(path), None))
             click.echo(f"taken over: {path}", err=True)
         except LedgerError as error:
             click.echo(f"{error.message()}\nThe old scenario goes on.", err=True)

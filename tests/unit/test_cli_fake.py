@@ -196,4 +196,7 @@ def test_options_that_exclude_each_other_are_refused() -> None:
     assert "exclude each other" in ran.stderr
     ran = run("serve", "thin_line", "--reload")
     assert ran.returncode == 2
+    assert "needs a clock that goes on" in ran.stderr
+    ran = run("serve", "thin_line", "--reload", "--live")
+    assert ran.returncode == 2
     assert "is not a file" in ran.stderr

@@ -1,0 +1,392 @@
+"""A changed scenario is taken over while it runs: what was told stays, and what is new begins now.
+
+Put here: what may change and what may not, of scenarios with times and of configurations without.
+Not here: the endpoint that takes a scenario (`test_fake_serve`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from fake_gpu.clock import driven, epoch, running
+from fake_gpu.estate.export import plain_rows
+from fake_gpu.scenario.errors import BadScenario
+from fake_gpu.scenario.load import Loaded, read_scenario
+from fake_gpu.serve import Running, serve
+from fake_gpu.takeover import PastWouldChange
+from fake_gpu.truth.ledger import ledger
+from tests.estates import T0, check_invariants
+
+HOUR = 3600
+NOW = T0 + 2 * HOUR
+BUSY, USED = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED"
+
+
+def read(text: str) -> Loaded:
+    return read_scenario(text, "changing", None)
+
+
+@contextmanager
+def served(text: str, now: int = NOW) -> Iterator[Running]:
+    with serve(read(text), driven(epoch(T0))) as estate:
+        estate.advance_to(epoch(now))
+        yield estate
+
+
+def samples(estate: Running, metric: str, at: int) -> dict[str, str]:
+    """Card to value, as a Thanos says at an instant."""
+    asked = {"query": metric, "time": str(at)}
+    answer = httpx.get(f"{estate.thanos_url}/api/v1/query", params=asked).json()
+    return {each["metric"]["UUID"]: each["value"][1] for each in answer["data"]["result"]}
+
+
+def objects(estate: Running, path: str) -> dict[str, str]:
+    """Name to UID, as the API server lists them now."""
+    [url] = estate.kubernetes_urls.values()
+    items = httpx.get(f"{url}/api/v1/{path}").json()["items"]
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in items}
+
+
+# --- scenarios with times -------------------------------------------------------------------------
+
+TIMED = """\
+name: timed
+from: 2026-10-01T00:00:00Z
+until: 2026-10-02T00:00:00Z
+clusters:
+  - name: east
+    nodes:
+      - name: gpu-a
+        product: Tesla-T4
+        cards: 2
+        card_ids: [GPU-0, GPU-1]
+        incidents: [{card: 1, from: +30m, until: +5h, xid: 79}]
+    workloads:
+      - name: train
+        namespace: vision
+        kind: Pod
+        requests: 1
+        pods:
+          - created: +1m
+            started: +1m
+            node: gpu-a
+            cards: [0]
+            card_loads: [{card: 0, utilisation: 40, memory_used_mib: 6000}]
+"""
+
+OTHER_PASTS = {
+    "another card": ("cards: [0]", "cards: [1]", "device_id was GPU-0, and would have been GPU-1"),
+    "another card's name": ("[GPU-0, ", "[GPU-9, ", "card_id was GPU-0, and would have been GPU-9"),
+    "another error": ("xid: 79", "xid: 48", "xid was 79, and would have been 48"),
+    "an error more": (
+        "incidents: [",
+        "incidents: [{card: 0, from: +2h}, ",
+        "Node gpu-a MODIFIED at 2026-10-01T02:00:00Z would",
+    ),
+    "other times of an error": (
+        "from: +30m, until: +5h",
+        "from: +30m, until: +1h",
+        "Node gpu-a MODIFIED at 2026-10-01T01:00:00Z would have happened",
+    ),
+    "busier": ("utilisation: 40", "utilisation: 41", "pod vision/train was 40 % busy"),
+    "busier at first": (
+        "utilisation: 40",
+        "utilisation: {phases: [{time: 1s, utilisation: 41}, {time: 1h, utilisation: 40}]}",
+        "and would have been 41 % busy",
+    ),
+    "more memory": ("used_mib: 6000", "used_mib: 6001", "would have been 40 % busy with 6001 MiB"),
+    "busier since a second": (
+        "memory_used_mib: 6000}",
+        "memory_used_mib: 6000}, {card: 0, from: +2h, utilisation: 90}",
+        "at 2026-10-01T02:00:00Z, and would have been 90 % busy",
+    ),
+    "a label": ("name: gpu-a", "name: gpu-a\n        labels: {rack: a}", "labels.rack was None"),
+    "a start": (
+        "started: +1m",
+        "started: +2m",
+        "Pod vision/train ADDED at 2026-10-01T00:01:00Z: status.phase was Running",
+    ),
+    "a version": ("name: east", "name: east\n    openshift: 4.20.3", "openshift"),
+}
+
+
+@pytest.mark.parametrize("change", OTHER_PASTS)
+def test_a_scenario_that_says_something_else_of_the_past_is_refused(change: str) -> None:
+    old, new, seen = OTHER_PASTS[change]
+    assert old in TIMED
+    with served(TIMED) as estate:
+        told = [samples(estate, metric, NOW) for metric in (BUSY, USED, "DCGM_FI_DEV_XID_ERRORS")]
+        before = estate.estate
+        with pytest.raises(PastWouldChange) as refused:
+            estate.take_over(lambda: read(TIMED.replace(old, new)))
+        assert seen in refused.value.message()
+        assert estate.estate is before
+        assert told == [
+            samples(estate, metric, NOW) for metric in (BUSY, USED, "DCGM_FI_DEV_XID_ERRORS")
+        ]
+
+
+FUTURES = {
+    "an end of trouble": ("until: +5h", "until: +3h"),
+    "another load later": (
+        "memory_used_mib: 6000}",
+        "memory_used_mib: 6000}, {card: 0, from: +3h, utilisation: 90}",
+    ),
+    "other phases from now on": (
+        "utilisation: 40",
+        # The pod began to run at 00:01: it is the same for two hours.
+        "utilisation: {phases: [{time: 2h, utilisation: 40}, {time: 20h, utilisation: 90}]}",
+    ),
+    "an end": ("cards: [0]", "cards: [0]\n            ended: +3h"),
+}
+
+
+@pytest.mark.parametrize("change", FUTURES)
+def test_what_is_still_to_come_may_change(change: str) -> None:
+    old, new = FUTURES[change]
+    assert old in TIMED
+    with served(TIMED) as estate:
+        told = samples(estate, BUSY, NOW)
+        estate.take_over(lambda: read(TIMED.replace(old, new)))
+        assert samples(estate, BUSY, NOW) == told == {"GPU-0": "40", "GPU-1": "0"}
+
+
+def test_a_pod_may_use_a_card_otherwise_from_a_second_on() -> None:
+    old, new = FUTURES["another load later"]
+    with served(TIMED.replace(old, new), T0 + 4 * HOUR) as estate:
+        assert samples(estate, BUSY, T0 + 2 * HOUR)["GPU-0"] == "40"
+        assert samples(estate, BUSY, T0 + 4 * HOUR)["GPU-0"] == "90"
+        assert samples(estate, USED, T0 + 2 * HOUR)["GPU-0"] == "6000"
+        # Of what the driver leaves of 15,360 MiB, 80 %, as a pod uses unless it is said otherwise.
+        assert samples(estate, USED, T0 + 4 * HOUR)["GPU-0"] == str((15_360 - 192) * 8 // 10)
+
+
+# --- configurations without times -----------------------------------------------------------------
+
+GPU = """\
+      - id: {card}
+        metrics:
+          metadata: {{namespace: {namespace}, pod: {pod}, container: main}}
+          utilization: {busy}
+          fb-used: {used}
+"""
+NODE = "  {name}:\n    gpu-memory: 11441\n    gpu-product: Tesla-K80\n    gpus:\n"
+
+
+def gpu(card: str, busy: str = "10", used: int = 5000, pod: str = "pod", tenant: str = "a") -> str:
+    return GPU.format(card=card, namespace=f"team-{tenant}", pod=pod, busy=busy, used=used)
+
+
+def idle(card: str) -> str:
+    return f"      - id: {card}\n"
+
+
+def design(strategy: str = "none", **nodes: str) -> str:
+    """A configuration as the design document writes it."""
+    entries = [NODE.format(name=name) + gpus for name, gpus in nodes.items()]
+    return f"mig-strategy: {strategy}\nnodes:\n" + "".join(entries)
+
+
+ONE = design(a=gpu("GPU-0") + idle("GPU-1"))
+
+
+def changed(estate: Running, text: str) -> None:
+    """Taken over now, and an hour passes."""
+    estate.take_over(lambda: read(text))
+    estate.advance_to(epoch(estate.clock.now_seconds() + HOUR))
+    check_invariants(estate.estate.clusters[0])
+
+
+def test_another_use_begins_now_and_the_past_stays() -> None:
+    with served(ONE) as estate:
+        pods = objects(estate, "pods")
+        version = estate.histories[estate.estate.clusters[0].cluster_id].resource_version_at(NOW)
+        changed(estate, design(a=gpu("GPU-0", "50", 6000) + idle("GPU-1")))
+        for at in (NOW - HOUR, NOW):
+            assert samples(estate, BUSY, at) == {"GPU-0": "10", "GPU-1": "0"}
+            assert samples(estate, USED, at)["GPU-0"] == "5000"
+        assert samples(estate, BUSY, NOW + HOUR) == {"GPU-0": "50", "GPU-1": "0"}
+        assert samples(estate, USED, NOW + HOUR)["GPU-0"] == "6000"
+        assert objects(estate, "pods") == pods  # the same one, no other of that name
+        again = estate.histories[estate.estate.clusters[0].cluster_id].resource_version_at(NOW)
+        assert again == version
+
+
+def test_phases_begin_when_they_are_taken_over() -> None:
+    with served(ONE) as estate:
+        phases = "\"{ {time: '30m' utilization: 80} {time: '30m' utilization: 20} repeat: 1 }\""
+        changed(estate, design(a=gpu("GPU-0", phases) + idle("GPU-1")))
+        seen = [samples(estate, BUSY, NOW + at)["GPU-0"] for at in (0, 1740, 1860, HOUR)]
+        assert seen == ["10", "80", "20", "20"]
+        estate.advance_to(epoch(NOW + 2 * HOUR))
+        assert samples(estate, BUSY, NOW + 2 * HOUR)["GPU-0"] == "0"
+
+
+def test_nodes_and_pods_come_and_go() -> None:
+    with served(ONE) as estate:
+        other = design(
+            a=gpu("GPU-0") + idle("GPU-1"), b=gpu("GPU-7", "70", pod="other", tenant="b")
+        )
+        changed(estate, other)
+        assert set(objects(estate, "nodes")) == {"a", "b"}
+        assert set(objects(estate, "pods")) == {"pod", "other"}
+        assert "team-b" in objects(estate, "namespaces")
+        assert samples(estate, BUSY, NOW) == {"GPU-0": "10", "GPU-1": "0"}
+        assert samples(estate, BUSY, NOW + HOUR) == {"GPU-0": "10", "GPU-1": "0", "GPU-7": "70"}
+
+        changed(estate, ONE)
+        assert set(objects(estate, "nodes")) == {"a"}
+        assert set(objects(estate, "pods")) == {"pod"}
+        assert samples(estate, BUSY, NOW + HOUR)["GPU-7"] == "70"
+        assert samples(estate, BUSY, NOW + 2 * HOUR) == {"GPU-0": "10", "GPU-1": "0"}
+        rows = ledger(plain_rows(estate.estate), "allocations")
+        held = {r["pod_name"]: (r["bound_at"], r["ended_at"]) for r in rows}
+        assert held["other"] == ("2026-10-01T02:00:01Z", "2026-10-01T03:00:01Z")
+
+
+def test_a_pod_on_another_card_is_another_pod() -> None:
+    with served(ONE) as estate:
+        first = objects(estate, "pods")["pod"]
+        changed(estate, design(a=idle("GPU-0") + gpu("GPU-1", "30")))
+        assert objects(estate, "pods")["pod"] != first
+        assert samples(estate, BUSY, NOW + HOUR) == {"GPU-0": "0", "GPU-1": "30"}
+
+
+def test_a_watcher_goes_on_where_it_was() -> None:
+    with served(ONE) as estate:
+        [url] = estate.kubernetes_urls.values()
+        listed = httpx.get(f"{url}/api/v1/pods").json()
+        changed(estate, design(a=gpu("GPU-0") + gpu("GPU-1", pod="new")))
+        asked = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
+        with httpx.stream("GET", f"{url}/api/v1/pods", params=asked, timeout=5) as answer:
+            event = json.loads(next(answer.iter_lines()))
+        assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "new")
+
+
+def test_of_two_in_one_second_the_later_one_counts() -> None:
+    with served(ONE) as estate:
+        first = design(a=gpu("GPU-0", "20") + gpu("GPU-1", pod="new"), b=idle("GPU-7"))
+        estate.take_over(lambda: read(first))
+        changed(estate, design(a=gpu("GPU-0", "30") + idle("GPU-1")))
+        assert samples(estate, BUSY, NOW + HOUR) == {"GPU-0": "30", "GPU-1": "0"}
+        assert set(objects(estate, "pods")) == {"pod"}
+        assert set(objects(estate, "nodes")) == {"a"}
+        # What was taken away for the same second is there again.
+        estate.take_over(lambda: read(design(b=idle("GPU-7"))))
+        changed(estate, design(a=gpu("GPU-0", "30") + idle("GPU-1")))
+        assert samples(estate, BUSY, NOW + 2 * HOUR) == {"GPU-0": "30", "GPU-1": "0"}
+        assert set(objects(estate, "nodes")) == {"a"}
+
+
+def test_labels_change_and_cards_do_not() -> None:
+    with served(ONE) as estate:
+        changed(estate, ONE.replace("mig-strategy: none", "mig-strategy: mixed"))
+        node = estate.estate.clusters[0].nodes[0]
+        labels = [state.labels["nvidia.com/mig.strategy"] for state in node.states]
+        assert labels == ["none", "mixed"]
+        for other, seen in (
+            (design("mixed", a=gpu("GPU-0") + idle("GPU-2")), "has other cards"),
+            (design("mixed", a=gpu("GPU-0")), "has other cards"),
+        ):
+            with pytest.raises(BadScenario, match=seen):
+                estate.take_over(lambda text=other: read(text))  # type: ignore[misc]
+        changed(estate, design("mixed", b=idle("GPU-7")))
+        with pytest.raises(BadScenario, match="was taken away before"):
+            estate.take_over(lambda: read(design("mixed", a=idle("GPU-0"))))
+
+
+def test_pools_of_the_operator_come_and_go_too() -> None:
+    pools = "nodePools:\n  {}: {{gpuProduct: Tesla-T4, gpuCount: 2}}\n".format
+    with served(pools("one")) as estate:
+        changed(estate, pools("one") + "  two: {gpu: {profile: h100}}\n")
+        assert set(objects(estate, "nodes")) == {"one", "two"}
+        assert len(samples(estate, BUSY, NOW)) == 2
+        assert len(samples(estate, BUSY, NOW + HOUR)) == 2 + 8
+
+
+def test_with_a_clock_that_runs_what_is_new_begins_soon() -> None:
+    with serve(read(ONE), running(epoch(T0), speed=60)) as estate:
+        estate.take_over(lambda: read(design(a=gpu("GPU-0", "50") + idle("GPU-1"))))
+        [pod] = estate.estate.clusters[0].pods
+        [later] = pod.holds[0].later
+        # Two of the machine's seconds, while the estate was played.
+        assert T0 < later.from_at - 60 <= T0 + 600
+        assert later.from_at > estate.clock.now_seconds()
+
+
+# --- what a refusal leaves behind -----------------------------------------------------------------
+
+
+def counted(estate: Running) -> dict[str, float]:
+    text = httpx.get(f"{estate.control_url}/metrics").text
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in (line.split() for line in lines)}
+
+
+def test_a_refused_scenario_is_seen_in_the_control_s_metrics() -> None:
+    with served(TIMED) as estate:
+        assert list(counted(estate).values()) == [1, 0, 0]
+        url = f"{estate.control_url}/-/scenario"
+        for body in ("name: [", TIMED.replace("xid: 79", "xid: 48")):
+            assert httpx.post(url, content=body).status_code == 409
+        assert counted(estate) == {
+            "fake_gpu_scenario_last_take_over_successful": 0,
+            "fake_gpu_scenario_taken_over_total": 0,
+            "fake_gpu_scenario_refused_total": 2,
+        }
+        assert httpx.post(url, content=TIMED).status_code == 200
+        assert list(counted(estate).values()) == [1, 1, 2]
+
+
+FAULTY = (
+    TIMED
+    + """\
+      - name: done
+        namespace: vision
+        kind: Pod
+        requests: 1
+        pods: [{created: +1m, started: +1m, ended: +1h, node: gpu-a, cards: [1]}]
+        keep: 5h
+      - {name: serve, namespace: chat}
+faults:
+  - {fault: start_rewritten, from: +0h, until: +4h}
+  - {fault: evicted_without_end, namespace: chat, from: +3h}
+"""
+)
+
+
+def test_counters_follow_the_scenario_and_nobody_counts_in_vain() -> None:
+    without = FAULTY[: FAULTY.index("  - {fault: evicted")]
+    refused = FAULTY.replace("xid: 79", "xid: 48")
+    with served(without) as estate:
+        assert estate.ledger.counts() == {}
+        with pytest.raises(PastWouldChange):
+            estate.take_over(lambda: read(refused))
+        assert estate.ledger.counts() == {}
+        # The fault is still to come, and the history in which it happens is already played.
+        estate.take_over(lambda: read(FAULTY))
+        assert estate.estate.fired == {"evicted_without_end#0": 1}
+        assert estate.ledger.counts() == {"evicted_without_end#0": 1}
+        shown = httpx.get(f"{estate.control_url}/-/faults").json()
+        assert [(each["fault"], each["fired"]) for each in shown] == [
+            ("start_rewritten#0", 0),
+            ("evicted_without_end#0", 1),
+        ]
+        # And taken away again, it has not happened.
+        estate.take_over(lambda: read(without))
+        assert estate.ledger.counts() == {}
+
+
+def test_the_clock_tells_one_estate_however_many_were_taken_over() -> None:
+    with served(ONE) as estate:
+        listeners = len(estate.clock._listeners)
+        for busy in ("20", "30", "40"):
+            changed(estate, design(a=gpu("GPU-0", busy) + idle("GPU-1")))
+        with pytest.raises(BadScenario):
+            estate.take_over(lambda: read("nodes: 7"))
+        assert len(estate.clock._listeners) == listeners == 1
