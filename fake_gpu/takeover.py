@@ -18,7 +18,7 @@ from typing import Any
 from domain.errors import WrongUse
 from domain.interval import format_instant
 from fake_gpu.clock import VirtualClock
-from fake_gpu.estate.model import Cluster, Estate, Fault, Hold, Node, PodLife, instant
+from fake_gpu.estate.model import Cluster, Estate, Fault, Hold, PodLife, instant
 from fake_gpu.exporters.devices import phases
 from fake_gpu.kubernetes.objects import Change, ObjectHistory
 from fake_gpu.scenario.load import Loaded
@@ -121,26 +121,14 @@ def _same_beside(told: Cluster, telling: Cluster, now: int) -> None:
     nodes = {node.name: node for node in telling.nodes}
     for node in told.nodes:
         if node.created_at <= now:
-            _same(f"node {node.name}", _shown(node, now), _shown(nodes[node.name], now), now)
+            would_be = nodes[node.name].known_by(now)
+            _same(f"node {node.name}", node.known_by(now), would_be, now)
     pods = {pod.uid: pod for pod in telling.pods}
     for pod in told.pods:
         if pod.holds and pod.holds[0].held_from <= now:
             who = f"pod {pod.namespace}/{pod.name}"
             _same(who, _held(pod, now), _held(pods[pod.uid], now), now)
             _same_use(who, pod, pods[pod.uid], now)
-
-
-def _shown(node: Node, now: int) -> dict[str, Sequence[object]]:
-    """What a node has and how it is, without what nobody can know yet."""
-    devices = [d for d in node.devices if d.exists_from <= now]
-    states = [s for s in node.states if s.from_at <= now]
-    incidents = [i for i in node.incidents if i.from_at <= now]
-    return {
-        "cards": node.cards,
-        "devices": [replace(d, exists_until=_known(d.exists_until, now)) for d in devices],
-        "states": [replace(s, until_at=_known(s.until_at, now)) for s in states],
-        "incidents": [replace(i, until_at=_known(i.until_at, now)) for i in incidents],
-    }
 
 
 def _held(pod: PodLife, now: int) -> dict[str, Sequence[Hold]]:

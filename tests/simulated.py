@@ -116,7 +116,8 @@ TROUBLES: Sequence[Trouble] = (
             SAMPLES_GONE_OR_DISPUTED),
     Trouble("downsampled", "from: +30m, until: +1h30m, whatever_is_asked: 1",
             "down-sampled: ", SAMPLES_GONE_OR_DISPUTED),
-    Trouble("lookback_overrun", WHILE_ASKED),
+    # A pull asks for ranges, and no range looks back.
+    Trouble("lookback_overrun", WHILE_ASKED, is_counted=False),
     Trouble("late_arrival", f"{IN_THE_HOURS}, delay: 6h", "push to the hub lost", SAMPLES_GONE),
     Trouble("out_of_order_dropped", f"{IN_THE_HOURS}, share: 20%", "samples missing",
             SAMPLES_GONE_OR_DISPUTED),

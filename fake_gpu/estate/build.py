@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fake_gpu.estate.births import Maker
 from fake_gpu.estate.claims import ClaimDesk
 from fake_gpu.estate.disturbances import expect_faults, expect_namespaces, expect_nodes
-from fake_gpu.estate.fault_specs import as_faults, with_estate_faults
+from fake_gpu.estate.fault_specs import Effects, as_faults
 from fake_gpu.estate.model import (
     Cluster,
     Estate,
@@ -34,6 +34,7 @@ from fake_gpu.scenario.layouts import LayoutBook
 from fake_gpu.scenario.load import Loaded
 from fake_gpu.scenario.seeds import uuid_of
 from fake_gpu.scenario.spec import JOBS, ClusterSpec, MonitoringSpec, Scenario
+from fake_gpu.scenario.spec_hardware import NodeSpec
 
 # Clusters, and namespaces without a history, are this much older than the scenario.
 OLDER_SECONDS = 30 * 86_400
@@ -99,22 +100,25 @@ def stages(loaded: Loaded, faults: Sequence[Fault], fired: dict[str, int]) -> It
     scenario = loaded.scenario
     for spec in scenario.clusters:
         cluster_id = cluster_ids(scenario)[spec.name]
-        changed = with_estate_faults(spec, cluster_id, faults, loaded.layouts, fired)
-        yield _stage(scenario, changed, cluster_id, faults, loaded.layouts)
+        yield _stage(scenario, spec, cluster_id, faults, loaded.layouts, fired)
 
 
 def _stage(
     scenario: Scenario,
-    spec: ClusterSpec,
+    described: ClusterSpec,
     cluster_id: str,
     faults: Sequence[Fault],
     layouts: LayoutBook,
+    fired: dict[str, int],
 ) -> Stage:
     created_at = scenario.from_ - OLDER_SECONDS
-    nodes = tuple(
-        build_node(scenario.seed, cluster_id, node, 0, created_at, layouts) for node in spec.nodes
-    )
     horizon = scenario.until + HISTORY_BEYOND_SECONDS
+
+    def node_of(node: NodeSpec) -> Node:
+        return build_node(scenario.seed, cluster_id, node, 0, created_at, layouts)
+
+    spec = Effects(node_of, layouts, horizon, fired).on(described, cluster_id, faults)
+    nodes = tuple(node_of(node) for node in spec.nodes)
     # A trace has an owner with pods of several requests as several workloads of one name.
     owners: dict[tuple[object, ...], dict[tuple[str, str], WorkloadLife]] = defaultdict(dict)
     makers = tuple(

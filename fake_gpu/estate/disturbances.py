@@ -138,13 +138,15 @@ def _end_pods(play: Play, fault: Fault, now: int) -> None:
     if not lives:
         _look_again(play, now, fault, _end_pods)
     for life in lives:
+        plans = life.version
         if fault.kind == "preemption":
             grace = fault.parameters["grace"]
             assert isinstance(grace, int), "the catalogue says a duration"
             stop(play, life, now, "deleted", after=grace)
         else:
             stop(play, life, now, _ENDS[fault.kind])
-        play.count_fault(fault)
+        if life.version != plans:  # some were asked to go already
+            play.count_fault(fault)
 
 
 def _look_again(

@@ -7,11 +7,13 @@ Not here: faults that touch running pods (`disturbances`), or those that only vi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from fake_gpu.estate.model import Fault
+from fake_gpu.estate.calendar import FOR_EVER
+from fake_gpu.estate.model import Fault, Node
+from fake_gpu.estate.namespaces import always_there, labels_of
 from fake_gpu.scenario.errors import BadScenario, Problem
 from fake_gpu.scenario.layouts import LayoutBook
 from fake_gpu.scenario.schema import Unreadable
@@ -19,6 +21,9 @@ from fake_gpu.scenario.seeds import stream
 from fake_gpu.scenario.spec import ClusterSpec, Scenario
 from fake_gpu.scenario.spec_hardware import IncidentSpec, Layout, NodeChangeSpec, NodeSpec
 from fake_gpu.scenario.spec_work import NamespaceChangeSpec, NamespaceSpec
+
+# All lives of a namespace of one name, in order.
+Lives = tuple[NamespaceSpec, ...]
 
 # Someone else makes the namespace again this long after it is gone.
 RECREATED_AFTER_SECONDS = 3_600
@@ -54,27 +59,55 @@ def as_faults(scenario: Scenario, cluster_ids: Mapping[str, str]) -> tuple[Fault
     return tuple(faults)
 
 
-def with_estate_faults(
-    spec: ClusterSpec,
-    cluster_id: str,
-    faults: Sequence[Fault],
-    layouts: LayoutBook,
-    fired: dict[str, int],
-) -> ClusterSpec:
-    """The cluster with one entry for each node, changed by the faults of its hardware."""
-    nodes = [single for node in spec.nodes for single in one_by_one(node)]
-    namespaces = list(spec.namespaces)
-    for fault in faults:
-        if fault.cluster_id not in ("", cluster_id):
-            continue
-        nodes = [_node_with(node, fault, fired) for node in nodes]
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Changes a cluster by faults, and counts those that it can ever be seen by."""
+
+    build: Callable[[NodeSpec], Node]  # the whole history of a node
+    layouts: LayoutBook
+    horizon: int  # the end of the history
+    fired: dict[str, int]
+
+    def on(self, spec: ClusterSpec, cluster_id: str, faults: Sequence[Fault]) -> ClusterSpec:
+        """The cluster with one entry for each node, changed by the faults of its hardware."""
+        nodes = [single for node in spec.nodes for single in one_by_one(node)]
+        namespaces = _all_namespaces(spec)
+        for node in nodes:
+            check_named_layouts(node, self.layouts)
+        for fault in faults:
+            if fault.cluster_id in ("", cluster_id) and fault.from_at < self.horizon:
+                nodes = [self._node(node, fault) for node in nodes]
+                namespaces = [self._namespace(each, fault) for each in namespaces]
+        lives = tuple(life for namespace in namespaces for life in namespace)
+        return replace(spec, nodes=tuple(nodes), namespaces=lives)
+
+    def _node(self, spec: NodeSpec, fault: Fault) -> NodeSpec:
+        if fault.parameters.get("node") not in ("", spec.name, None) or not spec.cards:
+            return spec
+        changed = _changed(spec, fault)
+        if changed is spec:
+            return spec
+        check_named_layouts(changed, self.layouts)
+        ever = [self.build(each).known_by(self.horizon) for each in (spec, changed)]
+        if ever[0] == ever[1]:
+            return spec
+        self._count(fault)
+        return changed
+
+    def _namespace(self, lives: Lives, fault: Fault) -> Lives:
+        if fault.parameters.get("namespace") != lives[-1].name:
+            return lives
+        changed = lives
         if fault.kind == "namespace_recreated":
-            namespaces = _recreated(namespaces, fault, fired)
+            changed = _recreated(lives, fault)
         if fault.kind == "label_edited":
-            namespaces = _edited(namespaces, fault, fired)
-    for node in nodes:
-        check_named_layouts(node, layouts)
-    return replace(spec, nodes=tuple(nodes), namespaces=tuple(namespaces))
+            changed = _edited(lives, fault)
+        if changed is not lives:
+            self._count(fault)
+        return changed
+
+    def _count(self, fault: Fault) -> None:
+        self.fired[fault.fault_id] = self.fired.get(fault.fault_id, 0) + 1
 
 
 def one_by_one(spec: NodeSpec) -> list[NodeSpec]:
@@ -102,15 +135,6 @@ def check_named_layouts(spec: NodeSpec, layouts: LayoutBook) -> None:
             raise BadScenario(spec.name, [problem]) from error
 
 
-def _node_with(spec: NodeSpec, fault: Fault, fired: dict[str, int]) -> NodeSpec:
-    if fault.parameters.get("node") not in ("", spec.name, None) or not spec.cards:
-        return spec
-    changed = _changed(spec, fault)
-    if changed is not spec:
-        fired[fault.fault_id] = fired.get(fault.fault_id, 0) + 1
-    return changed
-
-
 def _changed(spec: NodeSpec, fault: Fault) -> NodeSpec:
     parameters = fault.parameters
     match fault.kind:
@@ -118,7 +142,7 @@ def _changed(spec: NodeSpec, fault: Fault) -> NodeSpec:
             gone = NodeChangeSpec(fault.from_at, ready="Unknown")
             back = NodeChangeSpec(fault.until_at, ready="True")
             return replace(spec, changes=(*spec.changes, gone, back))
-        case "node_removed":
+        case "node_removed" if (spec.joins or 0) < fault.from_at < (spec.leaves or FOR_EVER):
             return replace(spec, leaves=fault.from_at)
         case "mig_repartition" if spec.mig:
             layout = Layout(str(parameters["layout"]), ())
@@ -146,30 +170,35 @@ _MODES: dict[str, Literal["xid", "lost", "ecc", "unhealthy"]] = {
 }
 
 
-def _recreated(
-    namespaces: list[NamespaceSpec], fault: Fault, fired: dict[str, int]
-) -> list[NamespaceSpec]:
-    name = str(fault.parameters["namespace"])
-    before = [n for n in namespaces if n.name == name] or [NamespaceSpec(name)]
-    again = NamespaceSpec(name, created=fault.from_at + RECREATED_AFTER_SECONDS)
-    fired[fault.fault_id] = fired.get(fault.fault_id, 0) + 1
-    others = [n for n in namespaces if n.name != name]
-    return [*others, *before[:-1], replace(before[-1], deleted=fault.from_at), again]
+def _all_namespaces(spec: ClusterSpec) -> list[Lives]:
+    """Every namespace that somebody names, with all its lives."""
+    lives: dict[str, list[NamespaceSpec]] = {}
+    for written in spec.namespaces:
+        lives.setdefault(written.name, []).append(written)
+    named = [each.namespace for each in spec.workloads] + [each.namespace for each in spec.quotas]
+    for name in (*named, *always_there(openshift=bool(spec.openshift))):
+        lives.setdefault(name, [NamespaceSpec(name)])
+    return [tuple(each) for each in lives.values()]
 
 
-def _edited(
-    namespaces: list[NamespaceSpec], fault: Fault, fired: dict[str, int]
-) -> list[NamespaceSpec]:
+def _recreated(lives: Lives, fault: Fault) -> Lives:
+    last = lives[-1]
+    if not (last.created or 0) < fault.from_at < (last.deleted or FOR_EVER):
+        return lives
+    again = NamespaceSpec(last.name, created=fault.from_at + RECREATED_AFTER_SECONDS)
+    return (*lives[:-1], replace(last, deleted=fault.from_at), again)
+
+
+def _edited(lives: Lives, fault: Fault) -> Lives:
     """The namespace says something else of itself, for a while."""
-    name = str(fault.parameters["namespace"])
-    before = [n for n in namespaces if n.name == name] or [NamespaceSpec(name)]
-    own = before[-1].labels
-    edited = {**own, str(fault.parameters["label"]): str(fault.parameters["to"])}
+    last = lives[-1]
+    edited = {**last.labels, str(fault.parameters["label"]): str(fault.parameters["to"])}
+    is_there = (last.created or 0) < fault.until_at and fault.from_at < (last.deleted or FOR_EVER)
+    own = labels_of(last.name, last.labels)
+    if labels_of(last.name, edited) == own or not is_there:
+        return lives
     changes = (
         NamespaceChangeSpec(fault.from_at, edited),
-        NamespaceChangeSpec(fault.until_at, own),
+        NamespaceChangeSpec(fault.until_at, last.labels),
     )
-    fired[fault.fault_id] = fired.get(fault.fault_id, 0) + 1
-    others = [n for n in namespaces if n.name != name]
-    changed = replace(before[-1], changes=(*before[-1].changes, *changes))
-    return [*others, *before[:-1], changed]
+    return (*lives[:-1], replace(last, changes=(*last.changes, *changes)))

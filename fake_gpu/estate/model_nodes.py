@@ -7,7 +7,7 @@ Not here: who uses it (`model_pods`), or how it comes about (`nodes`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -126,6 +126,29 @@ class Node:
     states: tuple[NodeState, ...]
     incidents: tuple[Incident, ...] = ()
     dra: bool = False  # its devices are offered by ResourceSlices, not by a device plugin
+
+    def known_by(self, now: int) -> Node:
+        """The node as somebody may know it at a second: without what is still to come."""
+
+        def known(end: int | None) -> int | None:
+            return end if end is not None and end <= now else None
+
+        gone_at = known(self.gone_at)
+        devices = [d for d in self.devices if d.exists_from <= now]
+        states = [s for s in self.states if s.from_at <= now]
+        incidents = [
+            i
+            for i in self.incidents
+            if i.from_at <= (now if gone_at is None else gone_at - 1)
+            and (i.until_at is None or i.until_at > self.created_at)
+        ]
+        return replace(
+            self,
+            gone_at=gone_at,
+            devices=tuple(replace(d, exists_until=known(d.exists_until)) for d in devices),
+            states=tuple(replace(s, until_at=known(s.until_at)) for s in states),
+            incidents=tuple(replace(i, until_at=known(i.until_at)) for i in incidents),
+        )
 
     def state_at(self, at: int) -> NodeState | None:
         for state in reversed(self.states):

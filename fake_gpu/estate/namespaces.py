@@ -19,6 +19,11 @@ ALWAYS_THERE = ("default", "kube-system", "kube-public")
 WITH_OPENSHIFT = ("openshift-monitoring", "openshift-nfd")
 
 
+def always_there(*, openshift: bool) -> tuple[str, ...]:
+    """The namespaces that every cluster has."""
+    return (*ALWAYS_THERE, *(WITH_OPENSHIFT if openshift else ()))
+
+
 @dataclass(frozen=True, slots=True)
 class Namespaces:
     lives: tuple[NamespaceLife, ...]
@@ -54,7 +59,7 @@ def build_namespaces(
 ) -> Namespaces:
     """Those with a history, those that workloads name, and those that every cluster has."""
     written = {spec.name for spec in specs}
-    implied = {*named, *ALWAYS_THERE, *(WITH_OPENSHIFT if openshift else ())} - written
+    implied = {*named, *always_there(openshift=openshift)} - written
     listed = [*specs, *(NamespaceSpec(name) for name in sorted(implied))]
     lives = [_life(seed, cluster_id, spec, created_at) for spec in listed]
     return Namespaces(tuple(sorted(lives, key=lambda n: (n.created_at, n.name))))
@@ -70,14 +75,15 @@ def _life(seed: int, cluster_id: str, spec: NamespaceSpec, created_at: int) -> N
         created_at=created,
         terminating_at=spec.deleted,
         gone_at=None if spec.deleted is None else spec.deleted + TERMINATING_SECONDS,
-        labels=_labels(spec.name, spec.labels),
+        labels=labels_of(spec.name, spec.labels),
         relabelled=tuple(
-            (change.at, _labels(spec.name, change.labels))
+            (change.at, labels_of(spec.name, change.labels))
             for change in sorted(spec.changes, key=lambda change: change.at)
             if change.at > created
         ),
     )
 
 
-def _labels(name: str, written: Mapping[str, str]) -> dict[str, str]:
+def labels_of(name: str, written: Mapping[str, str]) -> dict[str, str]:
+    """Those that are written, and the one that every namespace has."""
     return {"kubernetes.io/metadata.name": name, **written}

@@ -271,12 +271,9 @@ class Play:
         gone = max(now + (1 if at_once else life.spec.keep), life.stays_until)
         for fault in self.keepers:
             wanted = fault.parameters.get("namespace") or life.spec.namespace
-            if (
-                not deleted
-                and wanted == life.spec.namespace
-                and fault.from_at <= now < fault.until_at
-            ):
-                gone = max(gone, fault.until_at)
+            is_here = not deleted and wanted == life.spec.namespace
+            if is_here and fault.from_at <= now and gone < fault.until_at:
+                gone = fault.until_at
                 self.count_fault(fault)
         self.at(gone, GOES, lambda t: self.goes(life, t))
         if not deleted:

@@ -34,10 +34,12 @@ class Distortion:
                 continue
             for ended in _terminated(document):
                 finished_at = _second(ended["finishedAt"])
+                before = dict(ended)
                 if fault.covers(self._cluster_id, finished_at):
+                    _distort(fault, ended)
+                if ended != before:
                     name = document["metadata"]["name"]
                     self._ledger.fire(fault.fault_id, self._cluster_id, finished_at, name)
-                    _distort(fault, ended)
         return document
 
 

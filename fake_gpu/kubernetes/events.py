@@ -24,7 +24,7 @@ def event_changes(changes: Iterable[Change], version_at: Callable[[int], int]) -
     for change in changes:
         if change.kind != "Pod":
             continue
-        for reason, message in _reasons(change.object):
+        for reason, message in _reasons(change.undistorted):
             if (change.uid, reason) in seen:
                 continue
             seen.add((change.uid, reason))

@@ -54,6 +54,12 @@ def touches(fault: Fault, resource: str) -> bool:
     return not resource or text(fault, "resource") in ("", resource)
 
 
+def forbids(fault: Fault, namespace: str) -> bool:
+    """Whether lost rights forbid reading a namespace (of "", all), and not only hide things."""
+    named = text(fault, "namespace")
+    return text(fault, "mode", "forbidden") != "fewer" and named in ("", namespace)
+
+
 def text(fault: Fault, name: str, default: str = "") -> str:
     return str(fault.parameters.get(name, default))
 

@@ -57,8 +57,8 @@ def read_list(view: View, resource: Resource, namespace: str, params: Params) ->
     elif (wanted := whole_param(params, "resourceVersion")) > version:
         raise too_large(wanted, version)
     state = view.timeline(at).state(resource.kind, version)
-    keys = _shown_keys(view, resource, state, at)
-    matching = _matching([state[k] for k in keys if k > after], namespace, params)
+    found = _matching([state[k] for k in sorted(state) if k > after], namespace, params)
+    matching = _shown(view, resource, state, found, at)
     page = matching[:limit] if limit else matching
     remaining = len(matching) - len(page)
     more = continue_token(version, _key(page[-1])) if remaining else ""
@@ -102,8 +102,8 @@ def _refuse_expired(
     view: View, resource: Resource, version: int, at: int, after: tuple[str, str]
 ) -> None:
     detail = f"{resource.plural} after {after[1]}"
-    injected = view.faults.meets("page_token_expired", at, detail)
-    if injected or version < view.oldest_version(at, resource.plural):
+    is_old = version < view.oldest_version(at, resource.plural)
+    if is_old or view.faults.meets("page_token_expired", at, detail):
         raise token_expired(continue_token(LATEST, after))
 
 
@@ -116,39 +116,43 @@ def _matching(changes: list[Change], namespace: str, params: Params) -> list[Cha
     return inside if test is None else [change for change in inside if test(change.object)]
 
 
-def _shown_keys(view: View, resource: Resource, state: State, at: int) -> list[tuple[str, str]]:
-    """All keys in order, without those that a fault hides."""
-    keys = sorted(state)
-    if resource.plural == "pods" and view.faults.active("mass_absence", at):
-        keys = _without_mass(view, state, keys, at)
+def _shown(
+    view: View, resource: Resource, state: State, found: list[Change], at: int
+) -> list[Change]:
+    """What was found, without what a fault hides."""
+    if resource.plural == "pods":
+        found = _without_mass(view, state, found, at)
     if resource.plural == "events":
-        keys = _without_lost(view, keys, at)
+        found = _without_lost(view, found, at)
     fault = view.faults.active("rbac_lost", at, resource.plural)
     if fault is None or text(fault, "mode", "forbidden") != "fewer":
-        return keys
-    hidden = {key for key in keys if key[0] == text(fault, "namespace")}
-    if hidden:
-        view.faults.fire(fault, at, f"{len(hidden)} {resource.plural} left out")
-    return [key for key in keys if key not in hidden]
+        return found
+    shown = [change for change in found if change.namespace != text(fault, "namespace")]
+    if len(shown) < len(found):
+        hidden = len(found) - len(shown)
+        view.faults.fire(fault, at, f"{hidden} {resource.plural} left out")
+    return shown
 
 
-def _without_lost(view: View, keys: list[tuple[str, str]], at: int) -> list[tuple[str, str]]:
+def _without_lost(view: View, found: list[Change], at: int) -> list[Change]:
     """Events of which some are not kept."""
     fault = view.faults.active("events_lost", at)
     if fault is None:
-        return keys
-    kept = [key for key in keys if not drawn(fault, "/".join(key))]
-    if len(kept) < len(keys):
-        view.faults.fire(fault, at, f"{len(keys) - len(kept)} of {len(keys)} events")
+        return found
+    kept = [change for change in found if not drawn(fault, "/".join(_key(change)))]
+    if len(kept) < len(found):
+        view.faults.fire(fault, at, f"{len(found) - len(kept)} of {len(found)} events")
     return kept
 
 
-def _without_mass(
-    view: View, state: State, keys: list[tuple[str, str]], at: int
-) -> list[tuple[str, str]]:
-    """A list from which many objects are missing."""
+def _without_mass(view: View, state: State, found: list[Change], at: int) -> list[Change]:
+    """A list from which many objects are missing: a share of all that there are."""
     fault = view.faults.active("mass_absence", at)
-    gone = chosen(fault, [state[key].uid for key in keys]) if fault is not None else set()
-    if not gone or not view.faults.meets("mass_absence", at, f"{len(gone)} of {len(keys)} pods"):
-        return keys
-    return [key for key in keys if state[key].uid not in gone]
+    if fault is None:
+        return found
+    gone = chosen(fault, [state[key].uid for key in sorted(state)])
+    kept = [change for change in found if change.uid not in gone]
+    lost = f"{len(found) - len(kept)} of {len(found)} pods"
+    if len(kept) == len(found) or not view.faults.meets("mass_absence", at, lost):
+        return found
+    return kept

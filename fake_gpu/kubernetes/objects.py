@@ -72,9 +72,21 @@ class Change:
     name: str
     uid: str
     build: _Build
+    distortion: Distortion | None = None
 
     @property
     def object(self) -> Document:
+        return self.numbered(self.resource_version)
+
+    def numbered(self, resource_version: int) -> Document:
+        """The object with the number of another change."""
+        if self.distortion is None:
+            return self.build(resource_version)
+        return self.distortion.apply(self.build(resource_version))
+
+    @property
+    def undistorted(self) -> Document:
+        """As it was before a kubelet wrote anything else of it; nobody is told so."""
         return self.build(self.resource_version)
 
 
@@ -177,16 +189,17 @@ def _numbered(cluster: Cluster, distortion: Distortion) -> Iterator[Change]:
     for count, position in enumerate(order, start=1):
         step = steps[position]
         number = FIRST_RESOURCE_VERSION + step.at - first_at + count
-        build = step.build
-        if distortion and step.kind == "Pod":
-            build = partial(_distorted, distortion, build)
         yield Change(
-            step.at, number, step.kind, step.verb, step.namespace, step.name, step.uid, build
+            step.at,
+            number,
+            step.kind,
+            step.verb,
+            step.namespace,
+            step.name,
+            step.uid,
+            step.build,
+            distortion if distortion and step.kind == "Pod" else None,
         )
-
-
-def _distorted(distortion: Distortion, build: _Build, version: int) -> Document:
-    return distortion.apply(build(version))
 
 
 def _order(step: _Step, position: int, going: set[tuple[str, int]]) -> tuple[int, bool, int, int]:

@@ -182,7 +182,8 @@ class KubernetesApi:
         except (ValueError, KeyError, TypeError, AttributeError):
             return _refused(Refusal(400, "BadRequest", "the object provided is not a review"))
         served = resources.serves(verb, group, plural, part)
-        allowed = served and self._trouble.allows(verb, plural)
+        namespace = str(asked.get("namespace", ""))
+        allowed = served and self._trouble.allows(verb, plural, namespace)
         body["status"] = {"allowed": allowed} | ({} if allowed else {"reason": "RBAC: no rule"})
         return JSONResponse(body, status_code=201)
 

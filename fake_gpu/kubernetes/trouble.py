@@ -6,7 +6,7 @@ Put here: faults of whole requests. Not here: faults in what an answer says (`li
 from __future__ import annotations
 
 from fake_gpu.kubernetes.answers import Refusal, forbidden
-from fake_gpu.kubernetes.faults import text
+from fake_gpu.kubernetes.faults import forbids
 from fake_gpu.kubernetes.resources import Resource
 from fake_gpu.kubernetes.view import View
 
@@ -28,13 +28,13 @@ class Trouble:
         if faults.meets("api_throttled", at, detail):
             message = "too many requests, please try again later"
             raise Refusal(429, "TooManyRequests", message, retry_after_seconds=1)
-        if not self.allows(verb, resource.plural):
+        if not self.allows(verb, resource.plural, namespace):
             raise forbidden(verb, resource, namespace, name)
 
-    def allows(self, verb: str, plural: str) -> bool:
+    def allows(self, verb: str, plural: str, namespace: str = "") -> bool:
         at, faults = self.view.second(), self.view.faults
         fault = faults.active("rbac_lost", at, plural)
-        if fault is None or text(fault, "mode", "forbidden") == "fewer":
+        if fault is None or not forbids(fault, namespace):
             return True
         faults.fire(fault, at, f"{verb} {plural}")
         return False

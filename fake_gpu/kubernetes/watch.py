@@ -19,7 +19,7 @@ from fake_gpu.kubernetes.answers import (
     too_large,
     too_old,
 )
-from fake_gpu.kubernetes.faults import chosen, drawn, text
+from fake_gpu.kubernetes.faults import chosen, drawn, forbids
 from fake_gpu.kubernetes.hub import Seat, StepHub
 from fake_gpu.kubernetes.lists import Params, whole_param
 from fake_gpu.kubernetes.objects import Change
@@ -136,10 +136,11 @@ class _Telling:
                 events += [event] * (2 if self._twice(at, change) else 1)
         # A watch from the future (the store was set back) is silent, as at a real server.
         due = driven or (at - self.bookmarked_at >= BOOKMARK_SECONDS and version >= self.sent)
+        due = due and self.wanted.bookmarks
         missing = due and self.view.faults.active("bookmarks_missing", at)
         if missing:
             self.view.faults.fire(missing, at, f"watch {self.wanted.resource.plural}")
-        elif self.wanted.bookmarks and due:
+        elif due:
             events.append(_bookmark(self.wanted.resource, version))
             self.bookmarked_at = at
         self.sent = max(self.sent, version)
@@ -171,7 +172,7 @@ class _Telling:
             return "MODIFIED" if was_in else "ADDED", self._text(change)
         if was_in and before is not None:
             # What leaves is told as it last was inside, with the number of the change.
-            return "DELETED", encoded(before.build(change.resource_version))
+            return "DELETED", encoded(before.numbered(change.resource_version))
         return None
 
     # --- faults -------------------------------------------------------------------------------
@@ -185,7 +186,9 @@ class _Telling:
                 oldest = self.view.oldest_version(at, plural)
                 raise _Ended(_error(too_old(self.sent, oldest)))
         cuts = [*faults.of_kind("watch_dropped", plural), *faults.of_kind("etcd_restored")]
-        cuts += [f for f in faults.of_kind("rbac_lost", plural) if text(f, "mode") != "fewer"]
+        cuts += [
+            f for f in faults.of_kind("rbac_lost", plural) if forbids(f, self.wanted.namespace)
+        ]
         for fault in cuts:
             if self.faults_from < fault.from_at <= at:
                 faults.fire(fault, at, f"watch {plural} cut")

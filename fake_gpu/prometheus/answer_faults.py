@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from fake_gpu.estate.model import Fault
 from fake_gpu.prometheus.downsample import downsampled, without
@@ -53,12 +54,20 @@ class Ruin:
     headers: tuple[tuple[str, str], ...] = ()
 
 
+class Cached(NamedTuple):
+    """What a front-end kept, and the fault that made it keep that."""
+
+    fault: Fault
+    body: bytes
+
+
 @dataclass
 class AnswerFaults:
     """The faults of one Thanos, and what they have already spoiled."""
 
     faults: SampleFaults = field(default_factory=lambda: SampleFaults(""))
     stores: Sequence[Store] = ()
+    but: Fault | None = None  # of the engine's faults the one that is not in force
     _cached: dict[tuple[str, str], bytes] = field(default_factory=dict)
 
     # -- before anything is evaluated
@@ -70,7 +79,8 @@ class AnswerFaults:
                 self._fire(fault, at, kind)
                 return page(fault)
         for fault in self.faults.active("store_hangs", at):
-            if at < fault.from_at + whole(fault, "errors_for", 13):
+            hit = any(_hit(fault, store) for store in self.stores)
+            if hit and at < fault.from_at + whole(fault, "errors_for", 13):
                 self._fire(fault, at, "error")
                 raise Refused("execution", f"expanding series: {_deadline(self._first(fault))}")
         return None
@@ -163,8 +173,10 @@ class AnswerFaults:
     ) -> list[RawSeries]:
         stores = [store for store in self.stores if _hit(fault, store)]
         lost = [s for s in found if any(store.has(s.labels) for store in stores)]
-        if limit and at < fault.from_at + whole(fault, limit, seconds):
+        if stores and limit and at < fault.from_at + whole(fault, limit, seconds):
             warnings.extend(_unavailable(store) for store in stores)
+            if not lost:
+                self._fire(fault, at, "a warning")
         return self._drop(fault, found, lost, at)
 
     def _here(self, fault: Fault, series: RawSeries) -> bool:
@@ -213,39 +225,51 @@ class AnswerFaults:
 
     # -- the rest
 
+    def of_engine(self, at: int) -> list[Fault]:
+        """The faults that make the servers evaluate otherwise; only the answer shows whether."""
+        return [*self._active("lookback_overrun", at), *self.newer(at)]
+
     def lookback_ms(self, usual_ms: int, at: int) -> tuple[int, bool]:
         """The look-back, and whether staleness markers are heard of."""
-        for fault in self.faults.active("lookback_overrun", at):
-            self._fire(fault, at, "look-back")
+        for fault in self._active("lookback_overrun", at):
             return whole(fault, "lookback", 600) * 1000, False
         return usual_ms, True
 
-    def newer_engine(self, at: int) -> bool:
-        """Whether the servers are of the next major version."""
-        found = self.faults.active("engine_upgraded", at)
-        for fault in found:
-            self._fire(fault, at, "query")
-        return bool(found)
+    def newer(self, at: int) -> list[Fault]:
+        """The faults by which the servers are of the next major version."""
+        return self._active("engine_upgraded", at)
 
-    def cached(self, at: int, request: str, partial: Callable[[Fault], bytes]) -> bytes | None:
+    def _active(self, kind: str, at: int) -> list[Fault]:
+        return [fault for fault in self.faults.active(kind, at) if fault != self.but]
+
+    def cached(self, at: int, request: str, partial: Callable[[Fault], bytes]) -> Cached | None:
         """The answer of a front-end that keeps what it once answered in part."""
         for fault in self.faults.active("cached_partial", at):
             key = (fault.fault_id, request)
             if key not in self._cached:
                 self._cached[key] = partial(fault)
-            self._fire(fault, at, "partial answer")
-            return self._cached[key]
+            return Cached(fault, self._cached[key])
         return None
+
+    def differs(self, fault: Fault, at: int, shown: bytes, without: bytes) -> None:
+        """Count a fault of which only whole answers tell whether it changed anything."""
+        if shown != without:
+            self._fire(fault, at, "another answer")
+
+    def unheard(self, but: Fault | None = None) -> AnswerFaults:
+        """The same faults, but for one of the engine, for an answer that is only compared with."""
+        return replace(self, faults=self.faults.unheard(), but=but)
 
     def store_errors(self, at: int) -> dict[str, str]:
         """What `/api/v1/stores` says of each store that is gone, by address."""
-        gone = [*self.faults.active("store_vanishes", at), *self.faults.active("store_hangs", at)]
-        return {
-            store.address: _reason(store)
-            for fault in gone
-            for store in self.stores
-            if _hit(fault, store)
-        }
+        errors: dict[str, str] = {}
+        for kind in ("store_vanishes", "store_hangs"):
+            for fault in self.faults.active(kind, at):
+                gone = [store for store in self.stores if _hit(fault, store)]
+                errors |= {store.address: _reason(store) for store in gone}
+                if gone:
+                    self._fire(fault, at, "an error of a store")
+        return errors
 
 
 def partly(fault: Fault, found: Sequence[RawSeries]) -> list[RawSeries]:

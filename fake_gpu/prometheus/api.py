@@ -72,6 +72,7 @@ class Reply:
 
 
 Handler = Callable[["Api", Parameters, str], Reply]
+Ask = Callable[[QuerierView, Dialect], Reply]  # how one request is answered from a view
 
 
 class Api:
@@ -130,13 +131,12 @@ class Api:
         expression = asked.expression()
         request = f"query {asked.first('query')} {at_ms} {asked.first('dedup')}"
         return self._cached(
-            asked, request, lambda part: self._instant(asked, expression, at_ms, part)
+            asked, request, lambda view, dialect: self._instant(view, dialect, expression, at_ms)
         )
 
     def _instant(
-        self, asked: Parameters, expression: Expression, at_ms: int, in_part: Fault | None
+        self, view: QuerierView, dialect: Dialect, expression: Expression, at_ms: int
     ) -> Reply:
-        view, dialect = self.view(asked, in_part)
         if isinstance(expression, Selector) and expression.range_ms is not None:
             return self._raw(view, expression, at_ms, dialect)
         points = evaluate_steps(view, expression, [at_ms], dialect)
@@ -162,27 +162,39 @@ class Api:
         expression = asked.expression()
         request = f"range {asked.first('query')} {steps[0]} {steps[-1]} {len(steps)}"
         return self._cached(
-            asked, request, lambda part: self._range(asked, expression, steps, part)
+            asked, request, lambda view, dialect: self._range(view, dialect, expression, steps)
         )
 
     def _range(
-        self,
-        asked: Parameters,
-        expression: Expression,
-        steps: Sequence[int],
-        in_part: Fault | None,
+        self, view: QuerierView, dialect: Dialect, expression: Expression, steps: Sequence[int]
     ) -> Reply:
-        view, dialect = self.view(asked, in_part)
         points = evaluate_steps(view, expression, steps, dialect)
         if isinstance(expression, Union | Labelled):
             points = in_order(points)
         return self.answered(answer.matrix(points), "matrix", view)
 
-    def _cached(
-        self, asked: Parameters, request: str, ask: Callable[[Fault | None], Reply]
-    ) -> Reply:
-        kept = self.faults.cached(self.second_of(asked), request, lambda fault: ask(fault).body)
-        return ask(None) if kept is None else Reply(kept)
+    def _cached(self, asked: Parameters, request: str, ask: Ask) -> Reply:
+        at = self.second_of(asked)
+        kept = self.faults.cached(at, request, lambda f: ask(*self.view(asked, in_part=f)).body)
+        if kept is None:
+            return self._evaluated(asked, at, ask)
+        self.faults.differs(kept.fault, at, kept.body, self._without(asked, ask))
+        return Reply(kept.body)
+
+    def _evaluated(self, asked: Parameters, at: int, ask: Ask) -> Reply:
+        engine = self.faults.of_engine(at)
+        others = [self._without(asked, ask, fault) for fault in engine]
+        reply = ask(*self.view(asked))
+        for fault, other in zip(engine, others, strict=True):
+            self.faults.differs(fault, at, reply.body, other)
+        return reply
+
+    def _without(self, asked: Parameters, ask: Ask, fault: Fault | None = None) -> bytes:
+        """What would be answered otherwise; nobody is told, so nothing is counted."""
+        try:
+            return ask(*self.view(asked, self.faults.unheard(fault))).body
+        except Refused:
+            return b""
 
     def _refuse_too_many(self, count: int) -> None:
         if count > self.options.largest_sample_count:
@@ -263,8 +275,12 @@ class Api:
     # -- the server itself
 
     def build_info(self, asked: Parameters, _: str = "") -> Reply:
-        upgraded = self.faults.newer_engine(self.second_of(asked))
-        options = replace(self.options, left_open=True) if upgraded else self.options
+        at = self.second_of(asked)
+        options = self.options
+        for fault in self.faults.newer(at):
+            options = replace(options, left_open=True)
+            shown, usual = options.version.encode(), self.options.version.encode()
+            self.faults.differs(fault, at, shown, usual)
         info = {
             "version": options.version,
             "revision": "fake",
@@ -284,7 +300,13 @@ class Api:
         text = "OK" if self.options.flavour == "thanos" else "Prometheus Server is Ready.\n"
         return Reply(text.encode(), content_type="text/plain; charset=utf-8")
 
-    def view(self, asked: Parameters, in_part: Fault | None = None) -> tuple[QuerierView, Dialect]:
+    def view(
+        self,
+        asked: Parameters,
+        faults: AnswerFaults | None = None,
+        in_part: Fault | None = None,
+    ) -> tuple[QuerierView, Dialect]:
+        faults = faults or self.faults
         thanos = self.options.flavour == "thanos"
         names = asked.all("replicaLabels[]") or list(self.options.replica_labels)
         deduplicate = thanos and asked.flag("dedup", default=True)
@@ -294,13 +316,13 @@ class Api:
         resolution_ms = asked.duration("max_source_resolution", 0) if is_told else 0
         at = self.second_of(asked)
         usual = asked.duration("lookback_delta", 0) or self.options.lookback_ms
-        lookback_ms, markers = self.faults.lookback_ms(usual, at)
+        lookback_ms, markers = faults.lookback_ms(usual, at)
         view = QuerierView(
-            *(self.source, self.faults, at, deduplicate, names, markers),
+            *(self.source, faults, at, deduplicate, names, markers),
             in_part=in_part,
             resolution_ms=resolution_ms,
         )
-        left_open = self.options.left_open or self.faults.newer_engine(at)
+        left_open = self.options.left_open or bool(faults.newer(at))
         return view, Dialect(left_open, lookback_ms)
 
 

@@ -274,10 +274,13 @@ class ClusterSeries:
             if fault is None:
                 yield piece
                 continue
-            self.faults.fire(fault, now_ms // 1000, f"{metric} of {life.target.name}")
             seen = set(block.times)
             numbers = zip(piece.times, piece.values(), strict=True)
             kept = {at: number for at, number in numbers if at in seen}
+            if len(kept) == len(piece):
+                yield piece
+                continue
+            self.faults.fire(fault, now_ms // 1000, f"{metric} of {life.target.name}")
             if kept:
                 times = TimeBlock(list(kept))
                 yield VaryingPiece(times, 0, len(kept), list(kept.values()))

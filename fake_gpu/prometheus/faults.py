@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from copy import copy
 from fractions import Fraction
 from functools import lru_cache
 
@@ -39,6 +40,12 @@ class SampleFaults:
 
     def fire(self, fault: Fault, at: int, detail: str) -> None:
         self.ledger.fire(fault.fault_id, self.cluster_id or fault.cluster_id, at, detail)
+
+    def unheard(self) -> SampleFaults:
+        """The same faults, counted so far, whose further firing nobody counts."""
+        other = copy(self)
+        other.ledger = self.ledger.copy()
+        return other
 
     def count(self, fault: Fault) -> int:
         return self.ledger.count(fault.fault_id)

@@ -51,7 +51,7 @@ class SecondExporter:
             if life.target is self.first and life.exposed is not None and segments:
                 labels = self.target.labelled(name, life.exposed)
                 lives.append(Life(self.target, labels, segments, life.exposed))
-        if lives:
+        if any(within(life.segments, ((start_ms, end_ms + 1),)) for life in lives):
             self.faults.fire(self.fault, self.fault.from_at, f"{len(lives)} of {name}")
         return lives
 
@@ -88,12 +88,13 @@ class ForgedSeries:
 
     def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
         low, high = _span(self.fault)
-        if low > end_ms or high <= start_ms:
+        gpus = whole(self.fault, "gpus", 8)
+        if low > end_ms or high <= start_ms or gpus <= 0:
             return []
+        self.faults.fire(self.fault, self.fault.from_at, name)
         if name == "up":
             return [Life(self.target, self.target.labelled_up("up"), (Segment(low, high, 1.0),))]
-        self.faults.fire(self.fault, self.fault.from_at, name)
-        return [self._forged(name, n) for n in range(whole(self.fault, "gpus", 8))]
+        return [self._forged(name, number) for number in range(gpus)]
 
     def _forged(self, name: str, number: int) -> Life:
         victim = text(self.fault, "victim") or "victim"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from fake_gpu.estate.model import Fault
 from fake_gpu.exporters.numbers import parse_value
@@ -24,6 +25,7 @@ from fake_gpu.prometheus.segments import (
 from fake_gpu.prometheus.targets import DCGM, Target
 
 Change = Callable[[Fault, Life], Life | None]
+Seen = Callable[[Life], None]
 # Labels that dcgm-exporter takes from the kubelet.
 _POD_LABELS = ("container", "namespace", "pod", "pod_uid")
 _KSM_ABOUT_PODS = ("kube_pod_labels", "kube_pod_info", "kube_pod_owner")
@@ -39,7 +41,8 @@ class FaultedSeries:
         self.source = source
         self.cluster_ids = cluster_ids  # by name
         self.faults = faults
-        self._renamed = faults.of("metric_renamed")
+        renamed = faults.of("metric_renamed")
+        self._renamed = [fault for fault in renamed if text(fault, "metric") != text(fault, "to")]
         changes = {**_CHANGES, "shared_external_labels": self._other_cluster}
         self._changes = [
             (fault, change) for kind, change in changes.items() for fault in faults.of(kind)
@@ -57,48 +60,59 @@ class FaultedSeries:
         for fault in self._renamed:
             if text(fault, "to") == name:
                 lives = self.source.lives(text(fault, "metric"), start_ms, end_ms)
-                found += [life for life in self._moved(fault, lives) if life.segments]
+                moved = [life for life in self._moved(fault, lives) if life.segments]
+                for life in moved:
+                    self._seen(fault, start_ms, end_ms, life)
+                found += moved
         for fault in self._renamed:
             if text(fault, "metric") == name:
                 found = [life for life in (self._outside(fault, each) for each in found) if life]
         return found
 
     def _through(self, lives: Iterable[Life], start_ms: int, end_ms: int) -> Iterator[Life]:
+        changes = [
+            (fault, change, partial(self._seen, fault, start_ms, end_ms))
+            for fault, change in self._changes
+            if fault.from_at * 1000 <= end_ms and fault.until_at * 1000 > start_ms
+        ]
         for life in lives:
             parts = [life]
-            for fault, change in self._changes:
-                if fault.from_at * 1000 <= end_ms and fault.until_at * 1000 > start_ms:
-                    parts = [new for part in parts for new in self._apply(fault, change, part)]
+            for fault, change, seen in changes:
+                parts = [new for part in parts for new in self._apply(fault, change, part, seen)]
             yield from parts
 
-    def _apply(self, fault: Fault, change: Change, life: Life) -> Iterator[Life]:
+    def _apply(self, fault: Fault, change: Change, life: Life, seen: Seen) -> Iterator[Life]:
         inside = replace(life, segments=_cut(life.segments, fault), label_sets={})
         if not inside.segments:
             yield life
             return
         changed = change(fault, inside)
-        if changed is inside:
+        if changed == inside:
             yield life
             return
-        self.faults.fire(fault, fault.from_at, _name(life))
+        seen(inside)
         outside = _without(life.segments, fault)
         if outside:
             yield replace(life, segments=outside, label_sets={})
         if changed is not None:
             yield changed
 
+    def _seen(self, fault: Fault, start_ms: int, end_ms: int, touched: Life) -> None:
+        """Count the fault, when any of what it touched lies in the closed range that is asked."""
+        if within(touched.segments, ((start_ms, end_ms + 1),)):
+            self.faults.fire(fault, fault.from_at, _name(touched))
+
     def _other_cluster(self, fault: Fault, life: Life) -> Life | None:
         name = text(fault, "as_cluster")
+        if self.cluster_ids.get(name) == self.faults.cluster_id:
+            return life
         other = {"cluster": name, "clusterID": self.cluster_ids.get(name, "")}
         return replace(life, external=other)
 
     def _moved(self, fault: Fault, lives: Iterable[Life]) -> Iterator[Life]:
         for life in lives:
             labels = _set(life.labels, {"__name__": text(fault, "to")})
-            inside = _cut(life.segments, fault)
-            if inside:
-                self.faults.fire(fault, fault.from_at, _name(life))
-            yield replace(life, labels=labels, segments=inside, label_sets={})
+            yield replace(life, labels=labels, segments=_cut(life.segments, fault), label_sets={})
 
     def _outside(self, fault: Fault, life: Life) -> Life | None:
         segments = _without(life.segments, fault)

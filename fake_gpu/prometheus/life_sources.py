@@ -15,6 +15,7 @@ from fake_gpu.exporters.devices import NodeUse, Stowaway
 from fake_gpu.exporters.kube_state_metrics.catalogue import families_of
 from fake_gpu.exporters.kube_state_metrics.forms import Family
 from fake_gpu.kubernetes.objects import ObjectHistory
+from fake_gpu.prometheus.device_faults import DisturbedSeries
 from fake_gpu.prometheus.device_series import Amd, Dcgm, DeviceSeries
 from fake_gpu.prometheus.faults import SampleFaults, text, whole
 from fake_gpu.prometheus.forgeries import ForgedSeries, SecondExporter
@@ -63,7 +64,8 @@ def sources_of(
     def lines(target: Target, start_ms: int, end_ms: int) -> LineCounts:
         return counters[target.name](start_ms, end_ms)
 
-    added = SeriesAdded(targets, list(found))
+    # It looks at which series there are, and that does not count as telling of them.
+    added = SeriesAdded(targets, [s.source if isinstance(s, DisturbedSeries) else s for s in found])
     found += [
         ForgedSeries(fault, faults, targets[0].interval_ms) for fault in faults.of("forged_series")
     ]
@@ -129,16 +131,21 @@ def _devices(
     node = target.node
     if node is None or target.job not in (DCGM, AMD):
         return [], lambda start_ms, end_ms: iter(())
-    resets = [f for f in faults.of("counter_reset") if text(f, "node") in ("", node.name)]
-    loads = [f for f in faults.of("stowaway") if text(f, "node") in ("", node.name)]
-    for fault in (*resets, *loads):
-        faults.fire(fault, fault.from_at, node.name)
-    use = NodeUse(node, on_nodes.get(node.name, ()), [_stowaway(fault) for fault in loads])
-    stretches = NodeStretches(use, [fault.from_at for fault in resets])
-    exporter: Dcgm | Amd = (
-        Dcgm(stretches, dcgm.Style.of(cluster.monitoring)) if target.job == DCGM else Amd(stretches)
-    )
-    source = DeviceSeries(target, exporter)
+    pods = on_nodes.get(node.name, ())
+
+    def series(own: Sequence[Fault]) -> DeviceSeries:
+        loads = [_stowaway(fault) for fault in own if fault.kind == "stowaway"]
+        resets = [fault.from_at for fault in own if fault.kind == "counter_reset"]
+        stretches = NodeStretches(NodeUse(node, pods, loads), resets)
+        if target.job == AMD:
+            return DeviceSeries(target, Amd(stretches))
+        return DeviceSeries(target, Dcgm(stretches, dcgm.Style.of(cluster.monitoring)))
+
+    own = [f for f in faults.of("counter_reset", "stowaway") if text(f, "node") in ("", node.name)]
+    source = series(own)
+    if own:
+        without = [(fault, series([f for f in own if f is not fault])) for fault in own]
+        source = DisturbedSeries(source, without, faults)
     return [source], source.line_counts
 
 

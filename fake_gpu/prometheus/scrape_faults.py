@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 from fake_gpu.estate.model import Fault
 from fake_gpu.prometheus.faults import (
@@ -36,6 +38,13 @@ WRITTEN = ("clock_skew", "timestamps_overwritten")
 LARGEST_SKEW_MS = 6 * HOUR_MS
 
 
+class Touch(NamedTuple):
+    """What a fault did to some samples: those that came, went, or were written otherwise."""
+
+    fault: Fault
+    times: list[int]  # in milliseconds
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """The samples of one metric of one target in one replica, through all faults of their times."""
@@ -45,12 +54,26 @@ class Sampling:
     metric: str
     faults: SampleFaults
     collect_ms: int | None  # a collector takes the newest samples at this interval
+    _touches: list[Touch] = field(default_factory=list)  # of which nobody was told yet
 
     def grid(self) -> Grid:
-        # Faults are counted hour by hour.
+        # What nobody asks about is not made, and faults are counted where somebody asks.
         faulted = bool(self._of((*_LOST_BY_SCRAPES, *_LOST_ON_THE_WAY, *_BY_METRIC, *WRITTEN)))
-        faulted = faulted or bool(self._of(("interval_changed",)))
-        return Grid(self.block, HOUR_MS if faulted else DAY_MS)
+        if faulted or self._of(("interval_changed",)):
+            return Grid(self.block, HOUR_MS, self._told)
+        return Grid(self.block, DAY_MS)
+
+    def _told(self, from_ms: int, until_ms: int) -> None:
+        """Somebody is told of the samples in a closed range."""
+        for touch in list(self._touches):
+            if any(from_ms <= at <= until_ms for at in touch.times):
+                self._touches.remove(touch)
+                detail = f"{len(touch.times)} of {self.target.name}#{self.replica}"
+                self.faults.fire(touch.fault, touch.times[0] // 1000, detail)
+
+    def _note(self, fault: Fault, before: Sequence[Sample], after: Sequence[Sample]) -> None:
+        if times := sorted({at for at, _ in set(before) ^ set(after)}):
+            self._touches.append(Touch(fault, times))
 
     def key(self) -> tuple[str, int, str]:
         """Metrics that no fault singles out share their times."""
@@ -63,20 +86,32 @@ class Sampling:
     def block(self, from_ms: int, until_ms: int) -> TimeBlock:
         """The samples whose written time lies in the window."""
         margin = LARGEST_SKEW_MS if self._of(WRITTEN) else 0
+        noted = len(self._touches)
         real = self._kept(self._taken(from_ms - margin, until_ms + margin))
-        if not margin:
-            return TimeBlock(real)
-        written = [sample for sample in self._written(real) if from_ms <= sample[0] < until_ms]
-        return TimeBlock([at for at, _ in written], [at for _, at in written])
+        block = TimeBlock(real)
+        if margin:
+            written = [sample for sample in self._written(real) if from_ms <= sample[0] < until_ms]
+            block = TimeBlock([at for at, _ in written], [at for _, at in written])
+        self._touches[noted:] = [
+            Touch(fault, inside)
+            for fault, times in self._touches[noted:]
+            if (inside := [at for at in times if from_ms <= at < until_ms])
+        ]
+        return block
 
     def _taken(self, from_ms: int, until_ms: int) -> list[int]:
         if self.collect_ms is None:
             return self._scraped(from_ms, until_ms)
         collection = Collection(f"{self.faults.cluster_id}#collector", self.collect_ms)
-        if not self._of(_LOST_BY_SCRAPES):
+        lost = self._lost_by_scrapes()
+        if not lost:
             taken = collection.of(self._schedule(), from_ms, until_ms)
         else:
             taken = collection.taken(self._scraped, from_ms, until_ms)
+            for fault in lost:
+                others = partial(self._scraped, but=fault)
+                without = collection.taken(others, from_ms, until_ms)
+                self._note(fault, _plain(without), _plain(taken))
         for fault in self._of(("interval_changed",)):
             taken = self._recollected(fault, taken, from_ms, until_ms)
         return taken
@@ -88,21 +123,28 @@ class Sampling:
         if low >= high:
             return taken
         other = Collection(f"{self.target.name}#{fault.fault_id}", _interval_ms(fault))
-        self.faults.fire(fault, low // 1000, self.target.name)
         outside = [at for at in taken if not low <= at < high]
-        return sorted([*outside, *other.taken(self._scraped, low, high)])
+        found = sorted([*outside, *other.taken(self._scraped, low, high)])
+        self._note(fault, _plain(taken), _plain(found))
+        return found
 
     def _schedule(self) -> Schedule:
         return Schedule(f"{self.target.name}#{self.replica}", self.target.interval_ms)
 
-    def _scraped(self, from_ms: int, until_ms: int) -> list[int]:
+    def _lost_by_scrapes(self) -> list[Fault]:
+        return [fault for fault in self._of(_LOST_BY_SCRAPES) if self._concerns(fault)]
+
+    def _scraped(self, from_ms: int, until_ms: int, but: Fault | None = None) -> list[int]:
         times = self._schedule().times(from_ms, until_ms)
         if self.collect_ms is None:
             for fault in self._of(("interval_changed",)):
                 times = self._rescheduled(fault, times, from_ms, until_ms)
-        for fault in self._of(_LOST_BY_SCRAPES):
-            if self._concerns(fault):
-                times = self._without(fault, times)
+        for fault in self._lost_by_scrapes():
+            kept = times if fault == but else self._without(fault, times)
+            # A collector does not take every scrape, so what it lost shows only in what it took.
+            if self.collect_ms is None:
+                self._note(fault, _plain(times), _plain(kept))
+            times = kept
         return times
 
     def _rescheduled(
@@ -112,18 +154,19 @@ class Sampling:
         if low >= high:
             return times
         other = Schedule(f"{self.target.name}#{self.replica}", _interval_ms(fault))
-        self.faults.fire(fault, low // 1000, self.target.name)
         outside = [at for at in times if not low <= at < high]
-        return sorted([*outside, *other.times(low, high)])
+        found = sorted([*outside, *other.times(low, high)])
+        self._note(fault, _plain(times), _plain(found))
+        return found
 
     # -- lost
 
     def _kept(self, times: list[int]) -> list[int]:
-        for fault in self._of(_LOST_ON_THE_WAY):
-            times = self._without(fault, times)
-        for fault in self._of(("out_of_order_dropped",)):
-            if for_metric(fault, self.metric):
-                times = self._without(fault, times)
+        dropped = [f for f in self._of(("out_of_order_dropped",)) if for_metric(f, self.metric)]
+        for fault in (*self._of(_LOST_ON_THE_WAY), *dropped):
+            kept = self._without(fault, times)
+            self._note(fault, _plain(times), _plain(kept))
+            times = kept
         return times
 
     def _concerns(self, fault: Fault) -> bool:
@@ -134,11 +177,7 @@ class Sampling:
 
     def _without(self, fault: Fault, times: list[int]) -> list[int]:
         low, high = fault.from_at * 1000, fault.until_at * 1000
-        kept = [at for at in times if not (low <= at < high and self._drawn(fault, at))]
-        if len(kept) < len(times):
-            detail = f"{len(times) - len(kept)} of {self.target.name}#{self.replica}"
-            self.faults.fire(fault, times[0] // 1000, detail)
-        return kept
+        return [at for at in times if not (low <= at < high and self._drawn(fault, at))]
 
     def _drawn(self, fault: Fault, at: int) -> bool:
         # All replicas lose the same scrape: their offsets differ, its number does not.
@@ -159,15 +198,11 @@ class Sampling:
         ahead = whole(fault, "seconds", 90) * 1000
         low, high = fault.from_at * 1000, fault.until_at * 1000
         shifted: list[Sample] = []
-        touched = 0
         for written, real in samples:
-            inside = low <= real < high
-            touched += inside
-            at = written + ahead if inside else written
+            at = written + ahead if low <= real < high else written
             if not shifted or at > shifted[-1][0]:
                 shifted.append((at, real))
-        if touched:
-            self.faults.fire(fault, low // 1000, f"{touched} of {self.target.name}")
+        self._note(fault, samples, shifted)
         return shifted
 
     def _overwritten(self, fault: Fault, samples: list[Sample]) -> list[Sample]:
@@ -176,12 +211,16 @@ class Sampling:
         backlog = [real for _, real in samples if low <= real < high]
         if not backlog:
             return samples
-        self.faults.fire(fault, high // 1000, f"{len(backlog)} of {self.target.name}")
         rest = [sample for sample in samples if not low <= sample[1] < high]
         position = bisect_right([written for written, _ in rest], high)
-        if position and rest[position - 1][0] == high:
-            return rest
-        return [*rest[:position], (high, backlog[-1]), *rest[position:]]
+        if not (position and rest[position - 1][0] == high):
+            rest.insert(position, (high, backlog[-1]))
+        self._note(fault, samples, rest)
+        return rest
+
+
+def _plain(times: Sequence[int]) -> list[Sample]:
+    return [(at, at) for at in times]
 
 
 def _interval_ms(fault: Fault) -> int:

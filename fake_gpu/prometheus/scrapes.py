@@ -160,11 +160,25 @@ def _collected(collection: Collection, schedule: Schedule, day: int) -> Integers
 class Grid:
     """The times of one target's samples, part by part, and those of the windows asked for last."""
 
-    def __init__(self, block: Callable[[int, int], TimeBlock], part_ms: int = HOUR_MS) -> None:
+    def __init__(
+        self,
+        block: Callable[[int, int], TimeBlock],
+        part_ms: int = HOUR_MS,
+        told: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """`told` hears of every closed range of which somebody is told."""
         self._block = block
         self._part_ms = part_ms
+        self._told = told
         self._parts: OrderedDict[int, TimeBlock] = OrderedDict()
         self._windows: OrderedDict[tuple[int, int], TimeBlock] = OrderedDict()
+
+    def shown(self, from_ms: int, until_ms: int) -> TimeBlock:
+        """The samples in the closed range, of which somebody is told now."""
+        block = self.between(from_ms, until_ms)
+        if self._told is not None:
+            self._told(from_ms, until_ms)
+        return block
 
     def between(self, from_ms: int, until_ms: int) -> TimeBlock:
         """The samples in the closed range; the same block for whoever asks for the same range."""

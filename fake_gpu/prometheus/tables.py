@@ -220,7 +220,7 @@ class _Segments:
     def rows(self, table: Table, start_ms: int, end_ms: int) -> Rows:
         import numpy as np
 
-        blocks = [grid.between(start_ms, end_ms) for grid in self._grids]
+        blocks = [grid.shown(start_ms, end_ms) for grid in self._grids]
         met = [
             _met(block, *segments) for block, segments in zip(blocks, self._by_grid, strict=True)
         ]

@@ -60,7 +60,7 @@ class Window:
         return earliest, self.end_ms + self.slack_ms
 
     def cut(self, grid: Grid) -> Cut:
-        return Cut(grid, grid.between(self.start_ms, self.end_ms), self.end_ms)
+        return Cut(grid, grid.shown(self.start_ms, self.end_ms), self.end_ms)
 
     def pieces(self, segments: Sequence[AnySegment], cut: Cut) -> list[AnyPiece]:
         """The samples of a series, segment by segment."""

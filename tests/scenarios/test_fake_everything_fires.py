@@ -62,6 +62,7 @@ def ask(running: Running, client: httpx.Client, when: datetime) -> None:
     """What a puller and a collector do at each step; whatever comes back is as it is."""
     for query in QUERIES:
         quietly(client, f"{running.thanos_url}/api/v1/query", {"query": query})
+    quietly(client, f"{running.thanos_url}/api/v1/status/buildinfo", {})
     # A range with steps, which is where look-back and rare answers show.
     parameters = {
         "query": "kube_pod_status_phase",

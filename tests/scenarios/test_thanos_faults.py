@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
 from domain.decisions.rows import Source
@@ -412,7 +413,15 @@ def device_uuids(faulty: Faulty, attempt: Attempt) -> set[str]:
 
 def test_how_far_a_server_looks_back_prolongs_nothing_that_is_asked_raw(tmp_path: Path) -> None:
     with estate(tmp_path, "lookback_overrun", "from: +0h, until: +4h") as faulty:
-        assert faulty.hour().by_metric[REQUESTS] == (9, 1080)
+        [hour] = faulty.pull().hours
+        assert hour.by_metric[REQUESTS] == (9, 1080)
+        assert faulty.fired == 0
+        # It is in force all the same: seven minutes from now, what is now is still answered.
+        later = (ASKED_AT + timedelta(minutes=7)).timestamp()
+        asked = {"query": REQUESTS, "time": str(later)}
+        answer = httpx.get(f"{faulty.running.thanos_url}/api/v1/query", params=asked).json()
+        assert len(answer["data"]["result"]) == 9
+        assert faulty.fired == 1
         for run in faulty.runs(faulty.landing.attempts()[0], REQUESTS):
             assert ONE <= run["first_sampled_at"] <= run["last_sampled_at"] < ONE + HOUR  # type: ignore[operator]
 

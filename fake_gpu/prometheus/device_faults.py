@@ -1,0 +1,57 @@
+"""What an exporter of devices says under faults, and whether that differs from what it would say.
+
+Put here: counting the faults of which only the numbers tell.
+Not here: their effects (`exporters.devices`, `node_stretches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fake_gpu.estate.model import Fault
+from fake_gpu.prometheus.device_series import DeviceSeries
+from fake_gpu.prometheus.faults import SampleFaults
+from fake_gpu.prometheus.scrapes import Grid, Schedule
+from fake_gpu.prometheus.segments import Life
+from fake_gpu.prometheus.series import TimeBlock
+from fake_gpu.prometheus.window import Window
+
+Sample = tuple[list[tuple[str, str]], int, float]
+
+
+class DisturbedSeries(DeviceSeries):
+    """A series under faults, and for each of these the same series without it."""
+
+    def __init__(
+        self,
+        source: DeviceSeries,
+        without: Sequence[tuple[Fault, DeviceSeries]],
+        faults: SampleFaults,
+    ) -> None:
+        super().__init__(source.target, source.exporter)
+        self.source = source  # the same, and nothing is counted
+        self._without = without
+        self._faults = faults
+        schedule = Schedule(f"{source.target.name}#0", source.target.interval_ms)
+        self._scrapes = Grid(lambda low, high: TimeBlock(schedule.times(low, high)))
+
+    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
+        found = self.source.lives(name, start_ms, end_ms)
+        for fault, other in self._without:
+            # Before it begins nothing of it shows; afterwards the energy that it took does.
+            if fault.from_at * 1000 <= end_ms:
+                window = Window(start_ms, end_ms)
+                instead = self._samples(other.lives(name, start_ms, end_ms), window)
+                if self._samples(found, window) != instead:
+                    self._faults.fire(fault, fault.from_at, f"{name} of {self.target.name}")
+        return found
+
+    def _samples(self, lives: Sequence[Life], window: Window) -> list[Sample]:
+        """What the scrapes of one replica find."""
+        cut = window.cut(self._scrapes)
+        return sorted(
+            (sorted(life.labels.items()), at, value)
+            for life in lives
+            for piece in window.pieces(life.segments, cut)
+            for at, value in zip(piece.times, piece.values(), strict=True)
+        )
