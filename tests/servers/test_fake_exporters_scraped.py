@@ -24,17 +24,12 @@ from fake_gpu.prometheus.expositions import Expositions, make_metrics_app
 from fake_gpu.prometheus.source import EstateSeries
 from fake_gpu.scenario.load import load_scenario
 from tests.asgi import Client
+from tests.servers.asked_estate import QUIET_SECONDS, asked_estate
 from tests.servers.prometheus import programs, prometheus
 from tests.servers.scraping import scrape_config
 from tests.shared_data import shared_text
 
 pytestmark = pytest.mark.servers
-
-
-def _estate_now() -> tuple[Any, Any]:
-    """The thin line, and a clock that goes on from its fourth hour."""
-    estate = build_estate(load_scenario("thin_line"))
-    return estate, running(epoch(estate.started_at + 4 * 3600))
 
 
 @contextmanager
@@ -54,50 +49,78 @@ def _served(app: Any) -> Iterator[int]:
 
 
 EXTERNAL = ("cluster", "clusterID", "prometheus_replica")
-SHOWN = '{__name__=~"kube_.*|DCGM_.*|up|scrape_samples_.*",job!="kubelet"}'
+SHOWN = '{__name__=~"kube_.*|DCGM_.*|gpu_.*|up|scrape_samples_.*",job!="kubelet"}'
+# Energy goes on between two questions; nothing else does within seconds.
+GROWING = {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "gpu_energy_consumed"}
+STEPS = 3
+
+Values = dict[tuple[tuple[str, str], ...], list[str]]
 
 
-def _values(answer: dict[str, Any]) -> dict[tuple[tuple[str, str], ...], str]:
+def _values(answer: httpx.Response) -> Values:
+    """By labels, the value of an instant or the values of a range."""
     return {
-        tuple(sorted((k, v) for k, v in row["metric"].items() if k not in EXTERNAL)): row["value"][
-            1
+        tuple(sorted((k, v) for k, v in row["metric"].items() if k not in EXTERNAL)): [
+            value for _, value in row.get("values", [row.get("value")])
         ]
-        for row in answer["data"]["result"]
+        for row in answer.json()["data"]["result"]
     }
+
+
+def _last_seconds(client: httpx.Client | Client, now: float) -> Values:
+    """A range with a step of a second, until now."""
+    asked = {"query": SHOWN, "start": str(int(now) - STEPS + 1), "end": str(int(now)), "step": "1"}
+    return _values(client.post("/api/v1/query_range", data=asked))
 
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_what_is_scraped_is_what_the_fake_shows(version: int, tmp_path: Path) -> None:
-    estate, clock = _estate_now()
-    cluster = estate.clusters[0]
+    estate = asked_estate()
+    clock = running(epoch(estate.started_at + QUIET_SECONDS))
+    [cluster] = estate.clusters
     history = ObjectHistory(cluster)
     pages = Expositions(cluster, history)
     with (
         _served(make_metrics_app(cluster, history, clock)) as port,
         prometheus(programs(version), tmp_path, scrape_config(pages, port)) as real,
     ):
-        theirs = _values(_when_scraped(real, len(pages.texts)))
+        theirs = _when_scraped(real, len(pages.texts))
+        their_range = _when_in_range(real, theirs)
     source = EstateSeries(estate, {cluster.cluster_id: history}, clock)
     fake = Client(make_app(source, clock, ApiOptions()))
-    ours = _values(fake.post("/api/v1/query", data={"query": SHOWN}).json())
-    assert len(theirs) > 600
+    assert len(theirs) > 900
+    _same(theirs, _values(fake.post("/api/v1/query", data={"query": SHOWN})))
+    _same(their_range, _last_seconds(fake, clock.now_seconds()))
+
+
+def _same(theirs: Values, ours: Values) -> None:
     assert set(theirs) == set(ours)
-    # Energy goes on between the two questions; nothing else does within seconds.
-    different = {
-        dict(labels)["__name__"] for labels, value in theirs.items() if ours[labels] != value
-    }
-    assert different <= {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"}
+    different = {labels for labels, values in theirs.items() if ours[labels] != values}
+    assert {dict(labels)["__name__"] for labels in different} <= GROWING
+    for labels in different:
+        grown = [float(value) for value in theirs[labels]]
+        assert grown == sorted(grown)
 
 
-def _when_scraped(real: httpx.Client, targets: int) -> dict[str, Any]:
+def _when_scraped(real: httpx.Client, targets: int) -> Values:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         up = real.get("/api/v1/query", params={"query": "up == 1"}).json()["data"]["result"]
         if len(up) == targets:
-            answer: dict[str, Any] = real.get("/api/v1/query", params={"query": SHOWN}).json()
-            return answer
+            return _values(real.get("/api/v1/query", params={"query": SHOWN}))
         time.sleep(0.2)
     raise AssertionError("the real Prometheus did not scrape every exporter")
+
+
+def _when_in_range(real: httpx.Client, series: Values) -> Values:
+    """The last seconds, as soon as every series was there through all of them."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        found = _last_seconds(real, time.time())
+        if set(found) == set(series) and all(len(v) == STEPS for v in found.values()):
+            return found
+        time.sleep(0.2)
+    raise AssertionError("the real Prometheus has no range of what it scrapes")
 
 
 def _complaints(which: Any, text: str) -> set[str]:
