@@ -19,7 +19,7 @@ import pytest
 from fake_gpu.clock import driven
 from fake_gpu.estate.build import build_estate
 from fake_gpu.faults.catalogue import CATALOGUE
-from fake_gpu.scenario.load import load_scenario
+from fake_gpu.scenario.load import OPENB, library, load_scenario
 from fake_gpu.scenario.spec import FaultSpec, Scenario
 from fake_gpu.serve import serve, start_of
 from tests.scenarios.test_fake_everything_fires import ask, stops, watching
@@ -115,6 +115,13 @@ def test_before_anybody_asks_only_what_really_happens_is_counted() -> None:
         kinds = {fault.fault_id: CATALOGUE[fault.kind] for fault in estate.faults}
         counted = {kinds[fault_id].side for fault_id in running.ledger.counts()}
         assert counted == {"estate"}
+
+
+@pytest.mark.parametrize("name", [name for name in library() if name != OPENB])
+def test_what_a_story_of_the_library_says_does_happen(name: str) -> None:
+    estate = build_estate(load_scenario(name))
+    real = [fault for fault in estate.faults if CATALOGUE[fault.kind].side == "estate"]
+    assert [fault.fault_id for fault in real if not estate.fired.get(fault.fault_id)] == []
 
 
 def test_every_fault_is_aimed_wrongly_in_some_way() -> None:
