@@ -161,19 +161,20 @@ class Running:
         """Go on with a changed scenario, whole; the old one stays when it cannot be read, is not
         valid, or would change the past."""
         with self._driving:  # the clock stands until the new estate is shown, if it is driven
-            self.take_overs.is_last_taken = False
             try:
                 loaded = going_on(self._loaded, read(), self.clock)
                 estate = build_estate(loaded)
                 require_same_past(self.estate, estate, self.clock.now_seconds())
             except LedgerError:
                 self.take_overs.refused += 1
+                self.take_overs.is_last_taken = False
                 raise
+            views = build_views(estate, self.clock, self.ledger)
             assert self._views is not None, "views are there from the start"
             for api in self._views.kubernetes.values():
                 api.close()
             self._loaded = loaded
-            self._show(estate)
+            self._show(estate, views)
             self.take_overs.taken += 1
             self.take_overs.is_last_taken = True
 
@@ -192,10 +193,9 @@ class Running:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _show(self, estate: Estate) -> None:
-        self.ledger.set_history(estate.fired)
-        views = build_views(estate, self.clock, self.ledger)
+    def _show(self, estate: Estate, views: Views) -> None:
         self.estate, self._views = estate, views
+        self.ledger.set_history(estate.fired)
         apps: dict[str, Asgi] = {"thanos": views.thanos}
         apps |= {f"kubernetes/{c}": api.app for c, api in views.kubernetes.items()}
         apps |= {f"metrics/{c}": app for c, app in views.metrics.items()}
@@ -219,7 +219,7 @@ def serve(
     loaded = None if isinstance(scenario, Estate) else scenario
     estate = scenario if isinstance(scenario, Estate) else build_estate(scenario)
     running = Running(estate, clock, FaultLedger(), _loaded=loaded)
-    running._show(estate)
+    running._show(estate, build_views(estate, clock, running.ledger))
     running._switches["control"] = Switch(make_control_app(running), clock)
     sockets = _listen(host, port, list(_in_order(running._switches)))
     _start(running, sockets)
