@@ -158,17 +158,24 @@ def _info(cluster: Cluster, node: Node) -> Document:
 # --- dynamic resource allocation -----------------------------------------------------------------
 
 
+def slice_name(node: Node) -> str:
+    return f"{node.name}-{_driver(node)}"
+
+
+def _driver(node: Node) -> str:
+    vendor = node.cards[0].vendor if node.cards else "nvidia"
+    return "gpu.amd.com" if vendor == "amd" else "gpu.nvidia.com"
+
+
 def slice_document(node: Node, state: NodeState, version: int, generation: int) -> Document:
     """The node's devices as its DRA driver publishes them during `state`."""
     devices = [d for d in node.devices if d.device_id in set(state.device_ids)]
     broken = {i.card_id for i in node.incidents if i.covers(state.from_at)}
-    vendor = node.cards[0].vendor if node.cards else "nvidia"
-    driver = "gpu.amd.com" if vendor == "amd" else "gpu.nvidia.com"
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
         "metadata": metadata(
-            name=f"{node.name}-{driver}",
+            name=slice_name(node),
             uid=derived_uid("slice", node.uid),
             created_at=node.created_at,
             resource_version=version,
@@ -185,7 +192,7 @@ def slice_document(node: Node, state: NodeState, version: int, generation: int) 
         ),
         "spec": {
             "devices": [_device(node, d, d.card_id in broken) for d in devices],
-            "driver": driver,
+            "driver": _driver(node),
             "nodeName": node.name,
             "pool": {"generation": generation, "name": node.name, "resourceSliceCount": 1},
         },

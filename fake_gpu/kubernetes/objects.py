@@ -35,7 +35,7 @@ from fake_gpu.kubernetes.namespaced import (
     quota_document,
     workload_document,
 )
-from fake_gpu.kubernetes.nodes import node_document, slice_document
+from fake_gpu.kubernetes.nodes import node_document, slice_document, slice_name
 from fake_gpu.kubernetes.pods import Verb, pod_document, pod_steps
 
 # Where numbering begins: an API server is never at zero when somebody first looks.
@@ -253,7 +253,7 @@ def _node_steps(cluster: Cluster, node: Node) -> Iterator[_Step]:
     if not node.dra:
         return
     uid = derived_uid("slice", node.uid)
-    for at, step in _life("ResourceSlice", "", node.name, uid, states, node.gone_at):
+    for at, step in _life("ResourceSlice", "", slice_name(node), uid, states, node.gone_at):
         state = states[_latest(ordered, at)]
         generation = ordered.index(state.from_at) + 1
         yield step(partial(slice_document, node, state, generation=generation))

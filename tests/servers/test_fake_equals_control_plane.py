@@ -24,6 +24,7 @@ from fake_gpu.exporters.kube_state_metrics.catalogue import exposition, families
 from fake_gpu.exporters.scheduler import exposition as scheduler_exposition
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.scenario.load import load_scenario
+from ingestion.catalogue import ALLOCATION_ENTRIES
 from tests.servers import replay
 from tests.servers.control_plane import (
     ControlPlane,
@@ -37,8 +38,10 @@ pytestmark = pytest.mark.servers
 
 # What the watch of an exporter needs to hear of the last write, on a machine under load.
 HEARING_SECONDS = 60.0
-# A family of later versions than the real one's.
+# A family of later versions than the real one's; docs/explanation/the-fake-estate.md says so.
 NEWER = {"kube_pod_resourceclaim_info"}
+# What is asked for and comes from elsewhere: from Prometheus itself, and from the scheduler.
+FROM_ELSEWHERE = {"up", "kube_pod_resource_request"}
 # What a real server makes for itself, and no estate has.
 OWN_NAMESPACES = {"kube-node-lease"}
 
@@ -97,6 +100,12 @@ def _cluster(scenario: str, name: str) -> tuple[Cluster, ObjectHistory]:
     return cluster, ObjectHistory(cluster, estate.faults)
 
 
+def _documents(moment: Moment) -> list[dict[str, Any]]:
+    _, history = _cluster(moment.scenario, moment.cluster)
+    second = int(parse_instant(moment.at).timestamp())
+    return [d for kind in history.kinds for d in history.objects_at(kind, second)]
+
+
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with control_plane(tmp_path_factory.mktemp("plane")) as plane:
@@ -110,9 +119,7 @@ def written(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Written]:
     moment: Moment = request.param
-    _, history = _cluster(moment.scenario, moment.cluster)
-    second = int(parse_instant(moment.at).timestamp())
-    documents = [d for kind in history.kinds for d in history.objects_at(kind, second)]
+    documents = _documents(moment)
     replay.write_all(plane, [d for d in documents if d["kind"] in replay.SERVED])
     yield Written(plane, moment, documents, tmp_path_factory.mktemp("exporters"))
     replay.wipe(plane)
@@ -187,6 +194,14 @@ def test_the_real_kube_state_metrics_exposes_what_the_fake_exposes(written: Writ
         real = _settled(lambda: _rows(httpx.get(url).text), fake)
     assert (real - fake, fake - real) == (Counter(), Counter())
     assert any(written.moment.shows in row for row in real), written.moment.shows
+
+
+def test_every_metric_that_a_pull_asks_for_has_a_line_in_some_moment() -> None:
+    """What has none is the same on both sides, and compares nothing."""
+    rows = [row for moment in MOMENTS for row in _rows(exposition(_documents(moment)))]
+    told = {row.partition("{")[0] for row in rows if not row.startswith("#")}
+    asked = {entry.metric for entry in ALLOCATION_ENTRIES} - FROM_ELSEWHERE
+    assert asked - told == NEWER
 
 
 def test_the_real_scheduler_counts_what_the_fake_counts(written: Written) -> None:

@@ -17,6 +17,7 @@ from fake_gpu.estate.model import Cluster, Fault
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.kubernetes.server import KubernetesApi
 from tests.collected import identified, listening
+from tests.estates import cluster_of
 from tests.servers import replay
 from tests.servers.both_api_servers import (
     Both,
@@ -55,7 +56,20 @@ def _cluster() -> Cluster:
     )  # fmt: skip
     late = pod("p-99", created=700, cards=(), labels={"app": "odd"})
     quiet = identified(quiet_cluster())
-    return replace(quiet, nodes=(quiet.nodes[0], on), pods=(*quiet.pods, *crowd, late))
+    offering = cluster_of(BY_CLAIM)
+    return replace(
+        quiet,
+        nodes=(quiet.nodes[0], on, *offering.nodes),
+        pods=(*quiet.pods, *crowd, late),
+        claims=offering.claims,
+    )
+
+
+# Devices by claim: of their own, and of pods that are not there.
+BY_CLAIM = """\
+    nodes: [{name: dra, product: NVIDIA-B200, cards: 2, dra: true}]
+    workloads: [{name: claimed, namespace: team-a, claims: [{device_class: gpu.nvidia.com}]}]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +106,21 @@ def test_lists_are_the_same(both: Both) -> None:
     assert names_of(answer) == [f"p-{n:02}" for n in range(10)] + ["train-5d9c-abcde"]
     assert both.same(PODS, resourceVersion=0) == answer
     for path in ("/api/v1/nodes", "/api/v1/resourcequotas", "/apis/apps/v1/replicasets",
-                 "/api/v1/namespaces/team-a/pods", "/api/v1/namespaces/none/pods",
-                 "/apis/resource.k8s.io/v1/resourceclaims"):  # fmt: skip
+                 "/api/v1/namespaces/team-a/pods", "/api/v1/namespaces/none/pods"):  # fmt: skip
         both.same(path)
+
+
+@pytest.mark.parametrize("resource", ["resourceclaims", "resourceslices"])
+def test_what_devices_by_claim_are_told_by_is_the_same(both: Both, resource: str) -> None:
+    path = f"/apis/resource.k8s.io/v1/{resource}"
+    [name] = names_of(both.same(path))
+    place = "namespaces/team-a/" if resource == "resourceclaims" else ""
+    one = both.same(f"/apis/resource.k8s.io/v1/{place}{resource}/{name}")
+    assert one["body"]["name"] == name
+    words = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    real, fake = watch_both(both, path, allowWatchBookmarks="true", **words)
+    assert fake.heard(2) == real.heard(2)
+    assert [kind for kind, _ in real.words()] == ["ADDED", "BOOKMARK"]
 
 
 def test_single_objects_and_what_is_not_there_are_the_same(both: Both) -> None:
