@@ -41,7 +41,7 @@ EFFECTS = {
     "as_cluster", "attacker", "back", "delay", "errors_for", "every", "gpus", "grace", "interval",
     "label", "layout", "lookback", "mode", "pause", "pct", "receivers", "requests", "resolution",
     "retry_after", "second_job", "seconds", "series", "takes", "to", "values", "victim",
-    "warns_for", "xid",
+    "warns_for", "whatever_is_asked", "xid",
 }  # fmt: skip
 NO_EFFECT: tuple[tuple[str, Mapping[str, object]], ...] = (
     ("clock_skew", {"seconds": 0}),
