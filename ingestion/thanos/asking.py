@@ -138,10 +138,10 @@ class Asker:
         return found
 
     def metric_names(
-        self, patterns: Sequence[str], window: Interval
+        self, patterns: Sequence[str], window: Interval, matchers: str = ""
     ) -> tuple[frozenset[str] | None, Answer | None]:
         """The metrics of the window whose names match; None when the server does not say."""
-        selector = self.selector(Ask("", tuple(patterns), ""))
+        selector = self.selector(Ask("", tuple(patterns), matchers))
         form = {
             "match[]": selector,
             "start": _seconds(window.started_at),

@@ -22,6 +22,7 @@ from ingestion.catalogue import (
     asked_entries,
     asks_of,
 )
+from ingestion.pins import Speaker
 from ingestion.probe import ProbeLine, clock_line
 from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Asker, Part
@@ -82,7 +83,8 @@ def _replicas_apart(cluster: ClusterSource) -> ClusterSource:
 
 def _device_metrics(asker: Asker, window: Interval) -> frozenset[str]:
     """The metrics of devices that the window has; counted, where no proxy lets names be asked."""
-    names, _ = asker.metric_names(DEVICE_METRICS, window)
+    pins = asker.source.thanos.pins.matchers(Speaker.DEVICES, tells_namespaces=False)
+    names, _ = asker.metric_names(DEVICE_METRICS, window, pins)
     if names is not None:
         return names
     counts = telemetry_questions(asker, window, (COUNT,))

@@ -159,7 +159,7 @@ def speaker_lines(cluster: ClusterSource, heard: Heard) -> Iterator[ProbeLine]:
         seen = _spelled(several or _first(by_metric))
         yield ProbeLine(
             f"one source of {speaker.value}",
-            not several,
+            not several or len(pins) > 1,
             f"{seen}; {'pinned to ' + ', '.join(pins) if pins else 'not pinned'}",
             f"write whose word is taken under [thanos.{cluster.thanos.name}.pins]: {speaker.value} "
             '= ["NAMESPACE/JOB"]; a tenant whose exporters are scraped can say anything',
@@ -196,8 +196,8 @@ def _origins(entry: Entry, series: Sequence[Series]) -> Iterator[str]:
 
 
 def _first(by_metric: Mapping[str, Counter[str]]) -> Mapping[str, Counter[str]]:
-    """The metric with the fullest origin, to be shown where all have one."""
-    metric = max(by_metric, key=lambda name: (len(max(by_metric[name])), name))
+    """One that shows the exporter's own namespace, if there is any: as it is to be pinned."""
+    metric = max(by_metric, key=lambda name: "/" in min(by_metric[name]))
     return {metric: by_metric[metric]}
 
 
@@ -205,8 +205,7 @@ def _spelled(by_metric: Mapping[str, Counter[str]]) -> str:
     named = list(by_metric.items())[:NAMED_LIMIT]
     more = len(by_metric) - len(named)
     shown = [
-        f"{metric}: "
-        + ", ".join(f"{n} series of {job or 'no job'}" for job, n in sorted(of.items()))
+        f"{metric}: " + ", ".join(f"{count} series of {job}" for job, count in sorted(of.items()))
         for metric, of in named
     ]
     return "; ".join(shown) + (f"; and {more} more metrics" if more else "")

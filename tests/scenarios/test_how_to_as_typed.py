@@ -16,6 +16,7 @@ from pathlib import Path
 
 import yaml
 
+from ingestion.pins import Speaker
 from ingestion.settings import load_settings
 from tests.how_to import CLUSTER_ID, FENCED, blocks, commands_in, of, typed
 from tests.written_pages import DOCS
@@ -81,16 +82,22 @@ def test_a_hub_gets_its_manifests_and_the_ledger_its_settings(tmp_path: Path) ->
     typed(tmp_path, token)
     assert (tmp_path / "thanos-token").read_text() == "a-token\n"
     config = tmp_path / "my-ledger" / "config.toml"
-    [settings] = of(HUB, "toml")
-    config.write_text(config.read_text() + settings)
-    assert load_settings(config).cluster(CLUSTER_ID).thanos is not None
+    config.write_text(config.read_text() + "".join(of(HUB, "toml")))
+    thanos = load_settings(config).cluster(CLUSTER_ID).thanos
+    assert thanos is not None
+    assert all(thanos.pins.of(speaker) for speaker in Speaker if speaker)
     # Nothing is measured yet, and that is a ✗ of its own: the doctor ends with 1.
     where = {"GPU_LEDGER_HOME": "my-ledger"}
     typed(tmp_path, f"{doctor.strip()} || test $? = 1", where)
 
 
 def test_a_cluster_gets_its_collector_and_the_ledger_its_settings(tmp_path: Path) -> None:
-    init, look = of(WATCH, "sh")
+    image, init, look = of(WATCH, "sh")
+    make, push = (line.split() for line in commands_and_nothing_else(image))
+    assert "\nimage: " in (DOCS.parent / "Makefile").read_text()
+    assert make[:2] == ["make", "image"]
+    assert make[2] == f"IMAGE={push[-1]}"
+    assert f"--image {push[-1]}" in init
     typed(tmp_path, init)
     assert (tmp_path / f"my-ledger/deploy/collector-{CLUSTER_ID}.yaml").is_file()
     config = tmp_path / "my-ledger" / "config.toml"
@@ -119,8 +126,11 @@ def test_every_page_with_something_to_type_is_typed() -> None:
     assert {page for page, kinds in pages.items() if "" in kinds} == set()
 
 
-def test_what_the_page_on_healing_starts_is_there() -> None:
-    [block] = of(HEAL, "sh")
+def test_what_the_page_on_healing_starts_is_there(tmp_path: Path) -> None:
+    block, attempts = of(HEAL, "sh")
+    typed(tmp_path, "gpu-ledger init my-ledger")
+    said = typed(tmp_path, attempts, {"GPU_LEDGER_HOME": "my-ledger"})
+    assert "(nothing)" in said
     makefile = (DOCS.parent / "Makefile").read_text()
     assert commands_in(block) == [["make", "ui"]]
     assert "\nui: " in makefile

@@ -16,7 +16,7 @@ import yaml
 from click.testing import CliRunner
 
 from domain.clock import SystemClock
-from ingestion.acm import ALLOWLIST_NAME, HUB_NAMESPACE
+from ingestion.acm import ALLOWLIST_NAME, HUB_NAMESPACE, LIST_NAMESPACES
 from ingestion.kubernetes.client import PATHS, ApiClient, ApiSettings
 from ingestion.kubernetes.probe import probe
 from orchestration.cli.init import init
@@ -142,7 +142,8 @@ def test_nobody_takes_billing_metrics_off_the_list_from_a_namespace_of_their_own
     documents = written(tmp_path, "--from-acm", "--managed-cluster", "prod-us")
     removal = allowlist_of("team-a", 'names: ["-kube_pod_container_resource_requests"]')
     with plane.client() as admin:
-        for namespace in ("team-a", HUB_NAMESPACE):
+        alike = f"{HUB_NAMESPACE}-of-mine"
+        for namespace in ("team-a", alike, *LIST_NAMESPACES):
             body = {"metadata": {"name": namespace}}
             assert admin.post("/api/v1/namespaces", json=body).status_code == 201
         strict = {"fieldValidation": "Strict"}
@@ -166,6 +167,10 @@ def test_nobody_takes_billing_metrics_off_the_list_from_a_namespace_of_their_own
 
         wait_for(refused, "the policy to hold")
         assert "stop billing for the whole cluster" in _tried(admin, removal).text
+        # A name that begins like one of ACM's own is no namespace of ACM.
+        text = removal["data"]["metrics_list.yaml"]
+        assert _tried(admin, allowlist_of(alike, text)).status_code == 422
+        assert _tried(admin, allowlist_of(LIST_NAMESPACES[1], text)).status_code == 201
         harmless = removal | {"data": {"uwl_metrics_list.yaml": "names: [mine]"}}
         assert _tried(admin, harmless).status_code == 201
 

@@ -280,6 +280,25 @@ def test_one_metric_of_two_jobs_is_a_line_that_says_whom_to_pin() -> None:
     assert twice.seen == "1 of 1 UIDs stand in two namespaces, such as x in m and team-b"
 
 
+def test_two_jobs_that_are_both_pinned_are_believed() -> None:
+    """The shards of one exporter, under a job each."""
+
+    def shards(form: Form) -> httpx.Response:
+        value = complete(form).json()
+        if "result" in (data := value.get("data", {})) and data["resultType"] == "matrix":
+            data["result"] = [
+                {**one, "metric": {**one["metric"], "job": job, "shard": job}}
+                for one in data["result"]
+                for job in ("ksm-0", "ksm-1")
+            ]
+        return httpx.Response(200, json=value)
+
+    assert "one source of kube_state_metrics" in wrong(probed(shards))
+    both = Pins(kube_state_metrics=("m/ksm-0", "m/ksm-1"))
+    found = wrong(probed(shards, thanos=replace(CLUSTER.thanos, pins=both)))
+    assert "one source of kube_state_metrics" not in found
+
+
 def test_a_pin_that_nobody_fits_is_named_where_its_metrics_are_missing() -> None:
     pinned = replace(CLUSTER.thanos, pins=Pins(kube_state_metrics=("m/other",)))
 
