@@ -66,7 +66,12 @@ def read_stores(body: bytes, cluster_matcher: str) -> StoresSeen | None:
 
 def _may_hold(store: _Store, wanted: Mapping[str, str]) -> bool:
     """Unless every one of its label sets says another text of a label that is selected by."""
-    return not store.label_sets or any(
-        all(labels.get(name, text) == text for name, text in wanted.items())
-        for labels in store.label_sets
+    sets = [labels for labels in store.label_sets if not _is_mark(labels)]
+    return not sets or any(
+        all(labels.get(name, text) == text for name, text in wanted.items()) for labels in sets
     )
+
+
+def _is_mark(labels: Mapping[str, str]) -> bool:
+    """`@thanos_compatibility_store_type` stands in a set of its own, and is about no series."""
+    return bool(labels) and all(name.startswith("@") for name in labels)

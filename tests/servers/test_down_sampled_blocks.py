@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
 from domain.interval import Interval
@@ -24,6 +25,7 @@ from ingestion.landing import Landing
 from ingestion.manifest import Attempt, Outcome, Sampling
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
 from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.stores import StoresSeen, read_stores
 from tests.derived_rows import rows_of
 from tests.query_proxies import QueryProxy, proxied
 from tests.servers import thanos
@@ -104,7 +106,10 @@ def test_beside_averages_the_raw_samples_are_what_is_answered(
 ) -> None:
     with asked_over(bucket, tmp_path / "thanos") as url:
         attempt, rows = pulled(estate, url, tmp_path / "real")
+        named = httpx.get(f"{url}/api/v1/stores", timeout=30, trust_env=False).content
     assert (attempt.outcome, attempt.hours[0].reason) == (Outcome.OK, "")
+    assert attempt.draft.facts["stores"] == 1
+    assert read_stores(named, 'clusterID="another"') == StoresSeen(0, ())
     assert rows == from_the_fake(estate, tmp_path / "fake")[1]
     assert attempt.hours[0].by_metric["up"] == (1, 60)
 

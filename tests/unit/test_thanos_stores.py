@@ -93,6 +93,8 @@ OWN, OTHER, ALL = {"clusterID": "c1"}, {"clusterID": "c2"}, {"receive": "true"}
         ([OTHER, OWN], 'clusterID="c1"', True),
         ([ALL], 'clusterID="c1"', True),  # receivers have everybody's series
         ([], 'clusterID="c1"', True),
+        ([{}], 'clusterID="c1"', True),
+        ([OTHER, {"@thanos_compatibility_store_type": "store"}], 'clusterID="c1"', False),
         ([OTHER], "", True),
         ([OTHER], 'clusterID=~"c1"', True),
         ([OTHER], 'clusterID!="c1"', True),
