@@ -28,7 +28,7 @@ from warehouse.home import Home
 from warehouse.raw import StoodOn, create_raw_evidence
 from warehouse.raw_decisions import create_raw_decisions
 from warehouse.switch import switch_in
-from warehouse.switched import Switched, note
+from warehouse.switched import Switched
 
 if TYPE_CHECKING:
     import duckdb
@@ -180,13 +180,9 @@ def _build(home: Home, asked: _Asked, report: Progress) -> BuildResult:
 
 
 def _switch_in(home: Home, build: BuildResult, also: Also | None) -> None:
-    switch_in(
-        home,
-        build.build_path,
-        build.period,
-        (lambda connection: also(connection, build)) if also else None,
-    )
-    note(home, build.period.name, Switched(build.facts_sha256, build.row_counts))
+    switched = Switched(build.facts_sha256, build.row_counts)
+    beside = (lambda connection: also(connection, build)) if also else None
+    switch_in(home, build.build_path, build.period, switched, beside)
 
 
 def _create_raw(path: Path, home: Home, asked: _Asked) -> None:

@@ -15,7 +15,7 @@ from warehouse.alone import writing
 from warehouse.connection import transaction
 from warehouse.content import columns_of_all
 from warehouse.home import Home
-from warehouse.switched import intact_periods, note_shape
+from warehouse.switched import Switched, intact_periods, note, note_shape
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,11 +28,13 @@ def switch_in(
     home: Home,
     build_path: Path,
     period: BillingPeriod,
+    switched: Switched | None = None,
     also: Callable[[duckdb.DuckDBPyConnection], None] | None = None,
 ) -> None:
     """Delete the period from every mart and insert the build's, in one transaction.
 
-    In the same transaction `also` writes what belongs to these facts and to no others.
+    In the same transaction `also` writes what belongs to these facts and to no others. What was
+    switched in is written down before anybody else may write.
     """
     with writing(home) as connection:
         connection.execute(f"attach '{_quoted(build_path)}' as build (read_only)")
@@ -51,6 +53,8 @@ def switch_in(
             if also is not None:
                 also(connection)
         connection.execute("detach build")
+        if switched is not None:
+            note(home, period.name, switched)
 
 
 def mart_names_of_build(connection: duckdb.DuckDBPyConnection) -> list[str]:

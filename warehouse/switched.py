@@ -130,15 +130,15 @@ def find_again(home: Home, period: str, facts_sha256: str) -> bool:
     with connected(path, read_only=True) as connection:
         counts = row_counts(connection).get(period, {})
         if noted is None or noted.facts_sha256 != facts_sha256:
-            noted = Switched(
-                facts_sha256, {mart: counts.get(mart, 0) for mart in mart_names(connection)}
-            )
+            everything = {mart: counts.get(mart, 0) for mart in mart_names(connection)}
+            noted = Switched(facts_sha256, everything)
         try:
             noted.require_counts(path, period, counts)
             noted.require_content(connection, path, period)
         except WarehouseLost:
             return False
-    note(home, period, noted)
+    if noted != switched_periods(home).get(period):
+        note(home, period, noted)
     return True
 
 

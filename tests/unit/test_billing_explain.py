@@ -127,7 +127,7 @@ def test_without_the_sealed_facts_the_walk_says_how_to_get_them(world: World) ->
     (world.path / "warehouse.duckdb").unlink()
     hours = stop(explain_line(world.home, "INV-000001", 1), "Hours")
     assert hours.rows == ()
-    assert "gpu-ledger recount 2026-10" in hours.note
+    assert "gpu-ledger refresh --period 2026-10" in hours.note
     world.pods.pop()
     world.write()
     hours = stop(explain_line(world.home, "INV-000001", 1), "Hours")

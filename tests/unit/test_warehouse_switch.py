@@ -129,7 +129,7 @@ def test_facts_are_there_with_what_belongs_to_them_or_not_at_all(
 
     build = build_of(tmp_path, OCTOBER, "'n1' as node_name, 9 as seconds")
     with pytest.raises(KeyboardInterrupt):
-        switch_in(home, build, OCTOBER, dies)
+        switch_in(home, build, OCTOBER, also=dies)
     assert rows(home) == [("2026-09", "n1", 7)]
     with connected(home.warehouse_path, read_only=True) as connection:
         said = connection.execute("from duckdb_tables() where table_name = 'said_of_them'")
