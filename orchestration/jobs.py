@@ -24,13 +24,13 @@ from orchestration import ledger, reconcile, steps
 from orchestration.assets.documents import (
     DRAFTS,
     INVOICES,
-    JUDGEMENT,
     REPORTS,
     close_metadata,
 )
 from orchestration.assets.evidence import fail_where_not_whole, report
 from orchestration.assets.facts import POOL
 from orchestration.assets.hour_events import evidence_keys
+from orchestration.assets.judged import JUDGEMENT, PUBLISHED
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_of_name
 from orchestration.resources import GivenHome, failing_in_words
@@ -227,12 +227,12 @@ def asset_jobs() -> list[Any]:
         ),
         dg.define_asset_job(
             "judge_period",
-            selection=dg.AssetSelection.assets(JUDGEMENT),
-            description="Judge one period's facts: may it be billed, and what stands against it?",
+            selection=dg.AssetSelection.assets(JUDGEMENT, PUBLISHED),
+            description="Judge one period's facts: what stands against it? Copy them for readers.",
         ),
         dg.define_asset_job(
             "draft_period",
-            selection=facts | dg.AssetSelection.assets(JUDGEMENT, DRAFTS),
+            selection=facts | dg.AssetSelection.assets(JUDGEMENT, PUBLISHED, DRAFTS),
             description="Rebuild, judge, and draft the invoices of one period; issue nothing.",
         ),
     ]

@@ -1,14 +1,14 @@
-"""Judgement, drafts and documents as assets; closing itself is a job, because a person decides it.
+"""Drafts and documents as assets; closing itself is a job, because a person decides it.
 
 Put here: the last steps of the line inside Dagster.
-Not here: rules of judgement (`quality`), closing (`billing`), or the job (`orchestration.jobs`).
+Not here: judgement (`assets.judged`), closing (`billing`), or the job (`orchestration.jobs`).
 
 A blocking check blocks only inside its own run, so nothing rests on it: a close judges again by
 itself, on the very facts that it seals.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of an op's parameters.
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -17,10 +17,10 @@ from domain.billing_period import BillingPeriod
 from domain.interval import format_instant
 from domain.money import format_nanos, minor_unit_digits
 from orchestration import steps
-from orchestration.assets.facts import OWNERS, POOL, EvidenceKeys, model_key
+from orchestration.assets.facts import OWNERS, POOL, model_key
 from orchestration.assets.hour_events import evidence_keys
-from orchestration.assets.marks import new_marks
-from orchestration.checks import findings_table, judgement_results, judgement_specs
+from orchestration.assets.judged import GROUP, JUDGED_FACTS, JUDGEMENT
+from orchestration.checks import findings_table
 from orchestration.commands import cell
 from orchestration.links import close_link
 from orchestration.open_home import OpenHome
@@ -31,49 +31,9 @@ from orchestration.tags import tag_run
 if TYPE_CHECKING:
     from billing.close import CloseResult, DocumentSummary
 
-GROUP = "billing"
-JUDGEMENT = dg.AssetKey(["billing", "judgement"])
 DRAFTS = dg.AssetKey(["billing", "invoice_drafts"])
 INVOICES = dg.AssetKey(["billing", "invoices"])
 REPORTS = dg.AssetKey(["billing", "reports"])
-JUDGED_FACTS = ("fct_charges", "fct_coverage", "fct_pod_hours")
-
-
-def judgement_asset(
-    evidence: EvidenceKeys, partitions: dg.PartitionsDefinition[str]
-) -> dg.AssetsDefinition:
-    @dg.asset(
-        key=JUDGEMENT,
-        deps=[model_key(name) for name in JUDGED_FACTS],
-        partitions_def=partitions,
-        group_name=GROUP,
-        owners=OWNERS,
-        kinds={"python", "great_expectations"},
-        description="Whether the period may be billed, and everything that stands against it.",
-        check_specs=judgement_specs(JUDGEMENT),
-        pool=POOL,
-    )
-    def judgement(
-        context: dg.AssetExecutionContext, ledger_home: GivenHome
-    ) -> Iterator[dg.MaterializeResult[None]]:
-        period = period_of(context)
-        tag_run(context, period)
-        with failing_in_words():
-            opened = ledger_home.open()
-            judged = steps.judge(opened, period)
-            for mark in new_marks(context.instance, opened, evidence, judged):
-                context.log_event(mark)
-        yield dg.MaterializeResult(
-            metadata={
-                "may be billed": judged.billable,
-                "facts_sha256": judged.facts_sha256,
-                "dagster/row_count": len(judged.findings),
-                "findings": dg.MetadataValue.md(findings_table(judged.findings, evidence)),
-            },
-            check_results=list(judgement_results(JUDGEMENT, judged, evidence)),
-        )
-
-    return judgement
 
 
 def drafts_asset(partitions: dg.PartitionsDefinition[str]) -> dg.AssetsDefinition:

@@ -181,8 +181,7 @@ def test_writers_of_the_warehouse_share_one_pool(defs: dg.Definitions) -> None:
         if definition.is_executable and definition.keys
     }
     writers = {name for name, pool in pools.items() if pool == "duckdb_writer"}
-    judging = {"billing__judgement", "billing__invoice_drafts"}
-    assert writers == {"models_of_a_period", "published"} | judging
+    assert writers == {"models_of_a_period", "judge_and_publish", "billing__invoice_drafts"}
     close = defs.resolve_job_def("close_period").graph.node_named("close_one_period")
     assert close.definition.pool == "duckdb_writer"  # type: ignore[union-attr]
 

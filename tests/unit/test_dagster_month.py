@@ -13,6 +13,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,14 @@ import dagster as dg
 import pytest
 
 from domain.billing_period import BillingPeriod
+from domain.findings import Check
 from domain.interval import HOUR, Interval
 from orchestration import resources, standing, steps
 from orchestration.assets import marks
 from orchestration.sensors import WAIT_FOR_HOURS
 from orchestration.tags import RANGE_END, RANGE_START
 from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at, unwatch
-from warehouse.connection import WarehouseInUse
+from warehouse.connection import WarehouseInUse, connected
 
 PERIOD = BillingPeriod("2026-10")
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
@@ -191,6 +193,47 @@ def test_an_unclean_month_is_drafted_and_judged_and_names_what_stands_against_it
         assert "2026-10-01T03:00:00Z" in looked.skip_message
     refused = dagster.job("close_period", {"period": "2026-10", "issue": True})
     assert "CLOSE-001 period 2026-10" in step_failure(refused)
+
+
+def about_the_period(home: Path) -> tuple[Any, ...]:
+    with connected(home / "published" / "gpu-ledger.duckdb", read_only=True) as connection:
+        [row] = connection.execute(
+            "select facts_sha256, finding_count, blocking_count from about_periods"
+        ).fetchall()
+    return tuple(row)
+
+
+def test_the_copy_is_made_of_judged_facts_whatever_blocks_a_close(
+    dagster_of_unclean: Dagster,
+) -> None:
+    dagster = dagster_of_unclean
+    assert dagster.job("refresh_period", partition="2026-10").success
+    assert dagster.statuses("published")["2026-10"] == "MISSING"  # nobody has judged them
+    dagster.job("judge_period", partition="2026-10")
+    note = standing.judged(opened_at(dagster.home, NOW).home, PERIOD)
+    assert note is not None
+    assert note.blocking_count
+    finding_count = sum(note.counts.values())
+    assert about_the_period(dagster.home) == (note.facts_sha256, finding_count, note.blocking_count)
+
+
+def test_numbers_that_contradict_each_other_are_not_published(
+    dagster: Dagster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, copies = steps.judge, dagster.home / "published"
+
+    def contradicted(*arguments: Any) -> Any:
+        broken = Check("tenants_add_up_to_the_cluster", 6, 1)
+        return replace(judge(*arguments), checks=(broken,))
+
+    monkeypatch.setattr(steps, "judge", contradicted)
+    before = sorted(path.name for path in copies.iterdir())
+    ran = dagster.job("judge_period", partition="2026-10")
+    assert dagster.statuses("billing/judgement")["2026-10"] == "MATERIALIZED"
+    assert dagster.statuses("published")["2026-10"] == "FAILED"
+    assert sorted(path.name for path in copies.iterdir()) == before
+    said = [entry.user_message for entry in dagster.instance.all_logs(ran.run_id)]
+    assert "Not published, the copy before it stays: tenants_add_up_to_the_cluster" in said
 
 
 def test_judgement_marks_the_hours_in_their_strips(dagster_of_unclean: Dagster) -> None:
