@@ -125,8 +125,7 @@ def pages(
     """
     require_free(host, port)
     folder = opened.home.dagster
-    workspace = folder / "workspace.yaml"
-    workspace.write_text(WORKSPACE, encoding="utf-8")
+    workspace = write_workspace(folder)
     programs = Path(sys.executable).parent
     commands = {
         "webserver": ["dagster-webserver", "-h", host, "-p", str(port)],
@@ -150,6 +149,13 @@ def pages(
         yield Pages(f"http://{host}:{port}", folder, processes)
     finally:
         stop(processes)
+
+
+def write_workspace(folder: Path) -> Path:
+    """The file that tells webserver and daemon what to load."""
+    workspace = folder / "workspace.yaml"
+    workspace.write_text(WORKSPACE, encoding="utf-8")
+    return workspace
 
 
 def require_startable(dagster: Path, host: str, port: int) -> None:
@@ -182,8 +188,9 @@ def links(opened: OpenHome, url: str) -> list[tuple[str, str]]:
     """What an operator looks for, and where it is; every gap with its partition."""
     from ingestion.hours import ready
     from orchestration import ledger
-    from orchestration.assets.documents import DRAFTS, JUDGEMENT
+    from orchestration.assets.documents import DRAFTS
     from orchestration.assets.hour_events import evidence_keys
+    from orchestration.assets.judged import JUDGEMENT
     from orchestration.checks import is_whole, open_entries
     from orchestration.links import asset_link, close_link, partition_link, strip_link
 

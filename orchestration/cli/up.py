@@ -7,6 +7,7 @@ Not here: the processes (`orchestration.pages`), or their configuration (`dagste
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ Examples:
   gpu-ledger up --demo                     a month with four hours missing, to find and to heal
   gpu-ledger up --home my-ledger
   GPU_LEDGER_POSTGRES_URL=postgresql://… gpu-ledger up --home my-ledger --port 3333
+  eval "$(gpu-ledger up --prepare-only --home my-ledger)"
+  dagster-daemon run -w "$DAGSTER_HOME/workspace.yaml"
 """
 
 DEMO_HOME = Path("open-month")
@@ -42,17 +45,26 @@ DEMO_HOME = Path("open-month")
     help="Make a demo's home (in ./open-month, if none is named), and serve its estate.",
 )
 @click.option("--scenario", default="", help="The demo's scenario: its name, or a file.")
+@click.option("--prepare-only", is_flag=True, help="Start nothing; print the environment for it.")
 @home_option
-def up(port: int, host: str, demo: bool, scenario: str, home_path: Path) -> int:
+def up(port: int, host: str, demo: bool, scenario: str, prepare_only: bool, home_path: Path) -> int:
     """Start Dagster's web pages and daemon on a home, until interrupted.
 
     Whoever reaches the pages can close a month: they are shown to this machine alone, unless a
     --host is given.
+
+    Where webserver, daemon or run workers are started otherwise (on hosts of their own, by another
+    run launcher), --prepare-only writes dagster.yaml and workspace.yaml into the home's dagster/,
+    makes the pool of one writer, and prints the environment that these processes need. Nobody but
+    they knows then which runs a crash took with it: Dagster ends those after four hours.
     """
     from orchestration.open_home import CLOCK_VARIABLE, OpenHome
     from orchestration.pages import require_startable
     from orchestration.resources import home_from_environment
 
+    if prepare_only:
+        _prepare(OpenHome.at(home_path))
+        return 0
     with interrupted_quietly():
         if not demo:
             home = OpenHome.at(home_path).home
@@ -79,6 +91,7 @@ def show_pages(opened: OpenHome, host: str, port: int) -> None:
 
     with alone(opened.home.dagster, f"http://{host}:{port}") as hold:
         environment = _made_ready(opened)
+        _end_lost_runs(opened)
         click.echo("Starting Dagster …", err=True)
         with pages(opened, host, port, environment, hold=hold) as shown:
             shown.wait_until_shown()
@@ -90,19 +103,37 @@ def show_pages(opened: OpenHome, host: str, port: int) -> None:
             shown.wait()
 
 
+def _prepare(opened: OpenHome) -> None:
+    """Print what has to be set, but for what is secret."""
+    from orchestration.dagster_home import POSTGRES_VARIABLE
+
+    environment = _made_ready(opened)
+    if environment.pop(POSTGRES_VARIABLE, ""):
+        click.echo(f"{POSTGRES_VARIABLE} has to be set as well; it is a secret.", err=True)
+    for name, value in environment.items():
+        click.echo(f"export {name}={shlex.quote(value)}")
+
+
 def _made_ready(opened: OpenHome) -> dict[str, str]:
-    """The environment of Dagster's processes; what an earlier start left behind is in order."""
-    from orchestration.dagster_home import end_lost_runs, make_pool, mark_of, prepare
+    """The environment of Dagster's processes, with everything there that they need."""
+    from orchestration.dagster_home import make_pool, prepare
     from orchestration.model_graph import prepared_graph
+    from orchestration.pages import write_workspace
 
     environment = prepare(opened)
+    write_workspace(opened.home.dagster)
     click.echo("Reading the models (once for every version of them) …", err=True)
     prepared_graph(opened.home)
     os.environ.update(environment)
     make_pool()
+    return environment
+
+
+def _end_lost_runs(opened: OpenHome) -> None:
+    from orchestration.dagster_home import end_lost_runs, mark_of
+
     if lost := end_lost_runs(mark_of(opened.home.dagster)):
         click.echo(f"{lost} runs went down with the last start; they are ended.", err=True)
-    return environment
 
 
 def _tell(made: Unfinished) -> None:

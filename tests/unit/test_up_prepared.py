@@ -1,0 +1,66 @@
+"""`gpu-ledger up --prepare-only`: what Dagster's processes need, for whoever starts them.
+
+Put here: the files, the pool, the environment that is printed.
+Not here: starting them (`servers/test_up`).
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from orchestration.assets.facts import POOL
+from orchestration.cli.up import up
+from orchestration.dagster_home import POSTGRES_VARIABLE
+from orchestration.launching import MarkingLauncher
+from tests.orchestrated import prepare_models
+from warehouse.home import Home
+
+NAMES = ("DAGSTER_HOME", "GPU_LEDGER_HOME")
+MORE = ("EVENT_BATCH_SIZE", "GRPC_TIMEOUT_SECONDS", "SENSOR_GRPC_TIMEOUT_SECONDS")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.delenv(POSTGRES_VARIABLE, raising=False)
+    for name in (*NAMES, *(f"DAGSTER_{name}" for name in MORE)):
+        monkeypatch.setenv(name, "")  # what the command sets is taken back afterwards
+    home = Home.create(tmp_path / "a home")
+    prepare_models(home.path)
+    return home
+
+
+def test_what_it_prints_is_the_environment_of_a_dagster_with_its_pool_and_launcher(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = CliRunner().invoke(up, ["--prepare-only", "--home", str(home.path)])
+    assert ran.exit_code == 0, ran.output
+    exports = [shlex.split(line) for line in ran.stdout.splitlines()]
+    assert {word for word, _ in exports} == {"export"}
+    environment = dict(said.split("=", 1) for _, said in exports)
+    assert {name: environment[name] for name in NAMES} == {
+        "DAGSTER_HOME": str(home.dagster),
+        "GPU_LEDGER_HOME": str(home.path),
+    }
+    monkeypatch.setenv("DAGSTER_HOME", environment["DAGSTER_HOME"])
+    with dg.DagsterInstance.get() as instance:
+        assert instance.event_log_storage.get_concurrency_info(POOL).slot_count == 1
+        assert isinstance(instance.run_launcher, MarkingLauncher)
+    workspace = yaml.safe_load((home.dagster / "workspace.yaml").read_text())
+    [location] = workspace["load_from"]
+    assert location["python_module"]["module_name"] == "orchestration.definitions"
+
+
+def test_a_secret_is_named_and_not_printed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(POSTGRES_VARIABLE, "postgresql://ledger:secret@db.example.com/ledger")
+    monkeypatch.setattr("orchestration.dagster_home.make_pool", lambda: None)
+    ran = CliRunner().invoke(up, ["--prepare-only", "--home", str(home.path)])
+    assert ran.exit_code == 0, ran.output
+    assert "secret@" not in ran.output
+    assert POSTGRES_VARIABLE not in ran.stdout
+    assert f"{POSTGRES_VARIABLE} has to be set as well" in ran.stderr
