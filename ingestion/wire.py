@@ -36,9 +36,10 @@ def transport_to(url: str, proxy: str, tls: ssl.SSLContext | None) -> httpx.Base
     there = urlsplit(url)
     # NO_PROXY names a host, or a host with its port.
     names = (there.hostname or "", there.netloc.rpartition("@")[2])
-    if not proxy and not any(map(proxy_bypass, names)):
+    if not proxy:
         named = getproxies()
         proxy = named.get(there.scheme) or named.get("all") or ""
+        proxy = "" if proxy and any(map(proxy_bypass, names)) else proxy
     if not proxy:
         return KeptConnections(url, tls)
     return httpx.HTTPTransport(
