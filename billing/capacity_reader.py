@@ -49,12 +49,13 @@ _OWN_SHARES = """
 
 _CLUSTER_HOURS = """
     select cluster_id, hour_started_at, active_worker_nodes, active_worker_nodes_max,
-        sum_of_node_max, simultaneous_max
+        sum_of_node_max, sum_of_node_max_bound, simultaneous_max, how_known
     from marts.fct_cluster_hours where billing_period = $period order by all
 """
 
 _NODE_HOURS = """
-    select cluster_id, node_name, hour_started_at, gpu_capacity, gpu_count_max, how_known
+    select cluster_id, node_name, hour_started_at, gpu_capacity, gpu_count_max,
+        gpu_count_max_bound, how_known
     from marts.fct_node_hours where billing_period = $period order by all
 """
 
@@ -67,11 +68,10 @@ def read_provider_facts(
 ) -> ProviderFacts:
     """Capacity and the programme's hours, of the same facts that usage was read from."""
     measured = measures(verdicts)
-    counted: dict[tuple[str, datetime], tuple[int, int, int, int]] = {}
-    for cluster, hour, workers, workers_max, sum_max, together in _rows(
-        connection, _CLUSTER_HOURS, period
-    ):
-        counted[cluster, _utc(hour)] = (workers, workers_max, sum_max, together)
+    counted: dict[tuple[str, datetime], Any] = {
+        (cluster, _utc(hour)): tuple(counts)
+        for cluster, hour, *counts in _rows(connection, _CLUSTER_HOURS, period)
+    }
     nodes = [
         (cluster, node, _utc(hour), *rest)
         for cluster, node, hour, *rest in _rows(connection, _NODE_HOURS, period)

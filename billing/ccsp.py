@@ -4,7 +4,8 @@ Put here: how hours are told with their measure, sealed as runs of equal hours, 
 Not here: how cards are counted (`fct_node_hours`, `fct_cluster_hours`).
 
 An hour that nobody measured is there, marked, and has no number: it is never zero. A partly
-measured hour has a number that is a lower bound, and says so.
+measured hour has a number that is a lower bound, and says so; so does one of slices whose cards no
+evidence names (`how_known`). The weakest ground is the last in the order of the words.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from domain.interval import HOUR, format_instant, parse_instant
 MEASURED = "measured"
 PARTLY = "partly measured"
 UNMEASURED = "not measured"
+NOTHING = "nothing"
 FLEET = "(fleet)"
 
 
@@ -37,7 +39,9 @@ class ClusterHour:
     active_worker_nodes: int | None
     active_worker_nodes_max: int | None
     sum_of_node_max: int | None
+    sum_of_node_max_bound: int | None
     simultaneous_max: int | None
+    how_known: str | None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,6 +54,7 @@ class NodeHour:
     measured: str
     gpu_capacity: int
     gpu_count_max: int
+    gpu_count_max_bound: int
     how_known: str
 
 
@@ -68,13 +73,13 @@ def measures(verdicts: Iterable[Verdict]) -> dict[tuple[str, datetime], str]:
 
 def cluster_hours(
     measured: Mapping[tuple[str, datetime], str],
-    counted: Mapping[tuple[str, datetime], tuple[int, int, int, int]],
+    counted: Mapping[tuple[str, datetime], tuple[int, int, int, int, int, str]],
 ) -> list[ClusterHour]:
     """One row per expected hour, in order; without a measure there is no count."""
     hours = []
     for (cluster, hour), measure in sorted(measured.items()):
-        counts = counted.get((cluster, hour), (0, 0, 0, 0))
-        shown = (None,) * 4 if measure == UNMEASURED else counts
+        counts = counted.get((cluster, hour), (0, 0, 0, 0, 0, NOTHING))
+        shown = (None,) * 6 if measure == UNMEASURED else counts
         hours.append(ClusterHour(cluster, hour, measure, *shown))
     return hours
 
@@ -84,13 +89,13 @@ def node_hours(
 ) -> list[NodeHour]:
     """One row per node and hour that anybody measured.
 
-    Counted are (cluster, node, hour, capacity, largest number active, how known).
+    Counted are (cluster, node, hour, capacity, largest number active, its bound, how known).
     """
     rows = []
-    for cluster, node, hour, capacity, most, how in counted:
+    for cluster, node, hour, *counts in counted:
         measure = measured.get((cluster, hour), UNMEASURED)
         if measure != UNMEASURED:
-            rows.append(NodeHour(cluster, node, hour, measure, capacity, most, how))
+            rows.append(NodeHour(cluster, node, hour, measure, *counts))
     return sorted(rows)
 
 
@@ -157,6 +162,7 @@ def _fleet(rows: Sequence[Sequence[Any]]) -> list[Any]:
     states = {row[2] for row in rows}
     known = [row for row in rows if row[2] != UNMEASURED]
     if not known:
-        return [UNMEASURED, None, None, None, None]
-    sums = [sum(row[place] for row in known) for place in (3, 4, 5)]
-    return [MEASURED if states == {MEASURED} else PARTLY, *sums, None]
+        return [UNMEASURED, None, None, None, None, None, None]
+    sums = [sum(row[place] for row in known) for place in (3, 4, 5, 6)]
+    how_known = max(({row[8] for row in known} - {NOTHING}) or {NOTHING})
+    return [MEASURED if states == {MEASURED} else PARTLY, *sums, None, how_known]

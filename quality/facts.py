@@ -110,8 +110,13 @@ _DEVICE_USE = """
         where billing_period = $period and running_seconds > 0 and not exists (
             select 1 from gpu_use
             where gpu_use.cluster_id = pod_hours.cluster_id
-                and gpu_use.pod_uid = pod_hours.pod_uid
                 and gpu_use.hour_started_at = pod_hours.hour_started_at
+                and (
+                    gpu_use.pod_uid = pod_hours.pod_uid
+                    or gpu_use.is_ambiguous
+                    and gpu_use.namespace = pod_hours.namespace
+                    and gpu_use.pod_name = pod_hours.pod_name
+                )
         )
     ),
     -- Devices whose samples name a pod for less than nine tenths of the time that it held them.
@@ -119,8 +124,9 @@ _DEVICE_USE = """
         select cluster_id, device_uuid, instance_id, hour_started_at
         from gpu_use
         group by all
-        having 36000 * sum(sample_count) filter (pod_uid <> '')
-            < 9 * max(allocated_seconds) filter (pod_uid <> '') * sum(sample_count)
+        having 36000 * sum(sample_count) filter (pod_uid <> '' or is_ambiguous)
+            < 9 * max(allocated_seconds) filter (pod_uid <> '' or is_ambiguous)
+            * sum(sample_count)
     )
     select gpu_use.cluster_id, gpu_use.node_name,
         unnamed.node_name is null and partly_named.device_uuid is null as is_unallocated,
@@ -128,7 +134,8 @@ _DEVICE_USE = """
     from gpu_use
     left join unnamed using (cluster_id, node_name, hour_started_at)
     left join partly_named using (cluster_id, device_uuid, instance_id, hour_started_at)
-    where gpu_use.pod_uid = '' and coalesce(gpu_use.use_millionths_maximum, 0) > 0
+    where gpu_use.pod_uid = '' and not gpu_use.is_ambiguous
+        and coalesce(gpu_use.use_millionths_maximum, 0) > 0
     group by all order by all
 """
 

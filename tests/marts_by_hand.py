@@ -77,8 +77,8 @@ TABLES = {
         billing_period VARCHAR, tenant VARCHAR, belongs_to VARCHAR, cluster_id VARCHAR,
         gpu_class VARCHAR, mig_profile VARCHAR, weight_numerator BIGINT,
         weight_denominator BIGINT, weight_policy VARCHAR, rate_id VARCHAR, currency VARCHAR,
-        credit_started_at TIMESTAMPTZ, credit_ended_at TIMESTAMPTZ, device_seconds BIGINT,
-        credit_nanos DECIMAL(38, 0)
+        outage_started_at TIMESTAMPTZ, credit_started_at TIMESTAMPTZ,
+        credit_ended_at TIMESTAMPTZ, device_seconds BIGINT, credit_nanos DECIMAL(38, 0)
     """,
     "fct_node_share_hours": """
         billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR, gpu_class VARCHAR,
@@ -92,18 +92,19 @@ TABLES = {
     "fct_cluster_hours": """
         billing_period VARCHAR, cluster_id VARCHAR, hour_started_at TIMESTAMPTZ,
         active_worker_nodes BIGINT, active_worker_nodes_max BIGINT, sum_of_node_max BIGINT,
-        simultaneous_max BIGINT
+        sum_of_node_max_bound BIGINT, simultaneous_max BIGINT, how_known VARCHAR
     """,
     "fct_node_hours": """
         billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR,
         hour_started_at TIMESTAMPTZ, gpu_capacity BIGINT, gpu_count_max BIGINT,
-        gpu_count_max_by_devices BIGINT, how_known VARCHAR
+        gpu_count_max_bound BIGINT, how_known VARCHAR
     """,
     "fct_gpu_use": """
-        billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR, pod_name VARCHAR,
-        pod_uid VARCHAR, hour_started_at TIMESTAMPTZ, use_millionths_average BIGINT,
-        use_millionths_maximum BIGINT, is_used_unallocated BOOLEAN, device_uuid VARCHAR,
-        instance_id VARCHAR, sample_count BIGINT, allocated_seconds BIGINT
+        billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR, namespace VARCHAR,
+        pod_name VARCHAR, pod_uid VARCHAR, hour_started_at TIMESTAMPTZ,
+        use_millionths_average BIGINT, use_millionths_maximum BIGINT,
+        is_used_unallocated BOOLEAN, device_uuid VARCHAR, instance_id VARCHAR,
+        sample_count BIGINT, allocated_seconds BIGINT, is_ambiguous BOOLEAN
     """,
     "dim_namespaces": """
         billing_period VARCHAR, cluster_id VARCHAR, namespace VARCHAR, namespace_uid VARCHAR,
@@ -347,21 +348,24 @@ class World:
         for cluster in sorted(self.clusters):
             for hour in self.period.hours():
                 count = held[cluster, hour]
-                yield self.period.name, cluster, "node-1", hour, CARDS, count, None, "whole cards"
+                known = "by_devices" if count else "nothing"
+                yield self.period.name, cluster, "node-1", hour, CARDS, count, count, known
 
     def _cluster_hours(self) -> Iterator[tuple[Any, ...]]:
-        for period, cluster, _, hour, _, count, _, _ in self._node_hours():
-            yield period, cluster, hour, 1, 1, count, count
+        for period, cluster, _, hour, _, count, _, known in self._node_hours():
+            yield period, cluster, hour, 1, 1, count, count, count, known
 
     def _gpu_use(self) -> Iterator[tuple[Any, ...]]:
         """Every hour of a pod, a quarter of it busy."""
         hours = {
-            (pod.cluster_id, pod.name, pod.uid, hour_of(segment.started_at))
+            (pod.cluster_id, pod.tenant, pod.name, pod.uid, hour_of(segment.started_at))
             for pod, segment, _, _ in self._segments()
         }
-        for cluster, name, uid, hour in sorted(hours):
+        for cluster, tenant, name, uid, hour in sorted(hours):
+            pod = (tenant, name, uid)
             use = (250_000, 900_000, False)
-            yield self.period.name, cluster, "node-1", name, uid, hour, *use, name, "", 120, 3600
+            rest = (name, "", 120, 3600, False)
+            yield self.period.name, cluster, "node-1", *pod, hour, *use, *rest
 
     def _gaps(self) -> Iterator[tuple[Any, ...]]:
         """The stretches that `lose_stretch` took away; of other losses only the hour is known."""
@@ -392,16 +396,18 @@ class World:
         return any(outage.overlaps(segment) for outage in outages)
 
     def _credits(self) -> Iterator[tuple[Any, ...]]:
-        """What the pod-hours in outages cost, taken back, one row per charge."""
+        """What the pod-hours in outages cost, taken back, one row per charge and outage."""
         columns = list(_columns(TABLES["fct_pod_hours"]))
         sums: defaultdict[tuple[Any, ...], list[Any]] = defaultdict(list)
         for row in (dict(zip(columns, cells, strict=True)) for cells in self._pod_hours()):
             if row["is_outage"] and row["billable_seconds"]:
                 key = tuple(row[name] for name in _CREDIT_KEY)
-                sums[key].append(row)
-        for key, rows in sorted(sums.items(), key=str):
+                outages = self.decisions.outage_intervals(key[2], self.period.interval)
+                [at] = [o.started_at for o in outages if o.contains(row["segment_started_at"])]
+                sums[*key, at].append(row)
+        for (*key, outage_started_at), rows in sorted(sums.items(), key=str):
             yield (
-                self.period.name, *key, "EUR" if key[-1] else "",
+                self.period.name, *key, "EUR" if key[-1] else "", outage_started_at,
                 min(row["segment_started_at"] for row in rows),
                 max(row["segment_ended_at"] for row in rows),
                 sum(row["billable_seconds"] * row["device_count"] for row in rows),

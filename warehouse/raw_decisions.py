@@ -153,13 +153,20 @@ def _budgets(decisions: Decisions, period: BillingPeriod) -> Iterator[Row]:
 
 
 def _outages(decisions: Decisions, window: Interval) -> Iterator[Row]:
-    """Overlapping outages are one: nothing is credited twice."""
+    """Overlapping outages are one, for the reasons of all of them: nothing is credited twice."""
     for cluster_id in sorted({row.cluster_id for row in decisions.clusters}):
+        rows = [row for row in decisions.outages if row.cluster_id in ("", cluster_id)]
         for piece in decisions.outage_intervals(cluster_id, window):
+            reasons = {
+                f"{row.reason} ({row.decided_by})"
+                for row in rows
+                if row.validity.clipped_to(piece) is not None
+            }
             yield {
                 "cluster_id": cluster_id,
                 "started_at": piece.started_at,
                 "ended_at": piece.ended_at,
+                "reason": "; ".join(sorted(reasons)),
             }
 
 

@@ -244,6 +244,7 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "cluster_id": "VARCHAR",
         "started_at": "TIMESTAMPTZ",
         "ended_at": "TIMESTAMPTZ",
+        "reason": "VARCHAR",
     },
     "cut_points": {"cut_at": "TIMESTAMPTZ"},
     "accepted_gaps": {

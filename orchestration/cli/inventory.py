@@ -39,7 +39,7 @@ Examples:
 def inventory(at: datetime | None, home_path: Path, output: str) -> None:
     """Every card and MIG instance: where, since when, and who held it at an instant.
 
-    How many devices a pod holds, the Kubernetes API says; which ones, only telemetry can.
+    How many devices a pod holds, the Kubernetes API says; which ones, telemetry or a claim.
     What is inferred says so.
     """
     from warehouse.home import Home
@@ -67,7 +67,9 @@ def inventory(at: datetime | None, home_path: Path, output: str) -> None:
         return
     emit(capacity, output, report.CAPACITY_COLUMNS, title=f"Capacity, {format_instant(instant)}")
     counted = any(device["device_count"] != 1 for device in devices)
+    published = any(device["device_name"] for device in devices)
     left_out = {"holder_known_by"} | (set() if counted else {"device_count"})
+    left_out |= set() if published else {"device_name"}
     columns = [name for name in report.DEVICE_COLUMNS if name not in left_out]
     emit(devices, output, columns, title="Devices")
 

@@ -31,10 +31,11 @@ WORDS = (
     "gpu_count_max: cards with a running pod, the most at any instant of the hour. "
     "sum_of_node_max adds the nodes' maxima; simultaneous_max is the most at one instant."
 )
-BY_DEVICES = (
-    "gpu_count_max_by_devices: the same, counted card by card; only where evidence names the card "
-    "of everything that ran. Of slices gpu_count_max is the fewest cards that could hold them."
+BOUNDS = (
+    "how_known: by_devices is exact, card by card; by capacity and by layouts nothing names the "
+    "cards of some slices, and the number is its bound: the fewest cards that can hold them."
 )
+BOUND = "_bound"
 
 
 @click.command(epilog=NODES_EPILOG)
@@ -70,7 +71,8 @@ def nodes(hour: datetime | None, month: BillingPeriod | None, home_path: Path, o
         if not rows and output == "table":
             click.echo(f"No cluster was to be measured in {month}: see decisions/clusters.csv.")
             return
-        emit(rows, output, report.MONTH_COLUMNS, title=f"Node-hours of {month}")
+        columns = report.MONTH_COLUMNS if output == "csv" else _shown(report.MONTH_COLUMNS, rows)
+        emit(rows, output, columns, title=f"Node-hours of {month}")
         click.echo(left_out(rows), err=True)
         return
     if output == "json":
@@ -82,11 +84,16 @@ def nodes(hour: datetime | None, month: BillingPeriod | None, home_path: Path, o
     if not clusters:
         click.echo("No cluster was to be measured in this hour; `gpu-ledger hours` lists them.")
         return
-    by_devices = any(row["gpu_count_max_by_devices"] is not None for row in rows)
-    columns = [c for c in report.NODE_COLUMNS if by_devices or c != "gpu_count_max_by_devices"]
-    emit(clusters, output, report.CLUSTER_COLUMNS, title="Clusters")
-    emit(rows, output, columns, title="Nodes")
-    click.echo(f"{WORDS} {BY_DEVICES}" if by_devices else WORDS)
+    emit(clusters, output, _shown(report.CLUSTER_COLUMNS, clusters), title="Clusters")
+    emit(rows, output, _shown(report.NODE_COLUMNS, rows), title="Nodes")
+    click.echo(f"{WORDS} {BOUNDS}")
+
+
+def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> list[str]:
+    """For a screen, bounds only where one is not the number itself."""
+    bounds = {name: name.removesuffix(BOUND) for name in columns if name.endswith(BOUND)}
+    same = {b for b, n in bounds.items() if all(row[b] == row[n] for row in rows)}
+    return [name for name in columns if name not in same]
 
 
 def left_out(rows: Sequence[Mapping[str, object]]) -> str:

@@ -198,14 +198,13 @@ def test_half_a_question_is_wrong_use(told: Told, arguments: tuple[str, ...]) ->
 def test_an_hour_names_the_pods_that_made_its_maximum(told: Told) -> None:
     """serve 1, train 2, and one sweep after the other: four cards at once, never five.
 
-    The slices of gpu-b's two pods fit on one card; its telemetry shows them on two.
+    The slices of gpu-b's two pods fit on one card; its telemetry shows them on two: 4 + 2.
     """
     found = document(told, "nodes", "--hour", "2026-10-01T02")
     [cluster] = found["clusters"]
-    assert {name: cluster[name] for name in ("active_worker_nodes", "sum_of_node_max")} == {
-        "active_worker_nodes": 2,
-        "sum_of_node_max": 5,
-    }
+    says = {"active_worker_nodes": 2, "sum_of_node_max": 6, "sum_of_node_max_bound": 5}
+    says |= {"simultaneous_max": 6, "how_known": "by_devices"}
+    assert cluster | says == cluster
     pods = {node["node_name"]: node["pods"] for node in found["nodes"]}
     assert [pod.rsplit("-", 1)[0] for pod in pods["gpu-a"]] == [
         "speech/sweep",
@@ -215,13 +214,13 @@ def test_an_hour_names_the_pods_that_made_its_maximum(told: Told) -> None:
     assert pods["gpu-b"][1] == "speech/notebook-0"
     assert {node["node_name"]: node["gpu_count_max"] for node in found["nodes"]} == {
         "gpu-a": 4,
-        "gpu-b": 1,
-    }
-    assert {node["node_name"]: node["gpu_count_max_by_devices"] for node in found["nodes"]} == {
-        "gpu-a": 4,
         "gpu-b": 2,
     }
-    assert "by_devices" in run(told, "nodes", "--hour", "2026-10-01T02").stdout
+    assert {node["node_name"]: node["gpu_count_max_bound"] for node in found["nodes"]} == {
+        "gpu-a": 4,
+        "gpu-b": 1,
+    }
+    assert "by_devices is exact" in run(told, "nodes", "--hour", "2026-10-01T02").stdout
 
 
 def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(told: Told) -> None:
@@ -231,7 +230,7 @@ def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(told: Told) -> None:
     counts = [tuple(row.split(",")[3:5]) for row in rows]
     assert counts == [
         (node, count)
-        for hour in ("11", "31", "41", "11", "11", "11")
+        for hour in ("12", "32", "42", "12", "12", "11")
         for node, count in zip(("gpu-a", "gpu-b"), hour, strict=True)
     ]
 
@@ -310,10 +309,10 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
             "USD",
         ),
     ],
-    "node-hours-at-the-maximum": [("east", "gpu-a", 6, 1, 4, 4), ("east", "gpu-b", 6, 0, 1, 2)],
+    "node-hours-at-the-maximum": [("east", "gpu-b", 6, 5, 2, 2), ("east", "gpu-a", 6, 1, 4, 4)],
     "busiest-hours": [
-        (f"2026-10-01T0{hour}:00:00Z", cards, cards, 6, 2)
-        for hour, cards in ((2, 5), (1, 4), (0, 2), (3, 2), (4, 2), (5, 2))
+        (f"2026-10-01T0{hour}:00:00Z", cards, cards, "by_devices", 6, 2)
+        for hour, cards in ((2, 6), (1, 5), (0, 3), (3, 3), (4, 3), (5, 2))
     ],
     "cost-of-a-gap": [],
     "gaps-by-cluster": [],

@@ -321,6 +321,25 @@ def test_an_outage_is_credited_on_a_line_of_its_own(world: World) -> None:
     assert report.problems == []
 
 
+def test_two_outages_of_a_charge_are_one_line_with_both_reasons(world: World) -> None:
+    world.outages = [
+        f"c1,2026-10-09T10:15:00Z,2026-10-09T10:30:00Z,credit,power cut,{BOB}",
+        f"c1,2026-10-09T11:00:00Z,2026-10-09T11:15:00Z,credit,flood,{BOB}",
+    ]
+    world.write()
+    close(world)
+    invoice = json.loads((world.path / "documents/2026-10/team-a/INV-000001.json").read_bytes())
+    # An hour and a half at 3.60, less twice a quarter.
+    assert [(line["kind"], line["billed_cost"]) for line in invoice["lines"]] == [
+        ("usage", "5.40"),
+        ("credit", "-1.80"),
+    ]
+    assert invoice["lines"][1]["reason"] == (
+        "outage from 2026-10-09T10:15:00Z: power cut (bob); "
+        "outage from 2026-10-09T11:00:00Z: flood (bob)"
+    )
+
+
 def test_an_open_ended_outage_credits_to_the_end_of_the_month(world: World) -> None:
     world.pods = [Pod("team-a", "train", at("30 00:00"), datetime(2026, 11, 1, 5, tzinfo=UTC))]
     world.outages = [f",2026-10-31T00:00:00Z,,credit,flood,{BOB}"]

@@ -91,7 +91,7 @@ def test_unmeasured_hours_are_marked_and_never_zero(world: World) -> None:
     assert len(by_hour) == 744
     lost, partly, whole = (by_hour[f"2026-10-09T{hour}:00:00Z"] for hour in (10, 11, 12))
     assert lost["measured"] == "not measured"
-    assert [lost[name] for name in HOUR_COLUMNS[3:]] == ["", "", "", ""]
+    assert [lost[name] for name in HOUR_COLUMNS[3:]] == [""] * 6
     assert (partly["measured"], partly["sum_of_node_max"]) == ("partly measured", "2")
     assert (whole["measured"], whole["sum_of_node_max"]) == ("measured", "0")
     nodes = rows(folder / "ccsp-nodes.csv")
@@ -121,11 +121,14 @@ def test_the_fleet_adds_clusters_up_and_says_when_one_is_missing(world: World) -
     assert (one["measured"], one["active_worker_nodes"]) == ("partly measured", "1")
     # Maxima of two clusters may lie at different instants.
     assert both["simultaneous_max"] == ""
+    assert (both["sum_of_node_max_bound"], both["how_known"]) == ("4", "by_devices")
 
 
 def test_equal_hours_are_sealed_once() -> None:
     hours = [
-        ClusterHour("c1", at(f"09 {hour:02}:00"), "measured", 1, 1, count, count)
+        ClusterHour(
+            "c1", at(f"09 {hour:02}:00"), "measured", 1, 1, count, count, count, "by_devices"
+        )
         for hour, count in ((0, 2), (1, 2), (2, 3), (3, 3), (5, 3))
     ]
     runs = sealed_runs(hours)

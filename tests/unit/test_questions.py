@@ -125,11 +125,11 @@ def test_a_device_that_nobody_holds_is_told_with_its_busiest_hour() -> None:
 
 def test_credits_are_negative_and_exact() -> None:
     credit = {**WHO, "gpu_class": "A100", "mig_profile": "whole", "credit_started_at": NINTH}
-    credit |= {"credit_ended_at": NINTH + HOUR, "device_seconds": 3600}
+    credit |= {"credit_ended_at": NINTH + HOUR, "device_seconds": 3600, "reason": "flood (bob)"}
     credit |= {"credit_nanos": -1_800_000_001}
     marts = facts({"fct_outage_credits": [credit]})
     assert answer(marts, "outage-credits") == [
-        ("vision", "A100", "whole", NINTH, NINTH + HOUR, 3600, "-1.800000001", "USD")
+        ("vision", "A100", "whole", NINTH, NINTH + HOUR, "flood (bob)", 3600, "-1.800000001", "USD")
     ]
 
 

@@ -129,15 +129,20 @@ def test_pods_that_end_and_start_at_the_same_second_do_not_make_a_maximum_togeth
     assert [row["pods"] for row in nodes.node_hour(marts, START)] == [["vision/a"]]
 
 
-def test_what_the_cards_say_stands_beside_the_bound_and_only_where_they_say_it() -> None:
+def test_the_bound_stands_beside_the_number_and_what_it_rests_on() -> None:
     at = {"cluster_id": "c1", "hour_started_at": START, "unmeasured_seconds": 0}
-    told = {**at, "node_name": "told", "gpu_count_max": 1, "gpu_count_max_by_devices": 2}
-    silent = {**at, "node_name": "silent", "gpu_count_max": 1, "gpu_count_max_by_devices": None}
+    told = {**at, "node_name": "told", "gpu_count_max": 2, "gpu_count_max_bound": 1}
+    told["how_known"] = "by_devices"
+    silent = {**at, "node_name": "silent", "gpu_count_max": 1, "gpu_count_max_bound": 1}
+    silent["how_known"] = "layouts"
     found = nodes.node_hour(
         facts({"dim_clusters": CLUSTERS, "fct_node_hours": [told, silent]}), START
     )
-    counts = [(row["gpu_count_max"], row["gpu_count_max_by_devices"]) for row in found]
-    assert counts == [(1, None), (1, 2)]
+    shown = ("gpu_count_max", "gpu_count_max_bound", "how_known")
+    assert [tuple(row[name] for name in shown) for row in found] == [
+        (1, 1, "layouts"),
+        (2, 1, "by_devices"),
+    ]
 
 
 def test_devices_that_are_only_counted_say_so() -> None:
@@ -147,6 +152,27 @@ def test_devices_that_are_only_counted_say_so() -> None:
     [row] = inventory.devices(marts, START)
     assert (row["device_count"], row["holder_known_by"]) == (8, "not known by device")
     assert inventory.devices(marts, START + HOUR) == []
+
+
+def test_a_card_that_is_claimed_has_the_name_that_its_driver_gives_it_and_its_holder() -> None:
+    card = {"cluster_id": "c1", "node_name": "n", "mig_profile": "whole", "device_count": 1}
+    card |= {"how_known": "resource slice", "last_seen_at": START + HOUR}
+    pod = {**PIECE, "pod_name": "p", "node_name": "n", "resource": "gpu.nvidia.com/gpu-0"}
+    marts = facts(
+        {
+            "dim_clusters": CLUSTERS,
+            "dim_devices": [
+                {**card, "device_name": "gpu.nvidia.com/gpu-0"},
+                {**card, "device_name": "gpu.nvidia.com/gpu-1"},
+            ],
+            "fct_pod_hours": [pod],
+        }
+    )
+    shown = ("device_name", "held_by", "holder_known_by")
+    assert [tuple(row[name] for name in shown) for row in inventory.devices(marts, START)] == [
+        ("gpu.nvidia.com/gpu-0", "vision/p", "claim"),
+        ("gpu.nvidia.com/gpu-1", "", ""),
+    ]
 
 
 def test_a_quota_shows_what_is_free() -> None:

@@ -4,8 +4,8 @@ Put here: capacity per node and profile, and every card and MIG instance with it
 Not here: how devices are known (`dim_devices`), or how they are counted (`dbt/`).
 
 The Kubernetes API says how many devices a pod holds; only telemetry says which ones. So a device's
-holder is named where telemetry of that hour attributes it to a pod that ran at the instant, and
-`holder_known_by` says so; elsewhere devices are rows with a number.
+holder is named where telemetry of that hour attributes it to a pod that ran at the instant, or a
+claim gives it to one, and `holder_known_by` says so; elsewhere devices are rows with a number.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ DEVICE_COLUMNS = (
     "gpu_index",
     "instance_id",
     "device_uuid",
+    "device_name",
     "gpu_class",
     "mig_profile",
     "device_count",
@@ -95,7 +96,8 @@ _DEVICES = f"""
     ),
 
     running as (
-        select distinct cluster_id, pod_uid, tenant || '/' || pod_name as held_by
+        select distinct cluster_id, pod_uid, node_name, resource,
+            tenant || '/' || pod_name as held_by
         from fct_pod_hours
         where hour_started_at = $hour and segment_started_at <= $at and segment_ended_at > $at
             and state = 'running'
@@ -114,6 +116,13 @@ _DEVICES = f"""
             on uses.cluster_id = running.cluster_id and uses.pod_uid = running.pod_uid
         where uses.hour_started_at = $hour
         group by all
+    ),
+
+    claimants as (
+        select cluster_id, node_name, resource,
+            string_agg(distinct held_by, ' ' order by held_by) as held_by
+        from running
+        group by all
     )
 
     select
@@ -122,14 +131,16 @@ _DEVICES = f"""
         devices.gpu_index,
         devices.instance_id,
         devices.device_uuid,
+        devices.device_name,
         coalesce(nullif(devices.gpu_class, ''), nodes.gpu_class, '') as gpu_class,
         devices.mig_profile,
         devices.device_count,
         devices.first_seen_at as seen_since,
-        coalesce(holders.held_by, '') as held_by,
+        coalesce(holders.held_by, claimants.held_by, '') as held_by,
         case
             when holders.held_by is not null then 'telemetry'
-            when devices.device_uuid = '' then 'not known by device'
+            when claimants.held_by is not null then 'claim'
+            when devices.device_uuid = '' and devices.device_name = '' then 'not known by device'
             else ''
         end as holder_known_by,
         devices.how_known
@@ -143,10 +154,15 @@ _DEVICES = f"""
         and devices.device_uuid = holders.device_uuid
         and devices.gpu_index = holders.gpu_index
         and devices.instance_id = holders.instance_id
+    left join claimants
+        on devices.cluster_id = claimants.cluster_id
+        and devices.node_name = claimants.node_name
+        and devices.device_name = claimants.resource
+        and devices.device_name <> ''
     where devices.billing_period = $period
         and devices.first_seen_at <= $at and devices.last_seen_at > $at
     order by
-        names.cluster_name, devices.node_name, devices.gpu_index,
+        names.cluster_name, devices.node_name, devices.gpu_index, devices.device_name,
         try_cast(devices.instance_id as integer), devices.instance_id, devices.mig_profile
 """
 

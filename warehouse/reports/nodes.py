@@ -19,14 +19,16 @@ CLUSTER_COLUMNS = (
     "active_worker_nodes",
     "active_worker_nodes_max",
     "sum_of_node_max",
+    "sum_of_node_max_bound",
     "simultaneous_max",
+    "how_known",
     "gpu_capacity",
 )
 NODE_COLUMNS = (
     "cluster_name",
     "node_name",
     "gpu_count_max",
-    "gpu_count_max_by_devices",
+    "gpu_count_max_bound",
     "gpu_capacity",
     "how_known",
     "pods",
@@ -37,9 +39,13 @@ MONTH_COLUMNS = (
     "measurement",
     "node_name",
     "gpu_count_max",
+    "gpu_count_max_bound",
+    "how_known",
     "active_worker_nodes",
     "active_worker_nodes_max",
     "cluster_gpu_count_max",
+    "cluster_gpu_count_max_bound",
+    "cluster_how_known",
 )
 
 _CLUSTERS = """
@@ -57,8 +63,11 @@ _CLUSTERS = """
         if(reported.measurement = 'not measured', null, hours.active_worker_nodes_max)
             as active_worker_nodes_max,
         if(reported.measurement = 'not measured', null, hours.sum_of_node_max) as sum_of_node_max,
+        if(reported.measurement = 'not measured', null, hours.sum_of_node_max_bound)
+            as sum_of_node_max_bound,
         if(reported.measurement = 'not measured', null, hours.simultaneous_max)
             as simultaneous_max,
+        if(reported.measurement = 'not measured', null, hours.how_known) as how_known,
         if(reported.measurement = 'not measured', null, hours.gpu_capacity) as gpu_capacity
     from reported
     left join fct_cluster_hours as hours
@@ -118,7 +127,7 @@ _NODES = """
         names.cluster_name,
         hours.node_name,
         hours.gpu_count_max,
-        hours.gpu_count_max_by_devices,
+        hours.gpu_count_max_bound,
         hours.gpu_capacity,
         hours.how_known,
         hours.unmeasured_seconds,

@@ -32,8 +32,7 @@ cards as (
 pieces as (
 
     select
-        node_classes.cluster_id,
-        node_classes.node_name,
+        node_classes.node_number,
         spans.hour_second,
         case when spans.devices_per_card = 1 then '' else cards.gpu_index end as gpu_index,
         case when spans.devices_per_card = 1 then spans.device_count else 1 end as card_count,
@@ -43,6 +42,8 @@ pieces as (
     from spans
     inner join node_classes
         on spans.node_class_number = node_classes.node_class_number
+    inner join {{ ref('int_sliced_nodes') }} as sliced
+        on node_classes.node_number = sliced.node_number
     inner join hours
         on
             node_classes.cluster_id = hours.cluster_id
@@ -60,8 +61,7 @@ pieces as (
 slices as (
 
     select distinct
-        cluster_id,
-        node_name,
+        node_number,
         hour_second,
         gpu_index,
         started_second,
@@ -76,7 +76,7 @@ reached as (
     select
         *,
         max(ended_second) over (
-            partition by cluster_id, node_name, hour_second, gpu_index
+            partition by node_number, hour_second, gpu_index
             order by started_second, ended_second
             rows between unbounded preceding and 1 preceding
         ) as reached_second
@@ -89,7 +89,7 @@ numbered as (
     select
         *,
         sum(case when started_second <= reached_second then 0 else 1 end) over (
-            partition by cluster_id, node_name, hour_second, gpu_index
+            partition by node_number, hour_second, gpu_index
             order by started_second, ended_second
             rows between unbounded preceding and current row
         ) as busy_number
@@ -100,8 +100,7 @@ numbered as (
 busy as (
 
     select
-        cluster_id,
-        node_name,
+        node_number,
         hour_second,
         gpu_index,
         card_count,
@@ -112,8 +111,7 @@ busy as (
     where gpu_index = '' or gpu_index is null
     union all
     select
-        cluster_id,
-        node_name,
+        node_number,
         hour_second,
         gpu_index,
         cast(1 as bigint) as card_count,
@@ -121,7 +119,7 @@ busy as (
         min(started_second) as started_second,
         max(ended_second) as ended_second
     from numbered
-    group by cluster_id, node_name, hour_second, gpu_index, busy_number
+    group by node_number, hour_second, gpu_index, busy_number
 
 )
 

@@ -1,8 +1,45 @@
 with
 
-node_levels as (
+bounds as (
 
     select * from {{ ref('int_node_card_levels') }}
+
+),
+
+by_devices as (
+
+    select * from {{ ref('int_node_levels_by_devices') }}
+
+),
+
+known_hours as (
+
+    select distinct
+        node_number,
+        hour_second
+    from by_devices
+
+),
+
+-- Every hour of a node is told by one of the two, from its start.
+node_levels as (
+
+    select
+        node_number,
+        started_second,
+        running_cards
+    from by_devices
+    union all
+    select
+        bounds.node_number,
+        bounds.started_second,
+        bounds.running_cards
+    from bounds
+    left join known_hours
+        on
+            bounds.node_number = known_hours.node_number
+            and bounds.hour_second = known_hours.hour_second
+    where known_hours.node_number is null
 
 ),
 

@@ -27,7 +27,56 @@ nodes_seen as (
 
 ),
 
--- Where no telemetry names the devices, their number is all that is known.
+-- The driver of devices that are claimed publishes each of them, under a name of its own.
+published as (
+
+    select
+        pieces.cluster_id,
+        pieces.node_name,
+        pieces.resource as device_name,
+        pieces.gpu_class,
+        pieces.mig_profile,
+        min(greatest(pieces.started_second, measured.measured_from_second)) as first_seen_second,
+        max(least(pieces.ended_second, measured.measured_until_second)) as last_seen_second
+    from {{ ref('int_node_capacity_pieces') }} as pieces
+    inner join (
+        select distinct
+            cluster_id,
+            node_name,
+            resource_key
+        from {{ ref('int_sliced_devices') }}
+    ) as sliced
+        on
+            pieces.cluster_id = sliced.cluster_id
+            and pieces.node_name = sliced.node_name
+            and pieces.resource_key = sliced.resource_key
+    inner join (
+        select
+            cluster_id,
+            min(measured_from_second) as measured_from_second,
+            max(measured_until_second) as measured_until_second
+        from {{ ref('int_measured_hours') }}
+        group by cluster_id
+    ) as measured
+        on
+            pieces.cluster_id = measured.cluster_id
+            and pieces.started_second < measured.measured_until_second
+            and measured.measured_from_second < pieces.ended_second
+    left join nodes_seen
+        on
+            pieces.cluster_id = nodes_seen.cluster_id
+            and pieces.node_name = nodes_seen.node_name
+    where nodes_seen.node_name is null and pieces.capacity_count > 0
+    group by
+        pieces.cluster_id,
+        pieces.node_name,
+        pieces.resource,
+        pieces.gpu_class,
+        pieces.mig_profile
+
+),
+
+-- Where nothing names the devices, their number is all that is known.
 counted as (
 
     select
@@ -43,7 +92,23 @@ counted as (
         on
             levels.cluster_id = nodes_seen.cluster_id
             and levels.node_name = nodes_seen.node_name
-    where nodes_seen.node_name is null and levels.capacity_count > 0
+    left join (
+        select distinct
+            cluster_id,
+            node_name,
+            gpu_class,
+            mig_profile
+        from published
+    ) as named_by_driver
+        on
+            levels.cluster_id = named_by_driver.cluster_id
+            and levels.node_name = named_by_driver.node_name
+            and levels.gpu_class = named_by_driver.gpu_class
+            and levels.mig_profile = named_by_driver.mig_profile
+    where
+        nodes_seen.node_name is null
+        and named_by_driver.node_name is null
+        and levels.capacity_count > 0
     group by levels.cluster_id, levels.node_name, levels.gpu_class, levels.mig_profile
 
 ),
@@ -56,6 +121,7 @@ united as (
         device_uuid,
         gpu_index,
         instance_id,
+        '' as device_name,
         mig_profile,
         gpu_class,
         model_name,
@@ -71,6 +137,23 @@ united as (
         '' as device_uuid,
         '' as gpu_index,
         '' as instance_id,
+        device_name,
+        mig_profile,
+        gpu_class,
+        '' as model_name,
+        cast(1 as bigint) as device_count,
+        'resource slice' as how_known,
+        first_seen_second,
+        last_seen_second
+    from published
+    union all
+    select
+        cluster_id,
+        node_name,
+        '' as device_uuid,
+        '' as gpu_index,
+        '' as instance_id,
+        '' as device_name,
         mig_profile,
         gpu_class,
         '' as model_name,
@@ -91,6 +174,7 @@ devices as (
         united.device_uuid,
         united.gpu_index,
         united.instance_id,
+        united.device_name,
         united.gpu_class,
         united.mig_profile,
         united.model_name,

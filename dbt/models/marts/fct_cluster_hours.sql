@@ -7,7 +7,10 @@ nodes as (
         {{ epoch_seconds('hour_started_at') }} as hour_second,
         sum(gpu_capacity) as gpu_capacity,
         sum(gpu_count_max) as sum_of_node_max,
-        sum(gpu_seconds) as gpu_seconds
+        sum(gpu_count_max_bound) as sum_of_node_max_bound,
+        sum(gpu_seconds) as gpu_seconds,
+        -- In the order of the words, the weaker ground comes last; nothing running needs none.
+        coalesce(max(nullif(how_known, 'nothing')), 'nothing') as how_known
     from {{ ref('fct_node_hours') }}
     group by cluster_id, hour_started_at
 
@@ -59,8 +62,10 @@ cluster_hours as (
         cast(coalesce(workers.active_worker_nodes_max, 0) as bigint) as active_worker_nodes_max,
         cast(coalesce(nodes.gpu_capacity, 0) as bigint) as gpu_capacity,
         cast(coalesce(nodes.sum_of_node_max, 0) as bigint) as sum_of_node_max,
+        cast(coalesce(nodes.sum_of_node_max_bound, 0) as bigint) as sum_of_node_max_bound,
         cast(coalesce(simultaneous.simultaneous_max, 0) as bigint) as simultaneous_max,
-        cast(coalesce(nodes.gpu_seconds, 0) as bigint) as gpu_seconds
+        cast(coalesce(nodes.gpu_seconds, 0) as bigint) as gpu_seconds,
+        coalesce(nodes.how_known, 'nothing') as how_known
     from hours
     cross join parameters
     left join nodes

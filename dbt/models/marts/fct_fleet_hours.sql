@@ -6,15 +6,47 @@ cluster_hours as (
 
 ),
 
+-- Where a cluster's measured time ends, so does what it adds to the fleet.
+ends as (
+
+    select
+        cluster_id,
+        event_second as started_second,
+        0 as level
+    from {{ ref('int_measured_changes') }}
+    where measured_change = -1
+
+),
+
 cluster_levels as (
 
-    select * from {{ ref('int_cluster_card_levels') }}
+    select
+        cluster_id,
+        started_second,
+        running_cards
+    from {{ ref('int_cluster_card_levels') }}
+    union all
+    select
+        cluster_id,
+        started_second,
+        level as running_cards
+    from ends
 
 ),
 
 worker_levels as (
 
-    select * from {{ ref('int_active_worker_levels') }}
+    select
+        cluster_id,
+        started_second,
+        active_workers
+    from {{ ref('int_active_worker_levels') }}
+    union all
+    select
+        cluster_id,
+        started_second,
+        level as active_workers
+    from ends
 
 ),
 
@@ -82,8 +114,10 @@ fleet_hours as (
         max(simultaneous.active_worker_nodes_max) as active_worker_nodes_max,
         cast(sum(cluster_hours.gpu_capacity) as bigint) as gpu_capacity,
         cast(sum(cluster_hours.sum_of_node_max) as bigint) as sum_of_node_max,
+        cast(sum(cluster_hours.sum_of_node_max_bound) as bigint) as sum_of_node_max_bound,
         max(simultaneous.simultaneous_max) as simultaneous_max,
-        cast(sum(cluster_hours.gpu_seconds) as bigint) as gpu_seconds
+        cast(sum(cluster_hours.gpu_seconds) as bigint) as gpu_seconds,
+        coalesce(max(nullif(cluster_hours.how_known, 'nothing')), 'nothing') as how_known
     from cluster_hours
     inner join simultaneous
         on cluster_hours.hour_started_at = simultaneous.hour_started_at

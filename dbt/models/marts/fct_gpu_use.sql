@@ -6,21 +6,77 @@ telemetry as (
 
 ),
 
-pod_hours as (
+resources as (
 
     select
         cluster_id,
         namespace,
         pod_name,
+        pod_uid,
+        node_name,
+        resource,
         {{ epoch_seconds('hour_started_at') }} as hour_second,
         min(tenant) as tenant,
-        min(pod_uid) as pod_uid,
         sum(running_seconds) as running_seconds,
         sum(cost_nanos) as cost_nanos,
         max(device_count) as device_count
     from {{ ref('fct_pod_hours') }}
     where state = 'running' and running_seconds > 0
-    group by cluster_id, namespace, pod_name, hour_started_at
+    group by cluster_id, namespace, pod_name, pod_uid, node_name, resource, hour_started_at
+
+),
+
+lives as (
+
+    select
+        cluster_id,
+        namespace,
+        pod_name,
+        pod_uid,
+        node_name,
+        hour_second,
+        min(tenant) as tenant,
+        max(running_seconds) as running_seconds,
+        sum(cost_nanos) as cost_nanos,
+        sum(device_count) as device_count
+    from resources
+    group by cluster_id, namespace, pod_name, pod_uid, node_name, hour_second
+
+),
+
+-- Exporters know pods by name, and an hour's reading does not say when in it: of two lives of one
+-- name the node may tell which it is of, and if it does not, nobody can.
+names as (
+
+    select
+        cluster_id,
+        namespace,
+        pod_name,
+        node_name,
+        hour_second,
+        count(*) as life_count,
+        min(tenant) as tenant,
+        case when count(*) = 1 then min(pod_uid) end as pod_uid,
+        sum(running_seconds) as running_seconds,
+        case when count(*) = 1 then sum(cost_nanos) end as cost_nanos,
+        case when count(*) = 1 then sum(device_count) end as device_count
+    from (
+        select * from lives
+        union all
+        select
+            cluster_id,
+            namespace,
+            pod_name,
+            pod_uid,
+            '(any)' as node_name,
+            hour_second,
+            tenant,
+            running_seconds,
+            cost_nanos,
+            device_count
+        from lives
+    ) as lives_by_place
+    group by cluster_id, namespace, pod_name, node_name, hour_second
 
 ),
 
@@ -46,23 +102,33 @@ attributed as (
 
     select
         telemetry.*,
-        pod_hours.tenant,
-        pod_hours.pod_uid,
-        coalesce(pod_hours.running_seconds, 0) as running_seconds,
-        coalesce(pod_hours.cost_nanos, 0) as pod_cost_nanos,
-        coalesce(pod_hours.device_count, 1) as device_count,
+        names.tenant,
+        names.pod_uid,
+        coalesce(names.life_count, 0) as life_count,
+        coalesce(names.running_seconds, 0) as running_seconds,
+        coalesce(names.cost_nanos, 0) as pod_cost_nanos,
+        coalesce(names.device_count, 1) as device_count,
         coalesce(telemetry.use_average, telemetry.card_use_average) as use_millionths_average,
         coalesce(telemetry.use_maximum, telemetry.card_use_maximum) as use_millionths_maximum,
         {{ whole_quotient('3600', 'windows.sample_interval_seconds') }} as due_sample_count
     from telemetry
     inner join windows
         on telemetry.cluster_id = windows.cluster_id
-    left join pod_hours
+    left join names as here
         on
-            telemetry.cluster_id = pod_hours.cluster_id
-            and telemetry.namespace = pod_hours.namespace
-            and telemetry.pod_name = pod_hours.pod_name
-            and telemetry.hour_second = pod_hours.hour_second
+            telemetry.cluster_id = here.cluster_id
+            and telemetry.namespace = here.namespace
+            and telemetry.pod_name = here.pod_name
+            and telemetry.node_name = here.node_name
+            and telemetry.hour_second = here.hour_second
+    left join names
+        on
+            telemetry.cluster_id = names.cluster_id
+            and telemetry.namespace = names.namespace
+            and telemetry.pod_name = names.pod_name
+            and telemetry.hour_second = names.hour_second
+            and names.node_name
+            = case when here.pod_name is null then '(any)' else telemetry.node_name end
 
 ),
 
@@ -72,7 +138,7 @@ judged as (
     select
         *,
         use_millionths_maximum = 0
-        and running_seconds > 0
+        and life_count = 1
         and 10 * sample_count
         >= {{ whole_quotient('9 * due_sample_count * running_seconds', '3600') }}
         and sample_count > 0 as is_idle
@@ -112,6 +178,7 @@ gpu_use as (
         judged.power_average as power_milliwatts_average,
         judged.power_maximum as power_milliwatts_maximum,
         cast(judged.running_seconds as bigint) as allocated_seconds,
+        judged.life_count > 1 as is_ambiguous,
         coalesce(judged.is_idle, false) as is_idle,
         cast(case when judged.is_idle then judged.running_seconds else 0 end as bigint)
             as idle_seconds,

@@ -14,7 +14,20 @@ class_levels as (
 
 by_devices as (
 
-    select * from {{ ref('int_node_hours_by_devices') }}
+    select
+        node_number,
+        hour_second,
+        max(running_cards) as gpu_count_max,
+        cast(sum(running_cards * (ended_second - started_second)) as bigint) as gpu_seconds
+    from {{ ref('int_node_levels_by_devices') }}
+    group by node_number, hour_second
+
+),
+
+sliced as (
+
+    select node_number
+    from {{ ref('int_sliced_nodes') }}
 
 ),
 
@@ -45,8 +58,9 @@ hours as (
     select
         node_number,
         hour_second,
-        max(running_cards) as gpu_count_max,
-        cast(sum(running_cards * (ended_second - started_second)) as bigint) as gpu_seconds
+        max(running_cards) as gpu_count_max_bound,
+        cast(sum(running_cards * (ended_second - started_second)) as bigint)
+            as gpu_seconds_bound
     from levels
     group by node_number, hour_second
 
@@ -74,11 +88,15 @@ node_hours as (
         {{ instant('hours.hour_second') }} as hour_started_at,
         offers.installed_cards as gpu_capacity,
         offers.allocatable_cards as gpu_allocatable,
-        hours.gpu_count_max,
-        case when hours.gpu_count_max = 0 then cast(0 as bigint) else by_devices.gpu_count_max end
-            as gpu_count_max_by_devices,
-        hours.gpu_seconds,
-        knowledge.how_known,
+        coalesce(by_devices.gpu_count_max, hours.gpu_count_max_bound) as gpu_count_max,
+        hours.gpu_count_max_bound,
+        coalesce(by_devices.gpu_seconds, hours.gpu_seconds_bound) as gpu_seconds,
+        case
+            when hours.gpu_count_max_bound = 0 then 'nothing'
+            when by_devices.node_number is not null or sliced.node_number is null
+                then 'by_devices'
+            else knowledge.how_known
+        end as how_known,
         {{ whole_quotient('offers.unmeasured_class_seconds', 'knowledge.class_count') }}
             as unmeasured_seconds
     from hours
@@ -94,9 +112,10 @@ node_hours as (
         on hours.node_number = nodes.node_number
     left join by_devices
         on
-            nodes.cluster_id = by_devices.cluster_id
-            and nodes.node_name = by_devices.node_name
+            hours.node_number = by_devices.node_number
             and hours.hour_second = by_devices.hour_second
+    left join sliced
+        on hours.node_number = sliced.node_number
     cross join parameters
 
 )

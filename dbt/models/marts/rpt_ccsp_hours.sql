@@ -1,3 +1,5 @@
+-- noqa: disable=LT02,LT05
+-- (jinja repeats a part of this model; its own indentation follows the loop)
 with
 
 coverage as (
@@ -80,7 +82,11 @@ reported as (
         cluster_hours.active_worker_nodes,
         cluster_hours.active_worker_nodes_max,
         node_hours.gpu_count_max,
-        cluster_hours.sum_of_node_max as cluster_gpu_count_max
+        node_hours.gpu_count_max_bound,
+        node_hours.how_known,
+        cluster_hours.sum_of_node_max as cluster_gpu_count_max,
+        cluster_hours.sum_of_node_max_bound as cluster_gpu_count_max_bound,
+        cluster_hours.how_known as cluster_how_known
     from coverage
     inner join clusters
         on coverage.cluster_id = clusters.cluster_id
@@ -108,13 +114,14 @@ marked as (
         hour_started_at,
         node_name,
         measurement,
-        case when measurement <> 'not measured' then active_worker_nodes end
-            as active_worker_nodes,
-        case when measurement <> 'not measured' then active_worker_nodes_max end
-            as active_worker_nodes_max,
-        case when measurement <> 'not measured' then gpu_count_max end as gpu_count_max,
-        case when measurement <> 'not measured' then cluster_gpu_count_max end
-            as cluster_gpu_count_max
+        {% for number in [
+            'active_worker_nodes', 'active_worker_nodes_max', 'gpu_count_max',
+            'gpu_count_max_bound', 'how_known', 'cluster_gpu_count_max',
+            'cluster_gpu_count_max_bound', 'cluster_how_known',
+        ] %}
+            case when measurement <> 'not measured' then {{ number }} end as {{ number }}
+            {{- ',' if not loop.last }}
+        {% endfor %}
     from reported
 
 )

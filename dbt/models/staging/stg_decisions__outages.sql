@@ -11,7 +11,8 @@ renamed as (
     select
         cluster_id,
         {{ epoch_seconds('started_at') }} as started_second,
-        {{ epoch_seconds('ended_at') }} as ended_second
+        {{ epoch_seconds('ended_at') }} as ended_second,
+        reason
     from source
 
 )

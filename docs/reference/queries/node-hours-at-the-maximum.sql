@@ -1,7 +1,7 @@
 -- Which nodes were full, and for how many hours?
 --
 -- An hour counts when, at some instant of it, every card of the node had a running pod. Hours that
--- nobody measured are not among the hours.
+-- nobody measured are not among the hours. A card of which slices run has a running pod.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No node was counted in this period.

@@ -1,6 +1,7 @@
 -- What was given back for outages?
 --
--- Credits are lines of their own on invoices; amounts are negative, before cents.
+-- One row per outage and what was used in it. On an invoice the credits of a charge are one line of
+-- their own; amounts are negative, before cents.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No outage of this period gave anything back.
@@ -10,6 +11,7 @@ select
     mig_profile,
     credit_started_at,
     credit_ended_at,
+    reason,
     cast(sum(device_seconds) as bigint) as device_seconds,
     sum(credit_nanos) as credit_nanos,
     currency
