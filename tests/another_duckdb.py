@@ -1,8 +1,9 @@
 """The next DuckDB builds the same facts: the whole refresh, by another version of the engine.
 
-`python -m tests.another_duckdb [VERSION]`, on demand: it builds twice, and the version comes from
-the package registry once, into the user's cache. It stands before ours in a process of its own.
-What the project pins is what it is released with; this says early what an upgrade would change.
+The tier of real servers asks one estate of the next version; `python -m tests.another_duckdb
+[VERSION]` asks more of any. It builds twice, and the version comes from the package registry once,
+into the user's cache. It stands before ours in a process of its own. What the project pins is what
+it is released with; this says early what an upgrade would change.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.estates import estate
@@ -57,8 +59,9 @@ def built(home: Home, decisions: dict[str, str], engine: str) -> dict[str, objec
     return told
 
 
-def main(version: str) -> None:
-    estates = [estate(scenario(seed)) for seed in SEEDS]
+def compare(version: str, seeds: Sequence[int]) -> str:
+    """Build the same evidence with both, and refuse any difference; what was compared."""
+    estates = [estate(scenario(seed)) for seed in seeds]
     with tempfile.TemporaryDirectory() as folder:
         home = Home.create(Path(folder) / "home")
         for each in estates:
@@ -73,8 +76,8 @@ def main(version: str) -> None:
     assert ours["failed"] == []
     assert ours["rows"]
     assert ours == theirs, (ours, theirs)
-    print(f"DuckDB {versions[0]} and {versions[1]}: {ours['rows']} rows, {ours['facts_sha256']}")
+    return f"DuckDB {versions[0]} and {versions[1]}: {ours['rows']} rows, {ours['facts_sha256']}"
 
 
 if __name__ == "__main__":
-    main(*(sys.argv[1:] or [NEXT]))
+    print(compare(sys.argv[1] if sys.argv[1:] else NEXT, SEEDS))

@@ -1,4 +1,8 @@
--- Invariant 4: the bound is the smallest number over all layouts, so what really was is no smaller.
+-- Invariant 4: the bound is the smallest number over all layouts, so what really was is no smaller;
+-- and where no evidence says more, the number is the bound.
 select *
 from {{ ref('fct_node_hours') }}
-where gpu_count_max_by_devices < gpu_count_max or gpu_count_max_by_devices > gpu_capacity
+where
+    gpu_count_max < gpu_count_max_bound
+    or gpu_count_max > gpu_capacity
+    or (how_known <> 'by_devices' and gpu_count_max > gpu_count_max_bound)

@@ -1,13 +1,64 @@
 -- Invariant 2: running + held + idle + unsold + unhealthy + withdrawn + unmeasured = installed,
--- per node, class and dimension, with ==; more allocated than there is, is a term of its own.
-select *
-from {{ ref('fct_node_share_hours') }}
+-- per node, class and dimension, with ==; more allocated than there is, is a term of its own. What
+-- is unmeasured is so in unmeasured time alone; of an hour without a witness it is all the rest.
+with
+
+shares as (
+
+    select * from {{ ref('fct_node_share_hours') }}
+
+),
+
+stretches as (
+
+    select
+        cluster_id,
+        started_second,
+        ended_second,
+        {{ each_hour('started_second', 'ended_second') }} as hour_second
+    from {{ ref('int_unmeasured_stretches') }}
+
+),
+
+unmeasured as (
+
+    select
+        cluster_id,
+        hour_second,
+        sum(
+            least(ended_second, hour_second + 3600) - greatest(started_second, hour_second)
+        ) as unmeasured_seconds
+    from stretches
+    group by cluster_id, hour_second
+
+)
+
+select
+    shares.cluster_id,
+    shares.node_name,
+    shares.gpu_class,
+    shares.dimension,
+    shares.hour_started_at
+from shares
+left join unmeasured
+    on
+        shares.cluster_id = unmeasured.cluster_id
+        and {{ epoch_seconds('shares.hour_started_at') }} = unmeasured.hour_second
 where
-    installed_share_seconds + overallocated_share_seconds
-    <> running_share_seconds
-    + held_share_seconds
-    + idle_share_seconds
-    + unsold_share_seconds
-    + unhealthy_share_seconds
-    + withdrawn_share_seconds
-    + unmeasured_share_seconds
+    shares.installed_share_seconds + shares.overallocated_share_seconds
+    <> shares.running_share_seconds
+    + shares.held_share_seconds
+    + shares.idle_share_seconds
+    + shares.unsold_share_seconds
+    + shares.unhealthy_share_seconds
+    + shares.withdrawn_share_seconds
+    + shares.unmeasured_share_seconds
+    or (shares.unmeasured_share_seconds > 0 and unmeasured.cluster_id is null)
+    or (
+        unmeasured.unmeasured_seconds >= 3600
+        and shares.idle_share_seconds
+        + shares.unsold_share_seconds
+        + shares.unhealthy_share_seconds
+        + shares.withdrawn_share_seconds
+        > 0
+    )

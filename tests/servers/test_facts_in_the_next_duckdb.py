@@ -1,0 +1,17 @@
+"""The same evidence counted by the next DuckDB: the same canonical bytes (invariant 22).
+
+Put here: one estate. Not here: how it is done (`tests/another_duckdb.py`), or reading what was
+published (`test_published_copy_in_other_duckdbs`).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.another_duckdb import NEXT, compare
+
+pytestmark = pytest.mark.servers
+
+
+def test_the_next_duckdb_counts_the_same_facts() -> None:
+    assert compare(NEXT, seeds=(3,)).startswith("DuckDB ")
