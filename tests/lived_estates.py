@@ -4,25 +4,29 @@ Put here: a journal told straight to a collector's memory, and a sample store as
 Not here: faults of a connection (those need the served estate), or what is expected.
 
 Every change is told at the second at which it happens, so the journal is what an unbroken watch
-would have written; samples are asked of the same application that serves them over HTTP. Device
-telemetry never decides an amount and takes two thirds of the time: it is asked only when wanted.
+would have written, but for the faults of watches that the estate has; samples are asked of the same
+application that serves them over HTTP. Device telemetry never decides an amount and takes two
+thirds of the time: it is asked only when wanted, and of exporters with one field, which is as good
+as all to know who is on which card.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import httpx
 
 from domain.clock import StoppedClock
 from domain.interval import HOUR, Interval
 from fake_gpu.clock import driven, epoch
-from fake_gpu.estate.model import Cluster, Estate
+from fake_gpu.estate.model import Cluster, Estate, Fault
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.kubernetes.objects import Change, ObjectHistory
+from fake_gpu.kubernetes.watch import REPLAYED_SECONDS
 from fake_gpu.prometheus.app import ApiOptions, make_app
 from fake_gpu.prometheus.source import EstateSeries
 from ingestion.kubernetes.hours import Calendar
@@ -51,9 +55,29 @@ KINDS = {
 }
 BEFORE = 600  # seconds that a collector was there before the first hour
 DAY = timedelta(days=1)
+CARDS_ALONE = "DCGM_FI_DEV_FB_USED"
 
 
 Spans = Sequence[tuple[int, int]]
+
+
+WHILE_ASKED = ("late_arrival", "receiver_gone", "store_hangs", "store_vanishes")
+"""Faults of a store that only those meet who ask it meanwhile."""
+
+
+def broken_watches(estate: Estate, cluster_id: str) -> list[tuple[Fault, int, int]]:
+    """When an estate's own faults break the watches of a cluster: from when until when."""
+    return [
+        # One that is resumed and refused is there again with the list that follows.
+        (
+            fault,
+            fault.from_at,
+            fault.until_at if fault.kind == "watch_dropped" else fault.from_at + 1,
+        )
+        for fault in estate.faults
+        if fault.kind in ("watch_dropped", "watch_expired")
+        if fault.cluster_id in ("", cluster_id)
+    ]
 
 
 def live(
@@ -62,22 +86,26 @@ def live(
     *,
     watched: bool = True,
     unwatched: Spans = (),
-    telemetry: bool = False,
+    telemetry: bool | str = False,
     windows: Iterable[Interval] = (),
 ) -> FaultLedger:
     """Write into a home what both witnesses say of an estate; which of its faults fired.
 
     `watched` is whether there is a collector at all; `unwatched` is when its watch was broken, in
     seconds since 1970: what happened then is known from the list that follows, as far as it shows
-    there. `windows` is what is asked at once, in which order; a day at once, in the order of time,
-    unless it is said.
+    there. `telemetry` is whether it is asked, or the one field that
+    exporters have. `windows` is what is asked at once, in which order; a day at once, in the order
+    of time, unless it is said.
     """
     ledger = FaultLedger()
+    for fault_id, count in estate.fired.items():
+        ledger.fired_before(fault_id, count)
     histories = {c.cluster_id: ObjectHistory(c, estate.faults, ledger) for c in estate.clusters}
     landing = Landing(home.landing_store())
     parts = tuple(windows) or tuple(days_of(estate))
     for cluster in estate.clusters if watched else ():
-        _keep_journal(home, landing, estate, histories[cluster.cluster_id], unwatched, parts)
+        history = histories[cluster.cluster_id]
+        _keep_journal(home, landing, estate, history, ledger, unwatched, parts)
     _ask_samples(home, landing, estate, histories, ledger, telemetry, parts)
     return ledger
 
@@ -97,10 +125,15 @@ class Scribe:
     """A collector's memory that is told every change of one cluster at its second."""
 
     def __init__(
-        self, history: ObjectHistory, unwatched: Spans = (), store: Store | None = None
+        self,
+        history: ObjectHistory,
+        unwatched: Spans = (),
+        store: Store | None = None,
+        replays: Iterable[int] = (),
     ) -> None:
         self.history = history
         self.unwatched = sorted(unwatched)
+        self.replays = frozenset(replays)
         self.store: Store = store or MemoryStore()
         self.state = JournalState()
         self.calendar = Calendar()
@@ -111,11 +144,14 @@ class Scribe:
         self._list("start", started_at)
         stops = {at: True for at in range(started_at, ended_at + 1) if at % 3600 == 0}
         stops |= {at: False for span in self.unwatched for at in span if at % 3600}
+        stops |= {at: False for at in self.replays if at % 3600}
         for stop in sorted(stops):
             if self._is_blind(started_at):
                 self._relist(stop) if not self._is_blind(stop) else None
             else:
                 self._tell(started_at, stop)
+                if stop in self.replays:
+                    self._tell_again(stop)
             if self._is_blind(stop):
                 self._break(stop)
             elif stops[stop]:
@@ -156,6 +192,14 @@ class Scribe:
         version = self.history.resource_version_at(until)
         for resource in RESOURCES:
             self._apply(Bookmark(resource, epoch(until), version))
+
+    def _tell_again(self, at: int) -> None:
+        """Old versions, of what is gone as well, as if they were new."""
+        for change in self.history.changes:
+            resource = _RESOURCE_OF.get(change.kind)
+            if resource and at - REPLAYED_SECONDS < change.at <= at and change.verb != "DELETED":
+                again = ("ADDED", change.object, change.resource_version)
+                self._apply(Event(resource, epoch(at), *again))
 
     def _close(self, hour: int) -> None:
         now = epoch(hour)
@@ -199,10 +243,23 @@ def _keep_journal(
     landing: Landing,
     estate: Estate,
     history: ObjectHistory,
+    ledger: FaultLedger,
     unwatched: Spans,
     windows: Iterable[Interval],
 ) -> None:
-    store = Scribe(history, unwatched).write(estate.started_at - BEFORE, estate.ended_at + 3600)
+    spans = list(unwatched)
+    for fault, since, until in broken_watches(estate, history.cluster_id):
+        ledger.fire(fault.fault_id, history.cluster_id, since, "the scribe looked away")
+        spans.append((since, until))
+    replays = [
+        fault
+        for fault in estate.faults
+        if fault.kind == "watch_replays" and fault.cluster_id in ("", history.cluster_id)
+    ]
+    for fault in replays:
+        ledger.fire(fault.fault_id, history.cluster_id, fault.from_at, "the scribe was told again")
+    scribe = Scribe(history, spans, replays=[fault.from_at for fault in replays])
+    store = scribe.write(estate.started_at - BEFORE, estate.ended_at + 3600)
     clock = StoppedClock(epoch(estate.ended_at) + 2 * HOUR)
     for window in windows:
         attempt = pull_journal(history.cluster_id, window, store, landing, clock)
@@ -219,16 +276,19 @@ NOTHING = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
 class InProcess(httpx.BaseTransport):
     """An application as a server that is never further away than a function call."""
 
-    def __init__(self, app: Any, telemetry: bool) -> None:
+    def __init__(self, app: Any, telemetry: bool | str) -> None:
         self._inner = httpx.ASGITransport(app)
         self._telemetry = telemetry
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        if not self._telemetry and request.url.path.endswith("/query_range"):
-            return httpx.Response(200, headers=JSON, stream=_Body(NOTHING))
+        body = request.read()
+        if request.url.path.endswith("/query_range"):
+            if isinstance(self._telemetry, str):
+                body = _of_one_field(body, self._telemetry)
+            if not self._telemetry or not body:
+                return httpx.Response(200, headers=JSON, stream=_Body(NOTHING))
 
         async def ask() -> httpx.Response:
-            body = request.read()
             asked = httpx.Request(
                 request.method, request.url, headers=request.headers, content=body
             )
@@ -237,6 +297,13 @@ class InProcess(httpx.BaseTransport):
             return httpx.Response(answer.status_code, headers=answer.headers, stream=_Body(content))
 
         return asyncio.run(ask())
+
+
+def _of_one_field(body: bytes, metric: str) -> bytes:
+    """The question without all metrics but one; nothing when that one is not asked."""
+    form = dict(parse_qsl(body.decode()))
+    parts = [part for part in form["query"].split(" or ") if metric in part]
+    return urlencode(form | {"query": " or ".join(parts)}).encode() if parts else b""
 
 
 class _Body(httpx.SyncByteStream):
@@ -253,20 +320,30 @@ def _ask_samples(
     estate: Estate,
     histories: Mapping[str, ObjectHistory],
     ledger: FaultLedger,
-    telemetry: bool,
+    telemetry: bool | str,
     windows: Iterable[Interval],
 ) -> None:
-    clock = driven(epoch(estate.ended_at) + 2 * HOUR)
-    source = EstateSeries(estate, dict(histories), clock, ledger)
-    labels = sorted({c.monitoring.replica_label for c in estate.clusters})
-    app = make_app(source, clock, ApiOptions(replica_labels=tuple(labels)))
+    labels = tuple(sorted({c.monitoring.replica_label for c in estate.clusters}))
     connection = Connection("http://thanos.fake")
-    client = ThanosClient(connection, InProcess(app, telemetry), wait=lambda seconds: None)
-    for cluster in estate.clusters:
-        settings = ThanosSettings("hub", connection, replica_labels=tuple(labels))
-        asked = ClusterSource(cluster.cluster_id, settings, sampling_of(cluster))
-        for window in windows:
-            pull_samples(asked, window, landing, home.runs, clock, client)
+    for at, hours in (*_meanwhile(estate), (estate.ended_at + 2 * 3600, windows)):
+        clock = driven(epoch(at))
+        source = EstateSeries(estate, dict(histories), clock, ledger)
+        app = make_app(source, clock, ApiOptions(replica_labels=labels))
+        client = ThanosClient(connection, InProcess(app, telemetry), wait=lambda seconds: None)
+        for cluster in estate.clusters:
+            settings = ThanosSettings("hub", connection, replica_labels=labels)
+            asked = ClusterSource(cluster.cluster_id, settings, sampling_of(cluster))
+            for window in hours:
+                pull_samples(asked, window, landing, home.runs, clock, client)
+
+
+def _meanwhile(estate: Estate) -> Iterator[tuple[int, list[Interval]]]:
+    """When somebody asks in the middle of a store's fault, and which hours: the last two."""
+    for fault in estate.faults:
+        at = (fault.from_at + fault.until_at) // 2
+        hour = (at - 600) // 3600 * 3600  # the last samples have to be there
+        if fault.kind in WHILE_ASKED:
+            yield at, [Interval(epoch(max(hour - 7200, estate.started_at)), epoch(hour))]
 
 
 def sampling_of(cluster: Cluster) -> Sampling:
@@ -278,8 +355,13 @@ def sampling_of(cluster: Cluster) -> Sampling:
     return Sampling(cluster.monitoring.collect_interval_seconds or scraped, scraped)
 
 
-def clusters_csv(estates: Iterable[Estate], witnesses: str = "both") -> dict[str, str]:
-    """The decision that says from when until when each cluster is measured."""
+def clusters_csv(
+    estates: Iterable[Estate], witnesses: str = "both", alone: Collection[str] = ()
+) -> dict[str, str]:
+    """The decision that says from when until when each cluster is measured, and by whom.
+
+    Of the estates named in `alone` only samples are expected.
+    """
     rows = [
         "cluster_id,cluster_name,valid_from,valid_until,witnesses,sample_interval_seconds,"
         "scrape_interval_seconds,reason,decided_by,decided_on"
@@ -291,7 +373,8 @@ def clusters_csv(estates: Iterable[Estate], witnesses: str = "both") -> dict[str
         for cluster in estate.clusters:
             how = sampling_of(cluster)
             rows.append(
-                f"{cluster.cluster_id},{cluster.name},{span[0]},{span[1]},{witnesses},"
+                f"{cluster.cluster_id},{cluster.name},{span[0]},{span[1]},"
+                f"{'samples' if estate.name in alone else witnesses},"
                 f"{how.sample_interval_seconds},{how.scrape_interval_seconds},agreed,Ada,2026-09-15"
             )
     return {"clusters.csv": "\n".join(rows) + "\n"}

@@ -19,13 +19,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 
 from domain.errors import LedgerError
 from tests.decisions_by_hand import decided, table
 from tests.estates import estate as read
-from tests.lived_estates import clusters_csv, live
+from tests.lived_estates import CARDS_ALONE, clusters_csv, live
 from tests.random_estates import scenario
 from tests.scenarios import against_truth as truth
 from tests.scenarios import test_facts_equal_truth as compared
@@ -41,6 +41,7 @@ from warehouse.switch import switch_in
 
 SCENARIOS = (
     "cards_cut_anew",
+    "double_gap",
     "every_way_to_share",
     "evicted_without_an_end",
     "exporter_outage",
@@ -51,7 +52,8 @@ SCENARIOS = (
 )
 SEEDS = range(1, 10)
 NANOS_PER_SECOND = 1_000_000  # 3.60 an hour
-INT = "models/intermediate"
+WITHOUT_A_PRICE = "T4"
+INT, MARTS = "models/intermediate", "models/marts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,87 @@ MUTANTS = (
     Mutant("disputes_of_every_epoch_and_hour", f"{INT}/int_stretches_split_to_epochs.sql",
            "            (reconciled.method = 'disputed') = cuts.is_for_disputes\n            and ",
            "            "),
+    Mutant("a_weight_is_dropped", f"{MARTS}/fct_mig_weighted_hours.sql",
+           "sum(running_seconds * device_count * weight_numerator)",
+           "sum(running_seconds * device_count)"),
+    Mutant("a_tenants_largest_hour", f"{MARTS}/fct_tenant_periods.sql",
+           "cast(sum(tenant_hours.running_device_seconds) as bigint)",
+           "cast(max(tenant_hours.running_device_seconds) as bigint)"),
+    Mutant("a_fleet_at_rest", f"{MARTS}/fct_fleet_hours.sql",
+           "cast(sum(cluster_hours.gpu_seconds) as bigint)", "cast(0 as bigint)"),
+    Mutant("nothing_runs_on_nodes", f"{MARTS}/fct_node_share_hours.sql",
+           "running_{{ dimension }} as running", "0 * running_{{ dimension }} as running"),
+    Mutant("every_other_hour_is_covered", f"{MARTS}/fct_coverage.sql",
+           "select * from coverage", "select * from coverage where hour(hour_started_at) % 2 = 0"),
+    Mutant("only_what_has_a_rate", f"{INT}/int_allocations_matched_to_prices.sql",
+           "left join rate_spans", "inner join rate_spans"),
+    Mutant("coverage_of_the_best_metric", f"{MARTS}/fct_coverage.sql",
+           "max(missing_count) as missing_count", "min(missing_count) as missing_count"),
+    Mutant("gaps_are_what_was_watched", f"{MARTS}/fct_gaps.sql",
+           "where not is_watched", "where is_watched"),
+    Mutant("gaps_beyond_the_window", f"{MARTS}/fct_gaps.sql",
+           "least(unwatched.ended_second, windows.window_ended_second)",
+           "unwatched.ended_second"),
+    Mutant("idle_by_eight_of_ten", f"{MARTS}/fct_gpu_use.sql",
+           "9 * due_sample_count", "8 * due_sample_count"),
+    Mutant("two_lives_are_one", f"{MARTS}/fct_gpu_use.sql",
+           "life_count = 1\n", "life_count >= 1\n"),
+    Mutant("the_largest_quota_binds", f"{MARTS}/fct_quotas.sql",
+           "min(quota_states.hard_count)", "max(quota_states.hard_count)"),
+    Mutant("quotas_of_both_witnesses", f"{INT}/int_quota_states.sql",
+           "    where source = best_source\n", ""),
+    Mutant("what_was_allocated_stays", f"{INT}/int_namespace_device_levels.sql",
+           "-device_count as device_count", "0 as device_count"),
+    Mutant("a_forecast_at_the_pace_of_a_day", f"{MARTS}/fct_tenant_forecasts.sql",
+           "'paces.pace_seconds'", "86400"),
+    Mutant("a_day_without_use_is_no_day", f"{INT}/int_tenant_paces.sql",
+           "when week.used_day_count = progress.day_count then week.lowest_day_nanos\n"
+           "            else 0", "when true then week.lowest_day_nanos\n            else 0"),
+    Mutant("credits_of_any_outage", f"{MARTS}/fct_outage_credits.sql",
+           "            and {{ epoch_seconds('pod_hours.segment_started_at') }}"
+           " < outages.ended_second\n", ""),
+    Mutant("credits_are_paid_once_more", f"{MARTS}/fct_outage_credits.sql",
+           "-sum(pod_hours.cost_nanos)", "sum(pod_hours.cost_nanos)"),
+    Mutant("a_workload_is_its_largest_pod", f"{MARTS}/fct_workload_periods.sql",
+           "sum(running_device_seconds)", "max(running_device_seconds)"),
+    Mutant("held_devices_of_a_pod_are_one", f"{MARTS}/fct_pod_periods.sql",
+           "sum(pod_hours.held_seconds * pod_hours.device_count)", "sum(pod_hours.held_seconds)"),
+    Mutant("what_is_billed_is_what_runs", f"{MARTS}/fct_tenant_hours.sql",
+           "sum(billable_seconds * device_count)", "sum(running_seconds * device_count)"),
+    Mutant("an_hour_without_a_witness_is_zero", f"{MARTS}/rpt_ccsp_hours.sql",
+           ">= 3600 then 'not measured'", "> 3600 then 'not measured'"),
+    Mutant("an_hour_without_facts_is_measured", f"{MARTS}/rpt_ccsp_hours.sql",
+           "when cluster_hours.cluster_id is null then 'not measured'",
+           "when cluster_hours.cluster_id is null then 'measured'"),
+    Mutant("a_gate_of_those_on_both_sides", "models/gates/gate_tenants.sql",
+           "full outer join charged", "inner join charged"),
+    Mutant("a_gate_that_counts_hours_twice", "models/gates/gate_coverage.sql",
+           "count(distinct hour_started_at)", "count(hour_started_at)"),
+    Mutant("a_gate_without_negative_cost", "models/gates/gate_values.sql",
+           "pod_hours.cost_nanos < 0", "pod_hours.cost_nanos > 0"),
+    Mutant("rates_end_where_they_begin", "models/staging/stg_decisions__rate_spans.sql",
+           "{{ epoch_seconds('valid_until') }}", "{{ epoch_seconds('valid_from') }}"),
+    Mutant("an_end_is_when_it_was_observed", "models/staging/stg_kubernetes__pods.sql",
+           "{{ epoch_seconds('ended_at') }}", "{{ epoch_seconds('observed_at') }}"),
+    Mutant("runs_end_where_they_begin", "models/staging/stg_thanos__sample_runs.sql",
+           "+ last_offset_ms", "+ first_offset_ms"),
+    Mutant("every_node_is_ready", "models/staging/stg_kubernetes__nodes.sql",
+           "ready as is_ready", "true as is_ready"),
+    Mutant("some_of_its_instances_are_enough", f"{INT}/int_allocations_placed_on_cards.sql",
+           "having sum(instance_count) = device_count", "having sum(instance_count) > 0"),
+    Mutant("one_known_card_is_enough", f"{INT}/int_node_levels_by_devices.sql",
+           "bool_and(busy.is_known)", "bool_or(busy.is_known)"),
+    Mutant("known_nodes_count_twice", f"{INT}/int_cluster_card_levels.sql",
+           "    where known_hours.node_number is null\n", ""),
+    Mutant("clusters_never_leave_the_fleet", f"{MARTS}/fct_fleet_hours.sql",
+           "where measured_change = -1", "where measured_change = -2"),
+    Mutant("the_fewest_devices_of_the_hour", f"{MARTS}/fct_node_class_hours.sql",
+           "max(levels.running_count)", "min(levels.running_count)"),
+    Mutant("either_witness_measures", f"{INT}/int_unmeasured_stretches.sql",
+           "greatest(unsampled.started_second, unwatched.started_second)",
+           "least(unsampled.started_second, unwatched.started_second)"),
+    Mutant("a_driver_publishes_a_card_twice", f"{MARTS}/dim_devices.sql",
+           "        and named_by_driver.node_name is null\n", ""),
 )  # fmt: skip
 
 
@@ -296,16 +379,19 @@ class Bench:
         self.home = Home.create(folder / "home")
         self.estates = {n: e for n, e in compared.library().items() if n in SCENARIOS}
         self.estates |= {f"seed {seed}": read(scenario(seed)) for seed in SEEDS}
-        self.unwatched = {}
+        self.unwatched: dict[str, compared.Spans] = {}
         for number, (name, estate) in enumerate(self.estates.items()):
+            drawn = []
             if name.startswith("seed") and number % 3 == 0:
                 since = estate.started_at + 3000
-                self.unwatched[name] = (since, since + 1800)
-            spans = [self.unwatched[name]] if name in self.unwatched else []
-            live(self.home, estate, unwatched=spans)
+                drawn = [(since, since + 1800)]
+            field = CARDS_ALONE if compared.names_cards(name) else False
+            live(self.home, estate, unwatched=drawn, telemetry=field)
             if number % 4 == 0:  # asked twice: the later answer alone counts
-                live(self.home, estate, unwatched=spans)
-        classes = sorted({row[0] for row in _classes()})
+                live(self.home, estate, unwatched=drawn, telemetry=field)
+            if spans := [*drawn, *compared.own_breaks(estate)]:
+                self.unwatched[name] = spans
+        classes = sorted({row[0] for row in _classes()} - {WITHOUT_A_PRICE})
         rates = "\n".join(f",{name},whole,EUR,3.60,2026-01-01,,|," for name in classes)
         self.decisions = decided(
             clusters_csv(self.estates.values()), table("rates", *rates.splitlines())
@@ -321,20 +407,23 @@ class Bench:
             return [f"not built: {refused.seen[:200]}"]
         if failed:
             return [test.name for test in failed]
-        played = compared.Played(
-            self.estates, self.unwatched, self.home, self.healthy, truth.counted_facts(self.home)
-        )
         for test in (
             compared.test_with_an_unbroken_journal_every_fact_is_the_truth,
+            compared.test_cards_of_slices_are_known_where_telemetry_names_them,
             compared.test_a_flag_names_a_fault_that_really_touched_it,
-            compared.test_after_a_broken_watch_a_pod_is_right_or_its_uncertainty_holds_the_truth,
+            compared.test_without_a_watch_a_pod_is_right_or_what_it_says_of_itself_holds_the_truth,
+            compared.test_without_a_watch_every_hour_is_right_or_off_by_no_more_than_its_pods_say,
             self.money_is_what_was_weighed,
         ):
             try:
-                test(played)
+                test(self.played)
             except AssertionError:
                 return [test.__name__]
         return []
+
+    @cached_property
+    def played(self) -> compared.Played:
+        return compared.Played(self.estates, self.unwatched, self.home, self.healthy)
 
     def _build_whole(self) -> list[dbt_run.DbtTest]:
         self.healthy = build_period(
@@ -376,12 +465,14 @@ class Bench:
         """Weighted seconds of the truth, times the one price; each charge is rounded once."""
         statement = "select cluster_id, count(*), sum(cost_nanos) from marts.fct_charges group by 1"
         charged = {c: (n, int(nanos)) for c, n, nanos in truth.ask(self.home, statement)}
-        for estate in played.watched().values():
-            true = truth.true_facts(estate)["tenant-periods"]
-            for cluster in estate.clusters:
-                weighed = sum((v[2] for k, v in true.items() if k[0] == cluster.cluster_id),
-                              Fraction(0))  # fmt: skip
-                count, nanos = charged.get(cluster.cluster_id, (0, 0))
+        for true in played.watched.values():
+            for cluster_id in true.cluster_ids:
+                weighed = sum(
+                    seconds
+                    for (cluster, _, gpu_class, *_), seconds in true.weighted_hours.items()
+                    if cluster == cluster_id and gpu_class != WITHOUT_A_PRICE
+                )
+                count, nanos = charged.get(cluster_id, (0, 0))
                 assert abs(nanos - weighed * NANOS_PER_SECOND) * 2 <= count
 
 

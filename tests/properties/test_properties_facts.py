@@ -190,6 +190,26 @@ def test_cluster_hours_have_both_maxima(estates: Estates) -> None:
     assert found == expected
 
 
+def test_the_fleet_has_the_most_of_all_clusters_at_one_second(estates: Estates) -> None:
+    clusters, home, _ = estates
+    each = [node_levels(cluster, node.name) for cluster in clusters for node in cluster.nodes]
+    together = [sum(levels) for levels in zip(*each, strict=True)]
+    expected = {}
+    for hour in range(HOURS):
+        part = slice(hour * HOUR, (hour + 1) * HOUR)
+        maxima = [max(levels[part]) for levels in each]
+        expected[hour] = (sum(maxima), max(together[part]), sum(together[part]), "by_devices")
+    found = {
+        hour: tuple(numbers)
+        for hour, *numbers in query(
+            home,
+            "select hour(hour_started_at), sum_of_node_max, simultaneous_max, gpu_seconds, "
+            "how_known from marts.fct_fleet_hours",
+        )
+    }
+    assert found == expected
+
+
 def half_even(value: Fraction) -> int:
     return round(value)  # Python rounds fractions half to even
 

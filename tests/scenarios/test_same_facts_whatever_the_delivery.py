@@ -1,11 +1,18 @@
 """The same evidence gives the same facts: however it is cut, in whatever order it comes, twice or
-once, with whatever number of threads, in whatever time zone and locale (invariants 10 and 22)."""
+once, with whatever number of threads, in whatever time zone and locale (invariants 10 and 22).
+
+The locale is one with decimal commas and an order of letters of its own, compiled for the test. The
+next DuckDB is asked in `tests/servers/test_facts_in_the_next_duckdb.py`.
+"""
 
 from __future__ import annotations
 
 import locale
 import random
+import shutil
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,28 +49,65 @@ def cut_doubled_and_mixed(estate: Estate, rng: random.Random) -> list[Interval]:
     return mixed
 
 
-def test_deliveries_threads_zone_and_locale_change_no_byte(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = random.Random(20261118)
-    estates = [read(scenario(seed)) for seed in SEEDS]
-    gaps = [(estate.started_at + 3000, estate.started_at + 4200) for estate in estates]
-    plain = Home.create(tmp_path / "plain")
-    for estate, gap in zip(estates, gaps, strict=True):
-        live(plain, estate, unwatched=[gap])
-    expected = facts_of(plain, estates)
+@pytest.fixture
+def estonian(expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A locale that writes 1,5 and sorts z before t."""
+    compiler = shutil.which("localedef")
+    if compiler is None or not Path("/usr/share/i18n/locales/et_EE").is_file():
+        pytest.skip("no locale can be compiled here: Debian's package `locales` has them")
+    name = "et_EE.UTF-8"
+    command = [compiler, "-i", "et_EE", "-f", "UTF-8", str(tmp_path / name)]
+    subprocess.run(command, check=True, capture_output=True)
+    monkeypatch.setenv("LOCPATH", str(tmp_path))
+    monkeypatch.setenv("LC_ALL", name)  # for processes that are started
+    before = locale.setlocale(locale.LC_ALL)
+    locale.setlocale(locale.LC_ALL, name)
+    assert locale.localeconv()["decimal_point"] == ","
+    assert sorted("tz", key=locale.strxfrm) == ["z", "t"]
+    yield
+    locale.setlocale(locale.LC_ALL, before)
 
-    other = Home.create(tmp_path / "other")
-    for estate, gap in reversed(list(zip(estates, gaps, strict=True))):
-        live(other, estate, unwatched=[gap], windows=cut_doubled_and_mixed(estate, rng))
+
+def played(home: Home, rng: random.Random | None) -> list[Estate]:
+    """Both witnesses of the estates, with a broken watch; in any order when one is drawn."""
+    estates = [read(scenario(seed)) for seed in SEEDS]
+    for estate in reversed(estates) if rng else estates:
+        gap = (estate.started_at + 3000, estate.started_at + 4200)
+        live(
+            home,
+            estate,
+            unwatched=[gap],
+            windows=cut_doubled_and_mixed(estate, rng) if rng else (),
+        )
+    return estates
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The hash of the facts as they come, under the locale of all tests."""
+    home = Home.create(tmp_path_factory.mktemp("plain") / "home")
+    return facts_of(home, played(home, None))
+
+
+def test_deliveries_threads_and_zone_change_no_byte(
+    expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home.create(tmp_path / "home")
+    estates = played(home, random.Random(20261118))
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     monkeypatch.setattr(connection, "thread_count", lambda: 1)
     time.tzset()
-    before = locale.setlocale(locale.LC_ALL)
     try:
-        locale.setlocale(locale.LC_ALL, "C.UTF-8")
-        assert facts_of(other, estates) == expected
+        assert facts_of(home, estates) == expected
     finally:
-        locale.setlocale(locale.LC_ALL, before)
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.usefixtures("estonian")
+def test_a_locale_with_commas_and_another_order_changes_no_byte(
+    expected: str, tmp_path: Path
+) -> None:
+    """Evidence is asked, landed, decoded and counted under it."""
+    home = Home.create(tmp_path / "home")
+    assert facts_of(home, played(home, None)) == expected

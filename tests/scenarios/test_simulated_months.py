@@ -27,6 +27,7 @@ from fake_gpu.estate.model import Fault
 from fake_gpu.truth.ledger import ledger
 from quality.causes import Cause
 from tests.scenarios import against_truth as truth
+from tests.scenarios.doubts import GRAINS, Doubt, wrong_by_grain
 from tests.simulated import (
     ASKED_AGAIN_AT,
     CLEAN_EVERY,
@@ -156,10 +157,34 @@ class Seen:
         return [f"{f.code} {f.seen}" for f in self.news if self.cluster_of(f) == cluster]
 
     @cached_property
+    def truth(self) -> truth.Truth:
+        return truth.Truth(self.month.running.estate)
+
+    @cached_property
+    def doubts(self) -> list[Doubt]:
+        """Pod-hours that are wrong, each of which has to be flagged, with what they stand on."""
+        found = []
+        for row in self.truth.pods:
+            pod = row["cluster_id"], row["pod_uid"]
+            kind = self.truth.class_and_profile(row)
+            place = (row["cluster_id"], row["node_name"], row["namespace"], *kind)
+            for second, off in self.off_by_pod.get(pod, {}).items():
+                found.append(Doubt(*place, second, row["device_count"], off))
+        return found
+
+    @cached_property
+    def off_by_pod(self) -> dict[tuple[str, str], dict[int, int]]:
+        """(cluster, pod): by how many device seconds each hour is wrong."""
+        off: defaultdict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+        for (cluster, pod, second), (true, counted) in self.wrong_seconds.items():
+            off[cluster, pod][second] = abs(true - counted)
+        return off
+
+    @cached_property
     def wrong_seconds(self) -> dict[PodHour, tuple[int, int]]:
         """Where what was counted is not what was: (true, counted) device seconds."""
-        true = truth.true_facts(self.month.running.estate)["pod-hours"]
-        counted = truth.counted_facts(self.month.opened.home)["pod-hours"]
+        true = self.truth.pod_hours
+        counted = truth.counted(self.month.opened.home, "pod-hours")
         pairs = {
             key: (true.get(key, (0, 0))[0], counted.get(key, (0, 0))[0])
             for key in {*true, *counted}
@@ -229,6 +254,17 @@ def instant(second: int) -> datetime:
 
 def test_every_second_is_right_or_flagged_in_its_hour(seen: Seen) -> None:
     assert seen.unflagged == {}
+
+
+def test_every_mart_is_off_by_no_more_than_its_wrong_pod_hours(seen: Seen) -> None:
+    """Tenants, weights, nodes, classes and clusters; where no pod-hour is wrong, with ==."""
+    counted = {grain: truth.counted_facts(seen.month.opened.home, grain) for grain in GRAINS}
+    wrong = {
+        grain: dict(list(found.items())[:5])
+        for grain, found in wrong_by_grain(seen.truth, counted, seen.doubts)
+        if found
+    }
+    assert wrong == {}
 
 
 def test_every_issued_amount_is_right_to_the_cent_or_flagged(seen: Seen) -> None:
