@@ -1,8 +1,8 @@
 """Asking a Kubernetes API server: pages of lists, streams of watches, access reviews.
 
-Put here: requests, limits, and the errors of a server that does not let us look.
-Not here: connections (`ingestion.wire`), tokens and certificates (`credentials`), what the answers
-mean (`state`), or when to ask (`collector`).
+Put here: requests, and their limits.
+Not here: connections (`ingestion.wire`), tokens and certificates (`credentials`), reading bytes
+(`answers`), what the answers mean (`state`), or when to ask (`collector`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,14 @@ from typing import Any
 import httpx
 import msgspec
 
-from domain.errors import CouldNotLook
+from ingestion.kubernetes.answers import bounded_body, failure, lines
 from ingestion.kubernetes.credentials import TokenWithoutTls, read_token, tls_context
 from ingestion.kubernetes.documents import Page, page_of, version_of
+from ingestion.kubernetes.errors import HistoryGone, NotKubernetes, ServerRefused, ServerUnreachable
 from ingestion.wire import transport_to
 
 # Pods of a page: the API server's own default for chunked lists of kubectl.
 PAGE_LIMIT = 500
-# 500 pods of the largest size that etcd stores would be 750 MB; a real page is 5 MB.
-PAGE_BYTES_LIMIT = 64 * 1024 * 1024
-# One object is at most 1.5 MB in etcd; JSON of it is somewhat longer.
-EVENT_BYTES_LIMIT = 4 * 1024 * 1024
 # A million objects in one list are no cluster; a server that pages for ever must be noticed.
 PAGES_LIMIT = 2_000
 # How long a server may keep a watch open; it sends a bookmark about once a minute.
@@ -37,8 +34,6 @@ WATCH_SECONDS = 1_800
 # Two bookmarks missing: the connection is dead, whatever TCP says.
 SILENCE_SECONDS = 150.0
 CONNECT_SECONDS = 10.0
-# How long a server may tell us to stay away: beyond it, its history is gone anyway.
-RETRY_AFTER_LIMIT = 60
 READ_SECONDS = 60.0
 # Requests that are remembered; a dozen are asked again and again.
 REQUESTS_LIMIT = 100
@@ -58,59 +53,6 @@ OWNER_PATHS: Mapping[tuple[str, str], str] = {
     ("apps/v1", "ReplicaSet"): "/apis/apps/v1/namespaces/{namespace}/replicasets/{name}",
     ("batch/v1", "Job"): "/apis/batch/v1/namespaces/{namespace}/jobs/{name}",
 }
-
-
-class ServerUnreachable(CouldNotLook):
-    """No answer came, or it broke off."""
-
-    code = "KUBE-001"
-
-    def __init__(self, url: str, path: str, cause: str) -> None:
-        super().__init__(
-            where=f"{url}{path}",
-            seen=f"no whole answer: {cause}",
-            why="while nobody watches, what happens in the cluster is not written down",
-            remedy="check the API server and the network policy; the collector tries again itself",
-        )
-
-
-class ServerRefused(CouldNotLook):
-    """The server answered with a failure."""
-
-    code = "KUBE-002"
-
-    def __init__(
-        self, url: str, path: str, status: int, reason: str, message: str, retry_after: str = ""
-    ) -> None:
-        self.status = status
-        self.reason = reason
-        wanted = int(retry_after) if retry_after.isdecimal() else 0
-        self.retry_after_seconds = min(wanted, RETRY_AFTER_LIMIT)
-        super().__init__(
-            where=f"{url}{path}",
-            seen=f"HTTP {status} {reason}: {message[:200]}",
-            why="an answer that is refused says nothing about the cluster",
-            remedy="for 401 and 403 compare the ServiceAccount and ClusterRole with those that "
-            "`gpu-ledger init` writes; everything else is tried again",
-        )
-
-
-class NotKubernetes(CouldNotLook):
-    """Something answered that does not speak the protocol: a login page, half a document."""
-
-    code = "KUBE-003"
-
-    def __init__(self, url: str, path: str, seen: str) -> None:
-        super().__init__(
-            where=f"{url}{path}",
-            seen=seen,
-            why="nothing of such an answer may be taken for a list of what is there",
-            remedy="check that the URL is the API server itself and not a proxy or a console",
-        )
-
-
-class HistoryGone(Exception):
-    """410: the server no longer has what we want to go on from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +128,7 @@ class ApiClient:
             "timeoutSeconds": self._watch_seconds,
         }
         with self._asked(path, self._request(path, params, self._silence_seconds)) as response:
-            for line in _lines(response, self.url, path):
+            for line in lines(response, self.url, path):
                 yield self._watch_event(path, line)
 
     def get(self, path: str, params: Mapping[str, str | int] | None = None) -> dict[str, Any]:
@@ -217,7 +159,7 @@ class ApiClient:
         }
         request = self._request(path, {}, body=msgspec.json.encode(review))
         with self._asked(path, request) as response:
-            body = _bounded_body(response, self.url, path)
+            body = bounded_body(response, self.url, path)
         status = self._json(path, body).get("status", {})
         return isinstance(status, Mapping) and status.get("allowed") is True
 
@@ -284,8 +226,8 @@ class ApiClient:
             if not kind.startswith("application/json"):
                 raise NotKubernetes(self.url, path, f"content type {kind[:60]!r}, not JSON")
             return
-        body = _bounded_body(response, self.url, path)
-        reason, message = _failure(response, body)
+        body = bounded_body(response, self.url, path)
+        reason, message = failure(response, body)
         if response.status_code == 410:
             raise HistoryGone(message)
         later = response.headers.get("retry-after", "")
@@ -293,7 +235,7 @@ class ApiClient:
 
     def _body(self, path: str, params: Mapping[str, str | int]) -> bytes:
         with self._asked(path, self._request(path, params)) as response:
-            return _bounded_body(response, self.url, path)
+            return bounded_body(response, self.url, path)
 
     def _page(self, path: str, body: bytes) -> Page:
         page = page_of(body, partial(self._json, path))
@@ -345,42 +287,3 @@ def _document(body: bytes | msgspec.Raw) -> object:
 def _said(cause: Exception) -> str:
     """What an error says, without what was sent: a URL or a header may hold a secret."""
     return f"{type(cause).__name__}: {cause}"[:200]
-
-
-def _failure(response: httpx.Response, body: bytes) -> tuple[str, str]:
-    try:
-        status = json.loads(body)
-        return str(status.get("reason", "")), str(status.get("message", ""))
-    except (ValueError, AttributeError):
-        return response.reason_phrase, ""
-
-
-def _parts(response: httpx.Response) -> Iterator[bytes]:
-    """What comes, as it comes; httpx looks through every part even where nothing is packed."""
-    if "content-encoding" in response.headers or not isinstance(
-        response.stream, httpx.SyncByteStream
-    ):
-        return response.iter_bytes()
-    return iter(response.stream)
-
-
-def _bounded_body(response: httpx.Response, url: str, path: str) -> bytes:
-    parts, size = [], 0
-    for part in _parts(response):
-        size += len(part)
-        if size > PAGE_BYTES_LIMIT:
-            raise NotKubernetes(url, path, f"an answer of more than {PAGE_BYTES_LIMIT} bytes")
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _lines(response: httpx.Response, url: str, path: str) -> Iterator[bytes]:
-    """The lines of a stream; a line that never ends is refused before it fills the memory."""
-    rest = b""
-    for part in _parts(response):
-        *whole, rest = (rest + part).split(b"\n")
-        yield from (line for line in whole if line)
-        if len(rest) > EVENT_BYTES_LIMIT:
-            raise NotKubernetes(url, path, f"an event of more than {EVENT_BYTES_LIMIT} bytes")
-    if rest.strip():
-        raise NotKubernetes(url, path, "the stream broke off within an event")

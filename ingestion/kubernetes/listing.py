@@ -11,7 +11,8 @@ from typing import Any
 
 from domain.clock import Clock
 from domain.errors import LedgerError
-from ingestion.kubernetes.client import ApiClient, HistoryGone
+from ingestion.kubernetes.client import ApiClient
+from ingestion.kubernetes.errors import HistoryGone
 from ingestion.kubernetes.observations import Listed, ListedPage
 
 # A list whose token expired is begun again at once, this often: the next one is most likely whole.

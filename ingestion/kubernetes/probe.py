@@ -15,7 +15,8 @@ from typing import Any
 from domain.clock import Clock
 from domain.errors import LedgerError
 from domain.interval import format_instant
-from ingestion.kubernetes.client import PATHS, ApiClient, HistoryGone, ServerRefused
+from ingestion.kubernetes.client import PATHS, ApiClient
+from ingestion.kubernetes.errors import HistoryGone, ServerRefused
 from ingestion.kubernetes.spool import latest_segments
 from ingestion.probe import OPERATORS, OPERATORS_SPELLED, WATCHED_LABEL, ProbeLine, clock_line
 from warehouse.store import Store

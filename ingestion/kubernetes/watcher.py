@@ -13,7 +13,8 @@ from datetime import datetime
 
 from domain.clock import Clock
 from domain.errors import LedgerError
-from ingestion.kubernetes.client import ApiClient, HistoryGone, ServerRefused
+from ingestion.kubernetes.client import ApiClient
+from ingestion.kubernetes.errors import HistoryGone, ServerRefused
 from ingestion.kubernetes.observations import Bookmark, Broken, Event, Observation
 
 

@@ -10,16 +10,16 @@ import httpx
 import pytest
 
 from domain.clock import StoppedClock
+from ingestion.kubernetes import answers as answers_module
 from ingestion.kubernetes import client as client_module
-from ingestion.kubernetes.client import (
-    ApiClient,
-    ApiSettings,
+from ingestion.kubernetes.client import ApiClient, ApiSettings
+from ingestion.kubernetes.credentials import CredentialUnreadable, TokenWithoutTls
+from ingestion.kubernetes.errors import (
     HistoryGone,
     NotKubernetes,
     ServerRefused,
     ServerUnreachable,
 )
-from ingestion.kubernetes.credentials import CredentialUnreadable, TokenWithoutTls
 from ingestion.kubernetes.listing import ask_list
 from ingestion.kubernetes.observations import ListedPage
 from tests.kubernetes_by_hand import NOON
@@ -114,7 +114,7 @@ def test_labels_that_are_half_a_letter_are_read_all_the_same() -> None:
 def test_an_answer_without_end_is_refused_before_it_fills_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client_module, "PAGE_BYTES_LIMIT", 1000)
+    monkeypatch.setattr(answers_module, "PAGE_BYTES_LIMIT", 1000)
     with pytest.raises(NotKubernetes, match="more than 1000 bytes"):
         list(talking(saying(" " * 2000)).pages("pods"))
 
@@ -203,7 +203,7 @@ def test_a_stream_that_breaks_off_or_says_nonsense_is_refused(body: bytes, seen:
 
 
 def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "EVENT_BYTES_LIMIT", 1000)
+    monkeypatch.setattr(answers_module, "EVENT_BYTES_LIMIT", 1000)
     with pytest.raises(NotKubernetes, match="more than 1000 bytes"):
         list(talking(saying(b"x" * 2000)).watch("pods", 7))
 

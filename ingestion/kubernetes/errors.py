@@ -1,0 +1,65 @@
+"""What may come instead of an answer of a Kubernetes API server.
+
+Put here: the errors of a server that does not let us look.
+Not here: asking (`client`), or files that cannot be used (`credentials`).
+"""
+
+from __future__ import annotations
+
+from domain.errors import CouldNotLook
+
+# How long a server may tell us to stay away: beyond it, its history is gone anyway.
+RETRY_AFTER_LIMIT = 60
+
+
+class ServerUnreachable(CouldNotLook):
+    """No answer came, or it broke off."""
+
+    code = "KUBE-001"
+
+    def __init__(self, url: str, path: str, cause: str) -> None:
+        super().__init__(
+            where=f"{url}{path}",
+            seen=f"no whole answer: {cause}",
+            why="while nobody watches, what happens in the cluster is not written down",
+            remedy="check the API server and the network policy; the collector tries again itself",
+        )
+
+
+class ServerRefused(CouldNotLook):
+    """The server answered with a failure."""
+
+    code = "KUBE-002"
+
+    def __init__(
+        self, url: str, path: str, status: int, reason: str, message: str, retry_after: str = ""
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        wanted = int(retry_after) if retry_after.isdecimal() else 0
+        self.retry_after_seconds = min(wanted, RETRY_AFTER_LIMIT)
+        super().__init__(
+            where=f"{url}{path}",
+            seen=f"HTTP {status} {reason}: {message[:200]}",
+            why="an answer that is refused says nothing about the cluster",
+            remedy="for 401 and 403 compare the ServiceAccount and ClusterRole with those that "
+            "`gpu-ledger init` writes; everything else is tried again",
+        )
+
+
+class NotKubernetes(CouldNotLook):
+    """Something answered that does not speak the protocol: a login page, half a document."""
+
+    code = "KUBE-003"
+
+    def __init__(self, url: str, path: str, seen: str) -> None:
+        super().__init__(
+            where=f"{url}{path}",
+            seen=seen,
+            why="nothing of such an answer may be taken for a list of what is there",
+            remedy="check that the URL is the API server itself and not a proxy or a console",
+        )
+
+
+class HistoryGone(Exception):
+    """410: the server no longer has what we want to go on from."""
