@@ -19,10 +19,11 @@ from typing import Any
 import httpx
 import msgspec
 
-from ingestion.kubernetes.answers import bounded_body, failure, lines
+from ingestion.kubernetes.answers import Answer
 from ingestion.kubernetes.credentials import TokenWithoutTls, read_token, tls_context
 from ingestion.kubernetes.documents import Page, page_of, version_of
-from ingestion.kubernetes.errors import HistoryGone, NotKubernetes, ServerRefused, ServerUnreachable
+from ingestion.kubernetes.errors import NotKubernetes, ServerRefused, ServerUnreachable
+from ingestion.redaction import Secret, secret_of
 from ingestion.wire import transport_to
 
 # Pods of a page: the API server's own default for chunked lists of kubectl.
@@ -127,9 +128,9 @@ class ApiClient:
             "resourceVersion": version,
             "timeoutSeconds": self._watch_seconds,
         }
-        with self._asked(path, self._request(path, params, self._silence_seconds)) as response:
-            for line in lines(response, self.url, path):
-                yield self._watch_event(path, line)
+        with self._asked(path, self._request(path, params, self._silence_seconds)) as answer:
+            for line in answer.lines():
+                yield self._watch_event(answer, line)
 
     def get(self, path: str, params: Mapping[str, str | int] | None = None) -> dict[str, Any]:
         """One JSON document."""
@@ -158,8 +159,8 @@ class ApiClient:
             "spec": {"resourceAttributes": attributes},
         }
         request = self._request(path, {}, body=msgspec.json.encode(review))
-        with self._asked(path, request) as response:
-            body = bounded_body(response, self.url, path)
+        with self._asked(path, request) as answer:
+            body = answer.body()
         status = self._json(path, body).get("status", {})
         return isinstance(status, Mapping) and status.get("allowed") is True
 
@@ -171,10 +172,8 @@ class ApiClient:
     def server_time(self) -> float | None:
         """The server's clock by the Date of an answer, in whole seconds."""
         try:
-            with closing(self._transport.handle_request(self._request("/version", {}))) as response:
-                return parsedate_to_datetime(response.headers["date"]).timestamp()
-        except httpx.HTTPError as cause:
-            raise ServerUnreachable(self.url, "/version", _said(cause)) from cause
+            with self._sent("/version", self._request("/version", {})) as answer:
+                return parsedate_to_datetime(answer.response.headers["date"]).timestamp()
         except (KeyError, ValueError, TypeError):
             return None
 
@@ -207,35 +206,29 @@ class ApiClient:
         return request
 
     @contextmanager
-    def _asked(self, path: str, request: httpx.Request) -> Iterator[httpx.Response]:
+    def _asked(self, path: str, request: httpx.Request) -> Iterator[Answer]:
         """The answer to a request, if it is one: JSON, and no failure."""
+        with self._sent(path, request) as answer:
+            answer.check()
+            yield answer
+
+    @contextmanager
+    def _sent(self, path: str, request: httpx.Request) -> Iterator[Answer]:
+        """Whatever is answered to a request."""
+        secret = secret_of(request.headers.get("Authorization", "").removeprefix("Bearer "))
         try:
             with closing(self._transport.handle_request(request)) as response:
-                self._check(response, path)
-                yield response
+                yield Answer(response, self.url, path, secret)
         except httpx.HTTPError as cause:
-            raise ServerUnreachable(self.url, path, _said(cause)) from cause
+            raise ServerUnreachable(self.url, path, _said(cause, secret)) from None
 
     def _authorization(self) -> dict[str, str]:
         path = self._settings.token_file
         return {} if path is None else {"Authorization": f"Bearer {read_token(path)}"}
 
-    def _check(self, response: httpx.Response, path: str) -> None:
-        if response.status_code == 200 or response.status_code == 201:
-            kind = response.headers.get("content-type", "")
-            if not kind.startswith("application/json"):
-                raise NotKubernetes(self.url, path, f"content type {kind[:60]!r}, not JSON")
-            return
-        body = bounded_body(response, self.url, path)
-        reason, message = failure(response, body)
-        if response.status_code == 410:
-            raise HistoryGone(message)
-        later = response.headers.get("retry-after", "")
-        raise ServerRefused(self.url, path, response.status_code, reason, message, later)
-
     def _body(self, path: str, params: Mapping[str, str | int]) -> bytes:
-        with self._asked(path, self._request(path, params)) as response:
-            return bounded_body(response, self.url, path)
+        with self._asked(path, self._request(path, params)) as answer:
+            return answer.body()
 
     def _page(self, path: str, body: bytes) -> Page:
         page = page_of(body, partial(self._json, path))
@@ -251,18 +244,17 @@ class ApiClient:
         documents = tuple(item for item in items if isinstance(item, Mapping))
         return Page(documents, version, str(meta.get("continue") or ""))
 
-    def _watch_event(self, path: str, line: bytes) -> WatchEvent:
-        event = self._json(path, line)
+    def _watch_event(self, answer: Answer, line: bytes) -> WatchEvent:
+        event = self._json(answer.path, line)
         kind, document = event.get("type"), event.get("object")
         if not isinstance(kind, str) or not isinstance(document, Mapping):
-            raise NotKubernetes(self.url, path, "a line that is no watch event")
+            raise NotKubernetes(self.url, answer.path, "a line that is no watch event")
         if kind == "ERROR":
-            code, reason = document.get("code"), str(document.get("reason", ""))
-            message = str(document.get("message", ""))
-            if code == 410 or reason in ("Expired", "Gone"):
-                raise HistoryGone(message)
+            code, reason = document.get("code"), document.get("reason", "")
             status = code if isinstance(code, int) else 500
-            raise ServerRefused(self.url, path, status, reason, message)
+            gone = reason in ("Expired", "Gone")
+            answer.fail(410 if gone else status, reason, document.get("message", ""))
+        answer.refuse_our_secret(line)
         return WatchEvent(kind, document, version_of(document.get("metadata")), len(line))
 
     def _json(self, path: str, body: bytes | msgspec.Raw) -> dict[str, Any]:
@@ -284,6 +276,6 @@ def _document(body: bytes | msgspec.Raw) -> object:
         )  # half a surrogate, or a number without bounds: somebody's label
 
 
-def _said(cause: Exception) -> str:
-    """What an error says, without what was sent: a URL or a header may hold a secret."""
-    return f"{type(cause).__name__}: {cause}"[:200]
+def _said(cause: Exception, secret: Secret) -> str:
+    """What an error says, without what was sent: what it quotes of an answer may repeat it."""
+    return secret.taken_out_of(f"{type(cause).__name__}: {cause}")[:200]

@@ -40,7 +40,7 @@ class ServerRefused(CouldNotLook):
         self.retry_after_seconds = min(wanted, RETRY_AFTER_LIMIT)
         super().__init__(
             where=f"{url}{path}",
-            seen=f"HTTP {status} {reason}: {message[:200]}",
+            seen=f"HTTP {status} {reason[:60]}: {message[:200]}",
             why="an answer that is refused says nothing about the cluster",
             remedy="for 401 and 403 compare the ServiceAccount and ClusterRole with those that "
             "`gpu-ledger init` writes; everything else is tried again",

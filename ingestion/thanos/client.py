@@ -28,6 +28,7 @@ import httpx
 
 from domain.errors import CouldNotLook
 from ingestion.bearer_token import NoToken, read_token
+from ingestion.redaction import Secret, secret_of
 from ingestion.settings import Connection
 from ingestion.wire import transport_to
 
@@ -160,18 +161,19 @@ class ThanosClient:
     def _once(self, method: str, path: str, form: Mapping[str, str]) -> Reply:
         token = _secret(self._connection.token_file) if self._connection.token_file else ""
         request = self._request(method, path, form, token)
+        secret = secret_of(token)
         try:
             with closing(self._transport.handle_request(request)) as response:
-                return _without_secret(self._read(response), token)
+                return _without_secret(self._read(response, secret), secret)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as cause:
             seen = f"not connected: {cause}"
-            return Reply(0, "", b"", failure=_redacted(seen, token), not_connected=True)
+            return Reply(0, "", b"", failure=secret.taken_out_of(seen), not_connected=True)
         except httpx.TimeoutException as cause:
             seen = f"timed out ({type(cause).__name__})"
             return Reply(0, "", b"", failure=seen, timed_out=True)
         except httpx.TransportError as cause:
             seen = f"cut off: {cause}"
-            return Reply(0, "", b"", failure=_redacted(seen, token), cut_short=True)
+            return Reply(0, "", b"", failure=secret.taken_out_of(seen), cut_short=True)
 
     def _request(
         self, method: str, path: str, form: Mapping[str, str], token: str
@@ -199,17 +201,18 @@ class ThanosClient:
             self._urls[path] = httpx.URL(self._connection.url.rstrip("/") + path)
         return self._urls[path]
 
-    def _read(self, response: httpx.Response) -> Reply:
+    def _read(self, response: httpx.Response, secret: Secret) -> Reply:
         reply = Reply(
             response.status_code,
             response.headers.get("content-type", ""),
             b"",
             retry_after_seconds=_retry_after(response.headers),
         )
-        encoding = response.headers.get("content-encoding", "identity").lower()
-        if encoding not in ("identity", "gzip", ""):
-            return replace(reply, failure=f"an encoding that was not asked for: {encoding[:40]}")
-        unpacked = _Unpacked(encoding == "gzip", self._answer_bytes_limit)
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding.lower() not in ("identity", "gzip", ""):
+            seen = secret.taken_out_of(encoding)[:40]
+            return replace(reply, failure=f"an encoding that was not asked for: {seen}")
+        unpacked = _Unpacked(encoding.lower() == "gzip", self._answer_bytes_limit)
         # httpx limits the silence between two chunks; a trickle could go on for ever.
         deadline = time.monotonic() + self._connection.timeout_seconds
         try:
@@ -225,7 +228,8 @@ class ThanosClient:
             seen = f"timed out ({type(cause).__name__}) in the body"
             return replace(reply, failure=seen, timed_out=True)
         except httpx.TransportError as cause:
-            return replace(reply, body=unpacked.body, failure=f"cut off: {cause}", cut_short=True)
+            seen = secret.taken_out_of(f"cut off: {cause}")
+            return replace(reply, body=unpacked.body, failure=seen, cut_short=True)
         except zlib.error as cause:
             return replace(reply, body=unpacked.body, failure=f"not gzip: {cause}", cut_short=True)
         if not unpacked.ended:
@@ -281,16 +285,12 @@ class _Unpacked:
 _quoted = lru_cache(maxsize=QUOTED_LIMIT)(quote_plus)
 
 
-def _without_secret(reply: Reply, token: str) -> Reply:
+def _without_secret(reply: Reply, secret: Secret) -> Reply:
     """Drop an answer that repeats our token, as a debugging page of a proxy may do."""
-    if not token or (token.encode() not in reply.body and token not in reply.content_type):
+    if not secret.is_in(reply.body) and not secret.is_in(reply.content_type):
         return reply
     seen = f"status {reply.status} with an answer that repeats our token; it was dropped"
     return Reply(reply.status, "", b"", failure=seen, repeats_secret=True)
-
-
-def _redacted(text: str, token: str) -> str:
-    return text.replace(token, "…") if token else text
 
 
 def _pause(attempt: int, what: str, asked_for: float | None) -> float:

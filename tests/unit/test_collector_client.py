@@ -274,22 +274,6 @@ def test_no_way_leads_around_verification() -> None:
     assert "check_hostname" not in source
 
 
-def test_an_error_never_says_the_token(tmp_path: Path) -> None:
-    token_file = tmp_path / "token"
-    token_file.write_text("s3cr3t-c4n4ry")
-
-    def refuse(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(403, json=status(403, "Forbidden"))
-
-    def fail(request: httpx.Request) -> httpx.Response:
-        raise httpx.ReadError("reset by peer", request=request)
-
-    for answer in (refuse, fail):
-        with pytest.raises((ServerRefused, ServerUnreachable)) as caught:
-            list(talking(answer, token_file=token_file).pages("pods"))
-        assert "s3cr3t" not in caught.value.message()
-
-
 # --- reviews and owners --------------------------------------------------------------------------
 
 

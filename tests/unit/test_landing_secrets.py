@@ -6,6 +6,7 @@ Not here: how credentials are sent (`test_thanos_client`).
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -58,15 +59,28 @@ def redirect(request: httpx.Request) -> httpx.Response:
     return httpx.Response(302, headers={"location": f"https://login.test/?token={CANARY}"})
 
 
-@pytest.mark.parametrize("echo", [page, error, warning, label, header, exception, redirect])
+def in_base64(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, text=b64encode(f"Basic: {dict(request.headers)}".encode()).decode())
+
+
+def encoding(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, headers={"content-encoding": request.headers["authorization"]})
+
+
+ECHOES = [page, error, warning, label, header, exception, redirect, in_base64, encoding]
+
+
+@pytest.mark.parametrize("echo", ECHOES)
 def test_what_a_server_echoes_of_our_token_is_kept_nowhere(tmp_path: Path, echo: object) -> None:
     (tmp_path / "token").write_text(CANARY + "\n")
     connection = Connection("https://hub.test", token_file=str(tmp_path / "token"))
     sent: list[str] = []
+    echoed: list[bytes] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         sent.append(request.headers["authorization"])
         found = echo(request)  # type: ignore[operator]
+        echoed.append(found.content)
         return httpx.Response(
             found.status_code, headers=found.headers, stream=Chunks(found.content)
         )
@@ -85,6 +99,7 @@ def test_what_a_server_echoes_of_our_token_is_kept_nowhere(tmp_path: Path, echo:
     kept = list(every_byte(home))
     assert kept
     assert not [name for name, body in kept if CANARY.encode() in body]
+    assert not [name for name, body in kept if body and body in echoed]
 
 
 def every_byte(home: Path) -> Iterator[tuple[str, bytes]]:

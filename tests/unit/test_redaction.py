@@ -1,0 +1,61 @@
+"""A token is recognised however it comes back, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote
+
+import pytest
+
+from ingestion.redaction import REDACTED, Secret, secret_of
+
+TOKEN = "sha256~Ab+/c9-_x.y7=="
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        TOKEN,
+        "sha256~Ab%2B%2Fc9-_x.y7%3D%3D",
+        "sha256~Ab%2b%2fc9-_x.y7%3d%3d",
+        "sha256%7EAb%2B/c9-_x.y7%3D%3D",
+        "sha256~Ab+\\/c9-_x.y7==",
+    ],
+)
+def test_a_token_is_recognised_in_addresses_and_in_json(repeated: str) -> None:
+    said = f"Authorization: Bearer {repeated}, expired"
+    assert Secret(TOKEN).is_in(said)
+    assert Secret(TOKEN).is_in(said.encode())
+    assert Secret(TOKEN).taken_out_of(said) == f"Authorization: Bearer {REDACTED}, expired"
+
+
+@pytest.mark.parametrize("before", ["", "B", "Be", "Bearer ", "user:", "x" * 100])
+@pytest.mark.parametrize("after", ["", "!", "??", "@proxy"])
+@pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
+def test_a_token_is_recognised_in_base64_of_anything_around_it(
+    before: str, after: str, encode: type
+) -> None:
+    said = encode(f"{before}{TOKEN}{after}".encode()).decode()
+    assert Secret(TOKEN).is_in(said)
+    left = Secret(TOKEN).taken_out_of(f"Proxy-Authorization: Basic {said}")
+    assert TOKEN.encode()[3:-3] not in left.encode()
+    assert len(left) < len(f"Proxy-Authorization: Basic {said}") - len(TOKEN)
+
+
+@pytest.mark.parametrize(
+    "said", ["", "unauthorized", TOKEN[:-1], TOKEN.upper(), quote(TOKEN.upper())]
+)
+def test_what_is_not_the_token_stays_as_it_was_said(said: str) -> None:
+    assert not Secret(TOKEN).is_in(said)
+    assert Secret(TOKEN).taken_out_of(said) == said
+
+
+@pytest.mark.parametrize("said", ["", "a", "Bearer "])
+def test_no_token_is_in_nothing(said: str) -> None:
+    assert not secret_of("").is_in(said)
+    assert secret_of("").taken_out_of(said) == said
+
+
+def test_a_short_token_is_looked_for_as_it_is_only() -> None:
+    """Three letters of base64 stand in many a text."""
+    assert Secret("abc").taken_out_of("YWJj abc") == f"YWJj {REDACTED}"
