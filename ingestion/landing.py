@@ -6,9 +6,13 @@ Not here: what a manifest says (`ingestion.manifest`), or what bodies mean (`ing
 
     objects/<aa>/<sha256>.zst                         named by the hash of the *uncompressed* bytes
     manifests/<cluster_id>/<source>/<sequence>.json   conditional create; chained by previous_sha256
+    rotten/<sha256>.<sha256 of what lay there>        what lay under a hash and was not its bytes
 
 The order is the promise: bodies first, then the manifest that names them. A crash in between leaves
 bytes that nothing refers to, and the hour is asked again; it never leaves a manifest without bytes.
+
+A name holds the bytes that hash to it. Where a disk or a hand changed them, and the same answer
+comes once more, what lies there is first kept aside, and then the good bytes take its place.
 """
 
 from __future__ import annotations
@@ -31,6 +35,9 @@ BODY_BYTES_LIMIT = 1 << 30
 ZSTD_LEVEL = 1
 """Level 9 saves a tenth to a fifth more and takes ten times as long; level 1 is 14 to 47 times."""
 
+KEEP_TRIES_LIMIT = 5
+"""Of one body: written, or found whole, or found rotten and replaced, which is looked at again."""
+
 APPEND_TRIES_LIMIT = 50
 """Writers of one chain at one moment; far more than a cluster has, and small enough to end."""
 
@@ -40,12 +47,23 @@ class BodyChanged(EvidenceChanged):
 
     code = "LAND-001"
 
-    def __init__(self, location: str, key: str, seen: str) -> None:
+    def __init__(self, location: str, key: str, seen: str, ask_again: str = "") -> None:
+        self._told = (location, key, seen)
+        how = f"`{ask_again}`" if ask_again else "as `gpu-ledger landing verify` says"
         super().__init__(
             where=f"{location}/{key}",
             seen=seen,
             why="an invoice stands on these bytes; changed evidence proves nothing",
-            remedy="restore this file from a backup, or ask the hours again and keep both versions",
+            remedy=f"restore it from a backup, or ask again, {how}: the same answer heals it",
+        )
+
+    def answered_in(self, attempt: Attempt) -> BodyChanged:
+        """The same, with the command that asks once more what this was the answer to."""
+        window = attempt.window
+        hours = f"{window.started_at:%Y-%m-%dT%H}..{window.ended_at:%Y-%m-%dT%H}"
+        whose = f"--cluster {attempt.cluster_id} --source {attempt.source.value}"
+        return BodyChanged(
+            *self._told, ask_again=f"gpu-ledger pull --hours {hours} {whose} --again"
         )
 
 
@@ -117,10 +135,11 @@ class LandingReport:
     body_count: int
     problems: tuple[Problem, ...] = ()
     unreferenced: tuple[str, ...] = field(default=())  # bodies that no manifest names: no harm
+    set_aside: tuple[str, ...] = field(default=())  # what lay in the place of bodies, until healed
 
 
 class Landing:
-    """Evidence in a store. Append-only: nothing here overwrites or deletes."""
+    """Evidence in a store. Append-only: nothing here deletes, or overwrites what is as it was."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -129,27 +148,51 @@ class Landing:
 
     def land_body(self, body: bytes) -> LandedBody:
         """Keep a body; landing the same bytes twice keeps them once."""
-        return self.land([packed(body)])[0]
+        one = packed(body)
+        self.land([one])
+        return one.landed
 
-    def land(self, bodies: Iterable[PackedBody]) -> list[LandedBody]:
-        """Keep bodies, several at once: a disk that syncs for one can sync for all."""
-        wanted = list(bodies)
-        fresh = {one.landed.sha256: one for one in wanted if one.landed.sha256 not in self._bodies}
-        if len(fresh) == 1:
-            self._create(*fresh.values())
-        elif fresh:
-            with ThreadPoolExecutor(max_workers=WRITERS) as pool:
-                list(pool.map(self._create, fresh.values()))
-        return [one.landed for one in wanted]
+    def land(self, bodies: Iterable[PackedBody]) -> int:
+        """Keep bodies; how many of them lay there rotten, and are whole again.
 
-    def _create(self, body: PackedBody) -> None:
-        self.store.create(body_key(body.landed.sha256), body.stored)
-        self._bodies.add(body.landed.sha256)
+        Several at once: a disk that syncs for one can sync for all.
+        """
+        fresh = {one.landed.sha256: one for one in bodies if one.landed.sha256 not in self._bodies}
+        if len(fresh) <= 1:
+            return sum(map(self._keep, fresh.values()))
+        with ThreadPoolExecutor(max_workers=WRITERS) as pool:
+            return sum(pool.map(self._keep, fresh.values()))
+
+    def _keep(self, body: PackedBody) -> bool:
+        """Whether other bytes lay under its name, and were replaced by its own."""
+        digest, healed = body.landed.sha256, False
+        key = body_key(digest)
+        for _ in range(KEEP_TRIES_LIMIT):
+            if self.store.create(key, body.stored) or (rotten := self._rotten(body)) is None:
+                self._bodies.add(digest)
+                return healed
+            # First what is there, then what belongs there: killed in between, it is done again.
+            self.store.create(rotten_key(digest, rotten), rotten)
+            healed = self.store.replace(key, body.stored, expected=rotten) or healed
+        raise BodyChanged(self.store.location, key, f"changed {KEEP_TRIES_LIMIT} times in a row")
+
+    def _rotten(self, body: PackedBody) -> bytes | None:
+        """What lies under the name of a body and is not it; None where it is."""
+        key = body_key(body.landed.sha256)
+        found = self.store.read(key)
+        if found != body.stored:
+            try:
+                self._unpacked(key, body.landed.sha256, found)
+            except BodyChanged:
+                return found
+        return None
 
     def read_body(self, digest: str) -> bytes:
         """The bytes under a hash; raises BodyChanged when they are not these bytes."""
         key = body_key(digest)
-        stored = self.store.read(key)
+        return self._unpacked(key, digest, self.store.read(key))
+
+    def _unpacked(self, key: str, digest: str, stored: bytes) -> bytes:
         try:
             size = zstandard.frame_content_size(stored)
             if not 0 <= size <= BODY_BYTES_LIMIT:
@@ -200,13 +243,18 @@ class Landing:
     def verify(self) -> LandingReport:
         """Read everything again: every chain link and every body, and what nothing refers to."""
         attempts, problems = self._verify_chains()
-        referenced = {digest for attempt in attempts for digest in attempt.answer_sha256s}
+        # The latest attempt is the likeliest to be answered in the same way once more.
+        named_by = {digest: attempt for attempt in attempts for digest in attempt.answer_sha256s}
+        referenced = set(named_by)
         present = {
             key.rpartition("/")[2].removesuffix(".zst") for key in self.store.list("objects/")
         }
         for digest in sorted(referenced | present):
             try:
                 self.read_body(digest)
+            except BodyChanged as problem:
+                attempt = named_by.get(digest)
+                problems.append(problem.answered_in(attempt) if attempt else problem)
             except (EvidenceChanged, CouldNotLook) as problem:
                 problems.append(problem)
         return LandingReport(
@@ -214,6 +262,7 @@ class Landing:
             body_count=len(referenced | present),
             problems=tuple(problems),
             unreferenced=tuple(sorted(present - referenced)),
+            set_aside=tuple(self.store.list("rotten/")),
         )
 
     def _verify_chains(self) -> tuple[list[Attempt], list[Problem]]:
@@ -275,6 +324,10 @@ class Landing:
 
 def body_key(digest: str) -> str:
     return validate_key(f"objects/{digest[:2]}/{digest}.zst")
+
+
+def rotten_key(digest: str, found: bytes) -> str:
+    return validate_key(f"rotten/{digest}.{sha256_bytes(found)}")
 
 
 def chain_prefix(cluster_id: str, source: Source) -> str:

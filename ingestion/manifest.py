@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -108,6 +108,11 @@ class AttemptDraft:
     hours: tuple[Hour, ...]
     facts: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # needed to read it again
+
+    def noting(self, **counts: int) -> AttemptDraft:
+        """The same with further facts of the whole attempt; what is 0 is none."""
+        more = {name: count for name, count in counts.items() if count}
+        return replace(self, facts=dict(sorted((dict(self.facts) | more).items())))
 
     def at(self, sequence: int, previous_sha256: str) -> Attempt:
         return self.written(sequence, previous_sha256)[0]

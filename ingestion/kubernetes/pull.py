@@ -79,7 +79,7 @@ def pull_hours(
         if damage:
             described = replace(described, outcome=Outcome.DEGRADED, reason=damage)
         hours.append(described)
-    landing.land(bodies)
+    healed = landing.land(bodies)
     draft = AttemptDraft(
         cluster_id=cluster_id,
         source=Source.KUBERNETES,
@@ -91,7 +91,7 @@ def pull_hours(
         answers=tuple(answers),
         hours=tuple(hours),
     )
-    return landing.append_attempt(draft)
+    return landing.append_attempt(draft.noting(bodies_healed=healed))
 
 
 def _take(segment: Segment, spool: Store) -> tuple[Answer, PackedBody, list[Line]]:

@@ -110,8 +110,7 @@ def pull_hours(
         with ThreadPoolExecutor(max_workers=1) as beside:
             landed = beside.submit(landing.land, bodies)  # a disk syncs while facts are counted
             draft = _draft(cluster, window, hours, found, landing, asked_at, clock.now())
-            landed.result()
-            attempt = landing.append_attempt(draft)
+            attempt = landing.append_attempt(draft.noting(bodies_healed=landed.result()))
             write_runs(home_runs, attempt, found.runs, found.telemetry, found.blocks)
     return attempt
 

@@ -67,6 +67,8 @@ def verify(home_path: Path, output: str) -> int:
         f"{len(report.problems)} problems.",
         err=True,
     )
+    for key in report.set_aside:
+        click.echo(f"Replaced by the good bytes, and kept: {key}", err=True)
     return 1 if report.problems else 0
 
 

@@ -247,7 +247,7 @@ def test_pulls_at_once_make_one_chain_and_every_body_is_there(url: str, tmp_path
     assert {attempt.outcome for attempt in landing.attempts()} == {"ok"}
 
 
-def test_a_byte_that_was_changed_in_the_bucket_is_found_and_named(
+def test_a_byte_that_was_changed_in_the_bucket_is_found_named_and_healed(
     bucket: Bucket, url: str, tmp_path: Path
 ) -> None:
     attempt = pull(url, tmp_path)
@@ -258,6 +258,14 @@ def test_a_byte_that_was_changed_in_the_bucket_is_found_and_named(
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     problems = Landing(open_store(url)).verify().problems
     assert [digest in str(problem) for problem in problems] == [True]
+
+    rotten = file.read_bytes()
+    again = pull(url, tmp_path, timedelta(days=3))
+    report = Landing(open_store(url)).verify()
+    assert report.problems == ()
+    assert again.draft.facts["bodies_healed"] == 1
+    assert file.read_bytes() == whole
+    assert [open_store(url).read(key) for key in report.set_aside] == [rotten]
 
 
 # --- journals ------------------------------------------------------------------------------------

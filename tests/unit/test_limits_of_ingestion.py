@@ -20,7 +20,7 @@ from domain.interval import HOUR, Interval, format_instant
 from ingestion import landing as landing_module
 from ingestion.kubernetes import kinship, records, spool
 from ingestion.kubernetes.hours import CATCH_UP_LIMIT, Calendar
-from ingestion.landing import Landing, packed
+from ingestion.landing import Landing
 from ingestion.manifest import Attempt, Outcome
 from ingestion.settings import Connection
 from ingestion.thanos.answer import read_matrix_body
@@ -148,7 +148,7 @@ def test_a_body_larger_than_is_ever_landed_is_refused_when_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     landing = Landing(FolderStore(tmp_path))
-    digest = landing.land([packed(b"x" * 1000)])[0].sha256
+    digest = landing.land_body(b"x" * 1000).sha256
     assert landing_module.BODY_BYTES_LIMIT == 1 << 30
     monkeypatch.setattr(landing_module, "BODY_BYTES_LIMIT", 999)
     with pytest.raises(landing_module.BodyChanged, match="it claims 1000 bytes, at most 999"):
