@@ -119,7 +119,8 @@ def measured(answer: bytes, repeat: int) -> dict[str, float]:
     import orjson
 
     from ingestion.thanos.answer import read_matrix_body
-    from ingestion.thanos.decode import Look, SeriesDictionary, collector_paused, decode_runs
+    from ingestion.thanos.decode import Look, SeriesDictionary, decode_runs
+    from ingestion.thanos.garbage import collector_paused
 
     look = Look(
         START * 1000, (START + 3600) * 1000, 45_000, (START - 30) * 1000, (START + 3630) * 1000

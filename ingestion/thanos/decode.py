@@ -12,10 +12,8 @@ distinct label set is decoded once for as long as the dictionary lives.
 
 from __future__ import annotations
 
-import gc
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +23,15 @@ from numpy.typing import NDArray
 
 from domain.interval import Interval
 from ingestion.thanos.answer import NO_HISTOGRAMS, RawSeries
+from ingestion.thanos.garbage import collector_paused
 from ingestion.thanos.series import Names, Series
-from ingestion.thanos.texts import MalformedSeries, Samples, decoded_texts
+from ingestion.thanos.texts import (
+    AT_ONCE_BYTES,
+    MalformedSeries,
+    Samples,
+    decoded_texts,
+    one_after_the_other,
+)
 
 SERIES_LIMIT = 100_000
 """Label sets remembered at once, about a kilobyte each: several hours of a large cluster. Beyond
@@ -146,50 +151,26 @@ class Runs:
         return len(self.series_index)
 
 
-class _Pauses:
-    """How many pauses are under way, in whatever threads."""
-
-    lock = threading.Lock()
-    count = 0
-    was_enabled = True  # before the first of them
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Python's garbage collector off: it walks every new object, and costs two to four times.
-
-    It is on again when the last of several threads has left.
-    """
-    with _Pauses.lock:
-        if not _Pauses.count:
-            _Pauses.was_enabled = gc.isenabled()
-            gc.disable()
-        _Pauses.count += 1
-    try:
-        yield
-    finally:
-        with _Pauses.lock:
-            _Pauses.count -= 1
-            if not _Pauses.count and _Pauses.was_enabled:
-                gc.enable()
-
-
-def decode_runs(raw: Sequence[RawSeries], dictionary: SeriesDictionary, look: Look) -> Runs:
+def decode_runs(
+    raw: Sequence[RawSeries],
+    dictionary: SeriesDictionary,
+    look: Look,
+    at_once_bytes: int = AT_ONCE_BYTES,
+) -> Runs:
     """The runs of an answer's series inside the look; replicas of one series united."""
     with collector_paused():
         numbers = dictionary.numbers(raw)
         texts, text_of = _distinct_texts(raw)
-        samples = decoded_texts(texts)
         chosen, unions, union_of_series = _unions(numbers, text_of, len(texts))
-        united, facts = _united(samples, unions, look)
+        counts = _TextCounts(len(texts), look) if len(chosen) < len(raw) else None
+        some_at_once = _some_at_once(texts, unions, at_once_bytes)
+        cut, facts = _all_cut_into_runs(texts, some_at_once, look, counts)
         facts["replica_series"] = len(raw) - len(chosen)
         facts["histogram_series"] = sum(one.histograms is not NO_HISTOGRAMS for one in raw)
         series = [dictionary.series(number) for number in chosen]
-        metrics = dictionary.metrics(chosen)
-        runs = _spread(_cut_into_runs(united, look), series, metrics, union_of_series, facts)
-        if len(chosen) < len(raw):
-            of_every = dictionary.metrics(numbers)
-            runs.raw_counts.update(_raw_counts(samples, text_of, of_every, look))
+        runs = _spread(cut, series, dictionary.metrics(chosen), union_of_series, facts)
+        if counts is not None:
+            runs.raw_counts.update(counts.by_metric(text_of, dictionary.metrics(numbers)))
         return runs
 
 
@@ -213,24 +194,33 @@ def _distinct_texts(raw: Sequence[RawSeries]) -> tuple[list[bytes], list[int]]:
     return list(places), found
 
 
-def _raw_counts(
-    samples: Samples, text_of: list[int], metrics: Metrics, look: Look
-) -> dict[tuple[str, int], int]:
-    """Samples by metric and hour, every replica counted: what the server itself would count."""
-    hour_count = (look.ended_ms - look.started_ms) // HOUR_MS
-    inside = (samples.time_ms >= look.started_ms) & (samples.time_ms < look.ended_ms)
-    hours = (samples.time_ms[inside] - look.started_ms) // HOUR_MS
-    cells = samples.owner[inside] * hour_count + hours
-    by_text = np.bincount(cells, minlength=samples.owner_count * hour_count)
-    by_text = by_text.reshape(samples.owner_count, hour_count)
-    found: dict[tuple[str, int], int] = {}
-    names, places = metrics
-    text_of_series = np.array(text_of, np.int64)
-    for metric in np.unique(places).tolist():
-        texts = text_of_series[places == metric]
-        for hour, count in enumerate(by_text[texts].sum(axis=0).tolist()):
-            found[(names[metric], look.started_ms + hour * HOUR_MS)] = count
-    return found
+class _TextCounts:
+    """Samples by text and hour, before replicas are united: what the server itself would count."""
+
+    def __init__(self, text_count: int, look: Look) -> None:
+        self._look = look
+        self._hour_count = (look.ended_ms - look.started_ms) // HOUR_MS
+        self._of_text = np.zeros((text_count, self._hour_count), np.int64)
+
+    def note(self, samples: Samples, texts: Sequence[int]) -> None:
+        """What these texts hold; some may be told again."""
+        started_ms, ended_ms = self._look.started_ms, self._look.ended_ms
+        inside = (samples.time_ms >= started_ms) & (samples.time_ms < ended_ms)
+        hours = (samples.time_ms[inside] - started_ms) // HOUR_MS
+        cells = samples.owner[inside] * self._hour_count + hours
+        found = np.bincount(cells, minlength=samples.owner_count * self._hour_count)
+        self._of_text[np.array(texts, np.int64)] = found.reshape(samples.owner_count, -1)
+
+    def by_metric(self, text_of: list[int], metrics: Metrics) -> dict[tuple[str, int], int]:
+        """By metric and hour, every replica counted."""
+        found: dict[tuple[str, int], int] = {}
+        names, places = metrics
+        text_of_series = np.array(text_of, np.int64)
+        for metric in np.unique(places).tolist():
+            texts = text_of_series[places == metric]
+            for hour, count in enumerate(self._of_text[texts].sum(axis=0).tolist()):
+                found[(names[metric], self._look.started_ms + hour * HOUR_MS)] = count
+        return found
 
 
 Metrics = tuple[list[str], NDArray[np.int64]]
@@ -255,6 +245,60 @@ def _unions(
     unions = {union: place for place, union in enumerate(dict.fromkeys(texts_by_series.values()))}
     union_of_series = [unions[union] for union in texts_by_series.values()]
     return list(texts_by_series), list(unions), np.array(union_of_series, np.int64)
+
+
+CutRuns = tuple[Samples, NDArray[Any], NDArray[Any]]
+"""The first sample of each run (as samples), the last time, and the number of samples."""
+
+
+def _all_cut_into_runs(
+    texts: Sequence[bytes],
+    some_at_once: Iterable[tuple[list[int], Unions]],
+    look: Look,
+    counts: _TextCounts | None,
+) -> tuple[CutRuns, dict[str, int]]:
+    """The runs of every union, some unions after the other.
+
+    Samples take several times the bytes of their texts, and their runs next to nothing.
+    """
+    facts: Counter[str] = Counter()
+    parts: list[CutRuns] = []
+    for chosen, some in some_at_once:
+        samples = decoded_texts([texts[text] for text in chosen])
+        if counts is not None:
+            counts.note(samples, chosen)
+        united, met = _united(samples, some, look)
+        facts.update(met)
+        parts.append(_cut_into_runs(united, look))
+    return (parts[0] if len(parts) == 1 else _one_after_the_other(parts)), dict(facts)
+
+
+def _some_at_once(
+    texts: Sequence[bytes], unions: Unions, at_once_bytes: int
+) -> Iterator[tuple[list[int], Unions]]:
+    """Unions whose texts are decoded at once: which texts, and the unions by their places there."""
+    places: dict[int, int] = {}
+    some: Unions = []
+    size = 0
+    for union in unions:
+        if size > at_once_bytes:
+            yield list(places), some
+            places, some, size = {}, [], 0
+        for text in union:
+            if text not in places:
+                places[text] = len(places)
+                size += len(texts[text])
+        some.append(tuple([places[text] for text in union]))
+    yield list(places), some
+
+
+def _one_after_the_other(parts: Sequence[CutRuns]) -> CutRuns:
+    begins = one_after_the_other([begin for begin, _, _ in parts])
+    return (
+        begins,
+        np.concatenate([last_ms for _, last_ms, _ in parts]),
+        np.concatenate([sample_count for _, _, sample_count in parts]),
+    )
 
 
 def _united(samples: Samples, unions: Unions, look: Look) -> tuple[Samples, dict[str, int]]:
@@ -287,8 +331,7 @@ def _united(samples: Samples, unions: Unions, look: Look) -> tuple[Samples, dict
     return Samples(len(unions), owner, time_ms, value, samples.values), facts
 
 
-def _cut_into_runs(samples: Samples, look: Look) -> tuple[Samples, NDArray[Any], NDArray[Any]]:
-    """First sample of each run (as samples), the last time, and the number of samples."""
+def _cut_into_runs(samples: Samples, look: Look) -> CutRuns:
     owner, time_ms, value = samples.owner, samples.time_ms, samples.value
     if not owner.size:
         return samples, _NOTHING, _NOTHING
@@ -309,7 +352,7 @@ def _cut_into_runs(samples: Samples, look: Look) -> tuple[Samples, NDArray[Any],
 
 
 def _spread(
-    runs: tuple[Samples, NDArray[Any], NDArray[Any]],
+    runs: CutRuns,
     series: list[Series],
     metrics: Metrics,
     union_of_series: NDArray[np.int64],

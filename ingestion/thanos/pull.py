@@ -39,8 +39,9 @@ from ingestion.manifest import (
 from ingestion.settings import ClusterSource
 from ingestion.thanos.asking import Asker, Part, PullMemory
 from ingestion.thanos.client import ThanosClient, connected_to
-from ingestion.thanos.decode import Runs, collector_paused
+from ingestion.thanos.decode import Runs
 from ingestion.thanos.facts import HourFacts, hourly_facts, look_facts
+from ingestion.thanos.garbage import collector_paused
 from ingestion.thanos.outcomes import counts_before, counts_earlier, rows_of_hours, store_gone
 from ingestion.thanos.runs import SeriesBlocks, write_runs
 from ingestion.thanos.splitting import Evaluated, Question

@@ -72,7 +72,7 @@ class Samples:
 def decoded_texts(texts: Sequence[bytes], at_once_bytes: int = AT_ONCE_BYTES) -> Samples:
     """The samples of every text; the owner is the text's place."""
     parts = [part for _, part in decoded_parts(texts, at_once_bytes)]
-    return parts[0] if len(parts) == 1 else _together(parts)
+    return parts[0] if len(parts) == 1 else one_after_the_other(parts)
 
 
 def decoded_parts(
@@ -89,7 +89,8 @@ def decoded_parts(
             first, limit = end, size + at_once_bytes
 
 
-def _together(parts: Sequence[Samples]) -> Samples:
+def one_after_the_other(parts: Sequence[Samples]) -> Samples:
+    """The owners of all parts, numbered through; each value once."""
     known: dict[str, int] = {}
     owners, values = [], []
     owner_count = 0

@@ -143,6 +143,29 @@ def test_a_dictionary_that_remembers_changes_nothing(
         assert as_set(found) == naive_runs(body, look)
 
 
+@settings(max_examples=200, deadline=None)
+@given(answers(values), st.sampled_from([0, 60]))
+def test_runs_are_the_same_however_many_series_are_read_at_once(
+    answer: dict[str, Any], at_once_bytes: int
+) -> None:
+    """Also where replicas share a text: runs, what replicas counted, and what was noticed."""
+    body = json.dumps(answer, separators=(",", ":")).encode()
+    raw = read_matrix_body(body).series
+    some, all_at_once = (
+        decode_runs(raw, SeriesDictionary([REPLICA]), look, size)
+        for size in (at_once_bytes, 1 << 20)
+    )
+    assert as_rows(some) == as_rows(all_at_once)
+    assert (some.raw_counts, some.facts) == (all_at_once.raw_counts, all_at_once.facts)
+
+
+def as_rows(runs: Runs) -> list[tuple[Any, ...]]:
+    """Every run in its place, with its value as text."""
+    columns = (runs.series_index, runs.hour_ms, runs.first_ms, runs.last_ms, runs.sample_count)
+    words = [runs.values[place] for place in runs.value_index]
+    return list(zip(*(column.tolist() for column in columns), words, strict=True))
+
+
 written_times = st.from_regex(r"1790848[0-9]{3}(\.[0-9]{1,4})?", fullmatch=True)
 written_values = st.one_of(
     values,

@@ -17,9 +17,9 @@ from ingestion.thanos.decode import (
     Look,
     Runs,
     SeriesDictionary,
-    collector_paused,
     decode_runs,
 )
+from ingestion.thanos.garbage import collector_paused
 from ingestion.thanos.texts import MalformedSeries
 
 TEN = 1_790_848_800  # 2026-10-01T10:00:00Z
