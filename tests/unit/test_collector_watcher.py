@@ -16,7 +16,8 @@ import httpx
 import pytest
 
 from domain.clock import StoppedClock
-from ingestion.kubernetes.client import EVENT_BYTES_LIMIT, ApiClient, ApiSettings, WatchEvent
+from ingestion.kubernetes.answers import EVENT_BYTES_LIMIT
+from ingestion.kubernetes.client import ApiClient, ApiSettings, WatchEvent
 from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.observations import Bookmark, Event
 from ingestion.kubernetes.watcher import (
