@@ -18,6 +18,7 @@ from warehouse.about import About, AboutPeriod
 from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.publish import publish
+from warehouse.switched import Switched, note, switched_periods
 
 pytestmark = pytest.mark.servers
 
@@ -52,6 +53,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
             f"{LARGE}::decimal(38,0) as cost_nanos"
         )
         connection.execute("create table marts.dim_hours as select '2026-10' as billing_period")
+        # As a switch does: what is not noted outside of the warehouse is not copied.
+        counts = {"dim_hours": 1, "fct_charges": 1}
+        facts = Switched(Switched("", counts).present_sha256(connection, "2026-10"), counts)
+    note(made, "2026-10", facts)
     return made
 
 
@@ -69,7 +74,8 @@ def client(version: str) -> Path:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_client_of_another_version_reads_every_digit(home: Home, version: str) -> None:
     at = datetime(2026, 11, 1, tzinfo=UTC)
-    period = AboutPeriod("2026-10", "final", at, at, "ab" * 32, 0, 0)
+    facts = switched_periods(home)["2026-10"]
+    period = AboutPeriod("2026-10", "final", at, at, facts.facts_sha256, 0, 0)
     published = publish(home, About(at, at, "0.1.0", "rates-1", "cd" * 32, 0, (period,)))
     parquet = published.parquet_folder / "fct_charges" / "2026-10.parquet"
     places = [str(client(version)), str(published.path), str(parquet)]
