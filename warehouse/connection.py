@@ -17,9 +17,9 @@ from domain.errors import CheckFailed, CouldNotLook
 if TYPE_CHECKING:
     import duckdb
 
-MEMORY_LIMIT = "1GB"
-"""The month of 10,000 GPUs is counted within it; more would push the other services of a small
-machine aside, and DuckDB spills to disk before it fails."""
+MEMORY_LIMIT = "750MB"
+"""With what Python and dbt need beside it, the refresh of a month of 1,000 GPUs stays below 1 GiB;
+what needs more is spilled to disk. More would push the other services of a small machine aside."""
 
 THREAD_LIMIT = 4
 """Beyond four the counting of one month gains nothing that is worth the memory of each thread."""

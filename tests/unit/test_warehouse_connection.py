@@ -21,7 +21,7 @@ from warehouse.connection import (
 
 
 def test_every_connection_is_in_utc_and_bounded(tmp_path: Path) -> None:
-    assert MEMORY_LIMIT == "1GB"
+    assert MEMORY_LIMIT == "750MB"
     with connected(tmp_path / "a.duckdb") as connection:
         row = connection.execute(
             "select current_setting('TimeZone'), current_setting('memory_limit'), "
@@ -29,7 +29,7 @@ def test_every_connection_is_in_utc_and_bounded(tmp_path: Path) -> None:
         ).fetchone()
     assert row is not None
     assert row[0] == "UTC"
-    assert row[1] == "953.6 MiB"
+    assert row[1] == "715.2 MiB"
     assert row[2] <= THREAD_LIMIT
 
 

@@ -6,23 +6,48 @@ telemetry as (
 
 ),
 
-resources as (
+-- A month has many more pods than telemetry names: what nobody asks about is not added up.
+named as (
 
-    select
+    select distinct
         cluster_id,
         namespace,
         pod_name,
-        pod_uid,
-        node_name,
-        resource,
-        {{ epoch_seconds('hour_started_at') }} as hour_second,
-        min(tenant) as tenant,
-        sum(running_seconds) as running_seconds,
-        sum(cost_nanos) as cost_nanos,
-        max(device_count) as device_count
-    from {{ ref('fct_pod_hours') }}
-    where state = 'running' and running_seconds > 0
-    group by cluster_id, namespace, pod_name, pod_uid, node_name, resource, hour_started_at
+        hour_second
+    from telemetry
+
+),
+
+resources as (
+
+    select
+        pod_hours.cluster_id,
+        pod_hours.namespace,
+        pod_hours.pod_name,
+        pod_hours.pod_uid,
+        pod_hours.node_name,
+        pod_hours.resource,
+        named.hour_second,
+        min(pod_hours.tenant) as tenant,
+        sum(pod_hours.running_seconds) as running_seconds,
+        sum(pod_hours.cost_nanos) as cost_nanos,
+        max(pod_hours.device_count) as device_count
+    from {{ ref('fct_pod_hours') }} as pod_hours
+    inner join named
+        on
+            pod_hours.cluster_id = named.cluster_id
+            and pod_hours.namespace = named.namespace
+            and pod_hours.pod_name = named.pod_name
+            and {{ epoch_seconds('pod_hours.hour_started_at') }} = named.hour_second
+    where pod_hours.state = 'running' and pod_hours.running_seconds > 0
+    group by
+        pod_hours.cluster_id,
+        pod_hours.namespace,
+        pod_hours.pod_name,
+        pod_hours.pod_uid,
+        pod_hours.node_name,
+        pod_hours.resource,
+        named.hour_second
 
 ),
 
