@@ -7,7 +7,8 @@ Not here: decoding alone (`bench_decode`).
 
 The whole estate of the goals at 5 minutes, as one cluster; beside it, without a goal of its own,
 one of its ten clusters at 30 s, where what a pull costs whatever its size weighs ten times as much.
-Requests, phase, info and owner of pods, capacity of nodes, utilisation of cards. Both sides send
+Requests, phase, info and owner of pods, capacity of nodes, utilisation of cards. What a whole day
+of that cluster takes in memory is measured apart (`large_window`). Both sides send
 the same queries to the same server, one side after the other; curl throws the answers away, we land
 bytes and write runs. The least of several repetitions counts, for both; like is compared with like:
 without compression at most 1.25 times curl, with gzip at most 1.1 times.
@@ -176,7 +177,7 @@ def measure() -> list[Measurement]:
         Measurement("P1", f"a pull against curl{kind}", whole.ratio(kind), limit, "at most",
                     whole.said(kind) + (beside if not kind else ""))
         for kind, limit in (("", GOAL_IDENTITY), (" with gzip", GOAL_GZIP))
-    ] + [memory]  # fmt: skip
+    ] + [memory, _memory_of_a_day()]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,16 @@ def _memory() -> Measurement:
     peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
     how = "the process's peak after the pulls of one cluster, libraries included"
     return Measurement("P1", "memory of a pull", peak, GOAL_MIB, "at most", how, "MiB")
+
+
+def _memory_of_a_day() -> Measurement:
+    from bench.large_window import SLOTS, pulled
+
+    found = pulled()
+    how = f"{SLOTS:,} pods at a time at 30 s, {found.mib} MiB of JSON in {found.answers} answers,"
+    how += f" the largest of {found.largest_mib} MiB: the process's peak, libraries included"
+    what = "memory of a pull of a whole day"
+    return Measurement("P1", what, found.peak_mib, GOAL_MIB, "at most", how, "MiB")
 
 
 def taken(act: Callable[[], object]) -> float:

@@ -120,6 +120,10 @@ class PackedBody:
     landed: LandedBody
     stored: bytes
 
+    def unpacked(self) -> bytes:
+        """The body as it came."""
+        return zstandard.ZstdDecompressor().decompress(self.stored)
+
 
 def packed(body: bytes) -> PackedBody:
     """Hash and compress a body."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -20,9 +21,10 @@ from ingestion.catalogue import Ask, Entry
 from ingestion.landing import PackedBody, packed
 from ingestion.manifest import Answer, Outcome
 from ingestion.settings import ClusterSource
-from ingestion.thanos.answer import Matrix, RawSeries, read_matrix
+from ingestion.thanos.answer import Matrix, RawSeries, read_matrix, read_matrix_body
 from ingestion.thanos.client import Reply, ThanosClient
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.room import is_large
 from ingestion.thanos.splitting import Evaluated, Question, Sizes, smaller
 from ingestion.thanos.stores import StoresSeen, read_stores
 from ingestion.thanos.telemetry import KnownSeries
@@ -178,13 +180,20 @@ class Asker:
         return self._read(QUERY_PATH, form)
 
     def _read(self, path: str, form: dict[str, str]) -> Fetched:
-        """Ask and read; a body whose JSON ends early in a whole HTTP answer is asked for again."""
-        for _ in range(READ_TRIES_LIMIT):
-            reply = self._posted(path, form)
-            matrix = read_matrix(reply)
-            if matrix.outcome is not Outcome.TRUNCATED or reply.cut_short:
-                break
-        return reply, matrix, _packed(reply)
+        """Ask and read; a body whose JSON ends early in a whole HTTP answer is asked for again.
+
+        What is large waits packed until it is its turn.
+        """
+        with self._client.room:
+            for _ in range(READ_TRIES_LIMIT):
+                reply = self._posted(path, form)
+                matrix = read_matrix(reply)
+                if matrix.outcome is not Outcome.TRUNCATED or reply.cut_short:
+                    break
+            body = _packed(reply)
+            if is_large(len(reply.body)):
+                reply, matrix = replace(reply, body=b""), replace(matrix, series=())
+        return reply, matrix, body
 
     def _posted(self, path: str, form: dict[str, str]) -> Reply:
         if self._silent_in_a_row >= GIVEN_UP_AFTER:
@@ -196,7 +205,7 @@ class Asker:
         return reply
 
     def _understood(self, question: Question, fetched: Fetched) -> Iterator[Part]:
-        reply, matrix, _ = fetched
+        matrix = fetched[1]
         if matrix.limit_hit and (pieces := smaller(question)):
             for piece in pieces:
                 yield from self._understood(piece, self._fetched(piece))
@@ -208,13 +217,14 @@ class Asker:
         if matrix.usable:
             look = Look.at(window, self.source.sampling.sample_interval_seconds)
             try:
-                runs = decode_runs(matrix.series, self._dictionary, look)
+                with self._unpacked(fetched) as series:
+                    runs = decode_runs(series, self._dictionary, look)
             except MalformedSeries as cause:
                 seen = f"not the protocol: {cause}"[:300]
                 answer = replace(answer, outcome=Outcome.FAILED, reason=seen)
             else:
                 samples = int(runs.sample_count.sum())
-                self.memory.sizes.learn(question, len(reply.body), samples)
+                self.memory.sizes.learn(question, answer.byte_count, samples)
         yield Part(ask, window, answer, runs)
 
     def _taken(self, one: Evaluated, fetched: Fetched) -> Iterator[Part]:
@@ -224,8 +234,19 @@ class Asker:
                 yield from self._taken(piece, self._fetched(piece))
             return
         answer = self._described(one.ask.name, one.query, one.window, fetched)
-        matrix = fetched[1]
-        yield Part(one.ask, one.window, answer, None, matrix.series, matrix.limit_hit)
+        with self._unpacked(fetched) as series:
+            yield Part(one.ask, one.window, answer, None, series, fetched[1].limit_hit)
+
+    @contextmanager
+    def _unpacked(self, fetched: Fetched) -> Iterator[Sequence[RawSeries]]:
+        """The series of an answer, also of one that waited packed."""
+        reply, matrix, body = fetched
+        if not matrix.usable or body is None or reply.body:
+            yield matrix.series
+            return
+        with self._client.room as room:
+            room.take(body.landed.byte_count)
+            yield read_matrix_body(body.unpacked()).series
 
     def _described(self, name: str, query: str, window: Interval, fetched: Fetched) -> Answer:
         """Set the body aside to be kept, whatever it says; describe it."""

@@ -11,6 +11,7 @@ Tokens are read from their file for every request, and never become part of a re
 from __future__ import annotations
 
 import hashlib
+import io
 import ssl
 import threading
 import time
@@ -30,6 +31,7 @@ from domain.errors import CouldNotLook
 from ingestion.bearer_token import NoToken, read_token
 from ingestion.redaction import Secret, secret_of
 from ingestion.settings import Connection
+from ingestion.thanos.room import Room
 from ingestion.wire import transport_to
 
 TRIES_LIMIT = 5
@@ -45,7 +47,8 @@ CONNECT_TIMEOUT_SECONDS = 10.0
 """A host that accepts no connection in this time is away, however long queries may take."""
 
 ANSWER_BYTES_LIMIT = 96 << 20
-"""96 MiB unpacked: with its decoded form under 300 MB per cluster; larger asks are split."""
+"""96 MiB unpacked: with one such at a time, and what is decoded of it, a pull stays under 300 MiB;
+larger asks are split."""
 
 CHUNK_BYTES = 1 << 18
 
@@ -120,6 +123,7 @@ class ThanosClient:
             connection.url, connection.proxy, _tls(connection)
         )
         self._urls: dict[str, httpx.URL] = {}
+        self.room = Room()
 
     def __enter__(self) -> ThanosClient:
         return self
@@ -218,6 +222,7 @@ class ThanosClient:
         try:
             for chunk in cast(httpx.SyncByteStream, response.stream):
                 unpacked.add(chunk)
+                self.room.take(unpacked.size)
                 if time.monotonic() > deadline:
                     seen = f"still arriving after {self._connection.timeout_seconds} s"
                     return replace(reply, failure=seen, timed_out=True)
@@ -252,8 +257,8 @@ class _Unpacked:
 
     def __init__(self, gzipped: bool, limit: int) -> None:
         self._inflate = zlib.decompressobj(wbits=31) if gzipped else None
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._body = io.BytesIO()
+        self.size = 0
         self._limit = limit
 
     def add(self, chunk: bytes) -> None:
@@ -265,12 +270,11 @@ class _Unpacked:
                 chunk = self._inflate.unconsumed_tail
                 if self._inflate.eof and self._inflate.unused_data:
                     raise zlib.error("more bytes after its end")
-            self._parts.append(part)
-            self._size += len(part)
+            self.size += self._body.write(part)
 
     @property
     def too_large(self) -> bool:
-        return self._size > self._limit
+        return self.size > self._limit
 
     @property
     def ended(self) -> bool:
@@ -278,7 +282,7 @@ class _Unpacked:
 
     @property
     def body(self) -> bytes:
-        return b"".join(self._parts)
+        return self._body.getvalue()
 
 
 # Most of a form is the same for every window of every cluster.

@@ -29,6 +29,7 @@ from ingestion.thanos.texts import (
     AT_ONCE_BYTES,
     MalformedSeries,
     Samples,
+    Text,
     decoded_texts,
     one_after_the_other,
 )
@@ -174,13 +175,14 @@ def decode_runs(
         return runs
 
 
-def _distinct_texts(raw: Sequence[RawSeries]) -> tuple[list[bytes], list[int]]:
+def _distinct_texts(raw: Sequence[RawSeries]) -> tuple[list[msgspec.Raw], list[int]]:
     """Each distinct values text once, and which series has which.
 
     Servers sort series by their labels, so neighbours are of one scrape and mostly equal: comparing
-    with the last two costs a fifth of copying and hashing.
+    with the last two costs a fifth of hashing. None is copied: together they may be the body.
     """
-    places: dict[bytes, int] = {}
+    places: dict[int, int] = {}  # by hash
+    texts: list[msgspec.Raw] = []
     found: list[int] = []
     last = other = msgspec.Raw(b"")
     last_place = other_place = -1
@@ -189,9 +191,13 @@ def _distinct_texts(raw: Sequence[RawSeries]) -> tuple[list[bytes], list[int]]:
         if text != last:
             last, other, last_place, other_place = other, last, other_place, last_place
             if text != last:
-                last, last_place = text, places.setdefault(bytes(text), len(places))
+                place = places.setdefault(hash(bytes(text)), len(texts))
+                if place == len(texts) or texts[place] != text:
+                    place = len(texts)  # also of another text with the same hash: no harm
+                    texts.append(text)
+                last, last_place = text, place
         found.append(last_place)
-    return list(places), found
+    return texts, found
 
 
 class _TextCounts:
@@ -252,7 +258,7 @@ CutRuns = tuple[Samples, NDArray[Any], NDArray[Any]]
 
 
 def _all_cut_into_runs(
-    texts: Sequence[bytes],
+    texts: Sequence[Text],
     some_at_once: Iterable[tuple[list[int], Unions]],
     look: Look,
     counts: _TextCounts | None,
@@ -274,7 +280,7 @@ def _all_cut_into_runs(
 
 
 def _some_at_once(
-    texts: Sequence[bytes], unions: Unions, at_once_bytes: int
+    texts: Sequence[Text], unions: Unions, at_once_bytes: int
 ) -> Iterator[tuple[list[int], Unions]]:
     """Unions whose texts are decoded at once: which texts, and the unions by their places there."""
     places: dict[int, int] = {}

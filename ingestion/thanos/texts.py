@@ -69,7 +69,7 @@ class Samples:
     values: list[str]
 
 
-def decoded_texts(texts: Sequence[bytes], at_once_bytes: int = AT_ONCE_BYTES) -> Samples:
+def decoded_texts(texts: Sequence[Text], at_once_bytes: int = AT_ONCE_BYTES) -> Samples:
     """The samples of every text; the owner is the text's place."""
     parts = [part for _, part in decoded_parts(texts, at_once_bytes)]
     return parts[0] if len(parts) == 1 else one_after_the_other(parts)

@@ -1,0 +1,169 @@
+"""The memory that a pull of a whole day at 30 s takes, of a cluster of a thousand cards.
+
+Put here: such a day, said in the protocol of Prometheus, and one pull of it.
+Not here: an hour of it beside curl (`bench_pull`), or an estate with truth (`fake_gpu`).
+
+    python -m bench.large_window serve     prints its address, ends with its input
+    python -m bench.large_window pull URL  asks for the day, prints what came and its peak in MiB
+
+Each pod lives 5.6 hours, one after another, and all are scraped in the same seconds. So the values
+of nearly every pod are another text, which is the dearest case for whoever decodes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import parse_qs
+
+HOURS = 24
+STEP = 30
+SLOTS = 1900  # pods at a time
+POD_SECONDS = 20_160
+STARTED = 1_790_812_800  # 2026-10-01
+FROM, UNTIL = STARTED - 3600, STARTED + HOURS * 3600 + 3600
+ONE_SAMPLE = '[%d.123,"1"],'
+WIDTH = len(ONE_SAMPLE % STARTED)
+ALL_SAMPLES = "".join(ONE_SAMPLE % at for at in range(FROM, UNTIL, STEP))
+POD_METRICS = (
+    "kube_pod_container_resource_requests",
+    "kube_pod_status_phase",
+    "kube_pod_container_state_started",
+    "kube_pod_info",
+    "kube_pod_owner",
+)
+MORE_LABELS = {
+    "kube_pod_container_resource_requests": {"resource": "nvidia_com_gpu", "unit": "integer"},
+    "kube_pod_status_phase": {"phase": "Running"},
+    "kube_pod_info": {"created_by_kind": "Job"},
+    "kube_pod_owner": {"owner_kind": "Job"},
+}
+_METRICS = re.compile(r'__name__=~"([^"]*)"|^(\w+)\{')
+_UID = re.compile(r'uid(=~|!~)"([^"]*)"')
+_RANGE = re.compile(r"\[(\d+)s\]$")
+
+
+def answer(query: str, at: int) -> bytes:
+    """The matrix of a raw range selector; nothing where no pods are asked for."""
+    found, ranged = _METRICS.search(query), _RANGE.search(query)
+    wanted = (found[1] or found[2] or "").split("|") if found and ranged else []
+    uid = _UID.search(query)
+    series = [
+        one
+        for metric in POD_METRICS
+        if metric in wanted and ranged
+        for one in _series(metric, at - int(ranged[1]), at, uid)
+    ]
+    body = '{"status":"success","data":{"resultType":"matrix","result":[%s]}}'
+    return (body % ",".join(series)).encode("ascii")
+
+
+def _series(metric: str, since: int, until: int, uid: re.Match[str] | None) -> list[str]:
+    made = []
+    for slot in range(SLOTS):
+        began = FROM - slot * 977 % POD_SECONDS
+        for life in range((UNTIL - began) // POD_SECONDS + 1):
+            born = began + life * POD_SECONDS
+            first, last = max(born, since, FROM), min(born + POD_SECONDS - 60, until, UNTIL)
+            low, high = -(-(first - FROM) // STEP), -(-(last - FROM) // STEP)
+            name = f"{(slot * 31 + life) * 2654435761 % (1 << 32):08x}"
+            if low < high and (uid is None or bool(re.match(uid[2], name)) == (uid[1] == "=~")):
+                labels = {"__name__": metric, "clusterID": "c1", "namespace": f"team-{slot % 97}",
+                          "container": "main", "node": f"gpu-{slot % 125}", "pod": f"train-{name}",
+                          "uid": f"{name}-0b5e-4d7c-9d3a-0c9b6a3e2f11"}  # fmt: skip
+                said = json.dumps(labels | MORE_LABELS.get(metric, {}), separators=(",", ":"))
+                samples = ALL_SAMPLES[low * WIDTH : high * WIDTH - 1]
+                made.append(f'{{"metric":{said},"values":[{samples}]}}')
+    return made
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        query, at = form.get("query", [""])[0], int(float(form.get("time", ["0"])[0]))
+        if query == "time()":
+            late = UNTIL + 86_400
+            body = b'{"status":"success","data":{"resultType":"scalar","result":[%d,"%d"]}}'
+            self._say(body % (late, late))
+        else:
+            self._say(answer(query, at))
+
+    def do_GET(self) -> None:
+        self._say(b'{"status":"success","data":[]}')
+
+    def _say(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        with contextlib.suppress(ConnectionError):  # whoever asks stops reading at his limit
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def serve() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    print(f"http://127.0.0.1:{server.server_port}", flush=True)
+    sys.stdin.read()
+
+
+def pull(url: str) -> None:
+    from bench.bench_promql import peak_mib
+    from domain.clock import StoppedClock
+    from domain.interval import Interval
+    from ingestion.landing import Landing
+    from ingestion.manifest import Sampling
+    from ingestion.settings import ClusterSource, Connection, ThanosSettings
+    from ingestion.thanos.pull import pull_hours
+    from warehouse.store import FolderStore
+
+    source = ClusterSource("c1", ThanosSettings("p", Connection(url)), Sampling(STEP, STEP))
+    began = datetime.fromtimestamp(STARTED, UTC)
+    window = Interval(began, began + timedelta(hours=HOURS))
+    with tempfile.TemporaryDirectory() as folder:
+        landing = Landing(FolderStore(Path(folder) / "landing"))
+        late = StoppedClock(window.ended_at + timedelta(days=1))
+        attempt = pull_hours(source, window, landing, Path(folder) / "runs", late)
+    sizes = [one.byte_count >> 20 for one in attempt.answers]
+    told = Pulled(sum(sizes), max(sizes), len(sizes), peak_mib(os.getpid()))
+    print(json.dumps(asdict(told)))
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What one pull of the day came to."""
+
+    mib: int
+    largest_mib: int
+    answers: int
+    peak_mib: float
+
+
+def pulled() -> Pulled:
+    """Both sides in processes of their own."""
+    here = [sys.executable, "-m", "bench.large_window"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*here, "serve"], stdin=pipe, stdout=pipe, text=True) as serving:
+        assert serving.stdout is not None
+        url = serving.stdout.readline().strip()
+        ran = subprocess.run([*here, "pull", url], capture_output=True, text=True, check=True)
+        serving.communicate()
+    return Pulled(**json.loads(ran.stdout))
+
+
+if __name__ == "__main__":
+    serve() if sys.argv[1] == "serve" else pull(sys.argv[2])

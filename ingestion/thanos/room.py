@@ -1,0 +1,45 @@
+"""How many large answers are in memory at once: one.
+
+Put here: who may hold a large body, and for how long.
+Not here: how large an answer may be at all (`ingestion.thanos.client`).
+
+Answers are fetched ahead while another one is decoded, and nobody knows how large one is before it
+has come. So whoever holds more than a little of one waits until no other large one is in memory;
+small ones pass by.
+"""
+
+from __future__ import annotations
+
+from threading import Lock, local
+
+LARGE_BYTES = 16 << 20
+"""Nearly all answers of an hour are smaller; those of a day of a large cluster are not."""
+
+
+def is_large(byte_count: int) -> bool:
+    """Whether so many bytes of one body need the room for themselves."""
+    return byte_count > LARGE_BYTES
+
+
+class Room:
+    """For one large body at a time. A thread is inside from `with room:` to its end."""
+
+    def __init__(self) -> None:
+        self._large = Lock()
+        self._mine = local()
+
+    def __enter__(self) -> Room:
+        self._mine.inside, self._mine.taken = True, False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._mine.taken:
+            self._large.release()
+        self._mine.inside = self._mine.taken = False
+
+    def take(self, byte_count: int) -> None:
+        """Wait, with so many bytes in hand, until no other thread has a large body."""
+        inside = getattr(self._mine, "inside", False)
+        if inside and is_large(byte_count) and not self._mine.taken:
+            self._large.acquire()
+            self._mine.taken = True
