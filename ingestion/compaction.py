@@ -11,7 +11,6 @@ between, `finish` does the rest; it runs before everything else here.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,10 +20,11 @@ from typing import TYPE_CHECKING
 
 from domain.decisions.rows import Source
 from domain.identity import sha256
-from ingestion.derived import Derivation, write_parquet
+from ingestion.derived import Derivation, write_note, write_parquet
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt
-from warehouse.derived import INDEX_SUFFIX, DerivedFolder
+from warehouse.derived import DAYS_NOTES, DerivedFolder, day_of
+from warehouse.derived_notes import Note, read_note, sha256_of_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,35 +44,43 @@ def compact(
 ) -> int:
     """Compact every settled day that has loose files; the number of days that were written.
 
+    A day of which a file is not what was noted of it is left to whoever makes it again.
     Not while facts are built: a build that lists files in between would miss some, and say so.
     """
     days = _loose_days(landing, home_runs, now, derivations)
+    written_count = 0
     for done, ((source, cluster_id, day), attempts) in enumerate(sorted(days.items())):
         if progress:
             progress(done, len(days), f"{cluster_id} {source.value} {day}")
         folder = DerivedFolder.of(home_runs, source.value, cluster_id)
-        _compact_day(folder, day, attempts, derivations[source])
-    return len(days)
+        names = [attempt.attempt_id for attempt in attempts]  # in the order of their sequence
+        if _as_noted(folder, day, names, derivations[source].tables):
+            _compact_day(folder, day, names, derivations[source])
+            written_count += 1
+    return written_count
 
 
 def finish(home_runs: Path) -> None:
     """Complete what a kill interrupted."""
-    for index in sorted(home_runs.glob(f"*/*/*{INDEX_SUFFIX}")):
-        folder = DerivedFolder(index.parent)
-        _switch(folder, date.fromisoformat(index.name.partition(".")[0]))
+    for index in sorted(home_runs.glob(f"*/*/{DAYS_NOTES}")):
+        if (note := read_note(index)) is not None:
+            _switch(DerivedFolder(index.parent), day_of(index), note.attempt_ids)
 
 
-def dissolve_broken_days(home_runs: Path, derivations: Mapping[Source, Derivation]) -> None:
-    """A day of which a file was deleted counts as never compacted; its attempts are made again."""
+def dissolve_broken_days(home_runs: Path, derivations: Mapping[Source, Derivation]) -> list[Path]:
+    """A day of which a file was deleted counts as never compacted; its attempts are made again.
+
+    So does one of which the note says nothing; these notes are returned.
+    """
+    unread = []
     for source, derivation in derivations.items():
-        for index in sorted(home_runs.glob(f"{source.value}/*/*{INDEX_SUFFIX}")):
-            folder = DerivedFolder(index.parent)
-            day = date.fromisoformat(index.name.partition(".")[0])
+        for index in sorted(home_runs.glob(f"{source.value}/*/{DAYS_NOTES}")):
+            folder, day = DerivedFolder(index.parent), day_of(index)
+            unread += [index] if read_note(index) is None else []
             daily = [folder.daily(day, table) for table in derivation.tables]
-            if not all(path.is_file() for path in daily):
-                index.unlink()  # first: without it, the day's files are only left over
-                for path in daily:
-                    path.unlink(missing_ok=True)
+            if index in unread or not all(path.is_file() for path in daily):
+                folder.forget(day.isoformat(), derivation.tables)
+    return unread
 
 
 def _loose_days(
@@ -102,10 +110,18 @@ def _is_loose(folder: DerivedFolder, attempts: Iterable[Attempt], tables: Sequen
     return loose and folder.whole(tables).issuperset(names)
 
 
+def _as_noted(
+    folder: DerivedFolder, day: date, names: Sequence[str], tables: Sequence[str]
+) -> bool:
+    """Whether what is to be put together is what was written; else it would get a good hash."""
+    compacted = folder.compacted()
+    parts = {day.isoformat() if name in compacted else name for name in names}
+    return not any(folder.changed(part, tables) for part in parts)
+
+
 def _compact_day(
-    folder: DerivedFolder, day: date, attempts: Sequence[Attempt], derivation: Derivation
+    folder: DerivedFolder, day: date, names: Sequence[str], derivation: Derivation
 ) -> None:
-    names = [attempt.attempt_id for attempt in attempts]  # in the order of their sequence
     hidden = {
         table: folder.path / f".{day.isoformat()}.{table}.{_mark(names)}"
         for table in derivation.tables
@@ -119,22 +135,21 @@ def _compact_day(
         for table, path in hidden.items():
             path.unlink(missing_ok=True)  # of an earlier try
             os.link(loose[table], path)
+        hashes = {table: sha256_of_file(path) for table, path in hidden.items()}
     else:
         merged = {table: _merged(folder, day, names, table) for table in derivation.tables}
-        for table, rows in derivation.put_together(merged).items():
-            write_parquet(hidden[table], rows, derivation.settled_level)
-    index = folder.index(day)
-    unfinished = index.with_name(f".{index.name}.unfinished")
-    unfinished.write_text(json.dumps(names), encoding="utf-8")
-    os.replace(unfinished, index)
-    _switch(folder, day)
+        hashes = {
+            table: write_parquet(hidden[table], rows, derivation.settled_level)
+            for table, rows in derivation.put_together(merged).items()
+        }
+    write_note(folder, day.isoformat(), Note(tuple(names), hashes))
+    _switch(folder, day, names)
 
 
-def _switch(folder: DerivedFolder, day: date) -> None:
-    """From an index to what it says: no loose files, and the hidden ones of these attempts real."""
-    names = json.loads(folder.index(day).read_text(encoding="utf-8"))
+def _switch(folder: DerivedFolder, day: date, names: Sequence[str]) -> None:
+    """From a day's note to what it says: no loose files, and the hidden ones of it real."""
     for name in names:
-        for path in folder.path.glob(f"{name}.*.parquet"):
+        for path in folder.path.glob(f"{name}.*"):
             path.unlink()
     for hidden in sorted(folder.path.glob(f".{day.isoformat()}.*.*")):
         _, _, table, mark = hidden.name.split(".", 3)

@@ -9,7 +9,8 @@ No fsync: a derived file that a loss of power takes away is made again from the 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import get_ident
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt
-from warehouse.derived import LAYOUT
+from warehouse.derived import LAYOUT, DerivedFolder
+from warehouse.derived_notes import Note, sha256_of_file
 from warehouse.store import StoreUnusable
 
 if TYPE_CHECKING:
@@ -64,15 +66,29 @@ class Derivation:
         return self.put_together is dict and self.settled_level == ZSTD_LEVEL
 
 
-def write_parquet(path: Path, table: pa.Table, level: int = ZSTD_LEVEL) -> None:
-    """A Parquet file under its name, once it is whole."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}{_UNFINISHED}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+def write_parquet(path: Path, table: pa.Table, level: int = ZSTD_LEVEL) -> str:
+    """A Parquet file under its name, once it is whole; its hash, which is noted beside it."""
+    with _unfinished(path) as unfinished:
         if table.num_rows:
             _write(table, str(unfinished), level)
         else:
             unfinished.write_bytes(_empty(table, level))
+        return sha256_of_file(unfinished)
+
+
+def write_note(folder: DerivedFolder, name: str, note: Note) -> None:
+    """Note what was written of an attempt or a day: from here on it counts as made."""
+    with _unfinished(folder.note(name)) as unfinished:
+        unfinished.write_bytes(note.text())
+
+
+@contextmanager
+def _unfinished(path: Path) -> Iterator[Path]:
+    """Where to write what gets its name when it is whole."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}{_UNFINISHED}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield unfinished
         os.replace(unfinished, path)
     except OSError as cause:
         raise StoreUnusable(str(path.parent), f"write {path.name}", cause) from cause

@@ -1,4 +1,4 @@
-"""The derived files under runs/, made again from the landing: some that are missing, or all.
+"""The derived files under runs/, made again from the landing: what is missing or changed, or all.
 
 Put here: which attempts lack their files, throwing away what is derived, and making it again.
 Not here: how one attempt is decoded (`ingestion.thanos.replay`, `ingestion.kubernetes`).
@@ -6,12 +6,15 @@ Not here: how one attempt is decoded (`ingestion.thanos.replay`, `ingestion.kube
 
 from __future__ import annotations
 
+import logging
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from domain.decisions.rows import Source
+from domain.interval import Interval
 from ingestion.compaction import compact, dissolve_broken_days, finish
 from ingestion.derived import SETTLED_ZSTD_LEVEL, Derivation, remove_other_layouts, sweep
 from ingestion.landing import Landing
@@ -19,6 +22,10 @@ from ingestion.manifest import Attempt
 from warehouse.derived import DerivedFolder, alone_with
 
 Progress = Callable[[int, int, str], None]
+
+MADE_AGAIN = "not as it was written (its hash is noted beside it), so made again from the landing."
+
+_log = logging.getLogger("gpu-ledger")  # where nobody set anything up, a line on stderr
 
 
 def derivations() -> Mapping[Source, Derivation]:
@@ -42,7 +49,8 @@ def rebuild(
 ) -> int:
     """Make the derived files again; the number of attempts that were decoded.
 
-    With `missing_only` files that are there stay: what a crash between manifest and files needs.
+    With `missing_only` files stay that are there as they were written: what a crash between
+    manifest and files needs.
     """
     with alone_with(home_runs):
         sweep(home_runs)
@@ -56,31 +64,59 @@ def rebuild(
         return _decode(landing, home_runs, attempts, progress)
 
 
-def heal(landing: Landing, home_runs: Path, progress: Progress | None = None) -> int:
-    """Make the derived files that are not there; others may be pulling meanwhile.
+def heal(
+    landing: Landing,
+    home_runs: Path,
+    progress: Progress | None = None,
+    taken: Mapping[Source, Interval] | None = None,
+) -> int:
+    """Make the derived files that are not there, or not as they were written; the attempts decoded.
 
-    A build begins with it: what was deleted, or what a crash left out, needs nobody to notice.
+    A build begins with it: what was deleted, what a crash left out and what a disk changed needs
+    nobody to notice. Files are read through to compare them with what was noted of them; with
+    `taken` only those of these hours. Others may be pulling meanwhile.
     """
     with alone_with(home_runs):
         remove_other_layouts(home_runs)
         finish(home_runs)
-        dissolve_broken_days(home_runs, derivations())
-        return _decode(landing, home_runs, _without_files(landing, home_runs), progress)
-
-
-def _without_files(landing: Landing, home_runs: Path) -> list[Attempt]:
-    """The attempts of which a derived file is missing."""
-    missing = []
-    for source, derivation in derivations().items():
-        folders: dict[str, set[str]] = {}
-        for attempt in landing.attempts(source=source):
-            cluster_id = attempt.cluster_id
-            if cluster_id not in folders:
+        changed = dissolve_broken_days(home_runs, derivations())
+        missing: list[Attempt] = []
+        for source, derivation in derivations().items():
+            for cluster_id, attempts in _by_cluster(landing, source).items():
                 folder = DerivedFolder.of(home_runs, source.value, cluster_id)
-                folders[cluster_id] = folder.whole(derivation.tables)
-            if attempt.attempt_id not in folders[cluster_id]:
-                missing.append(attempt)
-    return missing
+                hours = taken[source] if taken is not None else None
+                looked_at = [a for a in attempts if hours is None or a.window.overlaps(hours)]
+                changed += _forget_changed(folder, looked_at, derivation.tables)
+                there = folder.whole(derivation.tables)
+                missing += [a for a in attempts if a.attempt_id not in there]
+        count = _decode(landing, home_runs, missing, progress)
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        where = changed[0].relative_to(home_runs.parent)
+        _log.warning("%s%s: %s", where, more, MADE_AGAIN)
+    return count
+
+
+def _by_cluster(landing: Landing, source: Source) -> dict[str, list[Attempt]]:
+    found: defaultdict[str, list[Attempt]] = defaultdict(list)
+    for attempt in landing.attempts(source=source):
+        found[attempt.cluster_id].append(attempt)
+    return found
+
+
+def _forget_changed(
+    folder: DerivedFolder, attempts: Sequence[Attempt], tables: Sequence[str]
+) -> list[Path]:
+    """Remove every attempt or day of which a file is not what was noted of it; these files."""
+    there, compacted = folder.whole(tables), folder.compacted()
+    ids = {attempt.attempt_id for attempt in attempts} & there
+    found = []
+    for name in sorted({str(compacted.get(one, one)) for one in ids}):
+        changed = folder.changed(name, tables)
+        if changed:
+            folder.forget(name, tables)
+            found += changed
+    return found
 
 
 def _decode(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
 from orchestration.open_home import OpenHome, holder
+from orchestration.steps import have_derived_files
 
 if TYPE_CHECKING:
     from billing.recount import RecountResult
@@ -32,6 +33,7 @@ def recount(
     from billing.recount import recount_decisions, recount_period
     from warehouse.build import build_period
 
+    have_derived_files(opened, period, progress)
     counted_with = recount_decisions(opened.home, period, opened.decisions)
     build = build_period(
         opened.home,

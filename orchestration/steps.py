@@ -106,17 +106,16 @@ def refresh(
     """Rebuild a period's facts, whole, and write down what its tests said.
 
     A closed one is refused, unless its facts are lost: then it is counted again from what its close
-    sealed, to the very same facts. Derived files that are missing are made again from the landing
-    first; those of days that will not change any more are put together afterwards, here or by
-    whoever does without `compacting`.
+    sealed, to the very same facts. Derived files that are missing, or not as they were written,
+    are made again from the landing first; those of days that will not change any more are put
+    together afterwards, here or by whoever does without `compacting`.
     """
-    from ingestion.rebuild import heal
     from quality.dbt_checks import record_dbt_tests
     from warehouse.build import build_period
 
     closed = opened.record.closed_periods()
     sealed = _sealed_and_lost(opened, period) if period.name in closed else None
-    heal(opened.landing, opened.home.runs, progress)
+    have_derived_files(opened, period, progress)
     # Before the build: what lands meanwhile makes the facts old, whether or not it was read.
     evidence = standing.evidence_sha256(opened, period)
     if not opened.home.warehouse_path.is_file():
@@ -136,6 +135,16 @@ def refresh(
     if compacting:
         compact(opened)
     return build
+
+
+def have_derived_files(
+    opened: OpenHome, period: BillingPeriod, progress: Progress | None = None
+) -> None:
+    """What a period is counted from, as it was written; else made again from the landing."""
+    from ingestion.rebuild import heal
+    from warehouse.raw import hours_taken
+
+    heal(opened.landing, opened.home.runs, progress, hours_taken(period))
 
 
 def _sealed_and_lost(opened: OpenHome, period: BillingPeriod) -> SealedPeriod:

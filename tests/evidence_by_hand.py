@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from domain.billing_period import BillingPeriod
 from domain.identity import sha256_bytes
-from warehouse.derived import PARQUET_SUFFIX
+from warehouse.derived import PARQUET_SUFFIX, DerivedFolder
+from warehouse.derived_notes import Note, sha256_of_file
 from warehouse.home import Home
 from warehouse.schema import KUBERNETES_TABLES, THANOS_TABLES
 
@@ -149,13 +150,13 @@ class _Attempt:
         folder.mkdir(parents=True, exist_ok=True)
         for row in [row for rows in self.rows.values() for row in rows if "series_key" in row]:
             row["series_key"] += sequence << 32
+        hashes = {}
         for name, rows in self.rows.items():
             shared = {"cluster_id": self.cluster.cluster_id, "attempt_id": attempt_id}
-            write_parquet(
-                folder / f"{attempt_id}.{name}{PARQUET_SUFFIX}",
-                self.tables[name],
-                [{**shared, **row} for row in rows],
-            )
+            path = folder / f"{attempt_id}.{name}{PARQUET_SUFFIX}"
+            write_parquet(path, self.tables[name], [{**shared, **row} for row in rows])
+            hashes[name] = sha256_of_file(path)
+        DerivedFolder(folder).note(attempt_id).write_bytes(Note((attempt_id,), hashes).text())
 
     def _manifest(self, sequence: int) -> bytes:
         hours = range(self.since, self.until, HOUR)

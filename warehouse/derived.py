@@ -4,15 +4,15 @@ Put here: the names of derived files, finding those of given attempts, and being
 Not here: what is in them (`ingestion`), or when days are compacted (`ingestion.compaction`).
 
     runs/<source>/<cluster_id>/<attempt_id>.<table>.2.parquet   as an attempt made it
+    runs/<source>/<cluster_id>/<attempt_id>.attempts.2.json     the hashes of these files
     runs/<source>/<cluster_id>/<day>.<table>.2.parquet          the attempts of a day together
-    runs/<source>/<cluster_id>/<day>.attempts.2.json            which attempts those are
+    runs/<source>/<cluster_id>/<day>.attempts.2.json            which those are, and the hashes
 
 A day's file may hold more attempts than were asked for; rows say which attempt they are of.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,13 +21,15 @@ from pathlib import Path
 
 from domain.errors import CouldNotLook
 from warehouse.alone import alone
+from warehouse.derived_notes import read_note, sha256_of_file
 
 LAYOUT = 2
 """What the columns of these files are. Files of another layout are never found, so that their
 attempts count as not decoded yet, and are decoded again from the landing."""
 
 PARQUET_SUFFIX = f".{LAYOUT}.parquet"
-INDEX_SUFFIX = f".attempts.{LAYOUT}.json"
+NOTE_SUFFIX = f".attempts.{LAYOUT}.json"
+DAYS_NOTES = f"????-??-??{NOTE_SUFFIX}"
 
 WAIT_SECONDS = 30.0
 """Compacting a day takes less than a second; who holds the files for longer is building facts."""
@@ -68,35 +70,64 @@ class DerivedFolder:
 
     def loose(self, attempt_id: str, table: str) -> Path:
         """The file of one attempt, while it is not compacted."""
-        return self.path / f"{attempt_id}.{table}{PARQUET_SUFFIX}"
+        return self._file(attempt_id, table)
 
     def daily(self, day: date, table: str) -> Path:
-        return self.path / f"{day.isoformat()}.{table}{PARQUET_SUFFIX}"
+        return self._file(day.isoformat(), table)
+
+    def _file(self, name: str, table: str) -> Path:
+        return self.path / f"{name}.{table}{PARQUET_SUFFIX}"
+
+    def note(self, name: str) -> Path:
+        """What is noted of the files of an attempt or a day; written when they are whole."""
+        return self.path / f"{name}{NOTE_SUFFIX}"
 
     def index(self, day: date) -> Path:
-        return self.path / f"{day.isoformat()}{INDEX_SUFFIX}"
+        """The note of a day: from when it is there, the day counts as compacted."""
+        return self.note(day.isoformat())
 
     def compacted(self) -> dict[str, date]:
         """The day of every attempt that was compacted."""
         found: dict[str, date] = {}
-        for path in sorted(self.path.glob(f"*{INDEX_SUFFIX}")):
-            day = date.fromisoformat(path.name.partition(".")[0])
-            found |= dict.fromkeys(json.loads(path.read_text(encoding="utf-8")), day)
+        for path in sorted(self.path.glob(DAYS_NOTES)):
+            if (note := read_note(path)) is not None:
+                found |= dict.fromkeys(note.attempt_ids, day_of(path))
         return found
 
     def whole(self, tables: Iterable[str]) -> set[str]:
-        """The attempts of which every table is there; the folder is read once."""
+        """The attempts of which every table is there and noted; the folder is read once."""
         wanted = list(tables)
-        names = {path.name for path in self.path.glob(f"*{PARQUET_SUFFIX}")}
+        names = {path.name for path in self.path.glob(f"*.{LAYOUT}.*")}
         loose: dict[str, set[str]] = {}
         for name in names:
-            attempt_id, _, rest = name.partition(".")
-            loose.setdefault(attempt_id, set()).add(rest.removesuffix(PARQUET_SUFFIX))
-        found = {attempt_id for attempt_id, there in loose.items() if there.issuperset(wanted)}
+            if name.endswith(PARQUET_SUFFIX):
+                attempt_id, _, rest = name.partition(".")
+                loose.setdefault(attempt_id, set()).add(rest.removesuffix(PARQUET_SUFFIX))
+        found = {
+            attempt_id
+            for attempt_id, there in loose.items()
+            if there.issuperset(wanted) and self.note(attempt_id).name in names
+        }
         for attempt_id, day in self.compacted().items():
             if all(self.daily(day, table).name in names for table in wanted):
                 found.add(attempt_id)
         return found
+
+    def changed(self, name: str, tables: Iterable[str]) -> list[Path]:
+        """The files of an attempt or a day that are not what was noted of them."""
+        note = read_note(self.note(name))
+        if note is None:
+            return [self.note(name)]
+        return [
+            self._file(name, table)
+            for table in tables
+            if sha256_of_file(self._file(name, table)) != note.sha256_by_table.get(table)
+        ]
+
+    def forget(self, name: str, tables: Iterable[str]) -> None:
+        """Remove what there is of an attempt or a day; it counts as never made from the start."""
+        for path in (self.note(name), *(self._file(name, table) for table in tables)):
+            path.unlink(missing_ok=True)
 
     def files(self, attempt_ids: Iterable[str], table: str) -> list[Path]:
         """The files that hold the given attempts' rows of a table, each once, in order."""
@@ -113,3 +144,7 @@ class DerivedFolder:
         """The attempts of which there is any file."""
         loose = {path.name.partition(".")[0] for path in self.path.glob(f"*{PARQUET_SUFFIX}")}
         return loose | set(self.compacted())
+
+
+def day_of(note: Path) -> date:
+    return date.fromisoformat(note.name.partition(".")[0])

@@ -12,12 +12,13 @@ never the whole past.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
+from domain.decisions.rows import Source
 from domain.errors import CouldNotLook
 from domain.interval import HOUR, Interval, format_instant
 from warehouse.derived import DerivedFolder
@@ -36,6 +37,14 @@ if TYPE_CHECKING:
 LOOK_BACK = timedelta(days=35)
 """How far a complete list is looked for. A collector lists every hour; one that has not finished a
 list for more than a month left a gap that no older list could close."""
+
+
+def hours_taken(period: BillingPeriod) -> Mapping[Source, Interval]:
+    """Of which hours a period's evidence may be, by its source."""
+    around = Interval(period.started_at - HOUR, period.ended_at + HOUR)
+    listed = Interval(period.started_at - LOOK_BACK, around.ended_at)
+    return {Source.THANOS: around, Source.KUBERNETES: listed}
+
 
 _TABLES = {"thanos": THANOS_TABLES, "kubernetes": KUBERNETES_TABLES}
 
@@ -90,13 +99,14 @@ def evidence_of(
     everything = attempt_hours(home.landing_store())
     if stood_on is not None:
         everything = [hour for hour in everything if stood_on(hour)]
-    around = Interval(period.started_at - HOUR, period.ended_at + HOUR)
+    taken = hours_taken(period)
+    around, listed = taken[Source.THANOS], taken[Source.KUBERNETES]
     needed = inside(everything, around)
-    before = Interval(period.started_at - LOOK_BACK, period.started_at)
+    before = Interval(listed.started_at, period.started_at)
     for journal in _journals(inside(everything, before)).values():
         since = _last_complete_list(connection, home.runs / "kubernetes", journal)
-        listed = Interval(min(since, around.started_at), around.started_at)
-        needed += inside(journal, listed)
+        since_list = Interval(min(since, around.started_at), around.started_at)
+        needed += inside(journal, since_list)
     _require_files(home, needed)
     return sorted(needed, key=lambda h: (h.cluster_id, h.source, h.hour_started_at, h.sequence))
 

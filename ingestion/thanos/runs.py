@@ -34,12 +34,13 @@ from ingestion.columns import (
     sixteen_bytes,
     texts,
 )
-from ingestion.derived import write_parquet
+from ingestion.derived import write_note, write_parquet
 from ingestion.manifest import Attempt
 from ingestion.thanos.decode import Runs
 from ingestion.thanos.series import Series
 from ingestion.thanos.telemetry import DeviceHours
 from warehouse.derived import DerivedFolder
+from warehouse.derived_notes import Note
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,7 +134,7 @@ def write_runs(
     telemetry: DeviceHours,
     blocks: SeriesBlocks,
 ) -> None:
-    """Write the three files of an attempt; each whole or not at all.
+    """Write the three files of an attempt, each whole or not at all, and note their hashes.
 
     `blocks` has the series of the parts; those of the telemetry are added here.
     """
@@ -151,12 +152,14 @@ def write_runs(
     }
     with ThreadPoolExecutor(max_workers=1) as beside:
         # One is compressed while the next is made.
-        written = [
-            beside.submit(write_parquet, folder.loose(attempt.attempt_id, kind), tables[kind]())
+        written = {
+            kind: beside.submit(
+                write_parquet, folder.loose(attempt.attempt_id, kind), tables[kind]()
+            )
             for kind in KINDS
-        ]
-        for one in written:
-            one.result()
+        }
+        hashes = {kind: one.result() for kind, one in written.items()}
+    write_note(folder, attempt.attempt_id, Note((attempt.attempt_id,), hashes))
 
 
 def _place_of(series: Series) -> tuple[str, str, str]:

@@ -15,12 +15,12 @@ from orchestration.cli.output import emit, home_option, output_option, progress
 REBUILD_EPILOG = """\b
 Examples:
   gpu-ledger rebuild --home my-ledger                   all of runs/, from the landed bytes
-  gpu-ledger rebuild --missing-only                     what a crash left out
+  gpu-ledger rebuild --missing-only                     what a crash left out or a disk changed
 """
 
 
 @click.command(epilog=REBUILD_EPILOG)
-@click.option("--missing-only", is_flag=True, help="Leave files that are there.")
+@click.option("--missing-only", is_flag=True, help="Leave files that are as they were written.")
 @home_option
 def rebuild(missing_only: bool, home_path: Path) -> None:
     """Decode the landed evidence again into runs/; the content is the same as before."""

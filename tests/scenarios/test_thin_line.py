@@ -153,6 +153,31 @@ def test_without_the_warehouse_the_same_invoices_come_again(told: Told, tmp_path
     assert documents(again.home.documents) == documents(told.opened.home.documents)
 
 
+def test_bits_that_flip_in_derived_files_change_no_fact_and_no_bill(
+    told: Told, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are made again from the landing, which is said in one line."""
+    home = copied(told, tmp_path)
+    flip_a_bit_in_each_of(home.home.runs)
+    assert recount(home, PERIOD).lines == ()
+    shutil.rmtree(home.home.record)
+    flip_a_bit_in_each_of(home.home.runs)
+    facts_sha256 = steps.refresh(home, PERIOD).facts_sha256
+    assert {facts_sha256} == {
+        document["stands_on"]["facts_sha256"]  # type: ignore[index]
+        for document in sealed(told).values()
+    }
+    lines = [line for line in caplog.messages if "not as it was written" in line]
+    assert [line.partition(" ")[0].endswith(".parquet") for line in lines] == [True, True]
+
+
+def flip_a_bit_in_each_of(runs: Path) -> None:
+    for path in sorted(runs.rglob("*.parquet")):
+        body = bytearray(path.read_bytes())
+        body[len(body) // 3] ^= 4
+        path.write_bytes(body)
+
+
 def test_facts_that_were_edited_are_counted_again_before_they_are_judged(
     told: Told, tmp_path: Path
 ) -> None:
