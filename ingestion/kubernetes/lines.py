@@ -18,6 +18,7 @@ segment, `position` (its place in the whole journal):
 | owner | what an owner says about its own owner |
 | access | what the collector may read |
 | hour_closed | nothing more is expected for this hour |
+| sealed | the segment is over: the hash of all its lines before, and nothing else |
 """
 
 from __future__ import annotations

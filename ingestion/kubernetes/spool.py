@@ -6,8 +6,9 @@ Not here: what the lines say (`lines`), or landing them (`pull`).
     journal/<cluster_id>/<hour>-<sequence>.jsonl
 
 A segment is one object of a store, made by conditional create: it is there whole, or not at all.
-Nothing is ever changed or added to one. An hour has as many as there were flushes; the last one
-ends with `hour_closed`. Two collectors of one cluster take different sequences and disturb nothing.
+Nothing is ever changed or added to one; its last line is a seal, with the hash of all before it.
+An hour has as many as there were flushes; the last one has `hour_closed`. Two collectors of one
+cluster take different sequences and disturb nothing.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from functools import lru_cache
 import msgspec
 
 from domain.errors import EvidenceChanged
+from domain.identity import sha256_bytes
 from domain.interval import HOUR, format_instant, hour_of, parse_instant
 from ingestion.kubernetes.documents import as_text
 from ingestion.kubernetes.lines import Line
 from warehouse.store import Store
 
-JOURNAL_VERSION = 1
+JOURNAL_VERSION = 2
+UNSEALED_VERSION = 1
+"""Segments of the first version had no seal. They are taken as they are, and counted as such."""
 
 # One flush every half minute and a closing one are 121 an hour; many more are a broken loop.
 SEGMENTS_PER_HOUR_LIMIT = 100_000
@@ -106,10 +110,15 @@ def _hour_text(hour: datetime) -> str:
 
 
 def parse_lines(key: str, body: bytes) -> Iterator[Line]:
-    """The lines of a segment; raises SegmentDamaged for anything that is none."""
+    """The lines of a segment but its seal; raises SegmentDamaged for anything that is none.
+
+    Any changed bit is found: the seal is compared before the first line is given, and what was
+    written with one is nothing without it.
+    """
     if not body.endswith(b"\n"):
         raise SegmentDamaged(key, "its last line has no end")
-    for number, text in enumerate(body.splitlines(), start=1):
+    said, sealed = _without_seal(key, body)
+    for number, text in enumerate(said.splitlines(), start=1):
         try:
             line = msgspec.json.decode(text)
         except ValueError as cause:
@@ -118,7 +127,27 @@ def parse_lines(key: str, body: bytes) -> Iterator[Line]:
             raise SegmentDamaged(key, f"line {number} says neither what nor when it is")
         if number == 1 and line["line"] != "opened":
             raise SegmentDamaged(key, "it does not begin with `opened`")
+        if number == 1 and not sealed and line.get("version") != UNSEALED_VERSION:
+            raise SegmentDamaged(key, "it does not end with its seal")
         yield line
+
+
+def _without_seal(key: str, body: bytes) -> tuple[bytes, bool]:
+    """What is before the seal, and whether there is one; raises where it is another's."""
+    last = body.rfind(b"\n", 0, -1) + 1
+    try:
+        seal = msgspec.json.decode(body[last:], type=_Seal)
+    except ValueError:
+        return body, False
+    found = sha256_bytes(body[:last])
+    if seal.sha256 != found:
+        seen = f"its lines have the hash {found[:12]}…, its seal says {seal.sha256[:12]}…"
+        raise SegmentDamaged(key, seen)
+    return body[:last], True
+
+
+class _Seal(msgspec.Struct, tag_field="line", tag="sealed", forbid_unknown_fields=True):
+    sha256: str
 
 
 _Numbered = tuple[int, bytes]  # a line's position and its text
@@ -256,4 +285,5 @@ class JournalWriter:
             "position": lines[0][0],
         }
         texts = [_text(opened), *(text for _, text in lines)]
-        return b"\n".join(texts) + b"\n"
+        said = b"\n".join(texts) + b"\n"
+        return said + _text(_Seal(sha256_bytes(said))) + b"\n"

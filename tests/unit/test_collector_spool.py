@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -67,7 +68,7 @@ def test_a_segment_says_whose_it_is_and_who_wrote_it(tmp_path: Path) -> None:
     assert written(store)[0] == {
         "line": "opened",
         "at": "2026-10-01T12:00:00Z",
-        "version": 1,
+        "version": 2,
         "cluster_id": CLUSTER,
         "collector": "collector-7f9",
         "code_version": "0.1.0",
@@ -161,14 +162,38 @@ def test_a_full_disk_loses_nothing_and_writing_goes_on_by_itself(tmp_path: Path)
     [
         (b"", "its last line has no end"),
         (b'{"line":"opened","at":"x"}', "its last line has no end"),
-        (b'{"line":"opened","at":"x"}\nnot json\n', "line 2 is not JSON"),
-        (b'{"line":"opened","at":"x"}\n[]\n', "line 2 says neither what nor when"),
+        (b'{"line":"opened","at":"x","version":1}\nnot json\n', "line 2 is not JSON"),
+        (b'{"line":"opened","at":"x","version":1}\n[]\n', "line 2 says neither what nor when"),
         (b'{"line":"gap","at":"x"}\n', "does not begin with `opened`"),
+        (b'{"line":"opened","at":"x","version":2}\n', "it does not end with its seal"),
+        (b'{"line":"opened","at":"x"}\n', "it does not end with its seal"),
+        (
+            b'{"line":"opened","at":"x","version":2}\n'
+            b'{"line":"sealed","sha256":"0123456789abcdef"}\n',
+            "its lines have the hash 56e2c0b90ce4…, its seal says 0123456789ab…",
+        ),
     ],
 )
 def test_a_segment_that_is_none_is_refused(body: bytes, seen: str) -> None:
     with pytest.raises(SegmentDamaged, match=seen):
         list(parse_lines("journal/c/2026-10-01T12Z-000001.jsonl", body))
+
+
+def test_whatever_bit_flips_in_a_segment_none_of_its_lines_is_taken(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    journal = writer(store)
+    journal.add([line(10, number=1), line(20, text="å")])
+    [key] = journal.flush(NOON)
+    body = store.read(key)
+    assert [x.get("number") for x in parse_lines(key, body)] == [None, 1, None]
+    for place in range(len(body)):
+        for bit in range(8):
+            changed = body[:place] + bytes([body[place] ^ 1 << bit]) + body[place + 1 :]
+            with pytest.raises(SegmentDamaged):
+                next(parse_lines(key, changed))
+    for end in range(len(body)):
+        with pytest.raises(SegmentDamaged):
+            next(parse_lines(key, body[:end]))
 
 
 def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -239,6 +264,53 @@ def test_a_damaged_segment_is_landed_as_it_is_and_its_hour_says_so(tmp_path: Pat
         (answer,) = [a for a in attempt.answers if a.query == key]
         assert made.landing.read_body(answer.sha256) == made.spool.read(key)
         assert made.rows(attempt)["pod_observations"]
+
+
+def test_a_bit_that_flips_in_the_spool_is_named_and_what_it_changed_is_never_evidence(
+    tmp_path: Path,
+) -> None:
+    """What is decoded is what there is without the segment."""
+    rng = random.Random(12)
+    with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
+        made.start_collector(flush_seconds=600)
+        made.advance(600 + 2 * HOUR)
+        made.stop_collector()
+        keys = [key for key in made.spool.list("journal/") if "2026-10-01T00Z" in key]
+        assert len(keys) > 4
+        for key in keys:
+            path = made.spool.folder / key
+            body = bytearray(path.read_bytes())
+            whole = bytes(body)
+            body[rng.randrange(len(body))] ^= 1 << rng.randrange(8)
+            path.write_bytes(body)
+            first, second = (attempt := made.pull(2)).hours
+            assert (first.outcome, second.outcome) == (Outcome.DEGRADED, Outcome.OK)
+            assert first.reason.startswith(f"{key}: ")
+            path.unlink()
+            without = made.pull(2)
+            assert made.rows(attempt) == made.rows(without)
+            path.write_bytes(whole)
+        assert made.pull(2).outcome is Outcome.OK
+
+
+def test_segments_of_the_version_before_seals_are_taken_and_counted(tmp_path: Path) -> None:
+    with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
+        made.start_collector(flush_seconds=600)
+        made.advance(600 + 2 * HOUR)
+        made.stop_collector()
+        sealed = made.pull(2)
+        keys = [key for key in made.spool.list("journal/") if "2026-10-01T00Z" in key]
+        for key in keys:
+            path = made.spool.folder / key
+            *lines, seal = path.read_bytes().splitlines(keepends=True)
+            assert b'"sealed"' in seal
+            path.write_bytes(b"".join(lines).replace(b'"version":2', b'"version":1', 1))
+        unsealed = made.pull(2)
+        assert unsealed.outcome is Outcome.OK
+        assert made.rows(unsealed) == made.rows(sealed)
+        counts = [hour.facts.get("unsealed_segment_count") for hour in unsealed.hours]
+        assert counts == [len(keys), None]
+        assert "unsealed_segment_count" not in sealed.hours[0].facts
 
 
 def test_a_collector_that_finds_a_damaged_segment_lists_again_and_says_from_when(
