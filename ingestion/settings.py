@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
 
 from domain.errors import BadInput
+from ingestion.addresses import Fault, place_fault, proxy_fault, server_fault
 from ingestion.manifest import Sampling
 from ingestion.pins import NO_PINS, PIN, Pins
 from warehouse.store import KeyNotAllowed, validate_key
@@ -43,7 +43,6 @@ DEFAULT_CLUSTER_MATCHER = 'clusterID="{cluster_id}"'
 
 _MATCHER = r'[a-zA-Z_][a-zA-Z0-9_]*(=~|!~|!=|=)"[^"\\\n]*"'
 _MATCHERS = re.compile(f"{_MATCHER}(,{_MATCHER})*", re.ASCII)
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 
 
@@ -185,6 +184,8 @@ class _Reader:
     def settings(self, tables: dict[str, Any]) -> Settings:
         self._only(tables, "", {"places", "ask", "schedule", "thanos", "clusters"})
         places = self._table(tables, "places", {"landing": str, "record": str})
+        for key, location in places.items():
+            self._address("places", key, place_fault(location))
         ask = self._table(tables, "ask", {"pod_labels": list})
         schedule = self._table(
             tables, "schedule", {"close_on_schedule": bool, "postgres_url_file": str}
@@ -214,6 +215,13 @@ class _Reader:
         labels = table.get("replica_labels", list(DEFAULT_REPLICA_LABELS))
         days = table.get("raw_retention_days", DEFAULT_RAW_RETENTION_DAYS)
         self._expect(section, "raw_retention_days", days, int)
+        if days < 1:
+            self._refuse(
+                section,
+                "raw_retention_days",
+                f"raw_retention_days is {days}: no hour could ever be asked for",
+                "give the whole days for which the server keeps raw samples",
+            )
         labels = self._texts(section, "replica_labels", labels, _LABEL)
         pins = self._pins(f"{section}.pins", table.get("pins", {}))
         return ThanosSettings(name, connection, matcher, labels, days, pins)
@@ -255,41 +263,27 @@ class _Reader:
     def _kubernetes(self, section: str, table: Any) -> KubernetesSettings:
         if not isinstance(table, dict):
             self._refuse(section, "kubernetes", "it is not a table", f"write [{section}]")
-        connection = self._connection(section, table, {"journal"})
+        # A watch has limits of its own, beside its code.
+        connection = self._connection(section, table, {"journal"}, unused={"timeout_seconds"})
         journal = table.get("journal", "")
         if not isinstance(journal, str):
             self._refuse(section, "journal", f"{journal!r} is not text", "a folder or a URL")
+        self._address(section, "journal", place_fault(journal))
         return KubernetesSettings(connection, journal)
 
-    def _connection(self, section: str, table: dict[str, Any], others: set[str]) -> Connection:
+    def _connection(
+        self, section: str, table: dict[str, Any], others: set[str], unused: Set[str] = frozenset()
+    ) -> Connection:
         names = {f.name: int if f.name == "timeout_seconds" else str for f in fields(Connection)}
+        names = {name: kind for name, kind in names.items() if name not in unused}
         self._only(table, section, set(names) | others)
         values = {key: table[key] for key in names if key in table}
         for key, value in values.items():
             self._expect(section, key, value, names[key])
         url = values.get("url", "")
-        if not url.startswith(("http://", "https://")):
-            self._refuse(
-                section,
-                "url",
-                f"url is {url!r}" if url else "url is missing",
-                'write url = "https://…", the address without /api/v1',
-            )
-        parts = urlsplit(url)
-        if "token_file" in values and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-            self._refuse(
-                section,
-                "url",
-                "a token would be sent over http://, readable on the way",
-                "use the https:// address, with ca_file for a private authority",
-            )
-        if "@" in parts.netloc or parts.query:
-            self._refuse(
-                section,
-                "url",
-                "the url carries a password or a query",
-                "put secrets into a file and name it as token_file",
-            )
+        sends_token = "token_file" in values
+        self._address(section, "proxy", proxy_fault(values.get("proxy", "")))
+        self._address(section, "url", server_fault(url, sends_token=sends_token))
         if bool(values.get("client_certificate_file")) != bool(values.get("client_key_file")):
             self._refuse(
                 section,
@@ -300,6 +294,10 @@ class _Reader:
         if values.get("timeout_seconds", 1) < 1:
             self._refuse(section, "timeout_seconds", "it is below 1", "give whole seconds")
         return Connection(**{**values, "url": url.rstrip("/")})
+
+    def _address(self, section: str, key: str, fault: Fault | None) -> None:
+        if fault:
+            self._refuse(section, key, *fault)
 
     def _table(self, tables: dict[str, Any], name: str, keys: dict[str, type]) -> dict[str, Any]:
         table = tables.get(name, {})

@@ -71,7 +71,10 @@ CONNECTION: Meanings = {
     ),
     "client_certificate_file": ("none", "mutual TLS, with the key; both or neither"),
     "client_key_file": ("none", "the key of that certificate"),
-    "proxy": ("`HTTPS_PROXY`, `NO_PROXY`", "the proxy to go through"),
+    "proxy": (
+        "`HTTPS_PROXY`, `NO_PROXY`",
+        "the proxy to go through; one with a password comes from the environment alone",
+    ),
     "timeout_seconds": ("", "how long one question may take: ACM's own limit"),
 }
 THANOS: Meanings = {
@@ -96,7 +99,11 @@ PINS: Meanings = {
 CLUSTER: Meanings = {"thanos": ("none", "the name of one of the `[thanos.…]`")}
 KUBERNETES: Meanings = {
     "url": ("", "the API server"),
-    **{name: (CONNECTION[name][0], "as above") for name in CONNECTION if name != "url"},
+    **{
+        name: (CONNECTION[name][0], "as above")
+        for name in CONNECTION
+        if name not in ("url", "timeout_seconds")
+    },
     "journal": (
         "`journal/CLUSTER_ID` in the home",
         "where the collector of this cluster writes: a folder or a URL",

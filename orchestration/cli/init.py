@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from domain.errors import WrongUse
 
@@ -99,10 +100,12 @@ def init(
     from ingestion.settings import load_settings, template_config
     from warehouse.home import Home
 
-    if "@" in journal_endpoint:
-        raise click.UsageError(
-            "--journal-endpoint carries a password: the secret gpu-ledger-journal is for that"
-        )
+    _refuse_what_would_be_ignored(collectors, from_acm)
+    for option, url in (("--journal", journal), ("--journal-endpoint", journal_endpoint)):
+        if "@" in url:
+            raise click.UsageError(
+                f"{option} carries a password: the secret gpu-ledger-journal is for that"
+            )
     is_new = not (folder / "config.toml").is_file()
     home = Home.create(folder, template_config())
     for name, text in template_files().items():
@@ -131,6 +134,23 @@ def init(
         click.echo(f"{path}: {verb}")
     if places and not image:
         click.echo(f"No --image: replace {image_to_replace()} by where you pushed yours.", err=True)
+
+
+OF_COLLECTORS = ("journal", "journal_endpoint", "namespace", "image", "api_port", "openshift")
+
+
+def _refuse_what_would_be_ignored(collectors: tuple[str, ...], from_acm: bool) -> None:
+    """Options that say something about what nobody asked for; the environment may say it."""
+    context = click.get_current_context()
+    wanting = dict.fromkeys(() if collectors else OF_COLLECTORS, "--collector CLUSTER_ID")
+    wanting |= {} if from_acm else {"managed_clusters": "--from-acm"}
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if given and parameter.name in wanting:
+            raise click.UsageError(
+                f"{parameter.opts[0]} without {wanting[parameter.name]} is about nothing: "
+                f"add that, or leave {parameter.opts[0]} out"
+            )
 
 
 def _write(path: Path, text: str) -> bool:

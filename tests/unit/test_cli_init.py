@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from click.testing import CliRunner
 
@@ -75,6 +76,42 @@ def test_the_endpoint_of_the_bucket_is_let_out_and_carries_no_password(tmp_path:
     assert refused.exit_code == 2
     assert "canary" not in refused.output
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "wanting"),
+    [
+        (("--journal", "s3://spool/prod"), "--collector CLUSTER_ID"),
+        (("--journal-endpoint", "https://minio:9000"), "--collector CLUSTER_ID"),
+        (("--from-acm", "--managed-cluster", "a", "--image", "a/b"), "--collector CLUSTER_ID"),
+        (("--api-port", "6443"), "--collector CLUSTER_ID"),
+        (("--openshift",), "--collector CLUSTER_ID"),
+        (("--namespace", "metering"), "--collector CLUSTER_ID"),
+        (("--collector", CLUSTER_ID, "--managed-cluster", "prod-us"), "--from-acm"),
+    ],
+)
+def test_an_option_about_what_is_not_written_is_refused_before_anything_is(
+    tmp_path: Path, options: tuple[str, ...], wanting: str
+) -> None:
+    refused = CliRunner().invoke(init, [str(tmp_path / "home"), *options])
+    assert refused.exit_code == 2
+    words = " ".join(refused.output.replace("│", "").split())
+    assert f"without {wanting} is about nothing" in words
+    assert not (tmp_path / "home").exists()
+
+
+def test_an_endpoint_of_the_environment_says_nothing_about_collectors(tmp_path: Path) -> None:
+    endpoint = {"AWS_ENDPOINT_URL": "https://minio:9000"}
+    ran = CliRunner().invoke(init, [str(tmp_path / "home")], env=endpoint)
+    assert ran.exit_code == 0, ran.output
+
+
+def test_a_bucket_with_a_password_is_refused(tmp_path: Path) -> None:
+    options = ("--collector", CLUSTER_ID, "--journal", "s3://u:canary@spool")
+    refused = CliRunner().invoke(init, [str(tmp_path / "home"), *options])
+    assert refused.exit_code == 2
+    assert "canary" not in refused.output
+    assert not (tmp_path / "home").exists()
 
 
 def test_a_hub_gets_its_list_its_reader_and_the_clusters_a_policy(tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ def test_a_prometheus_of_one_cluster_needs_no_matcher() -> None:
     assert thanos.cluster_matcher == ""
 
 
+KUBERNETES = "[clusters.c.kubernetes]\nurl = 'https://api.test'\n"
 REFUSED = {
     "an unknown section": ("[place]\n", 1, "unknown key 'place'"),
     "an unknown key": ("[places]\nlanding = 's3://b'\nrecords = 's3://b'\n", 3, "'records'"),
@@ -138,6 +139,17 @@ REFUSED = {
     "a url without its kind": ("[thanos.hub]\nurl = 'hub.test'\n", 2, "'hub.test'"),
     "a password in a url": ("[thanos.hub]\nurl = 'https://u:canary@hub'\n", 2, "a password"),
     "a token in a url": ("[thanos.hub]\nurl = 'https://hub/?token=canary'\n", 2, "a query"),
+    "a password before a name": ("[thanos.hub]\nurl = 'u:canary@hub'\n", 2, "a password"),
+    "no address": ("[thanos.hub]\nurl = 'https://[hub'\n", 2, "no address"),
+    "a proxy with a password": (HUB + "proxy = 'http://u:canary@p:1'\n", 3, "a password"),
+    "a proxy with a password only": (HUB + "proxy = 'u:canary@p:1'\n", 3, "a password"),
+    "a proxy that is none": (HUB + "proxy = 'socks5://p:1'\n", 3, "'socks5://p:1'"),
+    "a password in a bucket": ("[places]\nrecord = 's3://u:canary@b/r'\n", 2, "a password"),
+    "a password in a spool": (KUBERNETES + "journal = 's3://u:canary@b'\n", 3, "a password"),
+    "a collector's proxy with one": (KUBERNETES + "proxy = 'u:canary@p'\n", 3, "a password"),
+    "a time limit of a watch": (KUBERNETES + "timeout_seconds = 3\n", 3, "'timeout_seconds'"),
+    "samples kept for no time": (HUB + "raw_retention_days = 0\n", 3, "days is 0"),
+    "samples kept for less": (HUB + "raw_retention_days = -1\n", 3, "days is -1"),
     "a token over http": ("[thanos.hub]\ntoken_file = 't'\nurl = 'http://hub'\n", 3, "http://"),
     "half a certificate": (HUB + "client_key_file = 'tls.key'\n", 1, "one is missing"),
     "a matcher that is none": (HUB + "cluster_matcher = 'clusterID'\n", 3, "no label matcher"),
