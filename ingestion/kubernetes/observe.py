@@ -13,14 +13,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from domain.gpu.names import DEVICE_DOMAINS, may_be_a_device
+
 Document = Mapping[str, Any]
 Projection = dict[str, Any]
-
-# Whose extended resources are devices that are billed.
-DEVICE_DOMAINS = ("nvidia.com", "amd.com", "gpu.intel.com", "habana.ai")
-
-# Another vendor's device: no known domain, but a name that says what it is.
-_DEVICE_NAME = re.compile(r"(^|[-_.])(gpu|mig|vgpu|gaudi|xpu)([-_.\d]|$)", re.IGNORECASE)
 
 # Kubernetes allows 253 for a name and 63 for a label's value; anything longer is not from there.
 TEXT_LIMIT = 253
@@ -44,12 +40,9 @@ POD_LABELS = (
     "training.kubeflow.org/job-name",
 )
 NODE_LABEL_PREFIXES = (
-    "amd.com/",
+    *(f"{domain}/" for domain in DEVICE_DOMAINS),
     "feature.node.kubernetes.io/amd-gpu",
-    "gpu.intel.com/",
-    "habana.ai/",
     "node-role.kubernetes.io/",
-    "nvidia.com/",
     "topology.kubernetes.io/",
 )
 NODE_LABELS = ("kubernetes.io/hostname", "node.kubernetes.io/instance-type")
@@ -57,14 +50,6 @@ NODE_LABELS = ("kubernetes.io/hostname", "node.kubernetes.io/instance-type")
 NODE_LABELS_LEFT_OUT = ("nvidia.com/gfd.timestamp",)
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
-
-
-def is_device(resource: str) -> bool:
-    """Whether an extended resource is (or looks like) a device that may be billed."""
-    domain, slash, name = resource.partition("/")
-    if not slash:
-        return False
-    return domain in DEVICE_DOMAINS or bool(_DEVICE_NAME.search(name))
 
 
 def matters(pod: Document) -> bool:
@@ -78,7 +63,7 @@ def matters(pod: Document) -> bool:
 
 def _device_requests(container: Document) -> dict[str, str]:
     asked = extended_requests(container)
-    return {name: text for name, text in asked.items() if is_device(name) and text != "0"}
+    return {name: text for name, text in asked.items() if may_be_a_device(name) and text != "0"}
 
 
 def extended_requests(container: Document) -> dict[str, str]:

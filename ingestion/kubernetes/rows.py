@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from domain.gpu.names import may_be_a_device
 from domain.interval import parse_instant
 from domain.request import NotACount, effective_request_of_pod, parse_count
 from ingestion.kubernetes.lines import Line
-from ingestion.kubernetes.observe import is_device
 
 Row = dict[str, Any]
 Rows = Iterator[tuple[str, Row]]
@@ -127,7 +127,7 @@ def _requests(spec: Mapping[str, Any]) -> dict[str, int]:
         for kind in ("containers", "initContainers")
     }
     try:
-        return effective_request_of_pod(wrapped, is_device)
+        return effective_request_of_pod(wrapped, may_be_a_device)
     except NotACount:
         return {}
 
@@ -151,7 +151,7 @@ def _node(line: Line) -> Rows:
     )
     capacity, allocatable = _counts(node["capacity"]), _counts(node["allocatable"])
     for resource in sorted(capacity.keys() | allocatable.keys()):
-        if is_device(resource):
+        if may_be_a_device(resource):
             yield (
                 "node_resources",
                 {

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from domain.gpu import may_be_a_device
 from domain.request import effective_request_of_pod
 from ingestion.kubernetes import observe
 from ingestion.kubernetes.podlife import read_facts
@@ -260,7 +261,7 @@ def test_a_real_pods_effective_request_is_the_schedulers() -> None:
         ]
         for kind in ("containers", "initContainers")
     }
-    assert effective_request_of_pod(wrapped, observe.is_device) == {
+    assert effective_request_of_pod(wrapped, may_be_a_device) == {
         "nvidia.com/gpu": 2,
         "nvidia.com/mig-1g.24gb-me": 1,
         "nvidia.com/mig-1g.24gb.me": 1,

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from domain.gpu import may_be_a_device
 from domain.interval import Interval, hour_of
 from fake_gpu.clock import epoch
 from fake_gpu.estate.build import build_estate
 from fake_gpu.estate.model import Cluster, Estate, PodLife
 from fake_gpu.kubernetes.pace import HOUR_SECONDS, stops
 from fake_gpu.scenario.load import load_scenario, read_scenario
-from ingestion.kubernetes.observe import is_device
 from ingestion.kubernetes.pull import pull_hours
 from tests.collected import World, world
 
@@ -73,7 +73,7 @@ def holders(cluster: Cluster, estate: Estate) -> list[PodLife]:
     return [
         pod
         for pod in cluster.pods
-        if (any(is_device(r) and n for r, n in pod.requests.items()) or pod.claims)
+        if (any(may_be_a_device(r) and n for r, n in pod.requests.items()) or pod.claims)
         and pod.created_at < estate.ended_at
         and (pod.gone_at is None or pod.gone_at > estate.started_at)
     ]
@@ -182,7 +182,7 @@ def check_requests(pods: list[PodLife], rows: list[Row], later: set[str]) -> Non
         (pod.uid, resource, count)
         for pod in pods
         for resource, count in pod.requests.items()
-        if is_device(resource) and count
+        if may_be_a_device(resource) and count
     }
     assert landed == asked
 
@@ -198,7 +198,7 @@ def check_nodes(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
             if not estate.started_at < state.from_at < estate.ended_at:
                 continue
             for resource, count in state.capacity.items():
-                if not is_device(resource):
+                if not may_be_a_device(resource):
                     continue
                 seen = landed.get((node.name, epoch(state.from_at), resource))
                 # A state that differs from the one before in nothing that is kept leaves no row.
