@@ -53,6 +53,7 @@ class Pod:
     in_journal: bool = True
     in_samples: bool = True
     restarted: int | None = None  # the container's start that samples report later
+    first_started: int | None = None  # an earlier start, of which the journal was not told
     sampled_from: int | None = None  # when samples begin to say Running, where that is not true
     sampled_until: int | None = None  # when they cease to
     phase_lost_from: int | None = None  # from when on the phase is not sampled at all
@@ -234,7 +235,8 @@ class _Samples(_Attempt):
         if pod.started is None:
             return
         phase = {**who, "phase": "Running"}
-        started = pod.started if pod.sampled_from is None else pod.sampled_from
+        started = pod.started if pod.first_started is None else pod.first_started
+        started = started if pod.sampled_from is None else pod.sampled_from
         until = ended if pod.sampled_until is None else pod.sampled_until
         lost = END if pod.phase_lost_from is None else pod.phase_lost_from
         self._series("kube_pod_status_phase", phase, bound, started, "0")
@@ -243,6 +245,8 @@ class _Samples(_Attempt):
         reported = [(pod.started, pod.restarted or ended)]
         if pod.restarted is not None:
             reported.append((pod.restarted, ended))
+        if pod.first_started is not None:
+            reported.append((pod.first_started, pod.started))
         for since, until in reported:
             value = str(int(at(since).timestamp()))
             container = {**who, "container": "main"}

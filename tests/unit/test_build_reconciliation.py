@@ -51,6 +51,11 @@ BOTH = [
         Pod("p", 100, 2500, sampled_until=4000),
         unwatched=[(2000, 3000)],
     ),
+    cluster(
+        "start_lost_and_restarted_in_a_gap",
+        Pod("p", 2600, 5000, bound=1900, first_started=2100),
+        unwatched=[(2000, 3000)],
+    ),
     cluster("life_inside_a_journal_gap", Pod("p", 2100, 2500), unwatched=[(2000, 3000)]),
     cluster(
         "end_lost_to_both",
@@ -97,6 +102,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     clusters = {"clusters.csv": "\n".join([header, *rows]) + "\n"}
     signed = table(
         "accepted_gaps",
+        f"samples_before_the_start,thanos,{text(0)},{text(HOUR)},bill_samples,|,",
         f"samples_after_the_end,thanos,{text(0)},{text(HOUR)},bill_samples,|,",
         f"absent_without_a_hole,thanos,{text(0)},{text(HOUR)},bill_nothing,|,",
     )
@@ -176,6 +182,12 @@ EXPECTED: dict[str, list[Stretch]] = {
         ("samples_only", "journal_gap", 2000, 3000, 0),
         ("disputed", "outside_lifecycle", 3000, 3997, 0),
     ],
+    # It started at 2100, after the sample at 2077 without it (or a scrape before that), and was
+    # restarted at 2600, which is the start that the journal was told at 3000.
+    "start_lost_and_restarted_in_a_gap": [
+        ("samples_only", "journal_gap", 2100, 2600, 53),
+        ("confirmed", "agree", 2600, 5000, 0),
+    ],
     # The container started at 2100, after the sample at 2077 without it (or a scrape before that).
     "life_inside_a_journal_gap": [("samples_only", "journal_gap", 2100, 2497, 53 + 61)],
     "end_lost_to_both": [
@@ -238,6 +250,13 @@ def test_what_the_api_said_twice_otherwise_is_told_and_changes_nothing(home: Hom
 
 def test_holding_comes_before_running(home: Home) -> None:
     assert stretches(home, "held_first", "held") == [("lifecycle_only", "held", 900, 1000, 0)]
+    assert stretches(home, "start_lost_and_restarted_in_a_gap", "held") == [
+        ("lifecycle_only", "held", 1900, 2100, 0)
+    ]
+    # From 817 on it is disputed whether it runs.
+    assert stretches(home, "samples_before_the_start", "held") == [
+        ("lifecycle_only", "held", 500, 817, 0)
+    ]
     assert stretches(home, "never_started", "held") == [("lifecycle_only", "held", 1000, 2500, 0)]
 
 
@@ -259,6 +278,13 @@ def test_a_dispute_counts_the_lifecycle_until_somebody_signs(home: Home) -> None
 
 
 def test_a_signed_dispute_is_billed_as_signed(home: Home) -> None:
+    assert counted(home, "samples_before_the_start", "outside_lifecycle") == (
+        "bill_samples",
+        183,
+        183,
+        0,
+        183,
+    )
     assert counted(home, "samples_after_the_end", "outside_lifecycle") == (
         "bill_samples",
         97,

@@ -17,7 +17,11 @@ certain as (
     select * from {{ ref('int_stretches_without_samples') }}
     union all
     select * from {{ ref('int_stretches_between_samples') }}
-    union all
+
+),
+
+outside as (
+
     select * from {{ ref('int_stretches_outside_lifecycle') }}
 
 ),
@@ -49,6 +53,12 @@ stretches as (
         cast(0 as bigint) as uncertainty_before_seconds,
         cast(0 as bigint) as uncertainty_after_seconds
     from certain
+    where started_second < ended_second
+    union all
+    select
+        *,
+        cast(0 as bigint) as uncertainty_after_seconds
+    from outside
     where started_second < ended_second
     union all
     select * from {{ ref('int_stretches_left_open') }}

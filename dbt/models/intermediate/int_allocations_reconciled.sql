@@ -60,15 +60,31 @@ judged as (
 
 ),
 
+first_running as (
+
+    select
+        pod_number,
+        min(started_second) as started_second
+    from judged
+    where method <> 'missing'
+    group by pod_number
+
+),
+
+-- What runs by either witness, or is disputed, is not held besides.
 held as (
 
     select
         lives.pod_number,
         greatest(lives.bound_second, windows.window_started_second) as started_second,
         least(
-            coalesce(lives.started_second, lives.known_until_second), windows.due_until_second
+            coalesce(lives.started_second, lives.known_until_second),
+            coalesce(first_running.started_second, {{ end_of_time() }}),
+            windows.due_until_second
         ) as ended_second
     from lives
+    left join first_running
+        on lives.pod_number = first_running.pod_number
     inner join windows
         on
             lives.cluster_id = windows.cluster_id

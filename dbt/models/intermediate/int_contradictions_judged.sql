@@ -20,7 +20,8 @@ watch_stretches as (
 
 ),
 
--- Where the samples speak and the journal does not: was anybody watching?
+-- Where the samples speak and the journal does not: was anybody watching? Whoever was said when
+-- the pod started; no start is in doubt there, but whose word is taken.
 watched_for as (
 
     select
@@ -30,7 +31,9 @@ watched_for as (
         greatest(stretches.started_second, watch_stretches.started_second) as started_second,
         least(stretches.ended_second, watch_stretches.ended_second) as ended_second,
         case
-            when stretches.started_second >= watch_stretches.started_second
+            when
+                stretches.started_second >= watch_stretches.started_second
+                and not (watch_stretches.is_watched and stretches.stretch_kind = 'outside')
                 then stretches.uncertainty_before_seconds
             else 0
         end as uncertainty_before_seconds,

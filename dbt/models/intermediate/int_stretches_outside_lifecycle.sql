@@ -8,16 +8,30 @@ witnesses as (
 
 ),
 
+sampled_spans as (
+
+    select * from {{ ref('int_pod_sampled_spans') }}
+
+),
+
+-- A container that started before its first sample reports when: the journal knows a later restart.
 early as (
 
     select
-        pod_number,
-        window_number,
+        witnesses.pod_number,
+        witnesses.window_number,
         'outside' as stretch_kind,
-        first_sampled_second as started_second,
-        least(started_second, last_sampled_second) as ended_second
+        sampled_spans.started_second,
+        least(witnesses.started_second, witnesses.last_sampled_second) as ended_second,
+        sampled_spans.uncertainty_before_seconds
     from witnesses
-    where first_sampled_second < started_second - {{ clock_tolerance_seconds() }}
+    inner join sampled_spans
+        on
+            witnesses.pod_number = sampled_spans.pod_number
+            and witnesses.window_number = sampled_spans.window_number
+    where
+        witnesses.first_sampled_second
+        < witnesses.started_second - {{ clock_tolerance_seconds() }}
 
 ),
 
@@ -29,7 +43,8 @@ late as (
         window_number,
         'outside' as stretch_kind,
         greatest(ended_by_second, first_sampled_second) as started_second,
-        last_sampled_second as ended_second
+        last_sampled_second as ended_second,
+        cast(0 as bigint) as uncertainty_before_seconds
     from witnesses
     where last_sampled_second > ended_by_second + {{ clock_tolerance_seconds() }}
 
