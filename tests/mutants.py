@@ -341,8 +341,13 @@ class Project(dbt_run.DbtProject):
         if model and model not in tested:
             return []
         chosen = f"{model},test_type:unit" if model else "test_type:unit"
-        results = self._results("test", "--select", chosen)
-        return [result.node.name for result in results if str(result.status) != "pass"]
+        ran = [
+            result
+            for result in self._results("test", "--select", chosen)
+            if str(result.node.resource_type) == "unit_test"  # and what every run begins with
+        ]
+        assert ran, f"no unit test of {model or 'any model'} ran"
+        return [result.node.name for result in ran if str(result.status) != "pass"]
 
     def forget(self, models: set[str] | None = None) -> None:
         """Models are made once: what is made again must not be there. All of them, or some."""
