@@ -51,8 +51,15 @@
     unnest(range(({{ started_second }} // 3600) * 3600, {{ ended_second }}, 3600))
 {%- endmacro %}
 
+{#- A sequence of Spark goes down where its end lies before its start: an empty span has no hour. -#}
 {% macro spark__each_hour(started_second, ended_second) -%}
-    explode(sequence(({{ started_second }} div 3600) * 3600, {{ ended_second }} - 1, 3600))
+    explode(
+        case
+            when ({{ started_second }} div 3600) * 3600 < {{ ended_second }}
+                then sequence(({{ started_second }} div 3600) * 3600, {{ ended_second }} - 1, 3600)
+            else cast(array() as array<bigint>)
+        end
+    )
 {%- endmacro %}
 
 

@@ -30,8 +30,8 @@ states as (
             lead(observed_second) over quotas,
             {{ end_of_time() }}
         ) as ended_second,
-        coalesce(hard_count, last_value(hard_count ignore nulls) over so_far, 0) as hard_count,
-        coalesce(used_count, last_value(used_count ignore nulls) over so_far, 0) as used_count
+        coalesce({{ last_known('hard_count') }} over so_far, 0) as hard_count,
+        coalesce({{ last_known('used_count') }} over so_far, 0) as used_count
     from ranked
     where source = best_source
     window

@@ -54,9 +54,9 @@ claimed as (
         cast(1 as bigint) as device_count,
         cast(1 as bigint) as journal_device_count,
         cast(null as bigint) as sampled_device_count,
-        cast(null as varchar) as namespace,
-        cast(null as varchar) as pod_name,
-        cast(null as varchar) as node_name,
+        cast(null as string) as namespace,
+        cast(null as string) as pod_name,
+        cast(null as string) as node_name,
         cast(null as bigint) as first_sampled_second,
         claim_uid,
         holder_count

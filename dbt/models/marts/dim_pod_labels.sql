@@ -47,16 +47,17 @@ observed_entries as (
 
 series as (
 
-    select distinct
+    select
         series.cluster_id,
         series.pod_uid,
-        series.labels
+        any_value(series.labels) as labels
     from {{ ref('stg_thanos__series') }} as series
     inner join attempts
         on
             series.cluster_id = attempts.cluster_id
             and series.attempt_id = attempts.attempt_id
     where series.metric = 'kube_pod_labels'
+    group by series.cluster_id, series.pod_uid, series.labels_sha256
 
 ),
 

@@ -65,7 +65,7 @@ compared as (
             when forecasts.day_count = 0
                 then 'cost so far, and the average pace so far for the time left'
             else
-                'cost so far, and the average of the last ' || cast(forecasts.day_count as varchar)
+                'cost so far, and the average of the last ' || cast(forecasts.day_count as string)
                 || ' days for the time left; the range takes their cheapest and dearest day'
         end as forecast_method,
         cast(coalesce(budgets.budget_nanos, 0) as decimal(38, 0)) as budget_nanos,
