@@ -7,10 +7,11 @@ Not here: the order in which an operator does it (`test_pages_in_a_browser`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from playwright.sync_api import Page, TimeoutError, sync_playwright
 
 from tests.servers.process import required
 
@@ -24,7 +25,7 @@ class Browser:
     """One page of a browser, and the folder for its pictures."""
 
     url: str
-    page: Any
+    page: Page
     pictures: Path
 
     def go(self, path: str, shows: str) -> None:
@@ -34,12 +35,12 @@ class Browser:
     def sees(self, text: str) -> None:
         self.page.get_by_text(text).first.wait_for(timeout=PATIENCE_MS)
 
-    def until(self, path: str, shows: str, every_ms: int = 8_000) -> None:
+    def until(self, path: str, shows: str, every_ms: int = 5_000) -> None:
         """Load a page again and again, until it shows something."""
         for _ in range(PATIENCE_MS // every_ms):
             self.page.goto(f"{self.url}{path}")
-            self.page.wait_for_timeout(every_ms)
-            if self.page.get_by_text(shows).count():
+            with suppress(TimeoutError):
+                self.page.get_by_text(shows).first.wait_for(timeout=every_ms)
                 return
         raise AssertionError(f"{path} never showed {shows!r}")
 
@@ -53,8 +54,6 @@ class Browser:
 
 @contextmanager
 def browser(url: str, pictures: Path) -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
     pictures.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         # Chromium's own sandbox does not start as root, and these pages are our own.

@@ -3,7 +3,8 @@
 Put here: the steps of that page, in its order.
 Not here: what the pages are made of (`unit/test_dagster_hours`, `unit/test_dagster_month`).
 
-With GPU_LEDGER_PICTURES=docs/how-to/pages it takes that page's pictures again.
+GPU_LEDGER_PICTURES=docs/how-to/pages takes that page's pictures again; pytest's --basetemp is then
+the folder in which they show the home.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ import pytest
 from billing.record import Record
 from domain.billing_period import BillingPeriod
 from orchestration import standing
+from orchestration.cli.up import DEMO_HOME
 from orchestration.links import close_link, partition_link
 from tests.orchestrated import opened_at
 from tests.servers.browser import PATIENCE_MS, Browser, browser
+from tests.servers.dagster_processes import all_ended
 from tests.servers.process import free_port, required, running
 from warehouse.home import Home
 
@@ -41,13 +44,12 @@ INVOICES = "/assets/billing/invoices?view=events"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("pages") / "home"
+    return tmp_path_factory.getbasetemp() / DEMO_HOME
 
 
 @pytest.fixture(scope="module")
 def operator(home: Path) -> Iterator[Browser]:
-    pytest.importorskip("playwright", reason="on demand: pip install playwright")
-    required("chromium")
+    required("chromium")  # before a home is made, which takes half a minute
     port = free_port()
     command = [Path(sys.executable).parent / "gpu-ledger", "up", "--demo"]
     log = home.parent / "up.log"
@@ -57,6 +59,7 @@ def operator(home: Path) -> Iterator[Browser]:
 
     pictures = Path(os.environ.get("GPU_LEDGER_PICTURES", home.parent / "pictures")).absolute()
     with (
+        all_ended(home / "dagster"),
         running([*command, "--home", home, "--port", port], shown, log),
         browser(f"http://127.0.0.1:{port}", pictures) as operator,
     ):
