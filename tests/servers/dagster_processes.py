@@ -34,6 +34,16 @@ mutation Launch($runs: [ExecutionParams!]!) {
 """
 
 
+BACKFILL = """
+mutation Backfill($of: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $of) {
+    __typename
+    ... on PythonError { message }
+  }
+}
+"""
+
+
 @dataclass(frozen=True)
 class Webserver:
     """Dagster's own API, as its pages call it."""
@@ -46,6 +56,12 @@ class Webserver:
         answer = self._ask(LAUNCH, {"runs": runs})["launchMultipleRuns"]
         kinds = {one["__typename"] for one in answer.get("launchMultipleRunsResult", [answer])}
         assert kinds == {"LaunchRunSuccess"}, answer
+
+    def backfill(self, asset: Sequence[str], hours: Sequence[str]) -> None:
+        """One run for all of the hours, as soon as the daemon sees it."""
+        asked = {"partitionNames": list(hours), "assetSelection": [{"path": list(asset)}]}
+        answer = self._ask(BACKFILL, {"of": asked})["launchPartitionBackfill"]
+        assert answer["__typename"] == "LaunchBackfillSuccess", answer
 
     def _run(self, asset: Sequence[str], tags: dict[str, str]) -> dict[str, Any]:
         return {

@@ -1,0 +1,146 @@
+"""`gpu-ledger up` as a process of its own, whose run worker and whose daemon are killed.
+
+Put here: SIGKILL at the worst moments of real processes, and what the home comes to.
+Not here: such moments within one process (`unit/test_dagster_faults`), a long queue or a database
+that is away (`test_dagster_processes`), what people do on the pages (`test_pages_in_a_browser`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+
+import dagster as dg
+import pytest
+
+from domain.decisions import Source
+from ingestion.landing import chain_prefix
+from orchestration import ledger, standing, steps
+from orchestration.alone import LOCK
+from orchestration.checks import is_whole
+from orchestration.cli.output import progress
+from orchestration.demo.unfinished import Unfinished, unfinished
+from orchestration.open_home import CLOCK_VARIABLE, OpenHome, clock_of
+from orchestration.partitions import hour_name
+from tests.orchestrated import Dagster
+from tests.servers.dagster_processes import Webserver, all_ended, wait_until
+from tests.servers.process import free_port, running
+
+pytestmark = pytest.mark.servers
+
+SAMPLES = "east/thanos_hours"
+LOOK_SECONDS = 0.001  # what lands is told to Dagster some hundredths of a second later
+COULD_NOT_LOOK = 3
+STARTED_PROCESS = re.compile(r"Started process for run \(pid: (\d+)\)")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Unfinished]:
+    """A month with a missing hour, which nobody asks again by himself: its clock stands."""
+    with unfinished("thin_line", tmp_path / "home", progress) as made:
+        yield made
+
+
+@contextmanager
+def up(made: Unfinished, log: Path) -> Iterator[tuple[Webserver, Popen[bytes]]]:
+    port = free_port()
+    command = [Path(sys.executable).parent / "gpu-ledger", "up", "--home", made.home]
+
+    def shown() -> bool:
+        return "stop it with Ctrl-C" in log.read_text()
+
+    environment = {CLOCK_VARIABLE: made.clock_url}
+    with running([*command, "--port", port], shown, log, environment=environment) as process:
+        yield Webserver(f"http://127.0.0.1:{port}"), process
+
+
+def opened(home: Path, made: Unfinished) -> OpenHome:
+    return OpenHome.at(home, clock_of(made.clock_url))
+
+
+def undisturbed_facts(made: Unfinished, place: Path) -> str:
+    """What the facts are where the hour is asked and counted without Dagster."""
+    shutil.copytree(made.home, place)
+    steps.pull(opened(place, made), made.missing, only_debts=False)
+    return steps.refresh(opened(place, made), made.period).facts_sha256
+
+
+def test_a_killed_worker_and_a_killed_daemon_leave_the_facts_that_nobody_disturbed(
+    made: Unfinished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = undisturbed_facts(made, tmp_path / "undisturbed")
+    folder = made.home / "dagster"
+    monkeypatch.setenv("DAGSTER_HOME", str(folder))
+    missing = [hour_name(hour) for hour in made.missing.hours()]
+    first, second = tmp_path / "first.log", tmp_path / "second.log"
+    with all_ended(folder):
+        with up(made, first) as (webserver, process), dg.DagsterInstance.get() as instance:
+            dagster = Dagster(made.home, instance, opened(made.home, made).clock.now())
+            webserver.backfill(SAMPLES.split("/"), missing)
+            run = killed_between_write_and_event(instance, made)
+            assert dagster.statuses(SAMPLES)[missing[0]] != "MATERIALIZED"
+            wait_until(
+                lambda: all(dagster.statuses(SAMPLES)[h] == "MATERIALIZED" for h in missing),
+                "the strip is whole",
+            )
+            # Facts are looked at every two minutes: this is between two looks.
+            assert standing.needs_build(opened(made.home, made), made.period)
+            os.kill(processes(folder)["daemon"], signal.SIGKILL)
+            told = messages(instance, run, dg.DagsterEventType.ENGINE_EVENT)
+            assert any("terminated by signal 9 (SIGKILL)" in line for line in told), told
+            assert process.wait(60) == COULD_NOT_LOOK
+            said = first.read_text()
+            assert "UP-001" in said
+            assert "it ended with code -9" in said
+        with up(made, second):
+            wait_until(
+                lambda: not standing.needs_build(opened(made.home, made), made.period),
+                "facts follow",
+            )
+    found = standing.built(opened(made.home, made).home, made.period)
+    assert found is not None
+    assert found.facts_sha256 == right
+    assert opened(made.home, made).landing.verify().problems == ()
+    entries = ledger.ledger(opened(made.home, made), made.missing)
+    assert all(is_whole(entry) for entry in entries)
+
+
+def killed_between_write_and_event(instance: dg.DagsterInstance, made: Unfinished) -> str:
+    """The worker of the backfill, as soon as what it was told has landed; the run's name."""
+    [cluster_id] = {row.cluster_id for row in opened(made.home, made).decisions.clusters}
+    chain = made.home / "landing" / chain_prefix(cluster_id, Source.THANOS)
+    before = len(os.listdir(chain))
+    wait_until(lambda: bool(workers(instance)), "a worker begins", every_seconds=0.1)
+    [(run_id, number)] = workers(instance).items()
+    wait_until(lambda: len(os.listdir(chain)) > before, "it lands", every_seconds=LOOK_SECONDS)
+    os.kill(number, signal.SIGKILL)
+    return run_id
+
+
+def workers(instance: dg.DagsterInstance) -> dict[str, int]:
+    """The processes that execute runs of backfills, by the names of the runs."""
+    return {
+        run.run_id: int(found[1])
+        for run in instance.get_runs()
+        if "dagster/backfill" in run.tags
+        for line in messages(instance, run.run_id, dg.DagsterEventType.ENGINE_EVENT)
+        if (found := STARTED_PROCESS.search(line))
+    }
+
+
+def messages(instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventType) -> list[str]:
+    return [event.message for event in instance.all_logs(run_id, of_type=kind)]
+
+
+def processes(folder: Path) -> dict[str, int]:
+    """Who holds the home, as its lock says."""
+    found: dict[str, int] = json.loads((folder / LOCK).read_text())["processes"]
+    return found
