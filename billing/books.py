@@ -31,7 +31,7 @@ class NoSuchDocument(WrongUse):
             if last
             else "nothing was issued at all",
             why="only what was issued can be voided, verified or explained",
-            remedy="look up the number with `gpu-ledger invoice`",
+            remedy="`gpu-ledger invoice P` lists the numbers of month P",
         )
 
 

@@ -48,7 +48,7 @@ class TooEarlyToClose(NotBillable):
             seen=f"it is {format_instant(now.replace(microsecond=0))}, and the grace time ends at "
             f"{format_instant(closes_from)}",
             why="evidence that arrives until then still changes the amounts",
-            remedy=f"gpu-ledger close {period} --dry-run shows every invoice as it stands now",
+            remedy=f"`gpu-ledger close {period} --dry-run` shows every invoice as it stands now",
         )
 
 

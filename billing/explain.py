@@ -194,7 +194,7 @@ def _pod_hours_stop(
     columns = ("hour", "from", "until", "state", "method", "billable_seconds", "cost_nanos")
     period = line["charge_period"]
     if not home.warehouse_path.is_file():
-        note = f"no warehouse: gpu-ledger refresh --period {period} counts it again"
+        note = f"no warehouse: `gpu-ledger refresh --period {period}` counts it again"
         return Stop(Stage.HOURS, title, columns, (), note)
     with connected(home.warehouse_path, read_only=True) as connection:
         if counted_sha256(connection, home, period) != document["stands_on"]["facts_sha256"]:

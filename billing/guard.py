@@ -38,8 +38,9 @@ class RestoredRecord(WrongUse):
             where=location,
             seen=f"restored from a backup that ends at event {head.sequence}",
             why="whatever was issued after that backup would be issued again under its number",
-            remedy="show it the latest witnessed head (gpu-ledger restore --head head.json), or "
-            "let two people sign that nothing was issued since (--by NAME --and NAME)",
+            remedy="show it the latest witnessed head (`gpu-ledger restore --head head.json`), or "
+            "let two people sign that nothing was issued since "
+            "(`gpu-ledger restore --by NAME --and NAME`)",
         )
 
 

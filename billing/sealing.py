@@ -30,7 +30,8 @@ class SealBroken(EvidenceChanged):
             where=where,
             seen=f"its SHA-256 is {found}, and it was sealed as {expected}",
             why="a sealed document never changes; what was rendered from this one is in doubt",
-            remedy="restore the object from a backup of record/, then run `gpu-ledger verify`",
+            remedy="restore the object from a backup of record/, "
+            "then run `gpu-ledger verify BUNDLE`",
         )
 
 

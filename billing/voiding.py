@@ -34,7 +34,7 @@ class CannotBeVoided(WrongUse):
             where=f"document {number}",
             seen=seen,
             why="it would give back money that was given back before, or never charged",
-            remedy="count the period again (`gpu-ledger recount`) to bill it as it should be",
+            remedy="`gpu-ledger recount P` counts its month P again, to bill it as it should be",
         )
 
 

@@ -1,6 +1,6 @@
 """What a hub with Advanced Cluster Management needs: the allowlist, and nobody to empty it.
 
-Put here: the manifests that `gpu-ledger init --from-acm` writes, made from the catalogue.
+Put here: the manifests that `gpu-ledger init FOLDER --from-acm` writes, made from the catalogue.
 Not here: what is asked (`ingestion.catalogue`), or the collector's manifests.
 
 ACM forwards only metrics on a list, and its default list lacks the phase of pods and all device

@@ -70,7 +70,8 @@ class SettingsUnreadable(BadInput):
             where=where,
             seen=f"it cannot be read: {cause}",
             why="without settings there is nobody to ask",
-            remedy="correct that place; `gpu-ledger init` in an empty folder shows a whole example",
+            remedy="correct that place; "
+            "`gpu-ledger init FOLDER` writes a whole example into an empty one",
         )
 
 

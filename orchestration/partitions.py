@@ -51,7 +51,7 @@ def hour_of_name(name: str) -> datetime:
 
 
 def hours_in_words(window: Interval) -> str:
-    """As `gpu-ledger pull --hours` takes them: the last hour is not included."""
+    """As `gpu-ledger pull --hours A..B` takes them: the last hour is not included."""
     return f"{hour_name(window.started_at)}..{hour_name(window.ended_at)}"
 
 

@@ -89,9 +89,9 @@ _KINDS = (
         "as a whole: warned, of fewer stores or with fewer series than before. A pod that lived "
         "and died inside such a gap leaves no trace anywhere.",
         bill="Use in this time may be missing from the bills, and nobody can say how much.",
-        to_do="Ask the source again with `gpu-ledger pull`. If it no longer has this time, sign "
-        "the gap with `gpu-ledger accept-gap`: treatment, reason and approver are printed on "
-        "every invoice of the period.",
+        to_do="`gpu-ledger gaps P` prints the command that asks the source again or, where it no "
+        "longer has this time, the one that signs for the gap: treatment, reason and approver "
+        "are printed on every invoice of the period.",
     ),
     Kind(
         "GAP-002",
@@ -200,8 +200,10 @@ _KINDS = (
         means="The two witnesses contradict each other about a pod: samples where the journal "
         "says that it did not run, none where they were due, or a pod the journal never saw.",
         bill="One of the two witnesses is wrong, and the amount depends on which.",
-        to_do="Look at the pod with `gpu-ledger explain`, then accept one witness with "
-        "`gpu-ledger accept-gap` (treatment bill_lifecycle, bill_samples or bill_nothing).",
+        to_do="`gpu-ledger judge P` names the pod, the time, and what each witness says. Accept "
+        "one of them: `gpu-ledger accept-gap --cluster CLUSTER_ID --source SOURCE --from FROM "
+        "--to UNTIL --pod POD_UID --treatment TREATMENT --reason WHY --by NAME` (treatment "
+        "bill_lifecycle, bill_samples or bill_nothing).",
     ),
     Kind(
         "REC-002",
@@ -211,8 +213,9 @@ _KINDS = (
         means="A pod was alive before a time that no witness saw, and nothing was seen of it "
         "afterwards: nobody knows when it ended.",
         bill="This time is billed as nothing until it is healed or signed.",
-        to_do="Pull the hours again; if that brings nothing, sign the gap with `gpu-ledger "
-        "accept-gap`.",
+        to_do="Pull the hours again; if that brings nothing, sign for them: `gpu-ledger accept-gap "
+        "--cluster CLUSTER_ID --source SOURCE --from FROM --to UNTIL --pod POD_UID --treatment "
+        "bill_nothing --reason WHY --by NAME`.",
     ),
     Kind(
         "REC-003",
@@ -324,7 +327,7 @@ _KINDS = (
         remedy=Remedy.SIGN,
         means="A named check ran and found rows that are not as they must be.",
         bill="The facts contradict a rule that every correct month obeys.",
-        to_do="See the check's rows with `gpu-ledger judge -o json`; repair the cause, then "
+        to_do="See the check's rows with `gpu-ledger judge P -o json`; repair the cause, then "
         "refresh and judge again.",
     ),
     Kind(
@@ -335,7 +338,7 @@ _KINDS = (
         means="A check that is required did not run, or looked at no row at all. A check that "
         "looks at nothing passes on every fault.",
         bill="Every other fault could be silent.",
-        to_do="Run `gpu-ledger refresh` and `gpu-ledger judge` again for the period.",
+        to_do="Run `gpu-ledger refresh --period P` and `gpu-ledger judge P` again.",
     ),
 )
 

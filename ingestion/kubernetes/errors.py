@@ -43,7 +43,8 @@ class ServerRefused(CouldNotLook):
             seen=f"HTTP {status} {reason[:60]}: {message[:200]}",
             why="an answer that is refused says nothing about the cluster",
             remedy="for 401 and 403 compare the ServiceAccount and ClusterRole with those that "
-            "`gpu-ledger init` writes; everything else is tried again",
+            "`gpu-ledger init FOLDER --collector CLUSTER_ID` writes; "
+            "everything else is tried again",
         )
 
 

@@ -72,7 +72,8 @@ def _right_lines(client: ApiClient) -> Iterator[ProbeLine]:
                     f"may read {resource}",
                     False,
                     f"may not {' and '.join(refused)} them in all namespaces",
-                    "apply the ClusterRole that `gpu-ledger init --collector` writes",
+                    "apply the ClusterRole that `gpu-ledger init FOLDER --collector CLUSTER_ID` "
+                    "writes",
                 )
                 continue
             next(iter(client.pages(resource, limit=1)))
@@ -114,7 +115,8 @@ def _operator_lines(client: ApiClient) -> Iterator[ProbeLine]:
 
 
 def _journal_line(cluster_id: str, spool: Store, now: datetime) -> Sequence[ProbeLine]:
-    remedy = "run it: `gpu-ledger init --collector` writes its manifests; lost hours stay lost"
+    manifests = f"`gpu-ledger init FOLDER --collector {cluster_id}` writes its manifests"
+    remedy = f"run it: {manifests}; lost hours stay lost"
     try:
         segments = latest_segments(spool, cluster_id, now, SILENT_AFTER)
     except LedgerError as error:

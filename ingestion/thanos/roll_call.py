@@ -98,7 +98,8 @@ def metric_lines(cluster: ClusterSource, heard: Heard) -> Iterator[ProbeLine]:
 def _absent(entry: Entry, cluster: ClusterSource) -> ProbeLine:
     if why := ABSENT_BECAUSE.get(entry.metric):
         return ProbeLine(entry.metric, True, f"no sample in the last hour, as may be: {why}")
-    remedy = f"collect it ({entry.why}); on ACM: gpu-ledger init --from-acm writes the allowlist"
+    on_acm = "on ACM: `gpu-ledger init FOLDER --from-acm` writes the allowlist"
+    remedy = f"collect it ({entry.why}); {on_acm}"
     if pins := cluster.thanos.pins.of(entry.speaker):
         section = f"[thanos.{cluster.thanos.name}.pins]"
         remedy += f"; or correct {section}: only {', '.join(pins)} is believed"
