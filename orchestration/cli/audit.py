@@ -14,7 +14,7 @@ import click
 
 from domain.billing_period import BillingPeriod
 from orchestration.cli.output import emit, emit_document, home_option, output_option, progress
-from orchestration.cli.periods import PERIOD
+from orchestration.cli.periods import takes_a_month
 
 if TYPE_CHECKING:
     from billing.explain import Stop
@@ -99,7 +99,7 @@ Examples:
 
 
 @click.command(epilog=COMPARE_EPILOG)
-@click.argument("period", type=PERIOD)
+@takes_a_month("The month; the same as PERIOD.", required=True)
 @home_option
 @output_option
 def compare(period: BillingPeriod, home_path: Path, output: str) -> int:

@@ -20,7 +20,7 @@ from orchestration.cli.output import (
     output_option,
     progress,
 )
-from orchestration.cli.periods import PERIOD
+from orchestration.cli.periods import takes_a_month
 
 if TYPE_CHECKING:
     from billing.close import CloseResult, DocumentSummary
@@ -37,7 +37,7 @@ Examples:
 
 
 @click.command(epilog=CLOSE_EPILOG)
-@click.argument("period", type=PERIOD)
+@takes_a_month("The month; the same as PERIOD.", required=True)
 @click.option("--dry-run/--issue", default=True, show_default=True, help="Show, or really close.")
 @click.option(
     "--recheck/--no-recheck",
@@ -177,7 +177,7 @@ Examples:
 
 
 @click.command(epilog=INVOICE_EPILOG)
-@click.argument("period", type=PERIOD)
+@takes_a_month("The month; the same as PERIOD.", required=True)
 @click.option("--number", help="Print this document, from its sealed record.")
 @home_option
 @output_option

@@ -15,7 +15,7 @@ import click
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval
 from orchestration.cli.output import Progress, emit, home_option, output_option, progress
-from orchestration.cli.periods import HOURS, PERIOD
+from orchestration.cli.periods import HOURS, takes_a_month
 
 if TYPE_CHECKING:
     from domain.errors import LedgerError
@@ -33,8 +33,8 @@ Examples:
 
 
 @click.command(epilog=PULL_EPILOG)
+@takes_a_month("All hours of a month; the same as PERIOD.")
 @click.option("--hours", "window", type=HOURS, help="Whole hours A..B, B not included.")
-@click.option("--period", type=PERIOD, help="All hours of a month.")
 @click.option("--cluster", "clusters", multiple=True, help="Only this cluster ID (repeatable).")
 @click.option(
     "--source",
@@ -52,8 +52,8 @@ Examples:
 @home_option
 @output_option
 def pull(
-    window: Interval | None,
     period: BillingPeriod | None,
+    window: Interval | None,
     clusters: tuple[str, ...],
     sources: tuple[str, ...],
     again: bool,
@@ -71,7 +71,7 @@ def pull(
     from orchestration.open_home import OpenHome
 
     if window is not None and period is not None:
-        raise click.UsageError("give --hours or --period, not both")
+        raise click.UsageError("give --hours or a month, not both")
     stretch = window or (period.interval if period else None)
     opened = OpenHome.at(home_path)
     if recheck:

@@ -12,7 +12,7 @@ import click
 
 from domain.billing_period import BillingPeriod
 from orchestration.cli.output import emit, emit_document, home_option, output_option, progress
-from orchestration.cli.periods import PERIOD
+from orchestration.cli.periods import takes_a_month
 
 REFRESH_EPILOG = """\b
 Examples:
@@ -22,10 +22,9 @@ Examples:
 
 
 @click.command(epilog=REFRESH_EPILOG)
-@click.option(
-    "--period",
-    type=PERIOD,
-    help="The month to rebuild (default: every open one with evidence; else the newest open one).",
+@takes_a_month(
+    "The month to rebuild; the same as PERIOD (default: every open one with evidence; else the "
+    "newest open one)."
 )
 @home_option
 @output_option
@@ -69,7 +68,7 @@ Examples:
 
 
 @click.command(epilog=JUDGE_EPILOG)
-@click.argument("period", type=PERIOD)
+@takes_a_month("The month; the same as PERIOD.", required=True)
 @home_option
 @output_option
 def judge(period: BillingPeriod, home_path: Path, output: str) -> int:

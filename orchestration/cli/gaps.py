@@ -17,7 +17,7 @@ from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import format_instant, parse_instant
 from orchestration.cli.output import emit, home_option, output_option
-from orchestration.cli.periods import PERIOD
+from orchestration.cli.periods import takes_a_month
 from orchestration.cli.windows import nobody_named
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ Examples:
 
 
 @click.command(epilog=GAPS_EPILOG)
-@click.argument("period", type=PERIOD, required=False)
+@takes_a_month("The month; the same as PERIOD.")
 @home_option
 @output_option
 def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:

@@ -16,7 +16,7 @@ import click
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval
 from orchestration.cli.output import Row, emit, home_option, output_option
-from orchestration.cli.periods import HOURS, PERIOD
+from orchestration.cli.periods import HOURS, takes_a_month
 
 if TYPE_CHECKING:
     from ingestion.hours import HourEntry
@@ -47,7 +47,7 @@ ATTEMPT_COLUMNS = (
 
 
 @click.command(epilog=EPILOG)
-@click.argument("period", type=PERIOD)
+@takes_a_month("The month; the same as PERIOD.", required=True)
 @click.option("--all", "show_all", is_flag=True, help="Complete hours, too.")
 @click.option("--attempts", "by_attempt", is_flag=True, help="A row for each attempt.")
 @click.option("--only", type=HOURS, help="Only whole hours A..B of the period, B not included.")

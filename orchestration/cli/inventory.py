@@ -15,7 +15,7 @@ import click
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, format_instant, hour_of
 from orchestration.cli.output import emit, emit_document, home_option
-from orchestration.cli.periods import PERIOD
+from orchestration.cli.periods import takes_a_month
 from orchestration.cli.windows import INSTANT, reading_output
 
 if TYPE_CHECKING:
@@ -83,15 +83,15 @@ Examples:
 
 
 @click.command(epilog=QUOTA_EPILOG)
+@takes_a_month("Every hour of a month; the same as PERIOD.")
 @click.option("--tenant", default="", help="Only this tenant.")
 @click.option("--at", type=INSTANT, help="The hour of this instant, in UTC.")
-@click.option("--period", type=PERIOD, help="Every hour of a month.")
 @home_option
 @reading_output
 def quota(
+    period: BillingPeriod | None,
     tenant: str,
     at: datetime | None,
-    period: BillingPeriod | None,
     home_path: Path,
     output: str,
 ) -> None:
@@ -101,7 +101,7 @@ def quota(
     from warehouse.reports.source import open_facts
 
     if at is not None and period is not None:
-        raise click.UsageError("give --at or --period, not both")
+        raise click.UsageError("give --at or a month, not both")
     with open_facts(Home.open(home_path)) as facts:
         newest = report.last_hour_of_quotas(facts)
         hour = hour_of(at) if at else newest

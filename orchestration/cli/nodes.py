@@ -15,7 +15,7 @@ import click
 
 from domain.billing_period import BillingPeriod
 from orchestration.cli.output import emit, emit_document, home_option
-from orchestration.cli.periods import PERIOD
+from orchestration.cli.periods import takes_a_month
 from orchestration.cli.windows import HOUR_STARTED, nobody_named, reading_output
 
 SCHEMA = "gpu-ledger/nodes/1"
@@ -23,7 +23,7 @@ SCHEMA = "gpu-ledger/nodes/1"
 NODES_EPILOG = """\b
 Examples:
   gpu-ledger nodes --hour 2026-10-09T14          who was active, and which pods made the maximum
-  gpu-ledger nodes --month 2026-10 --csv > october.csv
+  gpu-ledger nodes 2026-10 --csv > october.csv
   gpu-ledger nodes --hour 2026-10-09T14 --json | jq '.nodes[] | {node_name, gpu_count_max}'
 """
 
@@ -39,11 +39,15 @@ BOUND = "_bound"
 
 
 @click.command(epilog=NODES_EPILOG)
+@takes_a_month(
+    "Every expected hour of a month; the same as PERIOD (default: the newest).", also="--month"
+)
 @click.option("--hour", type=HOUR_STARTED, help="One hour, by its start, in UTC.")
-@click.option("--month", type=PERIOD, help="Every expected hour of a month (default: the newest).")
 @home_option
 @reading_output
-def nodes(hour: datetime | None, month: BillingPeriod | None, home_path: Path, output: str) -> None:
+def nodes(
+    period: BillingPeriod | None, hour: datetime | None, home_path: Path, output: str
+) -> None:
     """Active worker nodes, the most GPUs per node, and the pods that made that maximum.
 
     An hour that nobody measured is listed, marked, and has no number: it is never zero.
@@ -52,27 +56,27 @@ def nodes(hour: datetime | None, month: BillingPeriod | None, home_path: Path, o
     from warehouse.reports import nodes as report
     from warehouse.reports.source import open_facts
 
-    if hour is not None and month is not None:
-        raise click.UsageError("give either --hour 2026-10-09T14 or --month 2026-10")
-    asked = BillingPeriod.containing(hour) if hour else month
+    if hour is not None and period is not None:
+        raise click.UsageError("give either --hour 2026-10-09T14 or a month, 2026-10")
+    asked = BillingPeriod.containing(hour) if hour else period
     with open_facts(Home.open(home_path), asked.name if asked else "") as facts:
         if asked is None:
-            month = facts.newest
-            click.echo(nobody_named(month), err=True)
-        if month is not None:
-            rows = report.node_month(facts, month)
+            period = facts.newest
+            click.echo(nobody_named(period), err=True)
+        if period is not None:
+            rows = report.node_month(facts, period)
         else:
             assert hour is not None
             clusters, rows = report.cluster_hour(facts, hour), report.node_hour(facts, hour)
-    if month is not None:
+    if period is not None:
         if output == "json":
-            emit_document({"schema": SCHEMA, "month": month.name, "hours": rows})
+            emit_document({"schema": SCHEMA, "month": period.name, "hours": rows})
             return
         if not rows and output == "table":
-            click.echo(f"No cluster was to be measured in {month}: see decisions/clusters.csv.")
+            click.echo(f"No cluster was to be measured in {period}: see decisions/clusters.csv.")
             return
         columns = report.MONTH_COLUMNS if output == "csv" else _shown(report.MONTH_COLUMNS, rows)
-        emit(rows, output, columns, title=f"Node-hours of {month}")
+        emit(rows, output, columns, title=f"Node-hours of {period}")
         click.echo(left_out(rows), err=True)
         return
     if output == "json":

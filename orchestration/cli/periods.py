@@ -1,12 +1,13 @@
 """Words of the command line that name times: a period, a stretch of hours.
 
-Put here: click parameter types for them.
+Put here: click parameter types for them, and the one way in which commands take a month.
 Not here: what a period is (`domain.billing_period`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
@@ -58,3 +59,45 @@ def _hour(text: str) -> Any:
 
 PERIOD = PeriodType()
 HOURS = HoursType()
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+_NAMED = "orchestration.cli.periods"
+"""Where a month that came with --period waits for the argument."""
+
+
+def takes_a_month(
+    said: str, *, required: bool = False, also: str = ""
+) -> Callable[[Decorated], Decorated]:
+    """`PERIOD` and `--period` are two spellings of one thing; `also` is an older one."""
+
+    def named(ctx: click.Context, param: click.Parameter, value: BillingPeriod | None) -> None:
+        del param
+        ctx.meta[_NAMED] = value
+
+    def given(
+        ctx: click.Context, param: click.Parameter, value: BillingPeriod | None
+    ) -> BillingPeriod | None:
+        del param
+        option: BillingPeriod | None = ctx.meta.pop(_NAMED, None)
+        if value is not None and option is not None:
+            raise click.UsageError("name the month once: 2026-10, or --period 2026-10", ctx)
+        found = value if option is None else option
+        if found is None and required and not ctx.resilient_parsing:
+            raise click.UsageError("Missing argument 'PERIOD': which month, as 2026-10?", ctx)
+        return found
+
+    option = click.option(
+        *("--period", *((also,) if also else ()), "named_period"),
+        type=PERIOD,
+        metavar="PERIOD",
+        is_eager=True,  # read before the argument, whose value it may be
+        expose_value=False,
+        callback=named,
+        help=said,
+    )
+    argument = click.argument("period", type=PERIOD, required=False, callback=given)
+
+    def decorated(command: Decorated) -> Decorated:
+        return argument(option(command))
+
+    return decorated

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import click
 
+from domain.billing_period import BillingPeriod
 from orchestration.cli.output import emit, emit_document, home_option
+from orchestration.cli.periods import PERIOD
 from orchestration.cli.windows import reading_output
 
 SCHEMA = "gpu-ledger/query/1"
@@ -29,10 +31,17 @@ Examples:
 @click.option("--list", "listed", is_flag=True, help="The questions there are.")
 @click.option("--show", is_flag=True, help="Print the question's SQL instead of asking it.")
 @click.option("--param", "given", multiple=True, help="A parameter as name=value; may be repeated.")
+@click.option("--period", type=PERIOD, help="The same as --param period=2026-10.")
 @home_option
 @reading_output
 def query(
-    name: str | None, listed: bool, show: bool, given: tuple[str, ...], home_path: Path, output: str
+    name: str | None,
+    listed: bool,
+    show: bool,
+    given: tuple[str, ...],
+    period: BillingPeriod | None,
+    home_path: Path,
+    output: str,
 ) -> None:
     """Ask a named question of the facts; `--list` says which there are.
 
@@ -56,7 +65,8 @@ def query(
         click.echo(asked.sql, nl=False)
         return
     with open_facts(Home.open(home_path)) as facts:
-        answer = ask(facts, asked, dict(_pair(text) for text in given))
+        named = {"period": period.name} if period else {}
+        answer = ask(facts, asked, named | dict(_pair(text) for text in given))
     if output == "json":
         emit_document(
             {

@@ -12,7 +12,7 @@ import click
 
 from domain.billing_period import BillingPeriod
 from orchestration.cli.output import emit, emit_document, home_option, output_option, progress
-from orchestration.cli.periods import PERIOD
+from orchestration.cli.periods import takes_a_month
 
 SCHEMA = "gpu-ledger/recount/1"
 
@@ -24,7 +24,7 @@ Examples:
 
 
 @click.command(epilog=RECOUNT_EPILOG)
-@click.argument("period", type=PERIOD)
+@takes_a_month("The month; the same as PERIOD.", required=True)
 @click.option("--dry-run/--record", default=True, show_default=True, help="Show, or record.")
 @home_option
 @output_option

@@ -21,7 +21,7 @@ import click
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval, format_instant
 from orchestration.cli.output import emit, emit_document, home_option
-from orchestration.cli.periods import PERIOD
+from orchestration.cli.periods import takes_a_month
 from orchestration.cli.windows import (
     INSTANT,
     closed_periods,
@@ -47,8 +47,8 @@ Examples:
 
 
 @click.command(epilog=USAGE_EPILOG)
+@takes_a_month("A whole month; the same as PERIOD (default: the newest with facts).")
 @click.option("--tenant", default="", help="Only this tenant.")
-@click.option("--period", type=PERIOD, help="A whole month (default: the newest with facts).")
 @click.option("--from", "started", type=INSTANT, help="The first hour, in UTC.")
 @click.option("--to", "ended", type=INSTANT, help="The first hour after it.")
 @click.option(
@@ -64,8 +64,8 @@ Examples:
 @home_option
 @reading_output
 def usage(
-    tenant: str,
     period: BillingPeriod | None,
+    tenant: str,
     started: datetime | None,
     ended: datetime | None,
     by: str,

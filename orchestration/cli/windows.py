@@ -79,12 +79,12 @@ def window_of(
     """The window that somebody asked for: a month, or from an instant to another; or neither."""
     if period is not None:
         if started is not None or ended is not None:
-            raise click.UsageError("give --period, or --from and --to, not both")
+            raise click.UsageError("give a month, or --from and --to, not both")
         return period.interval
     if started is None and ended is None:
         return None
     if started is None or ended is None:
-        raise click.UsageError("give --period 2026-10, or both --from and --to")
+        raise click.UsageError("give a month, 2026-10, or both --from and --to")
     if ended <= started:
         raise click.UsageError(
             f"--to {ended:%Y-%m-%dT%H} is not after --from {started:%Y-%m-%dT%H}"
