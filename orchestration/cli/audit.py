@@ -7,13 +7,21 @@ Not here: walking (`billing.explain`), verifying (`billing.verifier`), copying (
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from domain.billing_period import BillingPeriod
-from orchestration.cli.output import emit, emit_document, home_option, output_option, progress
+from orchestration.cli.output import (
+    emit,
+    emit_document,
+    emit_done,
+    home_option,
+    output_option,
+    progress,
+)
 from orchestration.cli.periods import takes_a_month
 
 if TYPE_CHECKING:
@@ -58,7 +66,9 @@ def explain(
     from orchestration.code_pages import is_code, page_of
 
     if number and is_code(number):
-        click.echo(page_of(number), nl=False)
+        page = page_of(number)
+        done = {"code": number.upper(), "page": page}
+        emit_done(done, output, page.rstrip("\n"))
         return
 
     from billing.explain import explain_answer, explain_line
@@ -173,16 +183,19 @@ Examples:
 )
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @home_option
-def backup(folder: Path, home_path: Path) -> None:
+@output_option
+def backup(folder: Path, home_path: Path, output: str) -> None:
     """Copy the four kept parts of a home into an empty FOLDER, and read every copy back."""
     from billing.backup import back_up
     from warehouse.home import Home
 
     with progress("Copying"):
         report = back_up(Home.open(home_path), folder)
-    click.echo(
+    emit_done(
+        asdict(report),
+        output,
         f"{report.file_count} files, {report.byte_count} bytes; "
-        f"the record's head is event {report.head_sequence} with {report.head_sha256}."
+        f"the record's head is event {report.head_sequence} with {report.head_sha256}.",
     )
 
 
@@ -207,8 +220,14 @@ Examples:
 @click.option("--by", "first", default="", help="Who signs that nothing was issued since.")
 @click.option("--and", "second", default="", help="Who signs it as well: another person.")
 @home_option
+@output_option
 def restore(
-    folder: Path | None, head_path: Path | None, first: str, second: str, home_path: Path
+    folder: Path | None,
+    head_path: Path | None,
+    first: str,
+    second: str,
+    home_path: Path,
+    output: str,
 ) -> None:
     """Make a home from a verified backup in FOLDER, or let a restored one be written again.
 
@@ -228,8 +247,9 @@ def restore(
     clock = SystemClock()
     with progress("Copying"):
         home = restore_home(folder, home_path, clock) if folder else Home.open(home_path)
+    said = []
     if folder:
-        click.echo(
+        said.append(
             f"Restored into {home.path}; next: gpu-ledger refresh --home {home.path}, "
             "and with --period for each closed month that is to be read"
         )
@@ -240,7 +260,9 @@ def restore(
             witnessed=Head(*_sequence_and_hash(head_path)) if head_path else None,
             names=(first, second),
         )
-        click.echo("The record may be written again.")
+        said.append("The record may be written again.")
+    done = {"home": str(home.path), "is_restored": bool(folder), "may_be_written": vouched}
+    emit_done(done, output, "\n".join(said))
 
 
 def _sequence_and_hash(path: Path) -> tuple[int, str]:

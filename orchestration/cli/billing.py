@@ -16,6 +16,7 @@ from domain.billing_period import BillingPeriod
 from orchestration.cli.output import (
     emit,
     emit_document,
+    emit_done,
     home_option,
     output_option,
     progress,
@@ -138,7 +139,8 @@ Examples:
 @click.argument("number")
 @click.option("--reason", required=True, help="Why; printed on the void.")
 @home_option
-def void(number: str, reason: str, home_path: Path) -> None:
+@output_option
+def void(number: str, reason: str, home_path: Path, output: str) -> None:
     """Void the document NUMBER by one of its own that negates it, in the open period.
 
     This cannot be undone. What should have been billed instead is found by `gpu-ledger recount`.
@@ -151,7 +153,17 @@ def void(number: str, reason: str, home_path: Path) -> None:
     issued = void_document(opened.home, number, reason, opened.clock, holder=holder())
     render_documents(opened.home, BillingPeriod(issued.period))
     folder = opened.home.documents / issued.period
-    click.echo(f"{issued.number} voids {number}; its document is in {folder}.")
+    emit_done(
+        {
+            "number": issued.number,
+            "voids": number,
+            "period": issued.period,
+            "sha256": issued.sha256,
+            "folder": str(folder),
+        },
+        output,
+        f"{issued.number} voids {number}; its document is in {folder}.",
+    )
 
 
 def _listed(issued: NumberedDocument, record: Record, status: DocumentStatus) -> Mapping[str, str]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestration.cli.output import emit, progress
+from orchestration.cli.output import emit, emit_document, output_option, progress
 
 if TYPE_CHECKING:
-    from orchestration.demo.story import Told
+    from orchestration.demo.story import Month, Told
 
 EPILOG = """\b
 Examples:
@@ -45,7 +45,8 @@ Examples:
     "--keep-running", is_flag=True, help="Leave the estate and Dagster's pages up, until Ctrl-C."
 )
 @click.option("--port", default=3000, show_default=True, help="Of the pages that are kept running.")
-def demo(home_path: Path, scenario: str, keep_running: bool, port: int) -> None:
+@output_option
+def demo(home_path: Path, scenario: str, keep_running: bool, port: int, output: str) -> None:
     """Show the whole way from a fake estate to sealed invoices.
 
     Serves a GPU estate and lives through its time with a collector per cluster, asks both witnesses
@@ -65,7 +66,7 @@ def demo(home_path: Path, scenario: str, keep_running: bool, port: int) -> None:
             scenario, home_path, progress, lambda text: click.echo(f"\n{text}", err=True)
         ) as told,
     ):
-        _show(told)
+        show(told, output)
         if keep_running:
             from orchestration.open_home import CLOCK_VARIABLE
             from orchestration.resources import home_from_environment
@@ -75,42 +76,24 @@ def demo(home_path: Path, scenario: str, keep_running: bool, port: int) -> None:
             show_pages(home_from_environment().open(), "127.0.0.1", port)
 
 
-def _show(told: Told) -> None:
-    from domain.money import format_nanos
-
-    home = told.opened.home
-    invoices = []
+def show(told: Told, output: str) -> None:
+    """The last screen: what happened, where it is, what to try."""
+    invoices = [row for month in told.months for row in _invoices(month)]
+    if output != "table":
+        _show_machines(told, invoices, output)
+        return
     for month in told.months:
-        currency = month.result.total.currency if month.result.total else ""
-        rows = [
-            {
-                "invoice": document.number,
-                "tenant": document.tenant,
-                "billed": format_nanos(document.billed_nanos, 2),
-                "currency": currency,
-            }
-            for document in month.result.invoices
-        ]
         click.echo()
-        emit(rows, "table", title=f"{month.period} is closed")
-        invoices += rows
+        rows = [{k: v for k, v in row.items() if k != "period"} for row in _invoices(month)]
+        emit(rows, output, title=f"{month.period} is closed")
     period = told.months[-1].period
-    refused = sum(len(month.refusals) for month in told.months)
-    signed = sum(len(month.signed) for month in told.months)
+    refused, signed = _counts(told)
     click.echo(
         f"What happened: the close was refused {'once' if refused == 1 else f'{refused} times'}, "
         f"an hour was healed, {signed or 'no'} stretch{'' if signed == 1 else 'es'} signed for, "
         f"{len(invoices)} invoices sealed.\n"
     )
-    folder = home.documents / period.name
-    places = {
-        "Invoices (PDF, CSV, FOCUS)": folder,
-        "The programme's report": folder / "provider",
-        "For an auditor": folder / f"{period}.zip",
-        "For analysts": told.published.latest_path,
-        "The models' own pages": told.model_pages,
-    }
-    for what, where in places.items():
+    for what, where in _places(told).items():
         click.echo(f"{what + ':':<28}{where}")
     click.echo("\nTry next:")
     for command in (
@@ -120,4 +103,53 @@ def _show(told: Told) -> None:
         f"gpu-ledger gaps {period}",
         f"gpu-ledger usage --period {period}",
     ):
-        click.echo(f"  {command} --home {home.path}")
+        click.echo(f"  {command} --home {told.opened.home.path}")
+
+
+def _show_machines(told: Told, invoices: list[dict[str, str]], output: str) -> None:
+    if output == "csv":
+        emit(invoices, output)
+        return
+    refused, signed = _counts(told)
+    emit_document(
+        {
+            "home": str(told.opened.home.path),
+            "refused": refused,
+            "signed": signed,
+            "invoices": invoices,
+            "places": {what: str(where) for what, where in _places(told).items()},
+        }
+    )
+
+
+def _invoices(month: Month) -> list[dict[str, str]]:
+    from domain.money import format_nanos
+
+    return [
+        {
+            "period": month.period.name,
+            "invoice": document.number,
+            "tenant": document.tenant,
+            "billed": format_nanos(document.billed_nanos, 2),
+            "currency": month.result.total.currency if month.result.total else "",
+        }
+        for document in month.result.invoices
+    ]
+
+
+def _counts(told: Told) -> tuple[int, int]:
+    """How often a close was refused, and how much was signed for."""
+    refused = sum(len(month.refusals) for month in told.months)
+    return refused, sum(len(month.signed) for month in told.months)
+
+
+def _places(told: Told) -> dict[str, Path]:
+    period = told.months[-1].period
+    folder = told.opened.home.documents / period.name
+    return {
+        "Invoices (PDF, CSV, FOCUS)": folder,
+        "The programme's report": folder / "provider",
+        "For an auditor": folder / f"{period}.zip",
+        "For analysts": told.published.latest_path,
+        "The models' own pages": told.model_pages,
+    }

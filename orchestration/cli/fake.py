@@ -149,6 +149,7 @@ Examples:
 @click.option("--until", "until_text", help="Until when; the scenario's end when left out.")
 @click.option("--match", "selector", help="Only the series of this selector; all when left out.")
 @data_option
+@output_option
 def export(
     scenario: str,
     folder: Path,
@@ -156,6 +157,7 @@ def export(
     until_text: str | None,
     selector: str | None,
     data: Path | None,
+    output: str,
 ) -> None:
     """Write SCENARIO's samples for `promtool tsdb create-blocks-from openmetrics`."""
     from fake_gpu.clock import fixed
@@ -177,8 +179,10 @@ def export(
             source, start, end, folder, report, matchers, processes=processes_here()
         )
     click.echo(f"{len(paths)} files in {folder}", err=True)
-    for path in paths:
-        click.echo(str(path))
+    if output == "table":
+        click.echo("\n".join(map(str, paths)))
+    else:
+        emit([{"file": str(path), "bytes": path.stat().st_size} for path in paths], output)
 
 
 def _matchers(selector: str) -> tuple[Matcher, ...]:

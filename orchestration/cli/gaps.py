@@ -16,7 +16,7 @@ import click
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import format_instant, parse_instant
-from orchestration.cli.output import emit, home_option, output_option
+from orchestration.cli.output import emit, emit_done, home_option, output_option
 from orchestration.cli.periods import takes_a_month
 from orchestration.cli.windows import nobody_named
 
@@ -135,6 +135,7 @@ Examples:
 @click.option("--reason", required=True, help="Why; printed on invoices.")
 @click.option("--by", "decided_by", required=True, help="Who signs.")
 @home_option
+@output_option
 def accept_gap(
     cluster_id: str,
     source: str,
@@ -145,6 +146,7 @@ def accept_gap(
     reason: str,
     decided_by: str,
     home_path: Path,
+    output: str,
 ) -> None:
     """Sign for a gap: adds a dated row to decisions/accepted_gaps.csv.
 
@@ -165,10 +167,14 @@ def accept_gap(
         "decided_by": decided_by,
     }
     path = opened.home.decisions / TABLE
-    if sign_gaps(opened, [row]):
-        click.echo(f"Signed in {path}. It counts from the next `gpu-ledger refresh`.")
-    else:
-        click.echo(f"This was signed before; {path} stays as it is.")
+    is_new = sign_gaps(opened, [row])
+    emit_done(
+        {"is_new": is_new, "table": str(path), **row},
+        output,
+        f"Signed in {path}. It counts from the next `gpu-ledger refresh`."
+        if is_new
+        else f"This was signed before; {path} stays as it is.",
+    )
 
 
 def _instant(text: str, where: str) -> str:

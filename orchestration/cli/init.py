@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from domain.errors import WrongUse
+from orchestration.cli.output import emit, output_option
 
 if TYPE_CHECKING:
     from warehouse.home import Home
@@ -74,6 +75,7 @@ class NoManagedClusters(WrongUse):
     metavar="NAME",
     help="A cluster whose metrics may be read on the hub; else those that are decided.",
 )
+@output_option
 def init(
     folder: Path,
     collectors: tuple[str, ...],
@@ -85,6 +87,7 @@ def init(
     openshift: bool,
     from_acm: bool,
     managed_clusters: tuple[str, ...],
+    output: str,
 ) -> None:
     """Write a commented config.toml and the decision tables into FOLDER.
 
@@ -108,9 +111,10 @@ def init(
             )
     is_new = not (folder / "config.toml").is_file()
     home = Home.create(folder, template_config())
+    written = {home.config_path: is_new}
     for name, text in template_files().items():
-        _write(home.decisions / name, text)
-    if is_new:
+        written[home.decisions / name] = _write(home.decisions / name, text)
+    if is_new and output == "table":
         click.echo(f"A ledger's home is in {home.path}. Next:")
         click.echo(f"  1. where your Thanos and your clusters are:   {home.config_path}")
         click.echo(f"  2. which clusters are measured since when:    {home.decisions}/clusters.csv")
@@ -130,8 +134,11 @@ def init(
     }
     for name, text in manifests.items():
         path = home.path / DEPLOY / name
-        verb = "written" if _write(path, text) else "was there, unchanged"
-        click.echo(f"{path}: {verb}")
+        written[path] = _write(path, text)
+        if output == "table":
+            click.echo(f"{path}: {'written' if written[path] else 'was there, unchanged'}")
+    if output != "table":
+        emit([{"file": str(path), "is_new": new} for path, new in written.items()], output)
     if places and not image:
         click.echo(f"No --image: replace {image_to_replace()} by where you pushed yours.", err=True)
 

@@ -14,9 +14,9 @@ import click
 
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, format_instant, hour_of
-from orchestration.cli.output import emit, emit_document, home_option
+from orchestration.cli.output import emit, emit_document, home_option, output_option
 from orchestration.cli.periods import takes_a_month
-from orchestration.cli.windows import INSTANT, reading_output
+from orchestration.cli.windows import INSTANT
 
 if TYPE_CHECKING:
     from warehouse.reports.source import Facts
@@ -35,7 +35,7 @@ Examples:
 @click.command(epilog=INVENTORY_EPILOG)
 @click.option("--at", type=INSTANT, help="An instant, in UTC.")
 @home_option
-@reading_output
+@output_option
 def inventory(at: datetime | None, home_path: Path, output: str) -> None:
     """Every card and MIG instance: where, since when, and who held it at an instant.
 
@@ -87,7 +87,7 @@ Examples:
 @click.option("--tenant", default="", help="Only this tenant.")
 @click.option("--at", type=INSTANT, help="The hour of this instant, in UTC.")
 @home_option
-@reading_output
+@output_option
 def quota(
     period: BillingPeriod | None,
     tenant: str,

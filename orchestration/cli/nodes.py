@@ -14,9 +14,9 @@ from pathlib import Path
 import click
 
 from domain.billing_period import BillingPeriod
-from orchestration.cli.output import emit, emit_document, home_option
+from orchestration.cli.output import emit, emit_document, home_option, output_option
 from orchestration.cli.periods import takes_a_month
-from orchestration.cli.windows import HOUR_STARTED, nobody_named, reading_output
+from orchestration.cli.windows import HOUR_STARTED, nobody_named
 
 SCHEMA = "gpu-ledger/nodes/1"
 
@@ -44,7 +44,7 @@ BOUND = "_bound"
 )
 @click.option("--hour", type=HOUR_STARTED, help="One hour, by its start, in UTC.")
 @home_option
-@reading_output
+@output_option
 def nodes(
     period: BillingPeriod | None, hour: datetime | None, home_path: Path, output: str
 ) -> None:

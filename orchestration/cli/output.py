@@ -20,7 +20,7 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -28,18 +28,26 @@ from domain.interval import format_instant
 
 Progress = Callable[[int, int, str], None]
 Row = Mapping[str, Any]
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 PLAIN_LINE_SECONDS = 10.0  # without a terminal a line this often says that work goes on
 LOOK_SECONDS = 0.5  # how late such a line may be
 
-output_option = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="How to print.",
-)
+
+def output_option(command: Decorated) -> Decorated:
+    """`-o table|json|csv`, with `--json` and `--csv` as short forms of two of them."""
+    chosen = click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json", "csv"]),
+        default="table",
+        show_default=True,
+        help="How to print.",
+    )
+    as_json = click.option("--json", "output", flag_value="json", help="The same as -o json.")
+    as_csv = click.option("--csv", "output", flag_value="csv", help="The same as -o csv.")
+    return chosen(as_json(as_csv(command)))
+
 
 home_option = click.option(
     "--home",
@@ -72,6 +80,16 @@ def emit(
 def emit_document(document: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout."""
     click.echo(json.dumps(_plain(document), indent=2, ensure_ascii=False))
+
+
+def emit_done(done: Row, output: str, sentence: str) -> None:
+    """Print what was done: a sentence for people; for machines an object, or a row of CSV."""
+    if output == "table":
+        click.echo(sentence)
+    elif output == "json":
+        emit_document(done)
+    else:
+        emit([done], output)
 
 
 def csv_text(rows: Sequence[Row], names: Sequence[str]) -> str:

@@ -11,9 +11,8 @@ from pathlib import Path
 import click
 
 from domain.billing_period import BillingPeriod
-from orchestration.cli.output import emit, emit_document, home_option
+from orchestration.cli.output import emit, emit_document, home_option, output_option
 from orchestration.cli.periods import PERIOD
-from orchestration.cli.windows import reading_output
 
 SCHEMA = "gpu-ledger/query/1"
 
@@ -33,7 +32,7 @@ Examples:
 @click.option("--param", "given", multiple=True, help="A parameter as name=value; may be repeated.")
 @click.option("--period", type=PERIOD, help="The same as --param period=2026-10.")
 @home_option
-@reading_output
+@output_option
 def query(
     name: str | None,
     listed: bool,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from orchestration.cli.output import emit, home_option, output_option, progress
+from orchestration.cli.output import emit, emit_done, home_option, output_option, progress
 
 REBUILD_EPILOG = """\b
 Examples:
@@ -22,7 +22,8 @@ Examples:
 @click.command(epilog=REBUILD_EPILOG)
 @click.option("--missing-only", is_flag=True, help="Leave files that are as they were written.")
 @home_option
-def rebuild(missing_only: bool, home_path: Path) -> None:
+@output_option
+def rebuild(missing_only: bool, home_path: Path, output: str) -> None:
     """Decode the landed evidence again into runs/; the content is the same as before."""
     from ingestion.rebuild import rebuild as decode_again
     from orchestration.open_home import OpenHome
@@ -30,7 +31,7 @@ def rebuild(missing_only: bool, home_path: Path) -> None:
     opened = OpenHome.at(home_path)
     with progress("Decoding") as report:
         count = decode_again(opened.landing, opened.home.runs, report, missing_only)
-    click.echo(f"{count} attempts were decoded.", err=True)
+    emit_done({"attempts": count}, output, f"{count} attempts were decoded.")
 
 
 @click.group()

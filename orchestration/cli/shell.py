@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from orchestration.cli.output import home_option
+from orchestration.cli.output import emit_done, home_option, output_option
 
 COMPLETION_EPILOG = """\b
 Examples:
@@ -49,7 +49,8 @@ Examples:
     help="The file to write.",
 )
 @home_option
-def support_bundle(place: Path, home_path: Path) -> None:
+@output_option
+def support_bundle(place: Path, home_path: Path, output: str) -> None:
     """Write what somebody who helps needs to know: versions, outcomes, counts, findings by name.
 
     No secret, no evidence, no amount, no name of a tenant or customer; addresses without path. It
@@ -58,5 +59,7 @@ def support_bundle(place: Path, home_path: Path) -> None:
     from orchestration.open_home import OpenHome
     from orchestration.support import support_bundle as bundle
 
-    place.write_bytes(bundle(OpenHome.at(home_path)))
-    click.echo(f"Written: {place}. Read it before you send it.")
+    body = bundle(OpenHome.at(home_path))
+    place.write_bytes(body)
+    done = {"file": str(place), "bytes": len(body)}
+    emit_done(done, output, f"Written: {place}. Read it before you send it.")

@@ -20,13 +20,12 @@ import click
 
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval, format_instant
-from orchestration.cli.output import emit, emit_document, home_option
+from orchestration.cli.output import emit, emit_document, home_option, output_option
 from orchestration.cli.periods import takes_a_month
 from orchestration.cli.windows import (
     INSTANT,
     closed_periods,
     nobody_named,
-    reading_output,
     window_of,
 )
 
@@ -62,7 +61,7 @@ Examples:
 )
 @click.option("--provider", is_flag=True, help="The provider's own use instead of the tenants'.")
 @home_option
-@reading_output
+@output_option
 def usage(
     period: BillingPeriod | None,
     tenant: str,

@@ -1,22 +1,19 @@
-"""Words of the command line that name an instant, and the options that name a window.
+"""Words of the command line that name an instant, and what a window is made of.
 
-Put here: click parameter types and shared options of commands that read facts.
+Put here: click parameter types and shared words of commands that read facts.
 Not here: periods and hours of pulls (`periods`), or what is read (`warehouse.reports`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval, NotAnInstant, hour_of, parse_instant
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class InstantType(click.ParamType[datetime]):
@@ -56,21 +53,6 @@ class HourType(InstantType):
 
 INSTANT = InstantType()
 HOUR_STARTED = HourType()
-
-
-def reading_output(command: Decorated) -> Decorated:
-    """`-o table|json|csv`, with `--json` and `--csv` as short forms of two of them."""
-    chosen = click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["table", "json", "csv"]),
-        default="table",
-        show_default=True,
-        help="How to print.",
-    )
-    as_json = click.option("--json", "output", flag_value="json", help="The same as -o json.")
-    as_csv = click.option("--csv", "output", flag_value="csv", help="The same as -o csv.")
-    return chosen(as_json(as_csv(command)))
 
 
 def window_of(
