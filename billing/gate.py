@@ -1,16 +1,20 @@
 """The gate: nothing is issued, and nothing corrected, that was not judged billable.
 
-Put here: the one refusal, with the hours and the amounts that stand against it.
+Put here: the one refusal, with what stands against it in hours and amounts, and what helps.
 Not here: what is billable (`domain.findings.Judgement`, made by `quality`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
+from domain.billing_period import BillingPeriod
 from domain.errors import NotBillable
 from domain.findings import Finding, Judgement
 from domain.money import format_estimate
+
+GAP = "GAP-001"
+"""The one finding that a gap blocks with; what stands against a close besides is no gap."""
 
 FINDINGS_NAMED = 20
 """Findings that a refusal names; more than a screen is read in `gpu-ledger judge`."""
@@ -33,8 +37,24 @@ class PeriodNotBillable(NotBillable):
             seen=f"{len(blocking)} blocking: {_hours_and_amounts(blocking, currency)}\n    "
             + "\n    ".join(named),
             why="an invoice is only issued for what can be proved; nothing was recorded",
-            remedy=f"gpu-ledger gaps {period}, then heal or sign what it names",
+            remedy="; ".join(
+                f"`{command}` {told}"
+                for command, told in what_helps(period, blocking, judgement.missing_checks)
+            ),
         )
+
+
+def what_helps(
+    period: BillingPeriod, blocking: Sequence[Finding], missing_checks: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """The commands that lead on from what stands against a close, each with what it tells."""
+    others = sorted({finding.code for finding in blocking} - {GAP})
+    if len(others) < len({finding.code for finding in blocking}):
+        yield f"gpu-ledger gaps {period}", "prints what heals each gap, or signs for it"
+    if others:
+        yield f"gpu-ledger judge {period}", f"says what to do about {', '.join(others)}"
+    if missing_checks:
+        yield f"gpu-ledger refresh --period {period}", "counts again what the checks look at"
 
 
 def require_billable(judgement: Judgement, currency: str) -> None:

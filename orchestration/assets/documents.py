@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from billing.gate import what_helps
 from domain.billing_period import BillingPeriod
 from domain.interval import format_instant
 from domain.money import format_nanos, minor_unit_digits
@@ -122,7 +123,8 @@ def _proposal(opened: OpenHome, period: BillingPeriod, result: "CloseResult") ->
     if result.closed:
         return f"Nothing: {period} is closed."
     if result.refused_by or result.missing_checks:
-        return f"Heal or sign what stands against it:\n{cell(opened, f'gpu-ledger gaps {period}')}"
+        helps = what_helps(period, result.refused_by, result.missing_checks)
+        return "\n\n".join(f"This {told}:\n{cell(opened, command)}" for command, told in helps)
     return (
         f"From {format_instant(result.closes_from)} on, launch "
         f"[close_period with `issue: true`]({close_link(period, issue=True)}), or:\n"

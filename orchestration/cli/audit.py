@@ -138,7 +138,8 @@ def compare(period: BillingPeriod, home_path: Path, output: str) -> int:
         }
         for found in compared
     ]
-    emit(rows, output, ["tenant", "rule", "ledger", "would_bill", "difference"])
+    nothing = f"No tenant used a device in {period}: no rule bills anything."
+    emit(rows, output, ["tenant", "rule", "ledger", "would_bill", "difference"], empty=nothing)
     return 0
 
 

@@ -55,6 +55,7 @@ def close(
 
     The facts are judged again in the same step. Exit 1 while anything stands against it.
     """
+    from billing.gate import what_helps
     from orchestration.open_home import OpenHome
     from orchestration.steps import close as close_period
 
@@ -86,7 +87,8 @@ def close(
         )
     else:
         last = "sha256" if result.closed else "since_last_look"
-        emit(rows, output, ["invoice", "tenant", "billed", "currency", last])
+        names = ["invoice", "tenant", "billed", "currency", last]
+        emit(rows, output, names, empty=f"No invoice: no tenant used a device in {period}.")
     if result.total:
         click.echo(
             f"Together {_amount(result.total.nanos, result)} {result.total.currency}.", err=True
@@ -95,6 +97,8 @@ def close(
         click.echo(f"stands against it: {finding.code} {finding.where}: {finding.seen}", err=True)
     for name in result.missing_checks:
         click.echo(f"stands against it: the check {name} was not executed", err=True)
+    for command, told in what_helps(period, result.refused_by, result.missing_checks):
+        click.echo(f"`{command}` {told}.", err=True)
     if result.closed:
         click.echo(
             f"{period} is closed; documents in {opened.home.documents / period.name}", err=True
@@ -202,7 +206,9 @@ def invoice(period: BillingPeriod, number: str | None, home_path: Path, output: 
     issued = record.invoices(period.name)
     if number is None:
         ledger = record.ledger()
-        emit([_listed(one, record, ledger.status(one.number)) for one in issued], output)
+        listed = [_listed(one, record, ledger.status(one.number)) for one in issued]
+        look = f"`gpu-ledger close {period}` shows what a close would issue"
+        emit(listed, output, empty=f"Nothing was issued for {period}; {look}.")
         return 0
     for document in issued:
         if document.number == number:

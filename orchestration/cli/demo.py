@@ -85,7 +85,8 @@ def show(told: Told, output: str) -> None:
     for month in told.months:
         click.echo()
         rows = [{k: v for k, v in row.items() if k != "period"} for row in _invoices(month)]
-        emit(rows, output, title=f"{month.period} is closed")
+        closed = f"{month.period} is closed"
+        emit(rows, output, title=closed, empty=f"{closed}, without an invoice.")
     period = told.months[-1].period
     refused, signed = _counts(told)
     click.echo(

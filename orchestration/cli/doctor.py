@@ -54,7 +54,8 @@ def doctor(clusters: tuple[str, ...], show_all: bool, home_path: Path, output: s
     with progress("Looking") as report:
         rows = [*examined(opened, chosen, report), *facts_examined(opened)]
     bad = [row for row in rows if not row["fine"]]
-    emit(rows if show_all or output != "table" else bad, output, COLUMNS)
+    shown = rows if show_all or output != "table" else bad
+    emit(shown, output, COLUMNS, empty="Everything that was looked at is fine.")
     if chosen:
         click.echo(f"{len(rows)} checks of {len(chosen)} clusters; {len(bad)} not fine.", err=True)
     else:

@@ -87,7 +87,8 @@ def pull(
             attempts = _what_is_owed(opened, clusters, sources, report, errors)
         else:
             attempts = _named_hours(opened, stretch, clusters, sources, again, report, errors)
-    exit_code = _show(attempts, output)
+    nothing = "no hour is owed" if stretch is None else "these hours were answered whole"
+    exit_code = _show(attempts, output, f"Nothing was asked: {nothing}.")
     for error in errors[1:]:
         click.echo(error.message(), err=True)
     if errors:
@@ -149,11 +150,11 @@ def _counted_again(
         click.echo(f"Not counted: {name}: {why}", err=True)
     differ = "hour differs" if found.differing_count == 1 else "hours differ"
     click.echo(f"{found.differing_count} {differ} from what was landed.", err=True)
-    exit_code = _show(list(found.attempts), output)
+    exit_code = _show(list(found.attempts), output, "No hour was asked again.")
     return 3 if found.unanswered else exit_code
 
 
-def _show(attempts: list[Attempt], output: str) -> int:
+def _show(attempts: list[Attempt], output: str, empty: str) -> int:
     rows = [
         {
             "cluster_id": attempt.cluster_id,
@@ -166,5 +167,5 @@ def _show(attempts: list[Attempt], output: str) -> int:
         }
         for attempt in attempts
     ]
-    emit(rows, output)
+    emit(rows, output, empty=empty)
     return 0 if all(row["outcome"] == "ok" for row in rows) else 3

@@ -112,7 +112,7 @@ def judge(period: BillingPeriod, home_path: Path, output: str) -> int:
             }
         )
     else:
-        emit(rows, output)
+        emit(rows, output, empty=f"Nothing was found: no finding is about {period}.")
     verdict = "may be billed" if judgement.billable else "may not be billed"
     click.echo(f"{period} {verdict}: {len(judgement.blocking)} findings block.", err=True)
     return 0 if judgement.billable else 1

@@ -104,7 +104,7 @@ def check(scenario: str, show: str, data: Path | None, output: str) -> None:
         click.echo(f"warning: {warning}", err=True)
     for line in summary(estate):
         click.echo(line, err=True)
-    emit(table(estate, show), output)
+    emit(table(estate, show), output, empty=f"{scenario} has no {show}.")
 
 
 TRUTH_EPILOG = """\b
@@ -125,7 +125,8 @@ def truth(scenario: str, grain: str, data: Path | None, output: str) -> None:
     from fake_gpu.estate.export import plain_rows
     from fake_gpu.truth.ledger import ledger
 
-    emit(ledger(plain_rows(_estate(_load(scenario, data))), grain), output)
+    rows = ledger(plain_rows(_estate(_load(scenario, data))), grain)
+    emit(rows, output, empty=f"{scenario} has no {grain}.")
 
 
 EXPORT_EPILOG = """\b

@@ -78,11 +78,18 @@ def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
         for report in reports
     ]
     aside = ("currency", "command") if for_people else ()
-    emit(rows, output, [name for name in rows[0] if name not in aside] if rows else [])
+    columns = [name for name in rows[0] if name not in aside] if rows else []
+    emit(rows, output, columns, empty=_no_gaps(opened, period))
     if for_people:
         _print_commands([str(row["command"]) for row in rows])
         _print_links(opened, reports)
     return 0
+
+
+def _no_gaps(opened: OpenHome, period: BillingPeriod) -> str:
+    if not opened.decisions.expected_hours(period.interval):
+        return f"No cluster was to be measured in {period}: see decisions/clusters.csv."
+    return f"No gaps: every hour of {period} that was counted is whole."
 
 
 def _print_commands(commands: list[str]) -> None:

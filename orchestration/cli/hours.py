@@ -86,14 +86,25 @@ def hours(
     if by_attempt:
         # What each metric counted is for machines: it makes no table.
         more = ("by_metric",) if output == "json" else ()
-        emit(list(_attempts(shown)), output, (*ATTEMPT_COLUMNS, *more))
+        columns = (*ATTEMPT_COLUMNS, *more)
+        emit(list(_attempts(shown)), output, columns, empty=_none(period, due, show_all))
     else:
-        emit([_hour(opened, entry, now) for entry in shown], output)
+        rows = [_hour(opened, entry, now) for entry in shown]
+        emit(rows, output, empty=_none(period, due, show_all))
     if by_attempt and (never := sum(not entry.told for entry in shown)):
         click.echo(f"{never} hours were never asked; without --attempts they are listed.", err=True)
     if early := len(entries) - len(due):
         click.echo(f"{early} hours are not due yet, and not listed.", err=True)
     return 0
+
+
+def _none(period: BillingPeriod, due: Sequence[HourEntry], show_all: bool) -> str:
+    """What it means that no hour, or no attempt, is listed."""
+    if not due:
+        return f"No hour of {period} is due: none was to be measured, or all are yet to come."
+    return (
+        "No attempt was made." if show_all else f"All {len(due)} hours due of {period} are whole."
+    )
 
 
 def _hour(opened: OpenHome, entry: HourEntry, now: datetime) -> Row:

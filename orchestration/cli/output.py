@@ -64,17 +64,23 @@ def emit(
     rows: Sequence[Row],
     output: str,
     columns: Sequence[str] | None = None,
-    title: str | None = None,
+    title: str = "",
+    empty: str = "",
 ) -> None:
-    """Print rows on stdout; `columns` chooses and orders them (default: those of the first row)."""
+    """Print rows on stdout; `columns` chooses and orders them (default: those of the first row).
+
+    Of no rows a table says `empty`: what it means that there are none.
+    """
     names = list(columns if columns is not None else (rows[0] if rows else ()))
     if output == "json":
         shown = [{name: _plain(row.get(name)) for name in names} for row in rows]
         click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
     elif output == "csv":
         click.echo(csv_text(rows, names), nl=False)
-    else:
+    elif rows:
         _table(rows, names, title)
+    else:
+        click.echo(empty or f"{title or 'Rows'}: none.")
 
 
 def emit_document(document: Mapping[str, Any]) -> None:
@@ -141,15 +147,12 @@ def _text(value: object) -> str:
             return str(value)
 
 
-def _table(rows: Sequence[Row], names: Sequence[str], title: str | None) -> None:
+def _table(rows: Sequence[Row], names: Sequence[str], title: str) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    if not rows:
-        click.echo("(nothing)")
-        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
         numeric = all(

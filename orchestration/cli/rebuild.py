@@ -62,7 +62,8 @@ def verify(home_path: Path, output: str) -> int:
 
     with progress("Checking"):
         report = OpenHome.at(home_path).landing.verify()
-    emit([problem.as_dict() for problem in report.problems], output)
+    problems = [problem.as_dict() for problem in report.problems]
+    emit(problems, output, empty="Everything that was landed is as it came.")
     click.echo(
         f"{report.attempt_count} attempts and {report.body_count} bodies were read; "
         f"{len(report.problems)} problems.",

@@ -8,6 +8,7 @@ The whole month: GPU_LEDGER_DEMO=demo pytest, with this file.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections import defaultdict
@@ -22,7 +23,9 @@ from fake_gpu.estate.build import build_estate
 from fake_gpu.estate.export import plain_rows
 from fake_gpu.scenario.load import library_text, load_scenario
 from fake_gpu.truth.ledger import ledger
+from orchestration.cli.demo import show
 from orchestration.demo.story import Told, tell
+from tests.json_output import differences
 from tests.release.readme import shown
 
 PRICES = {  # per hour, by the product's own name
@@ -82,6 +85,25 @@ def test_everything_that_the_last_screen_names_is_there(told: Told) -> None:
     assert told.published.latest_path.is_file()
     page = told.model_pages.read_text(encoding="utf-8")
     assert "fct_charges" in page
+
+
+def test_the_last_screen_is_told_to_machines(
+    told: Told, scenario: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(told, "json")
+    printed = capsys.readouterr().out
+    assert differences("demo", printed) == []
+    found = json.loads(printed)
+    issued = {row["tenant"]: int(Decimal(row["billed"]) * 10**9) for row in found["invoices"]}
+    assert issued == true_amounts(scenario)
+    assert found["home"] == str(told.opened.home.path)
+    assert (found["refused"], found["signed"]) == (
+        len(told.months[0].refusals),
+        len(told.months[0].signed),
+    )
+    assert all(Path(place).exists() for place in found["places"].values())
+    show(told, "csv")
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(issued)
 
 
 def test_the_month_that_the_readme_shows_is_the_truth_times_the_prices() -> None:

@@ -130,7 +130,7 @@ def test_what_the_page_on_healing_starts_is_there(tmp_path: Path) -> None:
     block, attempts = of(HEAL, "sh")
     typed(tmp_path, "gpu-ledger init my-ledger")
     said = typed(tmp_path, attempts, {"GPU_LEDGER_HOME": "my-ledger"})
-    assert "(nothing)" in said
+    assert "No hour of 2026-10 is due" in said
     makefile = (DOCS.parent / "Makefile").read_text()
     assert commands_in(block) == [["make", "ui"]]
     assert "\nui: " in makefile

@@ -26,7 +26,6 @@ import yaml
 from click.testing import CliRunner, Result
 
 from domain.errors import LedgerError
-from orchestration.cli.demo import show
 from orchestration.cli.main import cli
 from orchestration.column_lineage import FILE
 from orchestration.demo.story import Told, telling
@@ -557,22 +556,6 @@ def test_a_bundle_and_a_pull_are_told_to_machines_as_promised(told: Told, tmp_pa
     ran = CliRunner().invoke(cli, ["pull", *hour, "-o", "json"])
     assert len(json.loads(ran.stdout)) == 2
     assert differences("pull", ran.stdout) == []
-
-
-def test_the_last_screen_of_the_demo_is_told_to_machines(
-    told: Told, capsys: pytest.CaptureFixture[str]
-) -> None:
-    show(told, "json")
-    printed = capsys.readouterr().out
-    assert differences("demo", printed) == []
-    found = json.loads(printed)
-    assert [(row["tenant"], row["billed"]) for row in found["invoices"]] == [
-        ("speech", "4.74"),
-        ("vision", "17.38"),
-    ]
-    assert all(Path(place).exists() for place in found["places"].values())
-    show(told, "csv")
-    assert capsys.readouterr().out.splitlines()[1] == "2026-10,INV-000001,speech,4.74,USD"
 
 
 WALK = (

@@ -64,9 +64,10 @@ def test_a_table_shows_markup_as_it_is(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_no_rows_are_said_in_words_and_as_an_empty_list(capsys: pytest.CaptureFixture[str]) -> None:
-    emit([], "table")
-    emit([], "json")
-    assert capsys.readouterr().out == "(nothing)\n[]\n"
+    emit([], "table", empty="No gaps.")
+    emit([], "table", title="Nodes")
+    emit([], "json", empty="No gaps.")
+    assert capsys.readouterr().out == "No gaps.\nNodes: none.\n[]\n"
 
 
 def test_progress_without_a_terminal_is_one_line_at_the_end(

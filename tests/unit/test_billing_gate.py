@@ -1,0 +1,53 @@
+"""What a refused close says helps: it fits what stands against it."""
+
+from __future__ import annotations
+
+import pytest
+
+from billing.gate import GAP, PeriodNotBillable, what_helps
+from domain.billing_period import BillingPeriod
+from domain.findings import Finding, Judgement
+from quality.catalogue import CATALOGUE
+
+OCTOBER = BillingPeriod("2026-10")
+GAPS, JUDGE, REFRESH = (
+    "gpu-ledger gaps 2026-10",
+    "gpu-ledger judge 2026-10",
+    "gpu-ledger refresh --period 2026-10",
+)
+
+
+def finding(name: str) -> Finding:
+    return CATALOGUE[name].finding(where="somewhere", seen="something")
+
+
+@pytest.mark.parametrize(
+    ("names", "missing", "commands"),
+    [
+        (["hour_not_measured"], [], [GAPS]),
+        (["usage_without_price"], [], [JUDGE]),
+        (["usage_without_price", "hour_not_measured", "hour_not_measured"], [], [GAPS, JUDGE]),
+        ([], ["conservation"], [REFRESH]),
+        (["witnesses_disagree"], ["conservation"], [JUDGE, REFRESH]),
+    ],
+)
+def test_each_command_is_named_where_it_leads_on(
+    names: list[str], missing: list[str], commands: list[str]
+) -> None:
+    found = [finding(name) for name in names]
+    assert [command for command, _ in what_helps(OCTOBER, found, missing)] == commands
+    judgement = Judgement(OCTOBER, "0" * 64, tuple(found), missing_checks=tuple(missing))
+    remedy = PeriodNotBillable(judgement, "EUR").remedy
+    assert [command for command in (GAPS, JUDGE, REFRESH) if f"`{command}`" in remedy] == commands
+
+
+def test_what_is_no_gap_is_named_by_its_code() -> None:
+    found = [finding("usage_without_price"), finding("device_unknown")]
+    [(_, told)] = what_helps(OCTOBER, found, [])
+    assert told == "says what to do about DEV-001, PRICE-001"
+
+
+def test_the_finding_of_a_gap_is_the_one_that_blocks() -> None:
+    assert CATALOGUE["hour_not_measured"].code == GAP
+    gaps = [kind for kind in CATALOGUE.values() if kind.name in ("hour_not_measured",)]
+    assert all(kind.blocks for kind in gaps)
