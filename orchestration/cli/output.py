@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 import threading
 import time
@@ -32,6 +33,9 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 PLAIN_LINE_SECONDS = 10.0  # without a terminal a line this often says that work goes on
 LOOK_SECONDS = 0.5  # how late such a line may be
+WIDTH_OF_A_FILE = 200
+"""Of tables that no terminal shows, unless COLUMNS says otherwise."""
+BETWEEN_COLUMNS, AT_THE_EDGES = 3, 2
 
 
 def output_option(command: Decorated) -> Decorated:
@@ -148,31 +152,67 @@ def _text(value: object) -> str:
 
 
 def _table(rows: Sequence[Row], names: Sequence[str], title: str) -> None:
+    """As a table where no word of it has to be broken; else a row below the other, as records."""
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    cells = [[_text(row.get(name)) for name in names] for row in rows]
+    widths = [
+        (max(map(_longest_word, column)), max(map(cell_len, column)))
+        for column in ([name, *(row[n] for row in cells)] for n, name in enumerate(names))
+    ]
+    is_told = sys.stdout.isatty() or "COLUMNS" in os.environ
+    console = Console(
+        width=None if is_told else WIDTH_OF_A_FILE,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        highlight=False,
+    )
+    fitted = fitting(widths, console.width - BETWEEN_COLUMNS * (len(names) - 1) - AT_THE_EDGES)
+    if title:  # a table would break its title at its own width
+        console.print(Text(title, style="table.title"), soft_wrap=True)
+    if fitted is None:
+        click.echo("\n" + "\n\n".join(_record(names, row) for row in cells) + "\n")
+        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in names:
+    for name, width in zip(names, fitted, strict=True):
         numeric = all(
             isinstance(row.get(name), (int, Decimal)) and not isinstance(row.get(name), bool)
             for row in rows
         )
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*[_escape(_text(row.get(name))) for name in names])
-    width = None if sys.stdout.isatty() else 200
-    console = Console(width=width, highlight=False)
-    if title:  # a table would break its title at its own width
-        console.print(Text(title, style="table.title"))
+        table.add_column(name, justify="right" if numeric else "left", min_width=width, width=width)
+    for row in cells:
+        table.add_row(*map(Text, row))
     console.print(table)
 
 
-def _escape(text: str) -> str:
-    from rich.markup import escape
+def _record(names: Sequence[str], cells: Sequence[str]) -> str:
+    longest = max(map(len, names))
+    lines = (f"{name:<{longest}}  {cell}" for name, cell in zip(names, cells, strict=True))
+    return "\n".join(line.rstrip() for line in lines)
 
-    return escape(text)
+
+def fitting(widths: Sequence[tuple[int, int]], room: int) -> list[int] | None:
+    """A width for each column of (least, most), the room shared out; None where it is too small."""
+    fitted = [least for least, _ in widths]
+    left = room - sum(fitted)
+    if left < 0:
+        return None
+    wanting = [n for n, (least, most) in enumerate(widths) if most > least]
+    while left and wanting:
+        for n in wanting[:left]:
+            fitted[n] += 1
+        left -= min(left, len(wanting))
+        wanting = [n for n in wanting if fitted[n] < widths[n][1]]
+    return fitted
+
+
+def _longest_word(text: str) -> int:
+    from rich.cells import cell_len
+
+    return max(map(cell_len, text.split()), default=0)
 
 
 @contextmanager

@@ -118,9 +118,66 @@ def test_no_colour_is_printed_where_none_is_wanted(
     emit(ROWS, "table", title="t")
     assert "\x1b[" in capsys.readouterr().out
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.delenv("FORCE_COLOR")
     emit(ROWS, "table", title="t")
     assert "\x1b[" not in capsys.readouterr().out
+
+
+DOCUMENTS = [
+    {
+        "invoice": f"INV-{number:06}",
+        "tenant": "a-tenant-with-a-long-name",
+        "cause": "kubernetes: collector lost, 3600 of 3600 seconds missing",
+        "billed": Decimal("1234567.89"),
+        "sha256": "0123456789abcdef" * 4,
+    }
+    for number in (1, 2)
+]
+
+
+@pytest.mark.parametrize("columns", [*range(1, 90, 11), 60, 120, 140, 160, 200])
+def test_no_number_is_broken_however_narrow_a_terminal_is(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    emit(DOCUMENTS, "table", title="October")
+    printed = capsys.readouterr().out
+    for row in DOCUMENTS:
+        for word in " ".join(map(str, row.values())).split():
+            assert printed.split().count(word) >= 1, (columns, word)
+    is_a_table = "───" in printed
+    assert is_a_table is (columns > 130)  # 10 + 25 + 10 + 10 + 64 in words, and what lies between
+    if is_a_table:
+        assert max(map(len, printed.splitlines())) <= columns
+
+
+def test_what_has_room_is_a_table_and_what_has_none_a_row_below_the_other(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"invoice": "INV-000001", "billed": Decimal("4.74")}]
+    monkeypatch.setenv("COLUMNS", "21")  # 10 and 6, three between them, two at the edges
+    emit(rows, "table")
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert lines == ["invoice      billed", "─" * 19, "INV-000001     4.74"]
+    monkeypatch.setenv("COLUMNS", "20")
+    emit(rows, "table")
+    assert capsys.readouterr().out == "\ninvoice  INV-000001\nbilled   4.74\n\n"
+
+
+@pytest.mark.parametrize(
+    ("widths", "room", "fitted"),
+    [
+        ([(3, 3), (4, 4)], 7, [3, 4]),
+        ([(3, 3), (4, 4)], 6, None),
+        ([(3, 3), (4, 9)], 100, [3, 9]),
+        ([(3, 5), (4, 9)], 10, [5, 5]),
+        ([(3, 8), (4, 9)], 10, [5, 5]),
+        ([(1, 9), (1, 2), (1, 1)], 9, [6, 2, 1]),
+    ],
+)
+def test_room_is_shared_among_columns_that_want_it(
+    widths: list[tuple[int, int]], room: int, fitted: list[int] | None
+) -> None:
+    assert output.fitting(widths, room) == fitted
 
 
 def test_no_command_ever_waits_for_an_answer() -> None:
