@@ -13,6 +13,7 @@ cluster take different sequences and disturb nothing.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -285,5 +286,8 @@ class JournalWriter:
             "position": lines[0][0],
         }
         texts = [_text(opened), *(text for _, text in lines)]
-        said = b"\n".join(texts) + b"\n"
-        return said + _text(_Seal(sha256_bytes(said))) + b"\n"
+        digest = hashlib.sha256()
+        for text in texts:
+            digest.update(text + b"\n")
+        # In one piece: a complete list of a large cluster is tens of megabytes.
+        return b"\n".join([*texts, _text(_Seal(digest.hexdigest())), b""])

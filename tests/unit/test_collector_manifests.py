@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,6 +94,19 @@ def test_it_runs_under_the_restricted_pod_security_standard() -> None:
         assert all("hostPort" not in port for port in container["ports"])
         assert "env" not in container
         assert "limits" in container["resources"]
+
+
+def test_it_asks_for_the_memory_that_it_was_measured_to_need() -> None:
+    """And for the 50 MiB of lines that may wait in memory while its store refuses them."""
+    page = Path(__file__).parents[2] / "docs/explanation/performance.md"
+    row = re.search(r"peak memory of the process \| (\d+) MiB", page.read_text(encoding="utf-8"))
+    assert row is not None
+    [container] = objects()["Deployment"]["spec"]["template"]["spec"]["containers"]
+    asked, allowed = (
+        int(container["resources"][how]["memory"].removesuffix("Mi"))
+        for how in ("requests", "limits")
+    )
+    assert int(row[1]) + 50 <= asked < allowed
 
 
 def test_its_token_is_short_lived_and_mounted_once() -> None:
