@@ -22,9 +22,11 @@ import pytest
 
 from fake_gpu.faults.catalogue import CATALOGUE
 from tests.scenarios import test_thanos_faults as thanos
+from tests.unit import test_build_unknown_devices as vendors
 from tests.unit import test_collector_faults as collector
 from tests.unit import test_collector_scenarios as journal
 from tests.unit import test_collector_spool as spool
+from tests.unit import test_devices_of_both_witnesses as devices
 from tests.unit import test_landing as landing
 from tests.unit import test_landing_crashes as crashes
 
@@ -94,10 +96,12 @@ TABLE = (
           ("evicted_without_end", "terminal_pods_kept"),
           (journal.test_the_journal_equals_what_was_played,)),
     Fault("B15", "devices through claims, or under another vendor's name",
-          "who held which device since when, with its product",
-          ("claims",),
+          "who held which device since when, with its product; one that nobody named is unknown",
+          ("claims", "furiosa.ai/rngd"),
           (journal.test_devices_that_are_given_by_claims_are_known_with_their_product,
-           journal.test_the_journal_equals_what_was_played)),
+           journal.test_the_journal_equals_what_was_played,
+           devices.test_a_device_is_sampled_journalled_and_looked_at,
+           vendors.test_both_witnesses_agree_on_them_and_the_close_waits_for_their_product)),
     Fault("B17", "cards are cut anew in the middle of an hour",
           "every capacity from the second on at which it changed, and the ends of the pods",
           ("mig_repartition",),
