@@ -70,7 +70,7 @@ def pull_hours(
         lines: list[Line] = []
         damage = ""
         for segment in there[hour]:
-            answer, body, said = _take(segment, spool)
+            answer, body, said = _take(segment, spool, cluster_id)
             answers.append(answer)
             bodies.append(body)
             lines += said
@@ -95,16 +95,27 @@ def pull_hours(
     return landing.append_attempt(draft.noting(bodies_healed=healed))
 
 
-def _take(segment: Segment, spool: Store) -> tuple[Answer, PackedBody, list[Line]]:
+def _take(segment: Segment, spool: Store, cluster_id: str) -> tuple[Answer, PackedBody, list[Line]]:
     """A segment's bytes as they will be landed, and its lines; none when it cannot be read."""
     text = spool.read(segment.key)
     body = packed(text)
     answer = _answer(segment, body.landed)
     try:
-        return answer, body, list(parse_lines(segment.key, text))
+        lines = list(parse_lines(segment.key, text))
+        _require_its_own(segment, cluster_id, lines[0])
+        return answer, body, lines
     except SegmentDamaged as damaged:
         reason = f"{segment.key}: {damaged.seen}"[:200]
         return replace(answer, outcome=Outcome.TRUNCATED, reason=reason), body, []
+
+
+def _require_its_own(segment: Segment, cluster_id: str, opened: Line) -> None:
+    """A whole segment under a name that is not its own tells of another cluster or hour."""
+    said = (opened.get("cluster_id"), opened.get("hour"))
+    if said != (cluster_id, format_instant(segment.hour)):
+        raise SegmentDamaged(
+            segment.key, f"it says that it is of cluster {said[0]}, hour {said[1]}"
+        )
 
 
 def _answer(segment: Segment, landed: LandedBody) -> Answer:

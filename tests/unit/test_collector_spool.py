@@ -28,6 +28,7 @@ from tests.store_in_memory import MemoryStore
 from warehouse.store import FolderStore, Keys, Store, StoreUnusable
 
 NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
+MIDNIGHT_AT = datetime(2026, 10, 1, tzinfo=UTC)
 CLUSTER = "prod-eu"
 
 
@@ -291,6 +292,34 @@ def test_a_bit_that_flips_in_the_spool_is_named_and_what_it_changed_is_never_evi
             assert made.rows(attempt) == made.rows(without)
             path.write_bytes(whole)
         assert made.pull(2).outcome is Outcome.OK
+
+
+def test_a_whole_segment_under_the_name_of_another_hour_or_cluster_is_named_and_not_decoded(
+    tmp_path: Path,
+) -> None:
+    with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
+        made.start_collector(flush_seconds=600)
+        made.advance(600 + 2 * HOUR)
+        made.stop_collector()
+        cluster_id = made.cluster.cluster_id
+        there = made.rows(made.pull(2))
+        [before, *_] = [key for key in made.spool.list("journal/") if "2026-10-01T00Z" in key]
+        stray = f"journal/{cluster_id}/2026-10-01T01Z-000099.jsonl"
+        of_hour = f"it says that it is of cluster {cluster_id}, hour 2026-10-01T00:00:00Z"
+        of_cluster = "it says that it is of cluster other, hour 2026-10-01T01:00:00Z"
+        hour = MIDNIGHT_AT + timedelta(hours=1)
+        other = JournalWriter(FolderStore(tmp_path / "other"), "other", "one", "0.1.0")
+        other.add([line(0) | {"at": format_instant(hour)}])
+        [key] = other.flush(hour)
+        for body, seen in (
+            (made.spool.read(before), of_hour),
+            (other.store.read(key), of_cluster),
+        ):
+            (made.spool.folder / stray).write_bytes(body)
+            attempt = made.pull(2)
+            assert [one.outcome for one in attempt.hours] == [Outcome.OK, Outcome.DEGRADED]
+            assert attempt.hours[1].reason == f"{stray}: {seen}"
+            assert made.rows(attempt) == there
 
 
 def test_segments_of_the_version_before_seals_are_taken_and_counted(tmp_path: Path) -> None:
