@@ -27,3 +27,16 @@
 {% macro spark__whole_quotient(numerator, denominator) -%}
     (({{ numerator }}) div ({{ denominator }}))
 {%- endmacro %}
+
+
+{#- How much of a whole an amount is, in millionths and rounded down; 0 where there is no whole. -#}
+{% macro millionths(amount, whole) -%}
+    cast(
+        case
+            when {{ whole }} > 0
+                then {{ whole_quotient(exact(amount) ~ ' * 1000000', exact(whole)) }}
+            else 0
+        end
+        as bigint
+    )
+{%- endmacro %}

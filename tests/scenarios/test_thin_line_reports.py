@@ -324,12 +324,13 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
     "unsold-remainder": [("east", "gpu-b", "A100-40GB", "memory", 21600 // 8, 2 * 21600)],
     "idle-money-by-workload": [],
     "used-without-allocation": [],
+    # Six of 744 hours: in the month, 124 times as much.
     "dearest-workloads": [
-        ("vision", "Deployment", "serve", 1, 21600, "10.8", "USD"),
-        ("vision", "Job", "train", 1, 13160, "6.58", "USD"),
-        ("speech", "StatefulSet", "notebook", 1, 13530, "3.3825", "USD"),
-        ("speech", "Job", "sweep", 2, 2714, "1.357", "USD"),
-        ("speech", "Pod", "blink", 1, 11, "0.000785714", "USD"),
+        ("vision", "Deployment", "serve", 1, 21600, "10.8", "1.8", "1339.2", "USD"),
+        ("vision", "Job", "train", 1, 13160, "6.58", "0", "815.92", "USD"),
+        ("speech", "StatefulSet", "notebook", 1, 13530, "3.3825", "0", "419.43", "USD"),
+        ("speech", "Job", "sweep", 2, 2714, "1.357", "0", "168.268", "USD"),
+        ("speech", "Pod", "blink", 1, 11, "0.000785714", "0", "0.097428536", "USD"),
     ],
     "cost-by-class-and-profile": [
         ("A100-40GB", "whole", 1, 1, "1.8", 37474, "18.737", "USD"),

@@ -1,23 +1,45 @@
 -- Which workloads cost most?
 --
--- Workloads are owners at the top: a Deployment, a Job, a StatefulSet. The first twenty.
+-- Workloads are owners at the top: a Deployment, a Job, a StatefulSet. The first twenty, with what
+-- the last counted hour cost, and what the period is expected to come to at the pace of its last days.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No workload of a tenant used anything in this period.
+with
+
+used as (
+
+    select
+        tenant,
+        workload_kind,
+        workload_name,
+        currency,
+        cast(sum(pod_count) as bigint) as pod_count,
+        cast(sum(billable_device_seconds) as bigint) as device_seconds
+    from fct_workload_periods
+    where billing_period = $period
+    group by all
+
+)
+
 select
-    periods.tenant,
-    periods.workload_kind,
-    periods.workload_name,
-    cast(sum(periods.pod_count) as bigint) as pod_count,
-    cast(sum(periods.billable_device_seconds) as bigint) as device_seconds,
-    sum(periods.cost_nanos) as cost_nanos,
-    periods.currency
-from fct_workload_periods as periods
-where
-    periods.billing_period = $period
-    and periods.tenant in (
-        select tenant from dim_tenants where billing_period = $period and belongs_to = 'tenant'
-    )
-group by all
-order by cost_nanos desc, device_seconds desc, tenant asc, workload_kind asc, workload_name asc
+    used.tenant,
+    used.workload_kind,
+    used.workload_name,
+    used.pod_count,
+    used.device_seconds,
+    forecasts.cost_nanos,
+    forecasts.last_hour_cost_nanos,
+    forecasts.forecast_nanos,
+    used.currency
+from used
+inner join fct_workload_forecasts as forecasts
+    on
+        used.tenant = forecasts.tenant
+        and used.workload_kind = forecasts.workload_kind
+        and used.workload_name = forecasts.workload_name
+        and used.currency = forecasts.currency
+where forecasts.billing_period = $period
+order by
+    cost_nanos desc, device_seconds desc, tenant asc, workload_kind asc, workload_name asc
 limit 20

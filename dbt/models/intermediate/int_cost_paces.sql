@@ -2,16 +2,22 @@
 
 with
 
-tenant_hours as (
+hours as (
 
-    select
+    select * from {{ ref('int_cost_hours') }}
+
+),
+
+bearers as (
+
+    select distinct
+        bearer_number,
         tenant,
-        currency,
-        {{ epoch_seconds('hour_started_at') }} as hour_second,
-        sum(cost_nanos) as cost_nanos
-    from {{ ref('fct_tenant_hours') }}
-    where belongs_to = 'tenant'
-    group by tenant, currency, hour_started_at
+        is_workload,
+        workload_kind,
+        workload_name,
+        currency
+    from hours
 
 ),
 
@@ -32,23 +38,21 @@ progress as (
 days as (
 
     select
-        tenant_hours.tenant,
-        tenant_hours.currency,
+        hours.bearer_number,
         {{ whole_quotient(
-            'progress.counted_until_second - 3600 - tenant_hours.hour_second', 86400
+            'progress.counted_until_second - 3600 - hours.hour_second', 86400
         ) }} as days_ago,
-        sum(tenant_hours.cost_nanos) as cost_nanos
-    from tenant_hours
+        sum(hours.cost_nanos) as cost_nanos
+    from hours
     cross join progress
-    group by tenant_hours.tenant, tenant_hours.currency, days_ago
+    group by hours.bearer_number, days_ago
 
 ),
 
 week as (
 
     select
-        days.tenant,
-        days.currency,
+        days.bearer_number,
         count(*) as used_day_count,
         sum(days.cost_nanos) as cost_nanos,
         min(days.cost_nanos) as lowest_day_nanos,
@@ -56,33 +60,32 @@ week as (
     from days
     inner join progress
         on days.days_ago < progress.day_count
-    group by days.tenant, days.currency
+    group by days.bearer_number
 
 ),
 
 totals as (
 
     select
-        tenant_hours.tenant,
-        tenant_hours.currency,
-        sum(tenant_hours.cost_nanos) as cost_nanos,
+        hours.bearer_number,
+        sum(hours.cost_nanos) as cost_nanos,
         sum(
             case
-                when tenant_hours.hour_second >= progress.counted_until_second - 3600
-                    then tenant_hours.cost_nanos
+                when hours.hour_second >= progress.counted_until_second - 3600
+                    then hours.cost_nanos
                 else 0
             end
         ) as last_hour_cost_nanos,
         sum(
             case
-                when tenant_hours.hour_second >= progress.counted_until_second - 86400
-                    then tenant_hours.cost_nanos
+                when hours.hour_second >= progress.counted_until_second - 86400
+                    then hours.cost_nanos
                 else 0
             end
         ) as last_day_cost_nanos
-    from tenant_hours
+    from hours
     cross join progress
-    group by tenant_hours.tenant, tenant_hours.currency
+    group by hours.bearer_number
 
 ),
 
@@ -91,8 +94,7 @@ totals as (
 paces as (
 
     select
-        totals.tenant,
-        totals.currency,
+        bearers.*,
         totals.cost_nanos,
         totals.last_hour_cost_nanos,
         totals.last_day_cost_nanos,
@@ -113,9 +115,9 @@ paces as (
     from totals
     cross join progress
     left join week
-        on
-            totals.tenant = week.tenant
-            and totals.currency = week.currency
+        on totals.bearer_number = week.bearer_number
+    inner join bearers
+        on totals.bearer_number = bearers.bearer_number
 
 )
 
