@@ -1,0 +1,68 @@
+"""`dbt source freshness` says of each witness whether its newest evidence is fresh, odd or wrong.
+
+Put here: dbt's own command on a database as a build leaves it, by the clock of that database.
+Not here: the doctor, who compares what was landed with the same limits by the home's clock, for
+each cluster alone (`test_cli_doctor`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestration.cli.doctor import SOURCES
+from warehouse import dbt_run
+from warehouse.connection import connected
+from warehouse.dbt_run import DbtProject
+
+
+class Project(DbtProject):
+    """The models' project, asked how old its sources are."""
+
+    def freshness(self) -> dict[str, str]:
+        results = self._invoke("source", "freshness").result.results
+        return {one.node.name: str(one.status) for one in results}
+
+
+def freshness(folder: Path, hours_of_samples: float, hours_of_watch: float) -> dict[str, str]:
+    """What dbt says of both sources when their newest rows are so many hours old."""
+    database = folder / "facts.duckdb"
+    with connected(database) as connection:
+        connection.execute("create schema raw")
+        for table, column, hours in (
+            ("thanos_runs", "hour_started_at", hours_of_samples),
+            ("kubernetes_coverage", "watched_until", hours_of_watch),
+        ):
+            connection.execute(
+                f"create table raw.{table} as select now() - to_seconds(3600 * age) as {column} "
+                f"from (values ({hours}), ({hours} + 100)) as told (age)"
+            )
+    project = Project(folder / "dbt", database)
+    project.parse()
+    results = project.freshness()
+    return {name: results[name] for name in SOURCES.values()}
+
+
+@pytest.mark.parametrize(
+    ("samples", "watch", "expected"),
+    [
+        # An hour that began four hours ago ended three ago, and is asked for within one more.
+        (3.9, 2.9, ("pass", "pass")),
+        (4.1, 3.1, ("warn", "warn")),
+        (30.9, 29.9, ("warn", "warn")),
+        (31.1, 30.1, ("error", "error")),
+        (3.9, 30.1, ("pass", "error")),
+    ],
+)
+def test_each_source_is_as_fresh_as_its_newest_row(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    samples: float,
+    watch: float,
+    expected: tuple[str, str],
+) -> None:
+    # A build takes a warning for an error; here it is one of the answers.
+    monkeypatch.setattr(dbt_run, "FLAGS", [f for f in dbt_run.FLAGS if f != "--warn-error"])
+    found = freshness(tmp_path, samples, watch)
+    assert (found["thanos_runs"], found["kubernetes_coverage"]) == expected
