@@ -140,9 +140,19 @@ def _tell(made: Unfinished) -> None:
     count = len(list(made.missing.hours()))
     click.echo(
         f"\n{made.period} is over, and {count} hours of one cluster could not be asked. Find them, "
-        "ask them again, see the checks go green, and close the month.",
+        "ask them again, see the checks go green, and close the month.\n\n"
+        f"Its clock stands. For commands in another terminal:\n  {in_its_time(made)}\n",
         err=True,
     )
+
+
+def in_its_time(made: Unfinished) -> str:
+    """What lets commands in another terminal work on the demo's home, when its month is over."""
+    from domain.interval import format_instant
+    from orchestration.open_home import CLOCK_VARIABLE
+
+    home, now = shlex.quote(str(made.home.resolve())), format_instant(made.stands_at)
+    return f"export GPU_LEDGER_HOME={home} {CLOCK_VARIABLE}={now}"
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.cli.up import DEMO_HOME
-from orchestration.demo.unfinished import unfinished
+from orchestration.cli.up import DEMO_HOME, in_its_time
+from orchestration.demo.unfinished import DEMO, unfinished
 from tests.transcripts import Typed, commands, difference, type_page
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
@@ -39,8 +39,9 @@ def test_the_demo_and_the_pages_that_stand_on_it(tmp_path: Path) -> None:
 
 def test_an_operator_heals_a_month_and_closes_it(tmp_path: Path) -> None:
     """`gpu-ledger up --demo` is this home and this estate, with Dagster's pages before it."""
-    with unfinished("thin_line", tmp_path / DEMO_HOME, no_bar):
+    with unfinished(DEMO, tmp_path / DEMO_HOME, no_bar) as made:
         typed = commands(TUTORIALS / "operator.md")
+        assert typed[0].command == in_its_time(made).replace(f"{tmp_path.resolve()}/", "")
         assert stale(typed, type_page(typed, tmp_path)) == []
 
 

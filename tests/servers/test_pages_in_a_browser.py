@@ -32,12 +32,12 @@ from warehouse.home import Home
 pytestmark = pytest.mark.servers
 
 PERIOD = BillingPeriod("2026-10")
-STRIP = "/assets/direct/thanos_hours?view=partitions"
+STRIP = "/assets/collected/thanos_hours?view=partitions"
 SAMPLES, FIRST_MISSING = (
-    dg.AssetKey(["direct", "thanos_hours"]),
+    dg.AssetKey(["collected", "thanos_hours"]),
     datetime(2026, 10, 5, 10, tzinfo=UTC),
 )
-WHOLE = "/assets/direct/thanos_hours?view=checks&checkDetail=hours_are_whole"
+WHOLE = "/assets/collected/thanos_hours?view=checks&checkDetail=hours_are_whole"
 DRAFTS = "/assets/billing/invoice_drafts?view=events"
 INVOICES = "/assets/billing/invoices?view=events"
 
@@ -101,7 +101,7 @@ def test_an_operator_heals_a_gap_and_closes_the_month(operator: Browser, home: P
     operator.sees("4 partitions")
     operator.picture("4-backfill")
     operator.press("Launch backfill")
-    operator.until(STRIP, "Missing (0)")
+    operator.until(STRIP, "Materialized (24)")
     operator.picture("5-healed")
     operator.go(WHOLE, "Passed")
     operator.picture("6-green")
