@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import dagster as dg
 import httpx
 
 from orchestration.links import LOCATION
+from tests.servers.process import free_port, running
 
 PATIENCE_SECONDS = 600.0  # each run is a process of its own, on a machine under load
 ANSWER_SECONDS = 120.0
@@ -91,6 +94,30 @@ def wait_until(true: Callable[[], bool], what: str, every_seconds: float = 2.0) 
     while not true():
         assert time.monotonic() < deadline, f"it never came to this: {what}"
         time.sleep(every_seconds)
+
+
+@contextmanager
+def up(
+    home: Path, log: Path, *options: str, environment: dict[str, str] | None = None
+) -> Iterator[tuple[str, Popen[bytes]]]:
+    """`gpu-ledger up` as a process of its own, once it shows its pages; and their address."""
+    port = free_port()
+    command = [Path(sys.executable).parent / "gpu-ledger", "up", "--home", home, "--port", port]
+
+    def shown() -> bool:
+        return "stop it with Ctrl-C" in log.read_text()
+
+    with (
+        all_ended(home / "dagster"),
+        running(
+            [*command, *options],
+            shown,
+            log,
+            environment=environment,
+            start_seconds=PATIENCE_SECONDS,
+        ) as process,
+    ):
+        yield f"http://127.0.0.1:{port}", process
 
 
 @contextmanager

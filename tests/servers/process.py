@@ -65,6 +65,7 @@ def running(
     user: str | None = None,
     environment: dict[str, str] | None = None,
     gently: bool = True,
+    start_seconds: float = START_SECONDS,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A started server, once it answers; it is stopped at the end, whatever happened.
 
@@ -81,7 +82,7 @@ def running(
             cwd=log.parent,
         )
         try:
-            _wait_for(process, answers, log)
+            _wait_for(process, answers, log, start_seconds)
             yield process
         finally:
             if not gently:
@@ -99,8 +100,10 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _wait_for(process: subprocess.Popen[bytes], answers: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
+def _wait_for(
+    process: subprocess.Popen[bytes], answers: Callable[[], bool], log: Path, start_seconds: float
+) -> None:
+    deadline = time.monotonic() + start_seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:
             break

@@ -10,7 +10,6 @@ the folder in which they show the home.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,8 +24,8 @@ from orchestration.cli.up import DEMO_HOME
 from orchestration.links import close_link, partition_link
 from tests.orchestrated import opened_at
 from tests.servers.browser import PATIENCE_MS, Browser, browser
-from tests.servers.dagster_processes import all_ended
-from tests.servers.process import free_port, required, running
+from tests.servers.dagster_processes import up
+from tests.servers.process import required
 from warehouse.home import Home
 
 pytestmark = pytest.mark.servers
@@ -50,18 +49,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def operator(home: Path) -> Iterator[Browser]:
     required("chromium")  # before a home is made, which takes half a minute
-    port = free_port()
-    command = [Path(sys.executable).parent / "gpu-ledger", "up", "--demo"]
-    log = home.parent / "up.log"
-
-    def shown() -> bool:
-        return "stop it with Ctrl-C" in log.read_text()
-
     pictures = Path(os.environ.get("GPU_LEDGER_PICTURES", home.parent / "pictures")).absolute()
     with (
-        all_ended(home / "dagster"),
-        running([*command, "--home", home, "--port", port], shown, log),
-        browser(f"http://127.0.0.1:{port}", pictures) as operator,
+        up(home, home.parent / "up.log", "--demo") as (url, _),
+        browser(url, pictures) as operator,
     ):
         yield operator
 

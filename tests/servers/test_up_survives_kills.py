@@ -12,11 +12,8 @@ import os
 import re
 import shutil
 import signal
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from subprocess import Popen
 
 import dagster as dg
 import pytest
@@ -31,8 +28,7 @@ from orchestration.demo.unfinished import Unfinished, unfinished
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome, clock_of
 from orchestration.partitions import hour_name
 from tests.orchestrated import Dagster
-from tests.servers.dagster_processes import Webserver, all_ended, wait_until
-from tests.servers.process import free_port, running
+from tests.servers.dagster_processes import Webserver, up, wait_until
 
 pytestmark = pytest.mark.servers
 
@@ -47,19 +43,6 @@ def made(tmp_path: Path) -> Iterator[Unfinished]:
     """A month with a missing hour, which nobody asks again by himself: its clock stands."""
     with unfinished("thin_line", tmp_path / "home", progress) as made:
         yield made
-
-
-@contextmanager
-def up(made: Unfinished, log: Path) -> Iterator[tuple[Webserver, Popen[bytes]]]:
-    port = free_port()
-    command = [Path(sys.executable).parent / "gpu-ledger", "up", "--home", made.home]
-
-    def shown() -> bool:
-        return "stop it with Ctrl-C" in log.read_text()
-
-    environment = {CLOCK_VARIABLE: made.clock_url}
-    with running([*command, "--port", port], shown, log, environment=environment) as process:
-        yield Webserver(f"http://127.0.0.1:{port}"), process
 
 
 def opened(home: Path, made: Unfinished) -> OpenHome:
@@ -81,30 +64,32 @@ def test_a_killed_worker_and_a_killed_daemon_leave_the_facts_that_nobody_disturb
     monkeypatch.setenv("DAGSTER_HOME", str(folder))
     missing = [hour_name(hour) for hour in made.missing.hours()]
     first, second = tmp_path / "first.log", tmp_path / "second.log"
-    with all_ended(folder):
-        with up(made, first) as (webserver, process), dg.DagsterInstance.get() as instance:
-            dagster = Dagster(made.home, instance, opened(made.home, made).clock.now())
-            webserver.backfill(SAMPLES.split("/"), missing)
-            run = killed_between_write_and_event(instance, made)
-            assert dagster.statuses(SAMPLES)[missing[0]] != "MATERIALIZED"
-            wait_until(
-                lambda: all(dagster.statuses(SAMPLES)[h] == "MATERIALIZED" for h in missing),
-                "the strip is whole",
-            )
-            # Facts are looked at every two minutes: this is between two looks.
-            assert standing.needs_build(opened(made.home, made), made.period)
-            os.kill(processes(folder)["daemon"], signal.SIGKILL)
-            told = messages(instance, run, dg.DagsterEventType.ENGINE_EVENT)
-            assert any("terminated by signal 9 (SIGKILL)" in line for line in told), told
-            assert process.wait(60) == COULD_NOT_LOOK
-            said = first.read_text()
-            assert "UP-001" in said
-            assert "it ended with code -9" in said
-        with up(made, second):
-            wait_until(
-                lambda: not standing.needs_build(opened(made.home, made), made.period),
-                "facts follow",
-            )
+    clock = {CLOCK_VARIABLE: made.clock_url}
+    with (
+        up(made.home, first, environment=clock) as (url, process),
+        dg.DagsterInstance.get() as instance,
+    ):
+        dagster = Dagster(made.home, instance, opened(made.home, made).clock.now())
+        Webserver(url).backfill(SAMPLES.split("/"), missing)
+        run = killed_between_write_and_event(instance, made)
+        assert dagster.statuses(SAMPLES)[missing[0]] != "MATERIALIZED"
+        wait_until(
+            lambda: all(dagster.statuses(SAMPLES)[h] == "MATERIALIZED" for h in missing),
+            "the strip is whole",
+        )
+        # Between two looks at the facts, which are two minutes apart, unless the machine is slow.
+        os.kill(processes(folder)["daemon"], signal.SIGKILL)
+        told = messages(instance, run, dg.DagsterEventType.ENGINE_EVENT)
+        assert any("terminated by signal 9 (SIGKILL)" in line for line in told), told
+        assert process.wait(60) == COULD_NOT_LOOK
+        said = first.read_text()
+        assert "UP-001" in said
+        assert "it ended with code -9" in said
+    with up(made.home, second, environment=clock):
+        wait_until(
+            lambda: not standing.needs_build(opened(made.home, made), made.period),
+            "facts follow",
+        )
     found = standing.built(opened(made.home, made).home, made.period)
     assert found is not None
     assert found.facts_sha256 == right
