@@ -13,8 +13,8 @@ from domain.errors import NotBillable
 from domain.findings import Finding, Judgement
 from domain.money import format_estimate
 
-GAP = "GAP-001"
-"""The one finding that a gap blocks with; what stands against a close besides is no gap."""
+GAP, OF_GAPS = "GAP-001", "GAP-"
+"""The finding of a gap that blocks by itself, and all that gaps lead to, such as passed limits."""
 
 FINDINGS_NAMED = 20
 """Findings that a refusal names; more than a screen is read in `gpu-ledger judge`."""
@@ -48,10 +48,10 @@ def what_helps(
     period: BillingPeriod, blocking: Sequence[Finding], missing_checks: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
     """The commands that lead on from what stands against a close, each with what it tells."""
-    others = sorted({finding.code for finding in blocking} - {GAP})
-    if len(others) < len({finding.code for finding in blocking}):
+    codes = {finding.code for finding in blocking}
+    if any(code.startswith(OF_GAPS) for code in codes):
         yield f"gpu-ledger gaps {period}", "prints what heals each gap, or signs for it"
-    if others:
+    if others := sorted(codes - {GAP}):
         yield f"gpu-ledger judge {period}", f"says what to do about {', '.join(others)}"
     if missing_checks:
         yield f"gpu-ledger refresh --period {period}", "counts again what the checks look at"
