@@ -5,7 +5,7 @@ Not here: which pages there are, or the folder in which they are typed (`tests/s
 
 A line that begins with `$ ` is typed (with its continuations, which begin with `> `); the lines
 until the next one are what it says. In these `…` stands for anything within a line, and a line that
-is only `…` for any lines.
+is only `…` for any lines. A command that fails has to be shown to fail: the next one is `echo $?`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGE_SECONDS = 600
 _AFTER = "<<< after command"
 ANY = "…"
+ASKS_FOR_THE_CODE = "echo $?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +64,24 @@ def _of_block(name: str, first: int, lines: list[str]) -> Iterator[Typed]:
         yield Typed(where, "\n".join(typed), tuple(said))
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What came of a command: both streams, and its exit code."""
+
+    text: str
+    code: int = 0
+
+
 def type_page(
     typed: Sequence[Typed], folder: Path, variables: Mapping[str, str] | None = None
-) -> list[str]:
-    """Type everything into one shell, as a reader would; what each command said, on both streams.
+) -> list[Said]:
+    """Type everything into one shell, as a reader would; what came of each command.
 
     The folder's own path is left out of what is said; what was started in the background ends.
     """
-    script = "\n".join(f"{one.command}\necho; echo '{_AFTER} {n}'" for n, one in enumerate(typed))
+    # The code is there for whoever asks for it in the next line, as if nothing had been between.
+    after = f"_code=$?; echo; echo {_AFTER!r} $_code; (exit $_code)"
+    script = "\n".join(f"{one.command}\n{after}" for one in typed)
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200", **(variables or {})}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     shell = subprocess.Popen(
@@ -89,9 +100,21 @@ def type_page(
         if shell.poll() is None:
             os.killpg(shell.pid, signal.SIGKILL)
     plain = really.replace(f"{folder}/", "").replace(str(folder), ".")
-    said = re.split(rf"\n{_AFTER} \d+\n", plain)
-    assert len(said) == len(typed) + 1, f"the shell ended early:\n{really}"
-    return said[:-1]
+    said = re.split(rf"\n{_AFTER} (\d+)\n", plain)
+    assert len(said) == 2 * len(typed) + 1, f"the shell ended early:\n{really}"
+    return [Said(text, int(code)) for text, code in zip(said[:-1:2], said[1::2], strict=True)]
+
+
+def stale(typed: Sequence[Typed], really: Sequence[Said]) -> list[str]:
+    """The commands of which a page says something else, or hides that they fail."""
+    found = []
+    after = [one.command for one in typed[1:]] + [""]
+    for one, came, then in zip(typed, really, after, strict=True):
+        other = difference(one.said, came.text)
+        if came.code and then != ASKS_FOR_THE_CODE:
+            other += f"\nit ends with {came.code}, and the page does not say so:\n{came.text}"
+        found += [f"{one.where} $ {one.command}\n{other}"] if other else []
+    return found
 
 
 def difference(said: tuple[str, ...], really: str) -> str:

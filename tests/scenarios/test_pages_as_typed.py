@@ -14,19 +14,10 @@ import pytest
 
 from orchestration.cli.up import DEMO_HOME, in_its_time
 from orchestration.demo.unfinished import DEMO, unfinished
-from tests.transcripts import Typed, commands, difference, type_page
+from tests.transcripts import Said, Typed, commands, difference, stale, type_page
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 ON_THE_DEMO = ("auditor", "analyst", "programme-owner")
-
-
-def stale(typed: list[Typed], really: list[str]) -> list[str]:
-    pairs = zip(typed, really, strict=True)
-    return [
-        f"{one.where} $ {one.command}\n{found}"
-        for one, said in pairs
-        if (found := difference(one.said, said))
-    ]
 
 
 def test_the_demo_and_the_pages_that_stand_on_it(tmp_path: Path) -> None:
@@ -80,7 +71,28 @@ def test_a_block_is_read_with_its_continuations(tmp_path: Path) -> None:
         Typed("page.md:4", "cat <<END\nx\n\nEND", ("x",)),
         Typed("page.md:9", "true", ()),
     ]
-    assert type_page(commands(page), tmp_path) == ["x\n\n", ""]
+    assert type_page(commands(page), tmp_path) == [Said("x\n\n"), Said("")]
+
+
+@pytest.mark.parametrize(
+    ("block", "faults"),
+    [
+        ("$ true", 0),
+        ("$ (echo no; exit 3)\nno", 1),
+        ("$ (echo no; exit 3)\nno\n$ echo $?\n3", 0),
+        ("$ (echo no; exit 3)\nno\n$ echo $?\n1", 1),
+        ("$ (echo no; exit 3)\nno\n$ true\n$ echo $?\n0", 1),
+        ("$ no-such-command\n…", 1),
+        ("$ false | true", 0),
+    ],
+)
+def test_a_command_that_fails_has_to_be_shown_to_fail(
+    block: str, faults: int, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"```console\n{block}\n```\n")
+    typed = commands(page)
+    assert len(stale(typed, type_page(typed, tmp_path))) == faults
 
 
 @contextlib.contextmanager
