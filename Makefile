@@ -77,8 +77,8 @@ docs: $(READY) ## Build the pages into build/docs; a broken link fails.
 	@echo "build/docs/index.html"
 
 # The seed of each month is printed with the command that replays it.
-simulate: $(READY) ## Compare N simulated tenant-months (1000) with what was true.
-	@GPU_LEDGER_TENANT_MONTHS=$(or $(N),1000) $(BIN)/python -m pytest -s tests/scenarios/test_simulated_months.py
+simulate: $(READY) ## Compare N simulated tenant-months (1000) with what was true, and write the page.
+	@GPU_LEDGER_WRITE_SIMULATION=1 GPU_LEDGER_TENANT_MONTHS=$(or $(N),1000) $(BIN)/python -m pytest -s tests/scenarios/test_simulated_months.py
 
 clean: ## Remove what make made here (not your homes).
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache

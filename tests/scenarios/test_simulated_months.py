@@ -1,7 +1,8 @@
 """Simulated months: whatever the sources do, an amount is right or a finding names hour and cause.
 
 A thousand tenant-months with every test run, any number on demand: `make simulate N=5000`. The seed
-is printed with the command that replays it, and what became of each fault.
+is printed with the command that replays it, and what became of each fault; `make simulate` writes
+the page of that.
 
 The expected side is the truth ledger, which shares no code with the pipeline, and a price list and
 a rounding of its own below.
@@ -26,6 +27,7 @@ from fake_gpu.estate.export import plain_rows
 from fake_gpu.estate.model import Fault
 from fake_gpu.truth.ledger import ledger
 from quality.causes import Cause
+from tests import simulation_page
 from tests.scenarios import against_truth as truth
 from tests.scenarios.doubts import GRAINS, Doubt, wrong_by_grain
 from tests.simulated import (
@@ -38,6 +40,8 @@ from tests.simulated import (
     live,
     trouble_of,
 )
+from tests.simulation_page import Fate
+from tests.written_pages import DOCS
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +61,8 @@ PRICES = {
 NANO = Decimal("0.000000001")
 CENT = Decimal("0.01")
 TOO_SHORT = "REC-003"
+SCRAPE_SECONDS = 30
+"""A shorter life may lie between two scrapes: docs/explanation/limits.md."""
 NEAR = timedelta(hours=1)
 """How far from its fault a finding may lie: it names whole hours, and a pod's whole life."""
 
@@ -81,12 +87,32 @@ def months() -> Iterator[tuple[int, int]]:
         yield SEED + number, max(min(left - number * TENANTS[-1], TENANTS[-1]), TENANTS.start)
 
 
+SEEN: list[Seen] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def published(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The page of what became of the faults, when every month was compared and nothing failed."""
+    failed = request.session.testsfailed
+    yield
+    wanted = list(months())
+    if not os.environ.get("GPU_LEDGER_WRITE_SIMULATION") or len(SEEN) < len(wanted):
+        return
+    if request.session.testsfailed == failed:
+        fates = [fate for month in SEEN for fate in month.fates()]
+        count = sum(len(month.homes) for month in SEEN)
+        seeds = [seed for seed, _ in wanted]
+        text = simulation_page.page(fates, seeds, TENANT_MONTHS, count, datetime.now(UTC).date())
+        (DOCS / simulation_page.PAGE).write_text(text, encoding="utf-8")
+
+
 @pytest.fixture(scope="module", params=list(months()), ids=lambda month: f"seed-{month[0]}")
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     seed, tenants = request.param
     print(f"\nreplay: make simulate N={tenants * CLUSTERS} GPU_LEDGER_SEED={seed}")
     month = Seen(live(seed, CLUSTERS, tenants, tmp_path_factory.mktemp("simulated") / "home"))
     print("\n".join(month.table()))
+    SEEN.append(month)
     return month
 
 
@@ -217,6 +243,14 @@ class Seen:
             )
         }
 
+    def unseen(self, pod: tuple[str, str]) -> int:
+        """The device seconds of a pod that nobody watched and no scrape met, as docs say."""
+        lived = {k: pair for k, pair in self.wrong_seconds.items() if k[:2] == pod}
+        whole = sum(found[0] for k, found in self.truth.pod_hours.items() if k[:2] == pod)
+        [devices] = {row["device_count"] for row in self.truth.pods if row["pod_uid"] == pod[1]}
+        is_unseen = not any(counted for _, counted in lived.values())
+        return whole if is_unseen and whole < SCRAPE_SECONDS * devices else 0
+
     def _accounts_for(self, finding: Finding, key: PodHour, off_seconds: int) -> bool:
         cluster, pod, second = key
         hour = instant(second)
@@ -225,25 +259,33 @@ class Seen:
         if not finding.hour_started_at <= hour < finding.hour_ended_at:
             return False
         if finding.code in UNCERTAIN:
-            return off_seconds <= self.uncertainty.get((cluster, pod), 0)
+            return off_seconds <= max(self.uncertainty.get((cluster, pod), 0), self.unseen(key[:2]))
         about_this = "pod " not in finding.where or pod in finding.where
         return finding.code in UNKNOWN and about_this
 
-    def table(self) -> Iterator[str]:
-        """What became of each fault: how often it fired, how it was told, or that it healed."""
+    def fates(self) -> Iterator[Fate]:
+        """What became of each fault: how often it fired, and how it was told."""
         wrong = Counter(cluster for cluster, _, _ in self.wrong_seconds)
         count = self.month.running.ledger.count
-        yield f"{'fault':27}{'called':12}{'fired':>8}  what became of it"
         for cluster, trouble in self.troubles.items():
-            if trouble is None:
-                continue
-            codes = Counter(text.split()[0] for text in self.told_of(cluster))
-            told = ", ".join(f"{code} × {number}" for code, number in sorted(codes.items()))
-            fired = str(count(self.faults[cluster].fault_id)) if trouble.is_counted else "–"
-            ends = f"caught: {told}" if told else "healed"
-            ends += f"; {wrong[cluster]} pod-hours uncertain or disputed" if wrong[cluster] else ""
-            stars = " ".join(f"{c}★" if c in DANGEROUS else c for c in trouble.codes)
-            yield f"{trouble.kind:27}{stars:12}{fired:>8}  {ends}"
+            if trouble is not None:
+                yield Fate(
+                    trouble.kind,
+                    tuple(f"{c}★" if c in DANGEROUS else c for c in trouble.codes),
+                    count(self.faults[cluster].fault_id) if trouble.is_counted else None,
+                    Counter(text.split()[0] for text in self.told_of(cluster)),
+                    wrong[cluster],
+                )
+
+    def table(self) -> Iterator[str]:
+        yield f"{'fault':27}{'called':12}{'fired':>8}  what became of it"
+        for fate in self.fates():
+            told = ", ".join(f"{code} × {number}" for code, number in sorted(fate.told.items()))
+            fired = "–" if fate.fired is None else str(fate.fired)
+            ends = f"caught: {told}" if told else "nothing was told, and every second is right"
+            if fate.wrong_pod_hours:
+                ends += f"; {fate.wrong_pod_hours} pod-hours uncertain or disputed"
+            yield f"{fate.kind:27}{' '.join(fate.codes):12}{fired:>8}  {ends}"
         tenants = f"{len(self.homes)} tenants of {len(self.troubles)} clusters"
         yield f"{tenants}: {len(self.issued)} invoices, {len(self.news)} findings"
 
