@@ -6,6 +6,7 @@ Not here: what is expected.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -90,7 +91,9 @@ def unwatch(home: Path, hour: int, minute: int) -> None:
     )
     segments = (home / "journal").rglob(f"*2026-10-01T{hour:02d}*")
     [path] = [path for path in segments if whole in path.read_text()]
-    path.write_text(path.read_text().replace(whole, broken))
+    *said, seal = path.read_text().replace(whole, broken).splitlines(keepends=True)
+    sha256 = hashlib.sha256("".join(said).encode()).hexdigest()
+    path.write_text("".join([*said, re.sub("[0-9a-f]{64}", sha256, seal)]))
 
 
 def prepare_models(home: Path) -> None:
