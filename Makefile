@@ -49,7 +49,7 @@ servers: $(READY) ## Build the real servers that tests talk to, once per pinned 
 	@$(BIN)/python -m tests.servers.build
 
 test-servers: servers ## Tests against real servers; says what is missing.
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m servers tests/servers || $(AGAIN) -m servers tests/servers
+	@$(BIN)/python -m pytest -n 3 --dist loadfile -m servers tests/servers || $(AGAIN) -m servers tests/servers
 
 format: $(READY) ## Let ruff and sqlfluff write the layout.
 	@$(BIN)/ruff format .
