@@ -41,6 +41,7 @@ class Judged:
     watched: Estate
     fired: Sequence[FaultLedger]
     findings: Sequence[Finding]
+    failed_tests: Sequence[str]
 
     def gaps(self, cluster_id: str) -> list[tuple[str, str]]:
         """The code and the cause of each gap of the samples, in order of time."""
@@ -70,14 +71,19 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
     both = clusters_csv([watched])["clusters.csv"]
     samples = clusters_csv([alone], "samples")["clusters.csv"].splitlines()[1]
     decisions = decided({"clusters.csv": f"{both}{samples}\n"})
-    build_period(home, PERIOD, decisions, closed_periods=frozenset())
+    build = build_period(home, PERIOD, decisions, closed_periods=frozenset())
     judgement = judge(home, PERIOD, decisions, StoppedClock(PERIOD.ended_at))
-    return Judged(home, watched, fired, judgement.findings)
+    failed = [test.name for test in build.failed_tests]
+    return Judged(home, watched, fired, judgement.findings, failed)
 
 
 def test_each_fault_has_fired(judged: Judged) -> None:
     for ledger in judged.fired:
         assert all(ledger.count(f"{kind}#1") for kind, *_ in FAULTS)
+
+
+def test_every_sample_is_counted_or_refused(judged: Judged) -> None:
+    assert judged.failed_tests == []
 
 
 def test_where_the_journal_covers_them_every_second_is_right_and_they_have_their_names(
