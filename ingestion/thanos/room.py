@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from threading import Lock, local
 
-LARGE_BYTES = 16 << 20
-"""Nearly all answers of an hour are smaller; those of a day of a large cluster are not."""
+LARGE_BYTES = 24 << 20
+"""Answers of an hour of ten thousand cards are smaller; those of a day of a large cluster are not."""
 
 
 def is_large(byte_count: int) -> bool:
