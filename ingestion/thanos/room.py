@@ -13,7 +13,7 @@ from __future__ import annotations
 from threading import Lock, local
 
 LARGE_BYTES = 24 << 20
-"""Answers of an hour of ten thousand cards are smaller; those of a day of a large cluster are not."""
+"""Answers of an hour of ten thousand cards are smaller; those of a large cluster's day are not."""
 
 
 def is_large(byte_count: int) -> bool:
