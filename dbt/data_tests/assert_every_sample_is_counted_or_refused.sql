@@ -2,21 +2,6 @@
 -- are read and those that are refused, none of them lost or there twice.
 with
 
-counted_metrics as (
-
-    select counted.metric
-    from (
-        values
-        ('kube_pod_container_resource_requests'),
-        ('kube_pod_init_container_resource_requests'),
-        ('kube_pod_status_phase'),
-        ('kube_pod_info'),
-        ('kube_node_status_capacity'),
-        ('kube_node_status_allocatable')
-    ) as counted (metric)
-
-),
-
 hours as (
 
     select distinct
@@ -45,7 +30,7 @@ brought as (
             runs.cluster_id = hours.cluster_id
             and runs.hour_second = hours.hour_second
             and runs.attempt_id = hours.attempt_id
-    where runs.metric in (select counted_metrics.metric from counted_metrics)
+    where runs.metric in {{ counted_metrics() }}
     group by hours.cluster_id, hours.hour_second
 
 ),
@@ -81,7 +66,7 @@ counted as (
             runs.cluster_id = nameless.cluster_id
             and runs.series_key = nameless.series_key
     where
-        runs.metric in (select counted_metrics.metric from counted_metrics)
+        runs.metric in {{ counted_metrics() }}
         and runs.sample_quantity is not null
         and nameless.series_key is null
     group by runs.cluster_id, runs.hour_second

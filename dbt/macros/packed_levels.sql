@@ -20,11 +20,57 @@
 {%- endmacro %}
 
 {#-
-    A class's day as one number: DuckDB parts and sorts by one twice as fast as by two. Days are
-    numbered from 1970-01-01 and stay below 2^22 to the end of time.
+    Sums that run over a day are cheaper than over a month. So each day stands by itself: `day_events`
+    has the rows of `all_events`, and what is carried into a day as something that happens in its first
+    second; `changes` are the columns to be summed, with their types. A class's day is one number,
+    because DuckDB parts and sorts by one twice as fast as by two: days are numbered from 1970-01-01
+    and stay below 2^22 to the end of time.
 -#}
-{% macro class_day(node_class_number, second) -%}
-    (({{ node_class_number }}) * 4194304 + {{ day_number(second) }})
+{% macro day_by_day(changes) -%}
+days as (
+
+    select
+        node_class_number,
+        {{ day_number('event_second') }} as day_number,
+        {%- for change in changes %}
+        sum({{ change }}) as {{ change }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from all_events
+    group by node_class_number, {{ day_number('event_second') }}
+
+),
+
+carried as (
+
+    select
+        node_class_number,
+        day_number * 86400 as event_second,
+        {%- for change, type in changes.items() %}
+        cast(coalesce(sum({{ change }}) over days_before, 0) as {{ type }}) as {{ change }}
+        {{- ',' if not loop.last }}
+        {%- endfor %}
+    from days
+    window
+        days_before as (
+            partition by node_class_number
+            order by day_number
+            rows between unbounded preceding and 1 preceding
+        )
+
+),
+
+day_events as (
+
+    select
+        *,
+        node_class_number * 4194304 + {{ day_number('event_second') }} as class_day
+    from (
+        select * from all_events
+        union all
+        select * from carried
+    ) as events_and_carried
+
+)
 {%- endmacro %}
 
 {% macro day_number(second) -%}

@@ -148,6 +148,7 @@ class ThanosClient:
             seconds = _pause(attempt, f"{path} {sorted(form.items())}", reply.retry_after_seconds)
             if not self._spend(seconds):
                 break
+            self.room.leave()
             self._wait(seconds)
         return reply
 
@@ -222,7 +223,7 @@ class ThanosClient:
         try:
             for chunk in cast(httpx.SyncByteStream, response.stream):
                 unpacked.add(chunk)
-                self.room.take(unpacked.size)
+                deadline += self.room.take(unpacked.size)
                 if time.monotonic() > deadline:
                     seen = f"still arriving after {self._connection.timeout_seconds} s"
                     return replace(reply, failure=seen, timed_out=True)

@@ -10,6 +10,7 @@ small ones pass by.
 
 from __future__ import annotations
 
+import time
 from threading import Lock, local
 
 LARGE_BYTES = 24 << 20
@@ -33,13 +34,24 @@ class Room:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._mine.taken:
-            self._large.release()
-        self._mine.inside = self._mine.taken = False
+        self.leave()
+        self._mine.inside = False
 
-    def take(self, byte_count: int) -> None:
-        """Wait, with so many bytes in hand, until no other thread has a large body."""
+    def leave(self) -> None:
+        """Make room for others while this thread waits to ask again."""
+        if getattr(self._mine, "taken", False):
+            self._mine.taken = False
+            self._large.release()
+
+    def take(self, byte_count: int) -> float:
+        """Wait, with so many bytes in hand, until no other thread has a large body.
+
+        The seconds that this took: whoever is being listened to is not slow meanwhile.
+        """
         inside = getattr(self._mine, "inside", False)
-        if inside and is_large(byte_count) and not self._mine.taken:
-            self._large.acquire()
-            self._mine.taken = True
+        if not inside or not is_large(byte_count) or self._mine.taken:
+            return 0.0
+        began = time.monotonic()
+        self._large.acquire()
+        self._mine.taken = True
+        return time.monotonic() - began

@@ -11,7 +11,7 @@ import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event, Lock, Thread
 
 import httpx
 import pytest
@@ -20,7 +20,9 @@ from domain.clock import StoppedClock
 from domain.interval import HOUR, Interval
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt, Outcome
+from ingestion.settings import Connection
 from ingestion.thanos import room as room_module
+from ingestion.thanos.client import TRIES_LIMIT, ThanosClient
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.room import LARGE_BYTES, Room
 from tests.samples_by_hand import CLUSTER, TEN, Form, Server, every_ten_minutes, healthy, matrix
@@ -76,6 +78,46 @@ def test_room_is_left_when_a_body_breaks_off() -> None:
         broken_off()
     with room, ThreadPoolExecutor(1) as pool:
         pool.submit(lambda: room.__enter__().take(LARGE)).result(timeout=10)
+
+
+def test_waiting_for_room_is_no_slowness_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another large body arrives for longer than an answer may take."""
+    monkeypatch.setattr(room_module, "LARGE_BYTES", 1)
+    body = httpx.ByteStream(b'{"status":"success"}')
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=body))
+    with ThanosClient(Connection("http://hub.test", timeout_seconds=1), transport) as client:
+        taken = Event()
+
+        def other() -> None:
+            with client.room as room:
+                room.take(LARGE)
+                taken.set()
+                Event().wait(1.5)
+
+        with ThreadPoolExecutor(1) as pool, client.room:
+            pool.submit(other)
+            assert taken.wait(10)
+            assert client.post("/", {}).failure == ""
+
+
+def test_whoever_waits_to_ask_again_leaves_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room_module, "LARGE_BYTES", 1)
+    passed = []
+
+    def other() -> None:
+        with client.room as room:
+            room.take(LARGE)
+            passed.append(True)
+
+    def wait(_: float) -> None:
+        let_in = Thread(target=other, daemon=True)
+        let_in.start()
+        let_in.join(5)
+
+    busy = httpx.MockTransport(lambda _: httpx.Response(503, stream=httpx.ByteStream(b"busy")))
+    with ThanosClient(Connection("http://hub.test"), busy, wait=wait) as client, client.room:
+        assert client.post("/", {}).status == 503
+        assert passed == [True] * (TRIES_LIMIT - 1)
 
 
 def answered(form: Form) -> httpx.Response:

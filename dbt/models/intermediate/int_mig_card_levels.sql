@@ -81,49 +81,8 @@ all_events as (
 
 ),
 
--- Each day stands by itself, as in int_whole_card_levels.
-days as (
-
-    select
-        node_class_number,
-        {{ day_number('event_second') }} as day_number,
-        sum(packed_change) as packed_change,
-        sum(code_change) as code_change
-    from all_events
-    group by node_class_number, {{ day_number('event_second') }}
-
-),
-
-carried as (
-
-    select
-        node_class_number,
-        day_number * 86400 as event_second,
-        cast(coalesce(sum(packed_change) over days_before, 0) as bigint) as packed_change,
-        cast(coalesce(sum(code_change) over days_before, 0) as decimal(38, 0)) as code_change
-    from days
-    window
-        days_before as (
-            partition by node_class_number
-            order by day_number
-            rows between unbounded preceding and 1 preceding
-        )
-
-),
-
-day_events as (
-
-    select
-        *,
-        {{ class_day('node_class_number', 'event_second') }} as class_day
-    from all_events
-    union all
-    select
-        *,
-        {{ class_day('node_class_number', 'event_second') }} as class_day
-    from carried
-
-),
+-- Each day stands by itself: what is carried into it happens in its first second.
+{{ day_by_day({'packed_change': 'bigint', 'code_change': 'decimal(38, 0)'}) }},
 
 -- All that happens in one second counts at once: what ends and what starts does not overlap.
 levels as (

@@ -1,25 +1,10 @@
 with
 
-counted_metrics as (
-
-    select counted.metric
-    from (
-        values
-        ('kube_pod_container_resource_requests'),
-        ('kube_pod_init_container_resource_requests'),
-        ('kube_pod_status_phase'),
-        ('kube_pod_info'),
-        ('kube_node_status_capacity'),
-        ('kube_node_status_allocatable')
-    ) as counted (metric)
-
-),
-
 series as (
 
     select *
     from {{ ref('stg_thanos__series') }}
-    where metric in (select counted_metrics.metric from counted_metrics)
+    where metric in {{ counted_metrics() }}
 
 ),
 
@@ -27,7 +12,7 @@ runs as (
 
     select *
     from {{ ref('int_sample_runs') }}
-    where metric in (select counted_metrics.metric from counted_metrics)
+    where metric in {{ counted_metrics() }}
 
 ),
 

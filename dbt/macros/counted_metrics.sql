@@ -1,0 +1,11 @@
+{#- The metrics whose samples are counted: each is read or refused, and a model tells of those refused. -#}
+{% macro counted_metrics() -%}
+    (
+        'kube_pod_container_resource_requests',
+        'kube_pod_init_container_resource_requests',
+        'kube_pod_status_phase',
+        'kube_pod_info',
+        'kube_node_status_capacity',
+        'kube_node_status_allocatable'
+    )
+{%- endmacro %}
