@@ -36,7 +36,7 @@ ui: $(READY) ## Dagster's pages on a month with four hours missing, to find and 
 	@$(BIN)/gpu-ledger up --demo --home open-month
 
 test: $(READY) ## Every test that needs no server beyond what PyPI brings.
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not servers" tests || $(AGAIN) -m "not servers" tests
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not servers and not explore" tests || $(AGAIN) -m "not servers and not explore" tests
 
 check: $(READY) ## Ruff, mypy strict, sqlfluff, architecture.
 	@$(BIN)/ruff check .
