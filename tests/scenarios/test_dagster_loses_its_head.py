@@ -37,7 +37,7 @@ from tests import estates
 from tests.orchestrated import Dagster, dagster_at, opened_at
 from tests.scenarios import against_truth as truth
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
 WITH_DAGSTER = 6  # hours in which all is well

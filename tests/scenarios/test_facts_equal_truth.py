@@ -41,7 +41,7 @@ from tests.scenarios.doubts import wrong_beyond_doubt
 from warehouse.build import BuildResult, build_period
 from warehouse.home import Home
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 PERIOD = BillingPeriod("2026-10")
 SEED = int(os.environ.get("GPU_LEDGER_SEED", "1"))

@@ -48,7 +48,7 @@ def stops(estate: Estate) -> list[datetime]:
     return [instant(second) for second in sorted(middles | ends)]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_every_fault_fires_and_is_counted(estate: Estate) -> None:
     with serve(estate, driven(start_of(estate))) as running, watching(running) as client:
         for when in stops(estate):

@@ -101,7 +101,7 @@ def counts() -> dict[str, int]:
         return {name: running.ledger.count(i) for name, i in zip(WRONG, ids, strict=True)}
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", WRONG)
 def test_a_fault_that_is_aimed_at_nothing_is_never_counted(
     name: str, counts: Mapping[str, int]

@@ -28,7 +28,7 @@ from warehouse import connection
 from warehouse.build import build_period
 from warehouse.home import Home
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 PERIOD = BillingPeriod("2026-10")
 SEEDS = (3, 44)

@@ -43,7 +43,7 @@ from tests.simulated import (
 from tests.simulation_page import Fate
 from tests.written_pages import DOCS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 SEED = int(os.environ.get("GPU_LEDGER_SEED", "20261014"))
 TENANT_MONTHS = int(os.environ.get("GPU_LEDGER_TENANT_MONTHS", "1000"))

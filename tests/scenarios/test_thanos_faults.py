@@ -41,7 +41,7 @@ from ingestion.thanos.recheck import recheck
 from tests.derived_rows import rows_of
 from warehouse.store import FolderStore
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 MIDNIGHT = datetime(2026, 10, 5, tzinfo=UTC)
 ONE = MIDNIGHT + HOUR

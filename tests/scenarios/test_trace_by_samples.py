@@ -50,7 +50,7 @@ def lives_of(rows: list[TraceRow]) -> list[trace.Life]:
     return [trace.Life(r.pod, r.started_at or 0, r.finished_at or 0, 1000 * r.count) for r in rows]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_each_pod_is_what_its_lifecycle_or_its_last_sample_makes_of_it(tmp_path: Path) -> None:
     rows = drawn()
     scenario, lives = scenario_of_trace(rows, "drawn"), lives_of(rows)

@@ -30,7 +30,7 @@ from tests.killed_pulls import described, pull
 from tests.samples_by_hand import CLUSTER, TEN, Server, healthy
 from warehouse.store import FolderStore, StoreUnusable
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 ROOT = Path(__file__).parents[2]
 

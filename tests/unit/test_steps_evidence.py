@@ -107,7 +107,7 @@ def test_counting_again_asks_for_the_differing_hours_only(tmp_path: Path) -> Non
         assert steps.recheck(opened, DAY).attempts == ()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_what_arrived_late_is_counted_in_before_a_close(tmp_path: Path) -> None:
     period = BillingPeriod("2026-10")
     with estate(tmp_path, at(2.1)) as (opened, running):
