@@ -9,11 +9,13 @@ READY  := $(VENV)/.ready
 # uv resolves the lock; its own version is pinned because the lock's format is its.
 UV     := uv==0.13.8
 
-# A machine that was too busy fails a test that waits for a process or a clock. What failed is run
-# once more, alone; what fails again has failed.
-AGAIN  := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+# Random tests draw from this seed: the commit's, so that one commit always gives one result.
+SEED   ?= $(shell printf '%d' 0x0$$(git rev-parse HEAD 2>/dev/null | cut -c1-8))
+# A file stays in one process, which builds what its tests share once. Scenarios come first.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+RANDOM_EXAMPLES = --hypothesis-profile=random --hypothesis-seed=$(SEED)
 
-.PHONY: help setup demo ui test check test-servers servers constraints bench simulate docs wheel image format clean
+.PHONY: help setup demo ui test check test-deep test-servers explore servers constraints bench simulate docs wheel image format clean
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,8 +37,8 @@ demo: $(READY) ## From a fake estate to sealed invoices, in ./demo-home.
 ui: $(READY) ## Dagster's pages on a month with four hours missing, to find and to heal.
 	@$(BIN)/gpu-ledger up --demo --home open-month
 
-test: $(READY) ## Every test that needs no server beyond what PyPI brings.
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not servers and not explore" tests || $(AGAIN) -m "not servers and not explore" tests
+test: $(READY) ## Units, properties, and scenarios against the truth: five minutes on two cores.
+	@$(PYTEST) -m "not deep and not servers and not explore" tests
 
 check: $(READY) ## Ruff, mypy strict, sqlfluff, architecture.
 	@$(BIN)/ruff check .
@@ -45,11 +47,21 @@ check: $(READY) ## Ruff, mypy strict, sqlfluff, architecture.
 	@$(BIN)/sqlfluff lint dbt/models dbt/data_tests --processes 2
 	@$(BIN)/python -m pytest tests/architecture
 
+test-deep: $(READY) ## What takes longer: pages typed as they stand, processes, 100 simulated tenant-months.
+	@echo "Replay this run with: make test-deep SEED=$(SEED)"
+	@SEED=$(SEED) $(PYTEST) $(RANDOM_EXAMPLES) -m "deep and not servers" tests
+
 servers: $(READY) ## Build the real servers that tests talk to, once per pinned version.
 	@$(BIN)/python -m tests.servers.build
 
 test-servers: servers ## Tests against real servers; says what is missing.
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -m servers tests/servers || $(AGAIN) -m servers tests/servers
+	@$(BIN)/python -m pytest -n 3 --dist loadfile -m servers tests/servers
+
+# N is the number of examples of each property and of simulated tenant-months.
+explore: N ?= 1000
+explore: $(READY) ## Repetition for confidence, with N random cases of each kind (1000).
+	@echo "Replay this run with: make explore N=$(N) SEED=$(SEED)"
+	@N=$(N) SEED=$(SEED) $(PYTEST) $(RANDOM_EXAMPLES) -m "(explore or hypothesis) and not servers" tests
 
 format: $(READY) ## Let ruff and sqlfluff write the layout.
 	@$(BIN)/ruff format .

@@ -34,6 +34,7 @@ TOP_LEVEL_FILES = {
     "dagster.yaml",
     "README.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "LICENSE",
     "Makefile",
     "uv.lock",

@@ -286,10 +286,8 @@ class Months(RuleBasedStateMachine):
 
 TestMonths = Months.TestCase
 TestMonths.settings = settings(
-    max_examples=40,
     stateful_step_count=10,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    suppress_health_check=[HealthCheck.filter_too_much],
 )
 
 SECONDS: dict[str, Seconds] = {

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from domain.decisions import (
@@ -117,7 +117,6 @@ def test_a_table_after_accidents_is_read_whole_or_refused(name: str) -> None:
         check_it_is_met({f"{name}.csv": mutated(random.Random(seed), body)})
 
 
-@settings(max_examples=300, database=None, deadline=None)
 @given(name=st.sampled_from(TABLES), body=st.binary(max_size=400))
 @example(name="rates", body=b"\xff\xfe\x00")
 @example(name="rates", body=b"\xef\xbb\xbf")
@@ -132,7 +131,6 @@ cells = st.one_of(
 )
 
 
-@settings(max_examples=500, database=None, deadline=None)
 @given(
     name=st.sampled_from(TABLES),
     rows=st.lists(st.lists(cells, min_size=11, max_size=11), max_size=4),
@@ -146,13 +144,11 @@ def test_any_cells_under_the_right_header_are_met(
     check_it_is_met({f"{name}.csv": ending.join(lines)})
 
 
-@settings(max_examples=200, database=None, deadline=None)
 @given(files=st.dictionaries(st.text(max_size=12), st.text(max_size=40), max_size=3))
 def test_any_file_names_are_met(files: dict[str, str]) -> None:
     check_it_is_met(dict(files))
 
 
-@settings(max_examples=200, database=None, deadline=None)
 @given(value=st.text(max_size=300))
 def test_quoted_values_are_printable_and_short(value: str) -> None:
     assert shown(value).isprintable()
@@ -205,7 +201,6 @@ def naive_prices(rows: RateRows, wanted: tuple[str, str, str], number: int) -> l
     return [price for specificity, price in applying if specificity == most]
 
 
-@settings(max_examples=300, database=None, deadline=None)
 @given(rows=rate_rows)
 def test_prices_are_those_of_the_naive_lookup_and_doubts_are_refused(rows: RateRows) -> None:
     decisions, problems = read_decisions(rate_table(rows))
@@ -226,7 +221,6 @@ def test_prices_are_those_of_the_naive_lookup_and_doubts_are_refused(rows: RateR
     assert not doubts or problems
 
 
-@settings(max_examples=300, database=None, deadline=None)
 @given(rows=rate_rows)
 def test_rates_are_refused_only_when_some_lookup_is_in_doubt(rows: RateRows) -> None:
     """A cluster that no row names cannot be in doubt by a row that names one."""
@@ -246,7 +240,6 @@ def test_rates_are_refused_only_when_some_lookup_is_in_doubt(rows: RateRows) -> 
     assert bool(problems) is (in_doubt or hidden)
 
 
-@settings(max_examples=300, database=None, deadline=None)
 @given(rows=rate_rows)
 def test_spans_of_a_price_are_its_answers_day_by_day(rows: RateRows) -> None:
     decisions, problems = read_decisions(rate_table(rows))
@@ -270,7 +263,6 @@ namespace_rows = st.lists(
 )
 
 
-@settings(max_examples=300, database=None, deadline=None)
 @given(rows=namespace_rows)
 def test_every_row_that_overlaps_an_earlier_one_is_refused(
     rows: list[tuple[str, str, tuple[int, int | None]]],

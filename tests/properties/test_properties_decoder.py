@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.identity import sha256
@@ -113,7 +113,6 @@ def both(
     return as_set(found), naive_runs(body, look)
 
 
-@settings(max_examples=300, deadline=None)
 @given(answers(values), st.booleans())
 def test_compact_answers_decode_as_a_naive_reader_decodes_them(
     answer: dict[str, Any], ascii_only: bool
@@ -122,7 +121,6 @@ def test_compact_answers_decode_as_a_naive_reader_decodes_them(
     assert ours == naive
 
 
-@settings(max_examples=200, deadline=None)
 @given(answers(st.one_of(values, odd_values)), st.sampled_from([(",", ":"), (", ", ": ")]))
 def test_answers_with_spaces_and_odd_values_decode_the_same(
     answer: dict[str, Any], separators: tuple[str, str]
@@ -131,7 +129,6 @@ def test_answers_with_spaces_and_odd_values_decode_the_same(
     assert ours == naive
 
 
-@settings(max_examples=100, deadline=None)
 @given(answers(values), answers(values))
 def test_a_dictionary_that_remembers_changes_nothing(
     first: dict[str, Any], second: dict[str, Any]
@@ -143,7 +140,6 @@ def test_a_dictionary_that_remembers_changes_nothing(
         assert as_set(found) == naive_runs(body, look)
 
 
-@settings(max_examples=200, deadline=None)
 @given(answers(values), st.sampled_from([0, 60]))
 def test_runs_are_the_same_however_many_series_are_read_at_once(
     answer: dict[str, Any], at_once_bytes: int
@@ -176,7 +172,6 @@ odd_times = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.lists(st.tuples(written_times, written_values), max_size=6), max_size=5),
     st.sampled_from([0, 60, 1 << 20]),
@@ -195,7 +190,6 @@ odd_pairs = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(odd_pairs)
 def test_texts_of_other_forms_are_read_as_json_or_refused(pairs: list[tuple[str, str]]) -> None:
     try:

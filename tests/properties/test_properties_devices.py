@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_gpu.estate.model import Utilisation
@@ -40,7 +40,6 @@ LIVES = st.lists(
 )
 
 
-@settings(max_examples=50)
 @given(LIVES, st.integers(0, 250), st.integers(1, 250))
 def test_steps_of_shared_cards_are_sums_of_what_pods_do_each_second(
     lives: list[tuple[int, int, Utilisation]], low: int, length: int
@@ -75,7 +74,6 @@ def test_steps_of_shared_cards_are_sums_of_what_pods_do_each_second(
     }
 
 
-@settings(max_examples=30)
 @given(LIVES, st.lists(st.integers(0, 500), min_size=1, max_size=4))
 def test_energy_is_the_sum_of_every_second_whatever_was_asked_before(
     lives: list[tuple[int, int, Utilisation]], asked: list[int]

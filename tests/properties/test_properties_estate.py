@@ -6,7 +6,7 @@ from collections import defaultdict
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_gpu.estate.build import build_estate, cluster_ids, stages
@@ -67,13 +67,11 @@ def scenarios(draw: st.DrawFn) -> str:
     return "\n".join(lines) + "\n"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenarios())
 def test_no_scenario_breaks_an_invariant(text: str) -> None:
     check_invariants(build_estate(loaded(text)).clusters[0])
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenarios())
 def test_free_units_are_counted_right_at_every_event(text: str) -> None:
     """The scheduler's quick counts against counting every device anew, all the way through."""
@@ -85,13 +83,11 @@ def test_free_units_are_counted_right_at_every_event(text: str) -> None:
     assert stage.play.room.counts_agree(stage.play.now)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenarios())
 def test_the_same_text_gives_the_same_estate(text: str) -> None:
     assert build_estate(loaded(text)) == build_estate(loaded(text))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenarios())
 def test_the_truth_agrees_with_counting_every_second(text: str) -> None:
     """The ledgers walk along edges; this walks along seconds, from the model itself."""
@@ -128,7 +124,6 @@ def busy_by_second(estate: Estate) -> dict[str, dict[int, set[str]]]:
     return busy
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenarios())
 def test_tenants_add_up_to_allocations(text: str) -> None:
     """Shared claims are split and not counted twice: a card held by k pods is one card."""
@@ -154,7 +149,6 @@ def test_tenants_add_up_to_allocations(text: str) -> None:
 LAYOUT_PROFILES = sorted(profiles("a100-40"))
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.sampled_from(LAYOUT_PROFILES), st.integers(1, 4), max_size=4))
 def test_placed_instances_never_overlap_and_unplaceable_layouts_are_none(
     layout: dict[str, int],
@@ -169,7 +163,6 @@ def test_placed_instances_never_overlap_and_unplaceable_layouts_are_none(
     assert all(p.start in p.profile.placement_starts for p in placed)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(), st.text(), st.integers(1, 10**6))
 def test_draws_stay_in_their_range(seed: int, name: str, limit: int) -> None:
     def draws(source: Stream) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from domain.gpu import (
@@ -74,7 +74,6 @@ label_values = st.one_of(
 label_sets = st.dictionaries(st.one_of(label_names, st.text(max_size=12)), label_values, max_size=7)
 
 
-@settings(max_examples=800, deadline=None)
 @given(st.one_of(resources, st.text(max_size=40)), label_sets)
 @example("nvidia.com/mig-" + "9" * 5000, {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"})
 @example("\0", {"\0": "\0"})
@@ -92,7 +91,6 @@ def test_every_name_on_every_node_has_an_answer(resource: str, labels: dict[str,
     assert may_be_a_device(resource) or "/" in found.product
 
 
-@settings(max_examples=500, deadline=None)
 @given(resources, label_sets)
 def test_weights_lie_between_the_shares_and_their_maximum(
     resource: str, labels: dict[str, str]
@@ -110,7 +108,6 @@ def test_weights_lie_between_the_shares_and_their_maximum(
             assert set(weights.values()) == {Fraction(1)}
 
 
-@settings(max_examples=500, deadline=None)
 @given(resources, st.sampled_from(product_names), suffixes, st.integers(0, 9))
 def test_both_witnesses_spellings_mean_the_same_or_the_metric_cannot_tell(
     resource: str, product: str, suffix: str, replicas: int
@@ -131,7 +128,6 @@ def test_both_witnesses_spellings_mean_the_same_or_the_metric_cannot_tell(
         assert seen.reason.value == "ambiguous"
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(max_size=30), st.text(max_size=40), label_sets, label_sets)
 def test_every_claimed_device_has_an_answer(
     driver: str, device: str, labels: dict[str, str], attributes: dict[str, str]
@@ -141,7 +137,6 @@ def test_every_claimed_device_has_an_answer(
         assert isinstance(found, DeviceKind | Unclassified)
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.dictionaries(resources, st.integers(-2, 40), max_size=5),
     st.dictionaries(resources, st.integers(-2, 40), max_size=5),
@@ -166,7 +161,6 @@ cells = st.one_of(
 header = "product,vendor,gpu_class,memory_mib,compute_slots,memory_slots,mig_geometry\n"
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.lists(st.lists(cells, min_size=6, max_size=8).map(",".join), max_size=4).map("\n".join))
 @example("X,nvidia,X,1,1,1," + "x" * 200_000)
 def test_no_row_makes_the_tables_fall_over(rows: str) -> None:
@@ -177,7 +171,6 @@ def test_no_row_makes_the_tables_fall_over(rows: str) -> None:
     assert len(catalogue.products) >= len(CATALOGUE.products)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(max_size=200))
 def test_no_text_is_half_read_as_a_table(text: str) -> None:
     """Either the whole catalogue or one error: never a part of a table."""

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.billing_period import BillingPeriod
@@ -49,7 +49,6 @@ def is_disjoint_and_ordered(pieces: list[Interval]) -> bool:
     return all(a.ended_at <= b.started_at for a, b in pairwise(pieces))
 
 
-@settings(max_examples=500, database=None, deadline=None)
 @given(left=some, right=some)
 def test_the_operations_are_those_of_sets_of_seconds(
     left: list[Interval], right: list[Interval]
@@ -65,7 +64,6 @@ def test_the_operations_are_those_of_sets_of_seconds(
         assert sum(piece.seconds for piece in pieces) == len(seconds_of(pieces))
 
 
-@settings(max_examples=300, database=None, deadline=None)
 @given(pieces=some, order=st.randoms(use_true_random=False))
 def test_order_and_repetition_change_nothing(pieces: list[Interval], order: object) -> None:
     shuffled = [*pieces, *pieces]
@@ -74,7 +72,6 @@ def test_order_and_repetition_change_nothing(pieces: list[Interval], order: obje
     assert union(union(pieces)) == union(pieces)
 
 
-@settings(max_examples=500, database=None, deadline=None)
 @given(one=intervals, other=intervals)
 def test_overlap_is_a_shared_second_and_clipping_is_what_is_shared(
     one: Interval, other: Interval
@@ -85,7 +82,6 @@ def test_overlap_is_a_shared_second_and_clipping_is_what_is_shared(
     assert (seconds_of([clipped]) if clipped else set()) == shared
 
 
-@settings(max_examples=500, database=None, deadline=None)
 @given(whole=intervals, cuts=st.lists(offsets, max_size=10))
 def test_splitting_anywhere_changes_no_total(whole: Interval, cuts: list[int]) -> None:
     pieces = whole.split_at(second(cut) for cut in cuts)
@@ -103,7 +99,6 @@ long_intervals = st.tuples(instants, st.integers(0, 40 * 86_400)).map(
 )
 
 
-@settings(max_examples=200, database=None, deadline=None)
 @given(interval=long_intervals)
 def test_hours_cover_the_interval_and_none_is_empty(interval: Interval) -> None:
     pieces = interval.split_at_hours()
@@ -115,7 +110,6 @@ def test_hours_cover_the_interval_and_none_is_empty(interval: Interval) -> None:
         assert hour <= piece.started_at < piece.ended_at <= hour + HOUR
 
 
-@settings(max_examples=300, database=None, deadline=None)
 @given(interval=long_intervals)
 def test_months_cover_the_interval_too(interval: Interval) -> None:
     period, seconds = BillingPeriod.containing(interval.started_at), 0
@@ -130,7 +124,6 @@ ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolka
          "Pacific/Apia", "America/St_Johns", "Africa/Casablanca", "Asia/Kathmandu"]  # fmt: skip
 
 
-@settings(max_examples=300, database=None, deadline=None)
 @given(
     zone=st.sampled_from(ZONES),
     first=st.dates(date(2010, 1, 1), date(2040, 1, 1)),
@@ -158,7 +151,6 @@ def seconds_by_hour(covered: list[Interval]) -> dict[datetime, int]:
     return seconds
 
 
-@settings(max_examples=500, database=None, deadline=None)
 @given(begin=offsets, end=st.none() | offsets, other_begin=offsets, other_end=st.none() | offsets)
 def test_validities_overlap_where_both_hold(
     begin: int, end: int | None, other_begin: int, other_end: int | None
@@ -175,7 +167,6 @@ def test_validities_overlap_where_both_hold(
     assert clipped.seconds == sum(one.contains(second(n)) for n in range(SECONDS + 1))
 
 
-@settings(max_examples=500, database=None, deadline=None)
 @given(instant=instants, minutes=st.integers(-14 * 60, 14 * 60))
 def test_a_time_is_read_back_from_any_zone(instant: datetime, minutes: int) -> None:
 
@@ -185,7 +176,6 @@ def test_a_time_is_read_back_from_any_zone(instant: datetime, minutes: int) -> N
     assert parse_instant(elsewhere.isoformat().replace("T", " ")) == instant
 
 
-@settings(max_examples=1_000, database=None, deadline=None)
 @given(text=st.text(alphabet="0123456789-:+TZ .W", max_size=30) | st.text(max_size=30))
 def test_any_text_is_a_time_or_is_refused(text: str) -> None:
     try:

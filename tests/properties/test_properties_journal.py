@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.interval import parse_instant
@@ -191,7 +191,6 @@ def second(time: str) -> int:
     return int((parse_instant(time) - NOON).total_seconds())
 
 
-@settings(max_examples=150, deadline=None)
 @given(lives(), STEPS)
 def test_what_is_written_is_true(pods: list[Life], steps: list[tuple[int, str]]) -> None:
     """Bound, started and ended, wherever they are written, are those of the life."""
@@ -204,7 +203,6 @@ def test_what_is_written_is_true(pods: list[Life], steps: list[tuple[int, str]])
         assert facts["ended_at"] in ("", text(life.ended))
 
 
-@settings(max_examples=150, deadline=None)
 @given(lives(), STEPS)
 def test_whatever_is_gone_was_gone_and_was_there_when_last_seen(
     pods: list[Life], steps: list[tuple[int, str]]
@@ -220,7 +218,6 @@ def test_whatever_is_gone_was_gone_and_was_there_when_last_seen(
             assert second(line["last_seen_at"]) < life.gone or life.gone == life.created
 
 
-@settings(max_examples=150, deadline=None)
 @given(lives(), STEPS)
 def test_in_the_end_what_is_open_is_what_is_there(
     pods: list[Life], steps: list[tuple[int, str]]
@@ -230,7 +227,6 @@ def test_in_the_end_what_is_open_is_what_is_there(
     assert set(state.streams["pods"].records) == there
 
 
-@settings(max_examples=150, deadline=None)
 @given(lives(), STEPS)
 def test_no_pod_is_deleted_twice_and_none_comes_after_its_deletion(
     pods: list[Life], steps: list[tuple[int, str]]
@@ -244,7 +240,6 @@ def test_no_pod_is_deleted_twice_and_none_comes_after_its_deletion(
             ended.add(uid)
 
 
-@settings(max_examples=150, deadline=None)
 @given(lives(), STEPS)
 def test_a_life_that_no_gap_touches_is_written_whole(
     pods: list[Life], steps: list[tuple[int, str]]
@@ -266,7 +261,6 @@ def test_a_life_that_no_gap_touches_is_written_whole(
         assert last[life.uid]["via"] == "deleted"
 
 
-@settings(max_examples=150, deadline=None)
 @given(lives(), STEPS, st.integers(0, 30))
 def test_the_journal_can_be_read_back_into_the_state_that_wrote_it(
     pods: list[Life], steps: list[tuple[int, str]], cut: int
@@ -292,7 +286,6 @@ def test_the_journal_can_be_read_back_into_the_state_that_wrote_it(
     assert (after.heard_until is None) == (before.heard_until is None)
 
 
-@settings(max_examples=100, deadline=None)
 @given(lives(), STEPS)
 def test_telling_everything_twice_changes_nothing(
     pods: list[Life], steps: list[tuple[int, str]]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.clock import StoppedClock
@@ -104,7 +104,6 @@ def test_a_manifest_is_written_as_the_standard_library_writes_it(
     assert body == text.encode("utf-8", "surrogatepass") + b"\n"
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.binary(max_size=5000))
 def test_any_bytes_land_and_come_back(body: bytes) -> None:
     with folder() as home:
@@ -112,7 +111,6 @@ def test_any_bytes_land_and_come_back(body: bytes) -> None:
         assert landing.read_body(landing.land_body(body).sha256) == body
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(drafts, max_size=6))
 def test_chains_hold_whoever_appends_and_in_whatever_mixture(found: list[AttemptDraft]) -> None:
     with folder() as home:
@@ -191,7 +189,6 @@ def windows(*lengths: int) -> list[Interval]:
     return [Interval(a, b) for a, b in pairwise(edges)]
 
 
-@settings(max_examples=12, deadline=None)
 @given(lives, st.sampled_from([(1, 1, 1, 1), (2, 2), (3, 1), (1, 3)]))
 def test_hours_asked_apart_or_together_give_the_same_runs(
     found: list[Any], lengths: tuple[int, ...]
@@ -201,7 +198,6 @@ def test_hours_asked_apart_or_together_give_the_same_runs(
         assert pulled(apart, found, windows(*lengths), seed=1) == whole
 
 
-@settings(max_examples=12, deadline=None)
 @given(lives, st.integers(2, 1000))
 def test_the_order_in_which_series_come_changes_no_byte_of_the_runs(
     found: list[Any], seed: int
@@ -210,7 +206,6 @@ def test_the_order_in_which_series_come_changes_no_byte_of_the_runs(
         assert pulled(one, found, windows(2), 1) == pulled(other, found, windows(2), seed)
 
 
-@settings(max_examples=10, deadline=None)
 @given(lives)
 def test_pulling_twice_lands_the_same_bytes_and_rebuilding_gives_the_same_files(
     found: list[Any],

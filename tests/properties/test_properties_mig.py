@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from domain.gpu import parse_catalogue
@@ -27,7 +27,6 @@ def sets_of_instances(draw: st.DrawFn) -> tuple[str, dict[MigProfile, int]]:
     return name, draw(st.dictionaries(st.sampled_from(names), st.integers(0, 8), max_size=4))
 
 
-@settings(max_examples=300, deadline=None)
 @given(sets_of_instances())
 def test_a_set_fits_exactly_when_a_layout_holds_it(case: tuple[str, dict[MigProfile, int]]) -> None:
     name, counts = case
@@ -36,7 +35,6 @@ def test_a_set_fits_exactly_when_a_layout_holds_it(case: tuple[str, dict[MigProf
     assert place(geometry, counts).fits is (not wanted or wanted in layouts(geometry).placeable)
 
 
-@settings(max_examples=300, deadline=None)
 @given(sets_of_instances())
 def test_what_fits_sells_at_most_the_card_and_the_rest_is_unsold(
     case: tuple[str, dict[MigProfile, int]],
@@ -51,7 +49,6 @@ def test_what_fits_sells_at_most_the_card_and_the_rest_is_unsold(
         assert 0 <= part <= 1
 
 
-@settings(max_examples=200, deadline=None)
 @given(sets_of_instances())
 def test_taking_an_instance_away_never_makes_a_set_impossible(
     case: tuple[str, dict[MigProfile, int]],
@@ -65,7 +62,6 @@ def test_taking_an_instance_away_never_makes_a_set_impossible(
             assert place(geometry, {**counts, profile: count - 1}).fits
 
 
-@settings(max_examples=150, deadline=None)
 @given(sets_of_instances(), st.integers(1, 4))
 def test_the_fewest_cards_lie_between_adding_up_and_one_card_each(
     case: tuple[str, dict[MigProfile, int]], copies: int
@@ -80,7 +76,6 @@ def test_the_fewest_cards_lie_between_adding_up_and_one_card_each(
         assert cards <= copies
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.sampled_from(["1c.3g.20gb", "2c.3g.20gb", "3g.20gb"]), st.integers(0, 6)))
 def test_compute_instances_need_as_many_instances_as_the_best_filling(
     counts: dict[str, int],
@@ -94,7 +89,6 @@ def test_compute_instances_need_as_many_instances_as_the_best_filling(
     assert sum(found.values()) == expected
 
 
-@settings(max_examples=500)
 @given(st.text(max_size=40))
 @example("1g.5gb+")
 @example("9" * 5000 + "g.5gb")
@@ -155,7 +149,6 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=500, deadline=None)
 @given(st.lists(pieces, max_size=14).map("".join), st.booleans())
 def test_no_yaml_makes_the_file_parser_fall_over(text: str, lenient: bool) -> None:
     try:
@@ -167,7 +160,6 @@ def test_no_yaml_makes_the_file_parser_fall_over(text: str, lenient: bool) -> No
             assert fit_entry(entry, GEOMETRIES["a100-40gb"]).geometry
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=200))
 @example(b"\xff\xfe\x00")
 @example(b"%YAML 9.9\n---\n")

@@ -17,7 +17,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.money import (
@@ -111,7 +111,6 @@ def test_a_raised_line_never_has_the_smaller_remainder_or_the_later_key() -> Non
         assert max(raised, default=(-CENT, "")) < min(left, default=(1, "")), lines
 
 
-@settings(max_examples=500, database=None, deadline=None)
 @given(numerator=UNBOUNDED, denominator=st.integers(1, 10**40))
 def test_the_rounding_is_that_of_fractions_and_of_decimal(numerator: int, denominator: int) -> None:
     rounded = divide_rounding_half_even(numerator, denominator)
@@ -120,7 +119,6 @@ def test_the_rounding_is_that_of_fractions_and_of_decimal(numerator: int, denomi
     assert abs(rounded - in_decimal) <= Decimal("0.5")
 
 
-@settings(max_examples=300, database=None, deadline=None)
 @given(whole=UNBOUNDED, denominator=st.integers(1, 10**30))
 def test_exact_halves_go_to_the_even_neighbour(whole: int, denominator: int) -> None:
     half = divide_rounding_half_even((2 * whole + 1) * denominator, 2 * denominator)
@@ -128,7 +126,6 @@ def test_exact_halves_go_to_the_even_neighbour(whole: int, denominator: int) -> 
     assert half in (whole, whole + 1)
 
 
-@settings(max_examples=500, database=None, deadline=None)
 @given(
     device_seconds=st.integers(0, 10**12),
     weight=WEIGHTS,
@@ -144,7 +141,6 @@ def test_a_price_is_the_exact_product_rounded_once(
     )
 
 
-@settings(max_examples=300, database=None, deadline=None)
 @given(
     device_seconds=st.integers(0, 10**9),
     weight=WEIGHTS,
@@ -159,7 +155,6 @@ def test_k_times_the_price_is_k_times_the_total_up_to_rounding(
     assert abs(many - factor * one) <= Fraction(factor + 1, 2)
 
 
-@settings(max_examples=300, database=None, deadline=None)
 @given(
     pieces=st.lists(st.integers(0, 10**7), min_size=1, max_size=30),
     weight=WEIGHTS,
@@ -178,7 +173,6 @@ def test_splitting_the_seconds_and_apportioning_the_price_changes_no_total(
         assert abs(part - Fraction(total * seconds, sum(pieces))) < 1
 
 
-@settings(max_examples=500, database=None, deadline=None)
 @given(
     total=st.integers(-LARGEST_NANOS, LARGEST_NANOS),
     weights=st.dictionaries(
@@ -215,7 +209,6 @@ def nearest_by_brute_force(total: int, weights: dict[str, int]) -> dict[str, int
     return dict(zip(keys, best, strict=True))
 
 
-@settings(max_examples=200, database=None, deadline=None)
 @given(
     total=st.integers(0, 12),
     weights=st.dictionaries(
@@ -227,7 +220,6 @@ def test_largest_remainder_is_the_nearest_of_all_ways(total: int, weights: dict[
 
 
 @given(nanos=st.integers(-LARGEST_NANOS, LARGEST_NANOS), fewest=st.integers(0, 9))
-@settings(max_examples=500, database=None, deadline=None)
 def test_what_is_written_is_read_back_and_decimal_reads_the_same(nanos: int, fewest: int) -> None:
     text = format_nanos(nanos, fewest)
     assert parse_nanos(text) == nanos
@@ -238,7 +230,6 @@ def test_what_is_written_is_read_back_and_decimal_reads_the_same(nanos: int, few
 NUMBER_LIKE = st.text(alphabet="0123456789.,-+eE_ x\x00½٣\n=", max_size=50)
 
 
-@settings(max_examples=1_000, database=None, deadline=None)
 @given(text=st.one_of(NUMBER_LIKE, st.text(max_size=50), st.decimals().map(str)))
 def test_any_text_is_read_exactly_or_refused(text: str) -> None:
     try:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import fsum
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_gpu.prometheus.deduplicate import deduplicated
@@ -181,7 +181,6 @@ def test_the_quick_order_of_series_is_the_order_of_their_labels(sets: list[dict[
     assert quick == sorted(each.key for each in made)
 
 
-@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 200), unique=True, max_size=60),
     st.lists(st.integers(0, 200), unique=True, max_size=60),
@@ -231,7 +230,6 @@ BLOCKS = [
 ]
 
 
-@settings(max_examples=60)
 @given(
     st.lists(series_of_all_kinds(), min_size=1, max_size=5),
     st.lists(st.tuples(st.integers(0, 80_000), st.integers(0, 30_000)), min_size=1, max_size=6),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.request import InitContainer, NotACount, effective_request, parse_count
@@ -29,7 +29,6 @@ def lived(containers: list[dict[str, int]], inits: list[InitContainer]) -> dict[
     return {resource: count for resource, count in held.items() if count}
 
 
-@settings(max_examples=500)
 @given(st.lists(requests, max_size=4), init_containers)
 def test_the_effective_request_is_the_most_that_is_held_at_any_moment(
     containers: list[dict[str, int]], inits: list[InitContainer]
@@ -37,7 +36,6 @@ def test_the_effective_request_is_the_most_that_is_held_at_any_moment(
     assert effective_request(containers, inits) == lived(containers, inits)
 
 
-@settings(max_examples=500)
 @given(st.one_of(st.text(max_size=20), st.integers(), st.none(), st.floats(), st.booleans()))
 def test_no_quantity_makes_the_parser_fall_over(quantity: object) -> None:
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_gpu.estate.build import build_estate
@@ -47,7 +47,6 @@ def traces(draw: st.DrawFn) -> list[dict[str, str]]:
     return rows
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(traces())
 def test_a_possible_trace_is_played_as_it_is_written(rows: list[dict[str, str]]) -> None:
     lines = [",".join(row[name] for name in COLUMNS) for row in rows]

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestion import columns
@@ -36,7 +36,6 @@ KINDS: dict[str, tuple[st.SearchStrategy[Any], pa.DataType]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None)  # the first one waits for imports
 @given(st.data())
 def test_a_column_is_what_pyarrow_makes_of_the_same_values(kind: str, data: st.DataObject) -> None:
     values, type_ = KINDS[kind]
@@ -46,7 +45,6 @@ def test_a_column_is_what_pyarrow_makes_of_the_same_values(kind: str, data: st.D
     assert found.equals(pa.array(chosen, type_))
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | st.floats(allow_nan=False), max_size=20))
 def test_a_fraction_that_is_none_is_null(values: list[float | None]) -> None:
     found = columns.numbers(np.array(values, np.float64))
@@ -54,7 +52,6 @@ def test_a_fraction_that_is_none_is_null(values: list[float | None]) -> None:
     assert found.equals(pa.array(values, pa.float64()))
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | st.binary(min_size=16, max_size=16), max_size=20))
 def test_sixteen_bytes_come_back(values: list[bytes | None]) -> None:
     found = columns.sixteen_bytes(values)
