@@ -11,7 +11,16 @@ import pkgutil
 
 from domain.errors import LedgerError
 
-PACKAGES = ("domain", "warehouse", "ingestion", "quality", "billing", "fake_gpu", "orchestration")
+PACKAGES = (
+    "domain",
+    "clients",
+    "warehouse",
+    "ingestion",
+    "quality",
+    "billing",
+    "fake_gpu",
+    "orchestration",
+)
 KINDS = {"WrongUse", "BadInput", "NotBillable", "CheckFailed", "EvidenceChanged", "CouldNotLook"}
 
 

@@ -17,8 +17,8 @@ from typing import NoReturn
 
 import httpx
 
-from ingestion.kubernetes.errors import HistoryGone, NotKubernetes, ServerRefused
-from ingestion.redaction import Secret
+from clients.kubernetes_errors import HistoryGone, NotKubernetes, ServerRefused
+from clients.redaction import Secret
 
 # 500 pods of the largest size that etcd stores would be 750 MB; a real page is 5 MB.
 PAGE_BYTES_LIMIT = 64 * 1024 * 1024

@@ -19,11 +19,11 @@ from typing import Any
 import httpx
 import msgspec
 
+from clients.credentials import TokenWithoutTls, read_token, tls_context
+from clients.kubernetes_errors import NotKubernetes, ServerRefused, ServerUnreachable
+from clients.redaction import Secret, secret_of
 from ingestion.kubernetes.answers import Answer
-from ingestion.kubernetes.credentials import TokenWithoutTls, read_token, tls_context
 from ingestion.kubernetes.documents import Page, page_of, version_of
-from ingestion.kubernetes.errors import NotKubernetes, ServerRefused, ServerUnreachable
-from ingestion.redaction import Secret, secret_of
 from ingestion.wire import transport_to
 
 # Pods of a page: the API server's own default for chunked lists of kubectl.

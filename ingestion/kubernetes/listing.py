@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from clients.kubernetes_errors import HistoryGone
 from domain.clock import Clock
 from domain.errors import LedgerError
 from ingestion.kubernetes.client import ApiClient
-from ingestion.kubernetes.errors import HistoryGone
 from ingestion.kubernetes.observations import Listed, ListedPage
 
 # A list whose token expired is begun again at once, this often: the next one is most likely whole.

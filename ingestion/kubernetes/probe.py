@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from clients.kubernetes_errors import HistoryGone, ServerRefused
 from domain.clock import Clock
 from domain.errors import LedgerError
 from domain.interval import format_instant
 from ingestion.kubernetes.client import PATHS, ApiClient
-from ingestion.kubernetes.errors import HistoryGone, ServerRefused
 from ingestion.kubernetes.spool import latest_segments
 from ingestion.probe import OPERATORS, OPERATORS_SPELLED, WATCHED_LABEL, ProbeLine, clock_line
 from warehouse.store import Store

@@ -11,10 +11,10 @@ import threading
 from dataclasses import dataclass
 from datetime import datetime
 
+from clients.kubernetes_errors import HistoryGone, ServerRefused
 from domain.clock import Clock
 from domain.errors import LedgerError
 from ingestion.kubernetes.client import ApiClient
-from ingestion.kubernetes.errors import HistoryGone, ServerRefused
 from ingestion.kubernetes.observations import Bookmark, Broken, Event, Observation
 
 

@@ -27,9 +27,9 @@ from urllib.parse import quote_plus
 
 import httpx
 
+from clients.bearer_token import NoToken, read_token
+from clients.redaction import Secret, secret_of
 from domain.errors import CouldNotLook
-from ingestion.bearer_token import NoToken, read_token
-from ingestion.redaction import Secret, secret_of
 from ingestion.settings import Connection
 from ingestion.thanos.room import Room
 from ingestion.wire import transport_to

@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
     "domain",
+    "clients",
     "warehouse",
     "ingestion",
     "quality",
@@ -19,8 +20,9 @@ PACKAGES = (
 )
 ALLOWED: dict[str, frozenset[str]] = {
     "domain": frozenset(),
+    "clients": frozenset({"domain"}),
     "warehouse": frozenset({"domain"}),
-    "ingestion": frozenset({"domain", "warehouse"}),
+    "ingestion": frozenset({"domain", "clients", "warehouse"}),
     "quality": frozenset({"domain", "warehouse"}),
     "billing": frozenset({"domain", "warehouse"}),
     "fake_gpu": frozenset({"domain"}),

@@ -49,7 +49,15 @@ def test_the_pages_of_errors_and_findings_are_inside(names: set[str]) -> None:
 
 
 def test_every_file_of_every_package_is_inside(names: set[str]) -> None:
-    packages = ("domain", "ingestion", "warehouse", "quality", "billing", "orchestration")
+    packages = (
+        "domain",
+        "clients",
+        "ingestion",
+        "warehouse",
+        "quality",
+        "billing",
+        "orchestration",
+    )
     assert tracked(*packages, "fake_gpu") <= names
 
 
@@ -57,6 +65,7 @@ def test_nothing_else_is_inside(names: set[str]) -> None:
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {
         "domain",
+        "clients",
         "ingestion",
         "warehouse",
         "quality",

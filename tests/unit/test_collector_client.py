@@ -9,17 +9,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-from domain.clock import StoppedClock
-from ingestion.kubernetes import answers as answers_module
-from ingestion.kubernetes import client as client_module
-from ingestion.kubernetes.client import ApiClient, ApiSettings
-from ingestion.kubernetes.credentials import CredentialUnreadable, TokenWithoutTls
-from ingestion.kubernetes.errors import (
+from clients.credentials import CredentialUnreadable, TokenWithoutTls
+from clients.kubernetes_errors import (
     HistoryGone,
     NotKubernetes,
     ServerRefused,
     ServerUnreachable,
 )
+from domain.clock import StoppedClock
+from ingestion.kubernetes import answers as answers_module
+from ingestion.kubernetes import client as client_module
+from ingestion.kubernetes.client import ApiClient, ApiSettings
 from ingestion.kubernetes.listing import ask_list
 from ingestion.kubernetes.observations import ListedPage
 from tests.kubernetes_by_hand import NOON

@@ -20,17 +20,17 @@ import httpx
 import pytest
 import zstandard
 
+from clients.kubernetes_errors import HistoryGone
+from clients.redaction import REDACTED
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
 from domain.interval import Interval
 from ingestion.kubernetes.client import ApiClient, ApiSettings
 from ingestion.kubernetes.collector import Collector, CollectorSettings
-from ingestion.kubernetes.errors import HistoryGone
 from ingestion.kubernetes.health import answer as health_answer
 from ingestion.kubernetes.pull import pull_hours
 from ingestion.kubernetes.state import RESOURCES
 from ingestion.landing import Landing
-from ingestion.redaction import REDACTED
 from tests.collected import PATIENCE_SECONDS, QUICK
 from tests.kubernetes_by_hand import NOON
 from warehouse.store import FolderStore

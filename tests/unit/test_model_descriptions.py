@@ -13,9 +13,6 @@ from orchestration.cli.doctor import SOURCES
 from warehouse.project import dbt_project_dir
 from warehouse.tables_page import tables_page
 
-LONG = 130
-"""Lines that a reader still sees as one idea; each longer model is a list, or one condition."""
-
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tables.md"
 
 
@@ -42,13 +39,6 @@ def test_every_model_file_is_described_and_every_description_has_a_file() -> Non
     described = {one["name"] for one in declared("models") if one.get("description")}
     assert described == models
     assert {one["name"] for one in declared("seeds") if one.get("description")} == seeds
-
-
-def test_a_model_is_short_or_says_why_it_is_long() -> None:
-    paths = (dbt_project_dir() / "models").rglob("*.sql")
-    long = {p.stem for p in paths if len(p.read_text(encoding="utf-8").splitlines()) > LONG}
-    told = {one["name"] for one in declared("models") if " A long model" in one["description"]}
-    assert long == told
 
 
 def test_every_column_is_described_and_every_description_begins_with_its_grain() -> None:

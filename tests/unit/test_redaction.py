@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from ingestion.redaction import REDACTED, Secret, secret_of
+from clients.redaction import REDACTED, Secret, secret_of
 
 TOKEN = "sha256~Ab+/c9-_x.y7=="
 

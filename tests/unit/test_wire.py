@@ -16,8 +16,8 @@ from contextlib import closing, contextmanager
 import httpx
 import pytest
 
+from clients.kubernetes_errors import NotKubernetes, ServerUnreachable
 from ingestion.kubernetes.client import ApiClient, ApiSettings
-from ingestion.kubernetes.errors import NotKubernetes, ServerUnreachable
 from ingestion.wire import IDLE_SECONDS, KeptConnections
 
 TLS = ssl.create_default_context()

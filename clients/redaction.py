@@ -2,7 +2,7 @@
 
 Put here: the forms in which a server or a proxy may repeat a token.
 Not here: reading tokens from their files, or what becomes of an answer that repeats one (the
-clients of both witnesses).
+clients of both sources).
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
+from clients import bearer_token
 from domain.errors import WrongUse
-from ingestion import bearer_token
 
 
 class CredentialUnreadable(WrongUse):
