@@ -37,7 +37,6 @@ TOP_LEVEL_FILES = {
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
-    "CONTRIBUTING.md",
     "LICENSE",
     "Makefile",
     "uv.lock",
