@@ -226,8 +226,8 @@ class Scribe:
     def _look_up_owners(self, change: Change) -> None:
         if change.kind != "Pod" or change.verb != "ADDED":
             return
-        for uid in self.state.unknown_owners((change.object,)):
-            if uid in self.owners:
+        while unknown := self.state.unknown_owners((change.object,)).keys() & self.owners.keys():
+            for uid in sorted(unknown):
                 found = owner_projection(self.owners[uid].object)
                 self._apply(OwnerSeen("pods", epoch(change.at), uid, found))
 

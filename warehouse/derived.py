@@ -3,10 +3,10 @@
 Put here: the names of derived files, finding those of given attempts, and being alone with them.
 Not here: what is in them (`ingestion`), or when days are compacted (`ingestion.compaction`).
 
-    runs/<source>/<cluster_id>/<attempt_id>.<table>.2.parquet   as an attempt made it
-    runs/<source>/<cluster_id>/<attempt_id>.attempts.2.json     the hashes of these files
-    runs/<source>/<cluster_id>/<day>.<table>.2.parquet          the attempts of a day together
-    runs/<source>/<cluster_id>/<day>.attempts.2.json            which those are, and the hashes
+    runs/<source>/<cluster_id>/<attempt_id>.<table>.3.parquet   as an attempt made it
+    runs/<source>/<cluster_id>/<attempt_id>.attempts.3.json     the hashes of these files
+    runs/<source>/<cluster_id>/<day>.<table>.3.parquet          the attempts of a day together
+    runs/<source>/<cluster_id>/<day>.attempts.3.json            which those are, and the hashes
 
 A day's file may hold more attempts than were asked for; rows say which attempt they are of.
 """
@@ -23,7 +23,7 @@ from domain.errors import CouldNotLook
 from warehouse.alone import alone
 from warehouse.derived_notes import read_note, sha256_of_file
 
-LAYOUT = 2
+LAYOUT = 3
 """What the columns of these files are. Files of another layout are never found, so that their
 attempts count as not decoded yet, and are decoded again from the landing."""
 

@@ -145,21 +145,31 @@ class Maker:
         """The owner chain of a pod, the direct owner first; makes the objects."""
         name = self.group_name(group, at)
         made_at = min(self.from_at, at)
+        above = self._owners_of_workload(made_at)
+        top = above[0] if above else None
         match self.spec.kind:
             case "Pod":
-                return ()
+                return above
             case "Deployment":
-                top = self._object("apps/v1", "Deployment", name, made_at, None)
+                made = self._object("apps/v1", "Deployment", name, made_at, top)
                 below = f"{name}-{self._template_hash()}"
-                direct = self._object("apps/v1", "ReplicaSet", below, made_at, top)
-                return (direct, top)
+                direct = self._object("apps/v1", "ReplicaSet", below, made_at, made)
+                return (direct, made, *above)
             case "CronJob":
-                top = self._object("batch/v1", "CronJob", self.spec.name, made_at, None)
-                direct = self._object("batch/v1", "Job", name, at, top)
-                return (direct, top)
+                made = self._object("batch/v1", "CronJob", self.spec.name, made_at, top)
+                direct = self._object("batch/v1", "Job", name, at, made)
+                return (direct, made, *above)
             case kind:
-                made = at if self.spec.arrivals else made_at
-                return (self._object(self.spec.api_version, kind, name, made, None),)
+                since = at if self.spec.arrivals else made_at
+                return (self._object(self.spec.api_version, kind, name, since, top), *above)
+
+    def _owners_of_workload(self, made_at: int) -> tuple[OwnerRef, ...]:
+        """What the scenario puts above the workload, the direct owner first."""
+        chain: tuple[OwnerRef, ...] = ()
+        for owner in reversed(self.spec.owners):
+            above = chain[0] if chain else None
+            chain = (self._object(owner.api, owner.kind, owner.name, made_at, above), *chain)
+        return chain
 
     def _object(
         self, api_version: str, kind: str, name: str, made_at: int, owner: OwnerRef | None

@@ -5,8 +5,10 @@ Put here: groups, versions, names. Not here: what a request for one of them answ
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fake_gpu.estate.model import WorkloadLife
 from fake_gpu.kubernetes.forms import Document
 
 
@@ -50,6 +52,14 @@ RESOURCES = (
     Resource("resource.k8s.io/v1", "resourceslices", "ResourceSlice", False),
 )
 
+
+def resources_of(workloads: Iterable[WorkloadLife]) -> tuple[Resource, ...]:
+    """All that is served: the resources of every server, and the cluster's own kinds of owners."""
+    known = {resource.kind for resource in RESOURCES}
+    custom = {(w.api_version, w.kind) for w in workloads if w.kind not in known}
+    return (*RESOURCES, *(Resource(api, f"{k.lower()}s", k, True) for api, k in sorted(custom)))
+
+
 ACCESS_REVIEWS = "authorization.k8s.io/v1"
 REVIEW_PLURAL = "selfsubjectaccessreviews"
 
@@ -57,13 +67,16 @@ REVIEW_PLURAL = "selfsubjectaccessreviews"
 VERBS = ("get", "list", "watch")
 
 
-def serves(verb: str, group: str, plural: str, subresource: str) -> bool:
+Served = tuple[Resource, ...]
+
+
+def serves(served: Served, verb: str, group: str, plural: str, subresource: str) -> bool:
     """Whether anybody may do that: read what is here, or ask who may."""
     if subresource:
         return False
     if plural == REVIEW_PLURAL:
         return (verb, group) == ("create", ACCESS_REVIEWS.partition("/")[0])
-    known = any((group, plural) == (resource.group, resource.plural) for resource in RESOURCES)
+    known = any((group, plural) == (resource.group, resource.plural) for resource in served)
     return known and verb in VERBS
 
 
@@ -71,12 +84,12 @@ def core_versions() -> Document:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def group_names() -> set[str]:
-    return {r.group for r in RESOURCES if r.group} | {ACCESS_REVIEWS.partition("/")[0]}
+def group_names(served: Served) -> set[str]:
+    return {r.group for r in served if r.group} | {ACCESS_REVIEWS.partition("/")[0]}
 
 
-def group_list() -> Document:
-    groups = sorted({r.group_version for r in RESOURCES if "/" in r.group_version})
+def group_list(served: Served) -> Document:
+    groups = sorted({r.group_version for r in served if "/" in r.group_version})
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
@@ -90,7 +103,7 @@ def _group(group_version: str) -> Document:
     return {"name": group, "versions": [entry], "preferredVersion": entry}
 
 
-def resource_list(group_version: str) -> Document:
+def resource_list(served: Served, group_version: str) -> Document:
     """The resources of one group and version, or an empty document when there are none."""
     entries: list[Document] = [
         {
@@ -101,7 +114,7 @@ def resource_list(group_version: str) -> Document:
             "verbs": list(VERBS),
         }
         | ({"shortNames": list(r.short_names)} if r.short_names else {})
-        for r in RESOURCES
+        for r in served
         if r.group_version == group_version
     ]
     if group_version == ACCESS_REVIEWS:

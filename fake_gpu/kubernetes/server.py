@@ -29,7 +29,7 @@ from fake_gpu.kubernetes.forms import Document
 from fake_gpu.kubernetes.hub import StepHub
 from fake_gpu.kubernetes.lists import read_list, read_one
 from fake_gpu.kubernetes.objects import ObjectHistory
-from fake_gpu.kubernetes.resources import RESOURCES, Resource
+from fake_gpu.kubernetes.resources import Resource, resources_of
 from fake_gpu.kubernetes.texts import encoded
 from fake_gpu.kubernetes.trouble import Trouble
 from fake_gpu.kubernetes.view import View
@@ -64,10 +64,11 @@ class KubernetesApi:
         self.view = View(self.history, clock, self.faults, history_seconds)
         self.hub = StepHub()
         self.token = token
+        self.resources = resources_of(cluster.workloads)
         self.is_silent = False
         self._trouble = Trouble(self.view)
         clock.add_listener(self._on_step)
-        self.app = Starlette(routes=self._routes(), exception_handlers={404: _unknown_path})
+        self.app = Starlette(routes=self._routes(), exception_handlers={404: self._unknown_path})
 
     def close(self) -> None:
         """Nobody is told any more: open watches end, and the clock goes on without."""
@@ -84,8 +85,11 @@ class KubernetesApi:
         routes = [
             Route("/version", self._answering(self._version)),
             Route("/api", self._answering(lambda _: resources.core_versions())),
-            Route("/apis", self._answering(lambda _: resources.group_list())),
-            Route("/api/v1", self._answering(lambda _: resources.resource_list("v1"))),
+            Route("/apis", self._answering(lambda _: resources.group_list(self.resources))),
+            Route(
+                "/api/v1",
+                self._answering(lambda _: resources.resource_list(self.resources, "v1")),
+            ),
             Route("/apis/{group}/{version}", self._answering(self._group)),
             Route(
                 f"/apis/{resources.ACCESS_REVIEWS}/{resources.REVIEW_PLURAL}",
@@ -94,7 +98,7 @@ class KubernetesApi:
             ),
         ]
         routes += [Route(f"/{path}", _ok) for path in ("healthz", "readyz", "livez")]
-        for resource in RESOURCES:
+        for resource in self.resources:
             routes += self._resource_routes(resource)
         return routes
 
@@ -163,7 +167,7 @@ class KubernetesApi:
 
     def _group(self, request: Request) -> Document:
         wanted = f"{request.path_params['group']}/{request.path_params['version']}"
-        document = resources.resource_list(wanted)
+        document = resources.resource_list(self.resources, wanted)
         if not document:
             raise HTTPException(404)
         return document
@@ -181,23 +185,24 @@ class KubernetesApi:
             return _refused(refusal)
         except (ValueError, KeyError, TypeError, AttributeError):
             return _refused(Refusal(400, "BadRequest", "the object provided is not a review"))
-        served = resources.serves(verb, group, plural, part)
+        served = resources.serves(self.resources, verb, group, plural, part)
         namespace = str(asked.get("namespace", ""))
         allowed = served and self._trouble.allows(verb, plural, namespace)
         body["status"] = {"allowed": allowed} | ({} if allowed else {"reason": "RBAC: no rule"})
         return JSONResponse(body, status_code=201)
 
+    async def _unknown_path(self, request: Request, exception: Exception) -> Response:
+        """A group that is served says in its own form what it does not have."""
+        parts = request.url.path.split("/")[1:3]
+        if parts == ["api", "v1"] or (
+            parts[0] == "apis" and parts[-1] in resources.group_names(self.resources)
+        ):
+            return _refused(nothing_there())
+        return PlainTextResponse("404 page not found\n", 404)
+
     def _admit(self, request: Request) -> None:
         if self.token and request.headers.get("authorization") != f"Bearer {self.token}":
             raise Refusal(401, "Unauthorized", "Unauthorized")
-
-
-async def _unknown_path(request: Request, exception: Exception) -> Response:
-    """A group that is served says in its own form what it does not have."""
-    parts = request.url.path.split("/")[1:3]
-    if parts == ["api", "v1"] or (parts[0] == "apis" and parts[-1] in resources.group_names()):
-        return _refused(nothing_there())
-    return PlainTextResponse("404 page not found\n", 404)
 
 
 async def _ok(request: Request) -> Response:

@@ -211,6 +211,17 @@ Ratio = Annotated[Fraction, Scalar(_ratio, "write 0.2 or 1/5")]
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerSpec:
+    kind: str = key("Its kind, as InferenceService.")
+    api: str = key("Its apiVersion, as serving.kserve.io/v1beta1.")
+    name: str = key("Its name.")
+
+    def __post_init__(self) -> None:
+        if "/" not in self.api:
+            raise Unreadable(f"owner {self.kind} without an api", "give `api: group/version`")
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadSpec:
     name: str = key("Its name.")
     namespace: str = key("Whose it is.")
@@ -219,6 +230,11 @@ class WorkloadSpec:
         default="Deployment",
     )
     api: str = key("The apiVersion of a custom kind, as kubeflow.org/v1.", default="")
+    owners: tuple[OwnerSpec, ...] = key(
+        "What owns the workload, from its direct owner upwards: an InferenceService above a "
+        "Deployment, a Notebook above a StatefulSet.",
+        factory=tuple,
+    )
     replicas: int = key("How many pods at a time (of one Job or custom object).", default=1)
     requests: Requests = key(
         "What its one container `main` asks for: a number of nvidia.com/gpu, or "

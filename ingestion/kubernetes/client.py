@@ -8,6 +8,7 @@ Not here: connections (`ingestion.wire`), tokens and certificates (`credentials`
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -49,11 +50,49 @@ PATHS: Mapping[str, str] = {
     "resourceslices": "/apis/resource.k8s.io/v1/resourceslices",
 }
 
-# Owners whose own owner is the workload that people know.
-OWNER_PATHS: Mapping[tuple[str, str], str] = {
-    ("apps/v1", "ReplicaSet"): "/apis/apps/v1/namespaces/{namespace}/replicasets/{name}",
-    ("batch/v1", "Job"): "/apis/batch/v1/namespaces/{namespace}/jobs/{name}",
+# Kinds that own pods, or own their owners, by API group. The version is the one that the reference
+# names. The workload of a pod is the last owner of its chain; a kind that is not here ends it.
+OWNER_PLURALS: Mapping[tuple[str, str], str] = {
+    ("apps", "ReplicaSet"): "replicasets",
+    ("apps", "Deployment"): "deployments",
+    ("apps", "StatefulSet"): "statefulsets",
+    ("apps", "DaemonSet"): "daemonsets",
+    ("batch", "Job"): "jobs",
+    ("batch", "CronJob"): "cronjobs",
+    ("argoproj.io", "Workflow"): "workflows",
+    ("jobset.x-k8s.io", "JobSet"): "jobsets",
+    ("kubeflow.org", "MPIJob"): "mpijobs",
+    ("kubeflow.org", "Notebook"): "notebooks",
+    ("kubeflow.org", "PyTorchJob"): "pytorchjobs",
+    ("kubeflow.org", "TFJob"): "tfjobs",
+    ("kubeflow.org", "Workspace"): "workspaces",
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "leaderworkersets",
+    ("ray.io", "RayCluster"): "rayclusters",
+    ("ray.io", "RayJob"): "rayjobs",
+    ("ray.io", "RayService"): "rayservices",
+    ("serving.knative.dev", "Configuration"): "configurations",
+    ("serving.knative.dev", "Revision"): "revisions",
+    ("serving.knative.dev", "Service"): "services",
+    ("serving.kserve.io", "InferenceService"): "inferenceservices",
+    ("serving.kserve.io", "LLMInferenceService"): "llminferenceservices",
+    ("sparkoperator.k8s.io", "SparkApplication"): "sparkapplications",
+    ("trainer.kubeflow.org", "TrainJob"): "trainjobs",
+    ("workload.codeflare.dev", "AppWrapper"): "appwrappers",
 }
+
+# Users write owner references; only what can be a version and a name becomes part of a path.
+_VERSION = re.compile(r"v[0-9]{1,3}((alpha|beta)[0-9]{1,3})?", re.ASCII)
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
+
+
+def owner_path(api_version: str, kind: str, namespace: str, name: str) -> str:
+    """Where an owner of a known kind lives; "" for another kind, or where no object can be."""
+    group, _, version = api_version.partition("/")
+    plural = OWNER_PLURALS.get((group, kind), "")
+    is_path = _VERSION.fullmatch(version) and _NAME.fullmatch(namespace) and _NAME.fullmatch(name)
+    if not plural or not is_path:
+        return ""
+    return f"/apis/{group}/{version}/namespaces/{namespace}/{plural}/{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +176,12 @@ class ApiClient:
         return self._json(path, self._body(path, params or {}))
 
     def owner(self, api_version: str, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        """A ReplicaSet or a Job; empty when it is gone, not readable, or another kind."""
-        path = OWNER_PATHS.get((api_version, kind), "")
+        """The owner of a pod or of an owner; empty when it is gone, not readable, or not known."""
+        path = owner_path(api_version, kind, namespace, name)
         if not path:
             return {}
         try:
-            return self.get(path.format(namespace=namespace, name=name))
+            return self.get(path)
         except ServerRefused as refused:
             if refused.status in (403, 404):
                 return {}

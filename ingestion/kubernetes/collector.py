@@ -358,15 +358,16 @@ class Collector:
         self._apply(page)
 
     def _look_up_owners(self, documents: tuple[Mapping[str, Any], ...]) -> None:
-        """Ask once for each owner that may have an owner itself."""
-        for uid, owner in self.state.unknown_owners(documents).items():
-            found = look_up_owner(self.client, owner)
-            if found is None:
-                continue  # it is asked again with the pod's next change
-            projection = owner_projection(found) if found else {}
-            if projection and projection["metadata"].get("uid") != uid:
-                projection = {}  # another one under the same name
-            self._apply(OwnerSeen("owners", self.clock.now(), uid, projection))
+        """Get every owner of these pods once, level by level up their chains."""
+        while unknown := self.state.unknown_owners(documents):
+            for uid, owner in unknown.items():
+                found = look_up_owner(self.client, owner)
+                if found is None:
+                    return  # no response: looked up again with the pod's next change or list
+                projection = owner_projection(found) if found else {}
+                if projection and projection["metadata"].get("uid") != uid:
+                    projection = {}  # another one under the same name
+                self._apply(OwnerSeen("owners", self.clock.now(), uid, projection))
 
     # --- writing ------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Whose a pod is: the UID of its namespace, and its owners up to the workload that people know.
+"""Whose a pod is: the UID of its namespace, and its owners up to the workload that users created.
 
 Put here: what is looked up once and holds for every later observation.
 Not here: the lookups (`collector`), or tenants (a decision, not a fact).
@@ -6,10 +6,15 @@ Not here: the lookups (`collector`), or tenants (a decision, not a fact).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ingestion.kubernetes.observe import Document, Projection
 
 # Owners are few (a ReplicaSet per roll-out, a Job per run); one is about 300 bytes.
 OWNERS_LIMIT = 100_000
+# The longest chain in use has six: ReplicaSet, Deployment, Revision, Configuration, Service,
+# InferenceService. Users write owner references themselves, so a chain can be endless or a circle.
+CHAIN_LIMIT = 10
 
 
 class Kinship:
@@ -41,17 +46,31 @@ class Kinship:
             "workload_name": name,
         }
 
+    def next_unknown(self, owner: Projection) -> Projection:
+        """The first owner, from this one upwards, that was not looked up yet; {} when all were."""
+        for link in self._chain(owner):
+            if link.get("uid") and link["uid"] not in self.owners:
+                return link
+        return {}
+
+    def _chain(self, owner: Projection) -> Iterator[Projection]:
+        """An owner reference and those above it, as far as they are known."""
+        for _ in range(CHAIN_LIMIT):
+            if not owner:
+                return
+            yield owner
+            known = self.owners.get(owner.get("uid", ""), {})
+            owner = known.get("metadata", {}).get("owner", {})
+
     def _workload(self, meta: Projection) -> tuple[str, str]:
-        owner = meta.get("owner")
+        owner: Projection = meta.get("owner", {})
         if not owner:
             return "Pod", meta.get("name", "")
-        above = self.owners.get(owner.get("uid", ""), {}).get("metadata", {}).get("owner")
-        if above:
-            return above.get("kind", ""), above.get("name", "")
-        if owner.get("kind") == "ReplicaSet":
+        *below, top = self._chain(owner)
+        if not below and top.get("kind") == "ReplicaSet":
             # A Deployment names its ReplicaSets `<deployment>-<pod-template-hash>`.
             suffix = "-" + meta.get("labels", {}).get("pod-template-hash", "")
-            name = owner.get("name", "")
+            name = top.get("name", "")
             if len(suffix) > 1 and name.endswith(suffix):
                 return "Deployment", name.removesuffix(suffix)
-        return owner.get("kind", ""), owner.get("name", "")
+        return top.get("kind", ""), top.get("name", "")

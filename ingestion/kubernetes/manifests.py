@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from ingestion.kubernetes.client import OWNER_PATHS, PATHS
+from ingestion.kubernetes.client import OWNER_PLURALS, PATHS
 from ingestion.yaml_text import yaml_text
 
 Document = dict[str, Any]
@@ -133,9 +133,13 @@ def _cluster_role() -> Document:
         {"apiGroups": [group], "resources": names, "verbs": ["get", "list", "watch"]}
         for group, names in watched.items()
     ]
-    for (api_version, _), path in OWNER_PATHS.items():
-        group, resource = api_version.partition("/")[0], path.split("/")[-2]
-        rules.append({"apiGroups": [group], "resources": [resource], "verbs": ["get"]})
+    owners: dict[str, list[str]] = {}
+    for (group, _), plural in OWNER_PLURALS.items():
+        owners.setdefault(group, []).append(plural)
+    rules += [
+        {"apiGroups": [group], "resources": plurals, "verbs": ["get"]}
+        for group, plurals in owners.items()
+    ]
     return _object("rbac.authorization.k8s.io/v1", "ClusterRole", NAME) | {"rules": rules}
 
 

@@ -230,18 +230,16 @@ def _device_quota(counts: object) -> dict[str, str]:
 def claim(document: Document) -> Projection:
     spec, status = _mapping(document.get("spec")), _mapping(document.get("status"))
     requests = _items(_mapping(spec.get("devices")).get("requests"))
-    results = _items(_mapping(_mapping(status.get("allocation")).get("devices")).get("results"))
+    allocation = _mapping(status.get("allocation"))
+    results = _items(_mapping(allocation.get("devices")).get("results"))
     annotations = _mapping(_mapping(document.get("metadata")).get("annotations"))
     extended = annotations.get("resource.kubernetes.io/extended-resource-claim") == "true"
     return {
         "metadata": _metadata(document),
         "extendedResource": extended,
         "requests": [_claim_request(r) for r in requests],
-        "results": [
-            _texts(r, "driver", "pool", "device", "request")
-            | {"adminAccess": bool(r.get("adminAccess", False))}
-            for r in results
-        ],
+        "allocatedAt": time_or_empty(allocation.get("allocationTimestamp")),
+        "results": [_claim_result(r) for r in results],
         "reservedFor": [
             _texts(r, "name", "uid")
             for r in _items(status.get("reservedFor"))
@@ -250,13 +248,30 @@ def claim(document: Document) -> Projection:
     }
 
 
+def _claim_result(result: Document) -> Projection:
+    """An allocated device; with `shareID` it is a share of it, and `consumedCapacity` its size."""
+    projection = _texts(result, "driver", "pool", "device", "request", "shareID")
+    projection["adminAccess"] = bool(result.get("adminAccess", False))
+    if result.get("consumedCapacity"):
+        projection["consumedCapacity"] = _quantities(result["consumedCapacity"])
+    return projection
+
+
 def _claim_request(request: Document) -> Projection:
+    """A request; of a prioritised list each alternative, because a result names the chosen one."""
     exactly = _mapping(request.get("exactly")) or request
-    return _texts(request, "name") | {
+    projection = _texts(request, "name") | {
         "deviceClassName": _text(exactly.get("deviceClassName")),
+        "allocationMode": _text(exactly.get("allocationMode")),
         "count": _whole(exactly.get("count", 1)),
         "adminAccess": bool(exactly.get("adminAccess", False)),
     }
+    capacity = _mapping(exactly.get("capacity")).get("requests")
+    if capacity:
+        projection["capacity"] = _quantities(capacity)
+    if alternatives := _items(request.get("firstAvailable")):
+        projection["firstAvailable"] = [_claim_request(a) for a in alternatives]
+    return projection
 
 
 def resource_slice(document: Document) -> Projection:
@@ -269,29 +284,74 @@ def resource_slice(document: Document) -> Projection:
         "pool": _text(pool.get("name")),
         "generation": _whole(pool.get("generation")),
         "devices": [_device(d) for d in _items(spec.get("devices"))],
+        "sharedCounters": [
+            _texts(c, "name") | {"counters": _values(c.get("counters"))}
+            for c in _items(spec.get("sharedCounters"))
+        ],
     }
 
 
 def _device(document: Document) -> Projection:
     inside = _mapping(document.get("basic")) or document  # v1beta1 puts them one level deeper
-    attributes = _mapping(inside.get("attributes"))
-    wanted = ("uuid", "productName", "type", "profile", "parentUUID")
-    memory = _mapping(_mapping(inside.get("capacity")).get("memory")).get("value")
-    return {
+    projection: Projection = {
         "name": _text(document.get("name")),
         "attributes": {
-            name: _text(_mapping(attributes[name]).get("string"))
-            for name in wanted
-            if name in attributes
+            _text(name): _attribute(_mapping(value))
+            for name, value in _pairs(inside.get("attributes"))
         },
-        "memory": _text(memory),
-        "tainted": bool(inside.get("taints")),
+        "capacity": {
+            _text(name): _capacity(_mapping(value))
+            for name, value in _pairs(inside.get("capacity"))
+        },
+        "allowMultipleAllocations": bool(inside.get("allowMultipleAllocations", False)),
+        "consumesCounters": [
+            _texts(c, "counterSet") | {"counters": _values(c.get("counters"))}
+            for c in _items(inside.get("consumesCounters"))
+        ],
+        "taints": [
+            _texts(t, "key", "value", "effect") | {"timeAdded": time_or_empty(t.get("timeAdded"))}
+            for t in _items(inside.get("taints"))
+        ],
     }
+    if inside.get("nodeName"):  # of a slice whose devices belong to several nodes
+        projection["nodeName"] = _text(inside["nodeName"])
+    return projection
+
+
+def _attribute(value: Document) -> str:
+    """The text of an attribute, whichever of its four types it has."""
+    if isinstance(value.get("bool"), bool):
+        return "true" if value["bool"] else "false"
+    return _text(value.get("string") or value.get("version") or value.get("int"))
+
+
+def _capacity(capacity: Document) -> Projection:
+    """How much of one dimension a device has, and in which amounts claims consume it."""
+    projection: Projection = {"value": _text(capacity.get("value"))}
+    policy = _mapping(capacity.get("requestPolicy"))
+    if policy:
+        valid = policy.get("validValues")
+        projection["requestPolicy"] = _texts(policy, "default") | {
+            "validValues": [_text(v) for v in valid[:LIST_LIMIT]]
+            if isinstance(valid, list)
+            else [],
+            "validRange": _texts(_mapping(policy.get("validRange")), "min", "max", "step"),
+        }
+    return projection
+
+
+def _values(counters: object) -> dict[str, str]:
+    """Counters, each an object with one `value`."""
+    return {_text(name): _text(_mapping(c).get("value")) for name, c in _pairs(counters)}
+
+
+def _quantities(amounts: object) -> dict[str, str]:
+    return {_text(name): _text(quantity) for name, quantity in _pairs(amounts)}
 
 
 def owner(document: Document) -> Projection:
-    """What an owner says about its own owner."""
-    return {"kind": _text(document.get("kind")), "metadata": _metadata(document)}
+    """An owner of pods, or of their owners, with the owner that it has itself."""
+    return _texts(document, "apiVersion", "kind") | {"metadata": _metadata(document)}
 
 
 # In the order in which they are listed: what pods refer to comes before pods.
@@ -315,6 +375,10 @@ def time_or_empty(value: object) -> str:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _pairs(value: object) -> list[tuple[str, Any]]:
+    return sorted(_mapping(value).items())[:LIST_LIMIT]
 
 
 def _items(value: object) -> list[Mapping[str, Any]]:

@@ -223,6 +223,8 @@ def _claim(line: Line) -> Rows:
                 "admin_access": result.get("adminAccess", False),
                 "extended_resource": claim["extendedResource"],
                 "device_class": request.get("deviceClassName", ""),
+                "share_id": result.get("shareID", ""),
+                "consumed_capacity": sorted(result.get("consumedCapacity", {}).items()),
             },
         )
 
@@ -231,11 +233,12 @@ def _slice(line: Line) -> Rows:
     offered = line["object"]
     for device in offered["devices"]:
         attributes = device["attributes"]
+        capacity = _capacity(device)
         yield (
             "slice_devices",
             {
                 "observed_at": parse_instant(line["at"]),
-                "node_name": offered["nodeName"],
+                "node_name": offered["nodeName"] or device.get("nodeName", ""),
                 "driver": offered["driver"],
                 "pool": offered["pool"],
                 "device": device["name"],
@@ -244,11 +247,27 @@ def _slice(line: Line) -> Rows:
                 "profile": attributes.get("profile", ""),
                 "device_uuid": attributes.get("uuid", ""),
                 "parent_uuid": attributes.get("parentUUID", ""),
-                "memory": device["memory"],
-                "tainted": device["tainted"],
+                "memory": capacity.get("memory", ""),
+                "capacity": sorted(capacity.items()),
+                "allows_multiple_allocations": device.get("allowMultipleAllocations", False),
+                "tainted": _is_tainted(device),
                 "deleted": line["via"] in ("deleted", "gone"),
             },
         )
+
+
+def _capacity(device: Mapping[str, Any]) -> dict[str, str]:
+    """How much of each dimension a device has; the first collectors kept only its memory."""
+    if "capacity" not in device:
+        return {"memory": device["memory"]} if device["memory"] else {}
+    return {name: amount["value"] for name, amount in device["capacity"].items()}
+
+
+def _is_tainted(device: Mapping[str, Any]) -> bool:
+    """Whether no new pod may have the device; a taint of the effect None only says something."""
+    if "taints" not in device:
+        return bool(device["tainted"])
+    return any(taint.get("effect") != "None" for taint in device["taints"])
 
 
 _OBJECTS: Mapping[str, Callable[[Line], Rows]] = {

@@ -18,6 +18,7 @@ The rules, in the order of their importance:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -114,24 +115,24 @@ class JournalState:
         """The stretches watched since the last call."""
         return [line for stream in self.streams.values() for line in stream.take_stretch()]
 
-    def unknown_owners(self, documents: tuple[Document, ...]) -> dict[str, Projection]:
-        """The controllers of pods that matter which nobody looked up yet, by UID."""
+    def unknown_owners(self, documents: Iterable[Document]) -> dict[str, Projection]:
+        """For pods that matter, the first owner of each chain that was not looked up, by UID."""
         unknown: dict[str, Projection] = {}
         for document in documents:
-            if self._owner_known(uid_of(document), version_in(document)) or not matters(document):
+            if self._owners_known(uid_of(document), version_in(document)) or not matters(document):
                 continue
-            owner = owner_projection(document)["metadata"].get("owner", {})
-            if owner.get("uid") and owner["uid"] not in self.kinship.owners:
-                namespace = document["metadata"].get("namespace", "")
-                unknown[owner["uid"]] = owner | {"namespace": namespace}
+            meta = owner_projection(document)["metadata"]
+            owner = self.kinship.next_unknown(meta.get("owner", {}))
+            if owner:
+                unknown[owner["uid"]] = owner | {"namespace": meta.get("namespace", "")}
         return unknown
 
-    def _owner_known(self, uid: str, version: int) -> bool:
-        """Whether there is nobody to look up for this version of a pod, as far as is remembered."""
+    def _owners_known(self, uid: str, version: int) -> bool:
+        """Whether this version of a pod is known, and its owners were all looked up."""
         pods = self.streams["pods"]
         known = pods.records.get(uid)
         if known is not None and 0 < version == known.version:
-            return not known.owner_uid or known.owner_uid in self.kinship.owners
+            return not self.kinship.next_unknown({"uid": known.owner_uid})
         return 0 < version == pods.passed.get(uid)
 
     # --- observations -------------------------------------------------------------------------

@@ -94,6 +94,9 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
         "admin_access": "flag",
         "extended_resource": "flag",
         "device_class": "text",
+        # Set where several claims share the device: this claim has so much of each dimension.
+        "share_id": "text",
+        "consumed_capacity": "labels",
     },
     # One row per device that a node's driver offers to claims.
     "slice_devices": {
@@ -108,6 +111,8 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
         "device_uuid": "text",
         "parent_uuid": "text",
         "memory": "text",
+        "capacity": "labels",
+        "allows_multiple_allocations": "flag",
         "tainted": "flag",
         "deleted": "flag",
     },

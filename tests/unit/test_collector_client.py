@@ -19,7 +19,7 @@ from clients.kubernetes_errors import (
 from domain.clock import StoppedClock
 from ingestion.kubernetes import answers as answers_module
 from ingestion.kubernetes import client as client_module
-from ingestion.kubernetes.client import ApiClient, ApiSettings
+from ingestion.kubernetes.client import ApiClient, ApiSettings, owner_path
 from ingestion.kubernetes.listing import ask_list
 from ingestion.kubernetes.observations import ListedPage
 from tests.kubernetes_by_hand import NOON
@@ -306,8 +306,24 @@ def test_a_review_names_the_group_of_the_resource() -> None:
     ]
 
 
+def test_only_a_known_kind_with_a_possible_name_is_looked_up() -> None:
+    """Users write owner references: nothing in them may lead to another path of the server."""
+    path = "/apis/serving.kserve.io/v1beta1/namespaces/team-a/inferenceservices/chat"
+    assert owner_path("serving.kserve.io/v1beta1", "InferenceService", "team-a", "chat") == path
+    for version, kind, namespace, name in (
+        ("v1", "Secret", "team-a", "password"),
+        ("example.com/v1", "Unknown", "team-a", "x"),
+        ("apps/v1/../../../api/v1", "ReplicaSet", "team-a", "x"),
+        ("apps/v1", "ReplicaSet", "team-a", "../../../../api/v1/secrets"),
+        ("apps/v1", "ReplicaSet", "../team-b", "x"),
+        ("apps/v1", "ReplicaSet", "team-a", "x?watch=true"),
+        ("apps/v1", "ReplicaSet", "team-a", ""),
+    ):
+        assert owner_path(version, kind, namespace, name) == ""
+
+
 def test_an_owner_that_is_gone_or_not_readable_is_no_owner() -> None:
     for code in (403, 404):
         talker = talking(saying(status(code, "No"), code))
         assert talker.owner("apps/v1", "ReplicaSet", "team-a", "train-5d9c") == {}
-    assert talking(saying({})).owner("ray.io/v1", "RayCluster", "team-a", "x") == {}
+    assert talking(saying({})).owner("example.com/v1", "Unknown", "team-a", "x") == {}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ingestion.kubernetes.client import OWNER_PATHS, PATHS
+from ingestion.kubernetes.client import OWNER_PLURALS, PATHS
 from ingestion.kubernetes.manifests import (
     GROUP,
     HEALTH_PORT,
@@ -56,10 +56,10 @@ def test_the_role_reads_what_the_collector_reads_and_nothing_else() -> None:
         ("", "resourcequotas"): reading,
         ("resource.k8s.io", "resourceclaims"): reading,
         ("resource.k8s.io", "resourceslices"): reading,
-        ("apps", "replicasets"): {"get"},
-        ("batch", "jobs"): {"get"},
-    }
-    assert len(allowed) == len(PATHS) + len(OWNER_PATHS)
+    } | {(group, plural): {"get"} for (group, _), plural in OWNER_PLURALS.items()}
+    assert len(allowed) == len(PATHS) + len(OWNER_PLURALS)
+    assert allowed["apps", "replicasets"] == allowed["serving.kserve.io", "inferenceservices"]
+    assert not {resource for _, resource in allowed} & {"secrets", "*"}
 
 
 def test_the_binding_gives_the_role_to_this_account_alone() -> None:

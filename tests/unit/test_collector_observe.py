@@ -230,6 +230,144 @@ def test_a_claim_says_who_uses_which_device() -> None:
     assert (row["device_class"], row["request_name"]) == ("gpu.nvidia.com", "gpu")
 
 
+def test_a_share_of_a_device_keeps_its_id_and_what_it_consumes() -> None:
+    """Claims that share a device tell their parts only here; no API server answers for the past."""
+    kept = observe.claim(
+        {
+            "metadata": {"name": "c", "namespace": "team-a", "uid": "u"},
+            "spec": {"devices": {"requests": [{
+                "name": "gpu",
+                "firstAvailable": [
+                    {"name": "ten", "deviceClassName": "gpu.nvidia.com",
+                     "allocationMode": "ExactCount", "count": 1,
+                     "capacity": {"requests": {"memory": "10Gi"}}},
+                    {"name": "any", "deviceClassName": "mig.nvidia.com"},
+                ],
+            }]}},
+            "status": {"allocation": {
+                "allocationTimestamp": "2026-10-01T00:00:00Z",
+                "devices": {"results": [
+                    {"driver": "gpu.nvidia.com", "pool": "node-a", "device": "gpu-0",
+                     "request": "gpu/ten", "shareID": "4b1f7f3c-1b1e-4b0e-9d5a-1f1f2f3f4f5f",
+                     "consumedCapacity": {"memory": "10Gi", "example.com/lanes": 2}},
+                ], "config": [{"opaque": {"parameters": {"token": CANARY}}}]},
+            }},
+        }
+    )  # fmt: skip
+    (request,), (result,) = kept["requests"], kept["results"]
+    assert [a["deviceClassName"] for a in request["firstAvailable"]] == [
+        "gpu.nvidia.com", "mig.nvidia.com"]  # fmt: skip
+    assert request["firstAvailable"][0]["capacity"] == {"memory": "10Gi"}
+    assert kept["allocatedAt"] == "2026-10-01T00:00:00Z"
+    assert result["shareID"] == "4b1f7f3c-1b1e-4b0e-9d5a-1f1f2f3f4f5f"
+    assert result["consumedCapacity"] == {"example.com/lanes": "2", "memory": "10Gi"}
+    assert CANARY not in json.dumps(kept)
+    line = {"line": "object", "resource": "resourceclaims", "via": "added", "at": text(0),
+            "position": 0, "object": kept}  # fmt: skip
+    ((_, row),) = list(rows_of(line))
+    assert row["share_id"] == "4b1f7f3c-1b1e-4b0e-9d5a-1f1f2f3f4f5f"
+    assert dict(row["consumed_capacity"]) == {"example.com/lanes": "2", "memory": "10Gi"}
+
+
+def sliced(device: dict[str, Any], counters: list[Any] | None = None) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "s", "uid": "u"},
+        "spec": {
+            "driver": "gpu.nvidia.com",
+            "nodeName": "node-a",
+            "pool": {"name": "node-a", "generation": 1},
+            "devices": [device] if device else [],
+            "sharedCounters": counters or [],
+        },
+    }
+
+
+SHARED_DEVICE = {
+    "name": "gpu-0",
+    "allowMultipleAllocations": True,
+    "attributes": {
+        "productName": {"string": "NVIDIA A100-SXM4-40GB"},
+        "driverVersion": {"version": "580.65.6"},
+        "minor": {"int": 0},
+        "example.com/ready": {"bool": True},
+    },
+    "capacity": {
+        "memory": {
+            "value": "40Gi",
+            "requestPolicy": {"default": "10Gi",
+                              "validRange": {"min": "5Gi", "max": "40Gi", "step": "5Gi"}},
+        },
+        "lanes": {"value": "8", "requestPolicy": {"default": "1", "validValues": ["1", "2", 4]}},
+    },
+    "consumesCounters": [
+        {"counterSet": "gpu-0-counter-set", "counters": {"memory-slice-0": {"value": "1"}}}
+    ],
+    "taints": [
+        {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoExecute",
+         "timeAdded": "2026-10-01T00:00:00Z"},
+    ],
+}  # fmt: skip
+
+
+def test_a_device_keeps_how_it_can_be_shared_divided_and_why_it_is_tainted() -> None:
+    kept = observe.resource_slice(sliced(SHARED_DEVICE))
+    (device,) = kept["devices"]
+    assert device["attributes"] == {
+        "driverVersion": "580.65.6",
+        "example.com/ready": "true",
+        "minor": "0",
+        "productName": "NVIDIA A100-SXM4-40GB",
+    }
+    assert device["allowMultipleAllocations"] is True
+    assert device["capacity"] == {
+        "lanes": {"value": "8",
+                  "requestPolicy": {"default": "1", "validValues": ["1", "2", "4"],
+                                    "validRange": {}}},
+        "memory": {"value": "40Gi",
+                   "requestPolicy": {"default": "10Gi", "validValues": [],
+                                     "validRange": {"min": "5Gi", "max": "40Gi", "step": "5Gi"}}},
+    }  # fmt: skip
+    assert device["consumesCounters"] == [
+        {"counterSet": "gpu-0-counter-set", "counters": {"memory-slice-0": "1"}}
+    ]
+    assert device["taints"] == SHARED_DEVICE["taints"]
+    line = {"line": "object", "resource": "resourceslices", "via": "added", "at": text(0),
+            "position": 0, "object": kept}  # fmt: skip
+    ((table, row),) = list(rows_of(line))
+    assert (table, row["memory"], row["tainted"]) == ("slice_devices", "40Gi", True)
+    assert row["allows_multiple_allocations"] is True
+    assert dict(row["capacity"]) == {"lanes": "8", "memory": "40Gi"}
+
+
+def test_a_slice_of_shared_counters_keeps_them() -> None:
+    """Since Kubernetes 1.35 counters and devices stand in slices of their own."""
+    counters = [{"name": "gpu-0-counter-set", "counters": {"memory-slice-0": {"value": "1"}}}]
+    kept = observe.resource_slice(sliced({}, counters))
+    assert kept["sharedCounters"] == [
+        {"name": "gpu-0-counter-set", "counters": {"memory-slice-0": "1"}}
+    ]
+
+
+def test_a_taint_without_effect_on_pods_leaves_the_device_on_offer() -> None:
+    taints = [{"key": "gpu.nvidia.com/unmonitored", "effect": "None"}]
+    kept = observe.resource_slice(sliced(SHARED_DEVICE | {"taints": taints}))
+    line = {"line": "object", "resource": "resourceslices", "via": "added", "at": text(0),
+            "position": 0, "object": kept}  # fmt: skip
+    ((_, row),) = list(rows_of(line))
+    assert row["tainted"] is False
+
+
+def test_a_journal_of_the_first_collectors_is_read_as_it_was_written() -> None:
+    device = {"name": "gpu-0", "attributes": {"type": "gpu"}, "memory": "40Gi", "tainted": True}
+    slice_ = {"metadata": {"uid": "u"}, "driver": "gpu.nvidia.com", "nodeName": "n", "pool": "n",
+              "generation": 1, "devices": [device]}  # fmt: skip
+    line = {"line": "object", "resource": "resourceslices", "via": "added", "at": text(0),
+            "position": 0, "object": slice_}  # fmt: skip
+    ((_, row),) = list(rows_of(line))
+    assert (row["memory"], row["capacity"], row["tainted"]) == ("40Gi", [("memory", "40Gi")], True)
+    assert row["allows_multiple_allocations"] is False
+
+
 # --- objects of a real control plane -------------------------------------------------------------
 
 

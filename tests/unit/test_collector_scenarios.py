@@ -128,6 +128,55 @@ def test_cards_that_are_cut_anew_by_a_fault_end_their_pods_to_the_second(tmp_pat
     check_journal(tmp_path, estate)
 
 
+OWNED = """
+name: owned
+story: Operators own the owners of pods.
+seed: 5
+from: 2026-10-05T00:00:00Z
+until: 2026-10-05T01:00:00Z
+clusters:
+  - name: lab
+    nodes:
+      - {name: a100, product: NVIDIA-A100-SXM4-40GB, cards: 8}
+    workloads:
+      - {name: chat-predictor, namespace: speech, kind: Deployment, requests: 1,
+         owners: [{kind: InferenceService, api: serving.kserve.io/v1beta1, name: chat}]}
+      - {name: lab-book, namespace: speech, kind: StatefulSet, requests: 1,
+         owners: [{kind: Notebook, api: kubeflow.org/v1, name: lab-book}]}
+      - {name: ray-raycluster, namespace: speech, kind: RayCluster, api: ray.io/v1, requests: 1,
+         owners: [{kind: RayJob, api: ray.io/v1, name: ray}]}
+      - {name: revision, namespace: speech, kind: Deployment, requests: 1,
+         owners: [{kind: Revision, api: serving.knative.dev/v1, name: llm-1},
+                  {kind: Configuration, api: serving.knative.dev/v1, name: llm},
+                  {kind: Service, api: serving.knative.dev/v1, name: llm},
+                  {kind: InferenceService, api: serving.kserve.io/v1beta1, name: llm}]}
+      - {name: own, namespace: speech, kind: Deployment, requests: 1,
+         owners: [{kind: Unheard, api: example.com/v1, name: of}]}
+"""
+
+
+def test_a_pod_is_its_topmost_owners_however_long_the_chain(tmp_path: Path) -> None:
+    """The workload that the scenario says, and every link of its chain in the journal."""
+    estate = build_estate(read_scenario(OWNED, "owned.yaml", None))
+    (cluster,) = estate.clusters
+    with world(cluster, tmp_path, estate.started_at) as made:
+        live(made, estate)
+        rows = landed_rows(made, estate)["pod_observations"]
+        links = {line["uid"]: line["object"] for line in made.lines("owner")}
+    workloads = {(row["workload_kind"], row["workload_name"]) for row in rows}
+    assert workloads == {
+        ("InferenceService", "chat"),
+        ("Notebook", "lab-book"),
+        ("RayJob", "ray"),
+        ("InferenceService", "llm"),
+        ("Unheard", "of"),
+    }
+    for pod in cluster.pods:
+        for owner, above in zip(pod.owners, pod.owners[1:], strict=False):
+            assert links[owner.uid]["metadata"]["owner"]["uid"] == above.uid
+    assert len(links) == sum(len(pod.owners) for pod in cluster.pods)
+
+
 def check_journal(tmp_path: Path, estate: Estate) -> None:
     for cluster in estate.clusters:
         folder = tmp_path / cluster.name

@@ -103,7 +103,7 @@ def test_one_line_names_one_file_and_counts_the_others(
 def test_files_without_a_note_that_says_something_are_made_again(tmp_path: Path, note: str) -> None:
     landing = landed(tmp_path)
     before = files(tmp_path)
-    for path in (tmp_path / "runs").rglob("*.attempts.2.json"):
+    for path in (tmp_path / "runs").rglob("*.attempts.3.json"):
         path.unlink() if note == "none" else path.write_text(note)
     assert heal(landing, tmp_path / "runs") == 3
     assert files(tmp_path) == before

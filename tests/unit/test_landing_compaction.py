@@ -77,10 +77,10 @@ def test_a_settled_day_becomes_one_file_per_table_with_the_same_rows(tmp_path: P
     assert {table: rows(landing, runs, table) for table in ("runs", "telemetry")} == before
     found = sorted(path.name for path in (runs / "thanos/c1").iterdir())
     assert found == [
-        "2026-10-01.attempts.2.json",
-        "2026-10-01.runs.2.parquet",
-        "2026-10-01.series.2.parquet",
-        "2026-10-01.telemetry.2.parquet",
+        "2026-10-01.attempts.3.json",
+        "2026-10-01.runs.3.parquet",
+        "2026-10-01.series.3.parquet",
+        "2026-10-01.telemetry.3.parquet",
     ]
 
 
@@ -143,14 +143,14 @@ def test_a_day_of_which_a_file_was_deleted_is_made_again_from_the_landing(tmp_pa
     before = {table: rows(landing, runs, table) for table in KINDS}
     for table in KINDS:
         compact(landing, runs, SETTLED, SAMPLES)
-        (runs / f"thanos/c1/2026-10-01.{table}.2.parquet").unlink()
+        (runs / f"thanos/c1/2026-10-01.{table}.3.parquet").unlink()
         assert rebuild(landing, runs, missing_only=True) == 2, table
         assert {table: rows(landing, runs, table) for table in KINDS} == before
 
 
 def test_a_day_with_a_missing_file_is_not_compacted_before_it_is_rebuilt(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2)
-    next((runs / "thanos/c1").glob("*.series.2.parquet")).unlink()
+    next((runs / "thanos/c1").glob("*.series.3.parquet")).unlink()
     assert compact(landing, runs, SETTLED, SAMPLES) == 0
     rebuild(landing, runs, missing_only=True)
     assert compact(landing, runs, SETTLED, SAMPLES) == 1

@@ -180,6 +180,23 @@ def test_owners_and_tombstones_are_forgotten_oldest_first(monkeypatch: pytest.Mo
     assert graves == {"p2": 2, "p3": 3, "p4": 4}
 
 
+def test_a_chain_of_owners_is_followed_so_far_and_a_circle_ends() -> None:
+    """Users write owner references: they can form a circle, or a chain without an end."""
+    known = kinship.Kinship()
+
+    def owned(number: int, above: int) -> None:
+        owner = {"kind": "Job", "name": f"j{above}", "uid": f"o{above}"}
+        known.note_owner(f"o{number}", {"kind": "Job", "metadata": {"owner": owner}})
+
+    owned(0, 1)
+    owned(1, 0)
+    assert known.next_unknown({"uid": "o0"}) == {}
+    for number in range(kinship.CHAIN_LIMIT):
+        owned(number, number + 1)
+    assert known.next_unknown({"uid": "o0"}) == {}
+    assert known.of_pod({"metadata": {"owner": {"uid": "o0"}}})["workload_name"] == "j9"
+
+
 def test_after_a_long_absence_only_a_month_of_hours_is_closed() -> None:
     calendar = Calendar()
     calendar.reach(NOON)
