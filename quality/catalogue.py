@@ -105,7 +105,8 @@ _KINDS = (
         "sample between others is missing and yet the answer itself is doubted (a warning, fewer "
         "stores or fewer series than before); or label renamed and value "
         "refused, where samples were there and nobody can tell of which pod, node or device they "
-        "speak, or their value is no count (`fct_refused_samples` has them).",
+        "speak, or their value is no count; or label invalid, where a UID or a name is none that "
+        "Kubernetes accepts (`fct_refused_samples` has them).",
         bill="Amounts rest on the lifecycle alone here, to the second; they count towards the "
         "one-witness limit of each tenant.",
         to_do="Nothing has to be done. `gpu-ledger pull` for these hours may still bring the "

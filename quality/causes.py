@@ -34,6 +34,8 @@ NEEDED_METRICS = (
     "kube_pod_info",
 )
 """Without these the samples show no allocation at all, or cannot tell which pods run."""
+EXAMPLE_LIMIT = 80
+"""Characters of an invalid label that a finding shows."""
 
 
 class Cause(StrEnum):
@@ -47,6 +49,7 @@ class Cause(StrEnum):
     TARGET_DOWN = "target down"
     METRIC_LOST = "metric not allowed or renamed"
     LABEL_RENAMED = "label renamed"
+    LABEL_INVALID = "label invalid"
     VALUE_REFUSED = "value refused"
     COLLECTOR_LOST = "collector lost"
     JOURNAL_GAP = "journal gap"
@@ -113,16 +116,19 @@ class RefusedSamples:
 
     cluster_id: str
     metric: str
-    label_missing: str  # '' where their value is no count
+    label_missing: str  # '' where none is
+    label_invalid: str  # whose value Kubernetes does not accept; '' where none is
     first_sampled_at: datetime
     last_sampled_at: datetime
     series_count: int
     sample_count: int
-    example: str  # the labels of one of the series as JSON, or a value as it was written
+    example: str  # labels of one series as JSON, the invalid label, or a value as written
 
     @property
     def cause(self) -> Cause:
-        return Cause.LABEL_RENAMED if self.label_missing else Cause.VALUE_REFUSED
+        if self.label_missing:
+            return Cause.LABEL_RENAMED
+        return Cause.LABEL_INVALID if self.label_invalid else Cause.VALUE_REFUSED
 
     @property
     def explained(self) -> str:
@@ -130,6 +136,9 @@ class RefusedSamples:
         if self.label_missing:
             own = ", ".join(sorted(json.loads(self.example)))
             why = f"{self.metric} without the label {self.label_missing}, with {own}"
+        elif self.label_invalid:
+            value = ascii(self.example[:EXAMPLE_LIMIT])
+            why = f"{self.metric} with {self.label_invalid}={value}, which Kubernetes cannot have"
         else:
             why = f"{self.metric} of {self.example}"
         return f"{self.cause}, {count}: {why}"

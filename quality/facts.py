@@ -93,8 +93,8 @@ _METRIC_HOURS = """
 """
 
 _REFUSED_SAMPLES = """
-    select cluster_id, metric, label_missing, first_sampled_at, last_sampled_at, series_count,
-        sample_count, example
+    select cluster_id, metric, label_missing, label_invalid, first_sampled_at, last_sampled_at,
+        series_count, sample_count, example
     from marts.fct_refused_samples where billing_period = $period
     order by all
 """
@@ -289,8 +289,8 @@ def read_refused_samples(
 ) -> list[RefusedSamples]:
     """Samples that were there, and that nobody can count."""
     return [
-        RefusedSamples(cluster, metric, label, _utc(first), _utc(last), series, samples, example)
-        for cluster, metric, label, first, last, series, samples, example in _rows(
+        RefusedSamples(cluster, metric, missing, invalid, _utc(first), _utc(last), *counted)
+        for cluster, metric, missing, invalid, first, last, *counted in _rows(
             connection, _REFUSED_SAMPLES, period=period
         )
     ]

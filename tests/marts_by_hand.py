@@ -124,8 +124,8 @@ TABLES = {
     """,
     "fct_refused_samples": """
         billing_period VARCHAR, cluster_id VARCHAR, hour_started_at TIMESTAMPTZ, metric VARCHAR,
-        label_missing VARCHAR, first_sampled_at TIMESTAMPTZ, last_sampled_at TIMESTAMPTZ,
-        series_count BIGINT, sample_count BIGINT, example VARCHAR
+        label_missing VARCHAR, label_invalid VARCHAR, first_sampled_at TIMESTAMPTZ,
+        last_sampled_at TIMESTAMPTZ, series_count BIGINT, sample_count BIGINT, example VARCHAR
     """,
     "fct_charges": """
         billing_period VARCHAR, tenant VARCHAR, belongs_to VARCHAR, cluster_id VARCHAR,
@@ -202,8 +202,8 @@ class World:
     contradictions: list[tuple[str, str, str, str, str]] = field(default_factory=list)
     """When the journal of the first cluster heard what: object, contradiction, before, after."""
     stretches: list[tuple[str, str, Interval]] = field(default_factory=list)
-    refused: list[tuple[str, str, str, str, int, int, str]] = field(default_factory=list)
-    """Of the first cluster: metric, missing label, from, until, series, samples, an example."""
+    refused: list[tuple[str, str, str, str, str, int, int, str]] = field(default_factory=list)
+    """Of the first cluster: metric, missing and invalid label, from, until, two counts, example."""
 
     @property
     def home(self) -> Home:

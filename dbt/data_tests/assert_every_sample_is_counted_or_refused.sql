@@ -35,7 +35,7 @@ brought as (
 
 ),
 
--- A series without the labels that say what it is about.
+-- A series whose labels do not identify a pod, node or device.
 nameless as (
 
     select distinct
@@ -43,7 +43,8 @@ nameless as (
         series_key
     from {{ ref('stg_thanos__series') }}
     where
-        (metric like 'kube_pod_%' and (
+        label_invalid <> ''
+        or (metric like 'kube_pod_%' and (
             pod_uid = '' or pod_name = '' or {{ label('labels', 'namespace') }} = ''
         ))
         or (metric like 'kube_node_%' and {{ label('labels', 'node') }} = '')

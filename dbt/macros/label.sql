@@ -13,3 +13,46 @@
         ''
     )
 {%- endmacro %}
+
+
+{#-
+    Kubernetes' grammar of names. Each macro is true for a value that no API server accepts; an
+    empty value is a missing label and not an invalid one.
+-#}
+{% macro is_invalid_dns_label(value) -%}
+    (length({{ value }}) > 63 or {{ has_match(value, "'[^a-z0-9-]|^-|-$'") }})
+{%- endmacro %}
+
+{% macro is_invalid_dns_subdomain(value) -%}
+    (
+        length({{ value }}) > 253
+        or {{ has_match(value, "'[^a-z0-9.-]|^[.-]|[.-]$|[.][.-]|-[.]'") }}
+    )
+{%- endmacro %}
+
+{% macro is_invalid_label_value(value) -%}
+    (length({{ value }}) > 63 or {{ has_match(value, "'[^A-Za-z0-9_.-]|^[_.-]|[_.-]$'") }})
+{%- endmacro %}
+
+
+{#- Whether a part of a text matches a quoted pattern. It has no backslash: engines read that differently. -#}
+{% macro has_match(text, pattern) -%}
+    {{ return(adapter.dispatch('has_match', 'gpu_ledger')(text, pattern)) }}
+{%- endmacro %}
+
+{% macro duckdb__has_match(text, pattern) -%}
+    regexp_matches({{ text }}, {{ pattern }})
+{%- endmacro %}
+
+{% macro spark__has_match(text, pattern) -%}
+    {{ text }} rlike {{ pattern }}
+{%- endmacro %}
+
+
+{#- Whether a copied object label (`label_…`) has a value that no API server accepts. -#}
+{% macro has_invalid_copied_label(labels) -%}
+    {{ has_match(
+        map_as_json(labels),
+        '\'"label_[^"]*":"([^"]*[^A-Za-z0-9_."-]|[_.-]|[^"]*[_.-]"|[^"]{64})\''
+    ) }}
+{%- endmacro %}

@@ -21,8 +21,8 @@ from warehouse.project import dbt_project_dir
 # own list has it: https://spark.apache.org/docs/latest/api/sql/
 OF_BOTH = {
     "any_value", "array_contains", "bool_and", "bool_or", "cast", "coalesce", "count",
-    "dense_rank", "greatest", "lag", "lead", "least", "max", "max_by", "min", "min_by", "nullif",
-    "replace", "round", "row_number", "substr", "sum", "try_cast",
+    "dense_rank", "greatest", "lag", "lead", "least", "length", "max", "max_by", "min",
+    "min_by", "nullif", "replace", "round", "row_number", "substr", "sum", "try_cast",
 }  # fmt: skip
 # Of Spark alone: in its macros.
 OF_SPARK = {

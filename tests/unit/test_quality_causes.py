@@ -104,8 +104,9 @@ def test_an_answer_that_is_doubted_is_never_complete_although_nothing_is_missing
 
 WITHOUT_UID = '{"namespace":"team-a","node":"n1","pod":"train","pod_uid":"5f"}'
 REQUESTS = "kube_pod_container_resource_requests"
-RENAMED = (REQUESTS, "uid", "09 10:10", "09 10:19:30", 4, 80, WITHOUT_UID)
-NAN = (REQUESTS, "", "09 10:20", "09 10:20", 1, 1, "NaN")
+RENAMED = (REQUESTS, "uid", "", "09 10:10", "09 10:19:30", 4, 80, WITHOUT_UID)
+FORGED = (REQUESTS, "", "namespace", "09 10:10", "09 10:19:30", 1, 20, "../../\x1b[2Jx")
+NAN = (REQUESTS, "", "", "09 10:20", "09 10:20", 1, 1, "NaN")
 
 
 @pytest.mark.parametrize(
@@ -113,11 +114,13 @@ NAN = (REQUESTS, "", "09 10:20", "09 10:20", 1, 1, "NaN")
     [
         (RENAMED, f"label renamed, 80 samples of 4 series refused: {REQUESTS} without the label"
          " uid, with namespace, node, pod, pod_uid"),
+        (FORGED, f"label invalid, 20 samples of 1 series refused: {REQUESTS} with"
+         " namespace='../../\\x1b[2Jx', which Kubernetes cannot have"),
         (NAN, f"value refused, 1 samples of 1 series refused: {REQUESTS} of NaN"),
     ],
 )  # fmt: skip
 def test_samples_that_nobody_can_count_are_missing_with_their_cause(
-    world: World, refused: tuple[str, str, str, str, int, int, str], said: str
+    world: World, refused: tuple[str, str, str, str, str, int, int, str], said: str
 ) -> None:
     world.refused = [refused]
     world.write()

@@ -17,7 +17,7 @@ sampled as (
         labels_sha256,
         labels
     from {{ ref('stg_thanos__series') }}
-    where metric = 'kube_node_labels'
+    where metric = 'kube_node_labels' and label_invalid = ''
 
 ),
 

@@ -30,7 +30,7 @@ series as (
         labels_sha256,
         {{ label('labels', 'node') }} as node_name
     from {{ ref('stg_thanos__series') }}
-    where metric = 'kube_node_labels'
+    where metric = 'kube_node_labels' and label_invalid = ''
 
 ),
 

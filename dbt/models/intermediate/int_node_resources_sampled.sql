@@ -20,7 +20,9 @@ series as (
         {{ label('labels', 'node') }} as node_name,
         {{ label('labels', 'resource') }} as resource
     from {{ ref('stg_thanos__series') }}
-    where metric in ('kube_node_status_capacity', 'kube_node_status_allocatable')
+    where
+        metric in ('kube_node_status_capacity', 'kube_node_status_allocatable')
+        and label_invalid = ''
 
 ),
 

@@ -4,7 +4,9 @@ series as (
 
     select *
     from {{ ref('stg_thanos__series') }}
-    where metric in ('kube_pod_owner', 'kube_replicaset_owner', 'kube_job_owner')
+    where
+        metric in ('kube_pod_owner', 'kube_replicaset_owner', 'kube_job_owner')
+        and label_invalid = ''
 
 ),
 

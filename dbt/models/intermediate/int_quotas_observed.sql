@@ -33,7 +33,7 @@ series as (
         replace({{ label('labels', 'resource') }}, 'requests.', '') as resource,
         {{ label('labels', 'type') }} as quota_type
     from {{ ref('stg_thanos__series') }}
-    where metric = 'kube_resourcequota'
+    where metric = 'kube_resourcequota' and label_invalid = ''
 
 ),
 

@@ -13,6 +13,7 @@ series as (
             'kube_pod_completion_time',
             'kube_pod_info'
         )
+        and label_invalid = ''
 
 ),
 

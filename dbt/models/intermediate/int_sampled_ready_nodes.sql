@@ -19,7 +19,7 @@ series as (
         {{ label('labels', 'status') }} as condition_status,
         {{ label('labels', 'role') }} as node_role
     from {{ ref('stg_thanos__series') }}
-    where metric in ('kube_node_status_condition', 'kube_node_role')
+    where metric in ('kube_node_status_condition', 'kube_node_role') and label_invalid = ''
 
 ),
 

@@ -54,6 +54,7 @@ named as (
         metric in (
             'kube_pod_container_resource_requests', 'kube_pod_init_container_resource_requests'
         )
+        and label_invalid = ''
 
 ),
 

@@ -4,7 +4,7 @@ series as (
 
     select *
     from {{ ref('stg_thanos__series') }}
-    where metric = 'kube_pod_init_container_info'
+    where metric = 'kube_pod_init_container_info' and label_invalid = ''
 
 ),
 

@@ -56,7 +56,7 @@ series as (
         on
             series.cluster_id = attempts.cluster_id
             and series.attempt_id = attempts.attempt_id
-    where series.metric = 'kube_pod_labels'
+    where series.metric = 'kube_pod_labels' and series.label_invalid = ''
     group by series.cluster_id, series.pod_uid, series.labels_sha256
 
 ),

@@ -32,14 +32,23 @@ parameters as (
 
 ),
 
--- Without these labels nobody knows of which pod, node or device a sample speaks.
+-- These labels identify the pod, node or device of a sample.
 labelled as (
 
     select
         cluster_id,
         series_key,
         labels,
+        label_invalid,
+        case label_invalid
+            when 'uid' then pod_uid
+            when 'pod' then pod_name
+            when 'namespace' then {{ label('labels', 'namespace') }}
+            when 'node' then {{ label('labels', 'node') }}
+            else ''
+        end as invalid_value,
         case
+            when label_invalid <> '' then ''
             when metric like 'kube_pod_%' and pod_uid = '' then 'uid'
             when metric like 'kube_pod_%' and pod_name = '' then 'pod'
             when metric like 'kube_pod_%' and {{ label('labels', 'namespace') }} = ''
@@ -61,9 +70,11 @@ nameless as (
         cluster_id,
         series_key,
         label_missing,
-        {{ map_as_json('labels') }} as labels_json
+        label_invalid,
+        case when label_missing <> '' then {{ map_as_json('labels') }} else invalid_value end
+            as example
     from labelled
-    where label_missing <> ''
+    where label_missing <> '' or label_invalid <> ''
 
 ),
 
@@ -72,7 +83,8 @@ refused_runs as (
     select
         runs.*,
         coalesce(nameless.label_missing, '') as label_missing,
-        coalesce(nameless.labels_json, runs.sample_value) as example
+        coalesce(nameless.label_invalid, '') as label_invalid,
+        coalesce(nameless.example, runs.sample_value) as example
     from runs
     left join nameless
         on
@@ -90,6 +102,7 @@ refused as (
         {{ instant('refused_runs.hour_second') }} as hour_started_at,
         refused_runs.metric,
         refused_runs.label_missing,
+        refused_runs.label_invalid,
         {{ instant(whole_quotient('min(refused_runs.first_sampled_ms)', 1000)) }}
             as first_sampled_at,
         {{ instant(whole_quotient('max(refused_runs.last_sampled_ms)', 1000)) }}
@@ -108,7 +121,8 @@ refused as (
         refused_runs.cluster_id,
         refused_runs.hour_second,
         refused_runs.metric,
-        refused_runs.label_missing
+        refused_runs.label_missing,
+        refused_runs.label_invalid
 
 )
 

@@ -20,6 +20,27 @@ renamed as (
         coalesce(pod, {{ label('labels', 'pod') }}) as pod_name
     from source
 
+),
+
+-- Prometheus accepts any text as a label; these are names that Kubernetes gives.
+validated as (
+
+    select
+        *,
+        case
+            when metric not like 'kube_%' then ''
+            when {{ is_invalid_label_value('pod_uid') }} then 'uid'
+            when {{ is_invalid_dns_subdomain('pod_name') }} then 'pod'
+            when {{ is_invalid_dns_label(label('labels', 'namespace')) }} then 'namespace'
+            when {{ is_invalid_dns_subdomain(label('labels', 'node')) }} then 'node'
+            when
+                metric in ('kube_node_labels', 'kube_pod_labels')
+                and {{ has_invalid_copied_label('labels') }}
+                then 'label_*'
+            else ''
+        end as label_invalid
+    from renamed
+
 )
 
-select * from renamed
+select * from validated
