@@ -36,7 +36,7 @@ class ServerRefused(CouldNotLook):
     ) -> None:
         self.status = status
         self.reason = reason
-        wanted = int(retry_after) if retry_after.isdecimal() else 0
+        wanted = int(retry_after[:9]) if retry_after.isdecimal() else 0
         self.retry_after_seconds = min(wanted, RETRY_AFTER_LIMIT)
         super().__init__(
             where=f"{url}{path}",

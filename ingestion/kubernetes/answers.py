@@ -19,6 +19,7 @@ import httpx
 
 from clients.kubernetes_errors import HistoryGone, NotKubernetes, ServerRefused
 from clients.redaction import Secret
+from ingestion.json_text import NOT_JSON
 
 # 500 pods of the largest size that etcd stores would be 750 MB; a real page is 5 MB.
 PAGE_BYTES_LIMIT = 64 * 1024 * 1024
@@ -47,7 +48,7 @@ class Answer:
         try:
             said = json.loads(self._bytes())
             self.fail(status, said.get("reason", ""), said.get("message", ""))
-        except (ValueError, AttributeError):
+        except (*NOT_JSON, AttributeError):
             self.fail(status, self.response.reason_phrase, "")
 
     def fail(self, status: int, reason: object, message: object) -> NoReturn:

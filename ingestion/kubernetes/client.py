@@ -7,7 +7,6 @@ Not here: connections (`ingestion.wire`), tokens and certificates (`credentials`
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -23,6 +22,7 @@ import msgspec
 from clients.credentials import TokenWithoutTls, read_token, tls_context
 from clients.kubernetes_errors import NotKubernetes, ServerRefused, ServerUnreachable
 from clients.redaction import Secret, secret_of
+from ingestion.json_text import NOT_JSON, unique_json
 from ingestion.kubernetes.answers import Answer
 from ingestion.kubernetes.documents import Page, page_of, version_of
 from ingestion.wire import transport_to
@@ -213,7 +213,7 @@ class ApiClient:
         try:
             with self._sent("/version", self._request("/version", {})) as answer:
                 return parsedate_to_datetime(answer.response.headers["date"]).timestamp()
-        except (KeyError, ValueError, TypeError):
+        except (KeyError, ValueError, TypeError, OverflowError):
             return None
 
     def _request(
@@ -298,21 +298,23 @@ class ApiClient:
 
     def _json(self, path: str, body: bytes | msgspec.Raw) -> dict[str, Any]:
         try:
-            document = _document(body)
-        except ValueError as cause:
+            document = _document(bytes(body).rstrip())
+        except NOT_JSON as cause:
             raise NotKubernetes(self.url, path, f"no whole JSON document: {cause}") from None
         if not isinstance(document, dict):
             raise NotKubernetes(self.url, path, "a JSON value that is no object")
         return document
 
 
-def _document(body: bytes | msgspec.Raw) -> object:
+def _document(body: bytes) -> object:
+    """What a JSON text says; of half a surrogate or a number without bounds, too."""
     try:
-        return msgspec.json.decode(body)
+        document = msgspec.json.decode(body)
+        if len(msgspec.json.encode(document)) == len(body):
+            return document  # with a key twice, it would be shorter than its text
     except ValueError:
-        return json.loads(
-            bytes(body)
-        )  # half a surrogate, or a number without bounds: somebody's label
+        pass
+    return unique_json(body)
 
 
 def _said(cause: Exception, secret: Secret) -> str:

@@ -16,6 +16,11 @@ from typing import Any
 
 import msgspec
 
+from ingestion.json_text import NOT_JSON, members
+
+# A version is 64 bits wide; a longer text of digits is none.
+VERSION_DIGITS_LIMIT = 19
+
 Reader = Callable[[bytes | msgspec.Raw], dict[str, Any]]
 
 
@@ -93,12 +98,8 @@ class _Place(msgspec.Struct):
     more: str = msgspec.field(name="continue", default="")
 
 
-class _List(msgspec.Struct):
-    metadata: _Place
-    items: list[msgspec.Raw]
-
-
-_named, _list = msgspec.json.Decoder(_Named), msgspec.json.Decoder(_List)
+_named, _place = msgspec.json.Decoder(_Named), msgspec.json.Decoder(_Place)
+_items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def page_of(body: bytes, reader: Reader) -> Page | None:
@@ -110,16 +111,18 @@ def page_of(body: bytes, reader: Reader) -> Page | None:
     """
     try:
         body.decode("utf-8")
-        page = _list.decode(body)
-        names = [_named.decode(item).metadata for item in page.items]
-    except ValueError:
+        parts = members(body.rstrip())
+        members(parts["metadata"])
+        place, items = _place.decode(parts["metadata"]), _items.decode(parts["items"])
+        names = [_named.decode(item).metadata for item in items]
+    except (*NOT_JSON, KeyError):
         return None
-    version = version_number(page.metadata.resourceVersion)
+    version = version_number(place.resourceVersion)
     told = (
         Told(item, name.uid, version_number(name.resourceVersion), reader)
-        for item, name in zip(page.items, names, strict=True)
+        for item, name in zip(items, names, strict=True)
     )
-    return Page(tuple(told), version, page.metadata.more) if version else None
+    return Page(tuple(told), version, place.more) if version else None
 
 
 class Stored(_Text):
@@ -162,4 +165,4 @@ def version_of(meta: object) -> int:
 
 
 def version_number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) <= VERSION_DIGITS_LIMIT else 0

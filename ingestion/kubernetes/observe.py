@@ -118,12 +118,11 @@ def pod(document: Document, kept_labels: tuple[str, ...] = POD_LABELS) -> Projec
 def _metadata(document: Document) -> Projection:
     meta = _mapping(document.get("metadata"))
     owners = [o for o in _items(meta.get("ownerReferences")) if o.get("controller")]
-    grace = meta.get("deletionGracePeriodSeconds")
     projection: Projection = _texts(meta, "name", "namespace", "uid", "resourceVersion")
     projection["creationTimestamp"] = time_or_empty(meta.get("creationTimestamp"))
     if meta.get("deletionTimestamp"):
         projection["deletionTimestamp"] = time_or_empty(meta.get("deletionTimestamp"))
-        projection["deletionGracePeriodSeconds"] = grace if isinstance(grace, int) else 0
+        projection["deletionGracePeriodSeconds"] = _whole(meta.get("deletionGracePeriodSeconds"))
     if owners:
         projection["owner"] = _texts(owners[0], "apiVersion", "kind", "name", "uid")
     return projection
@@ -400,7 +399,10 @@ def _texts(document: Mapping[str, Any], *names: str) -> Projection:
 
 
 def _whole(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    """A number as Kubernetes has them: 64 bits wide."""
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << 63:
+        return 0
+    return value
 
 
 def _chosen(labels: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, str]:

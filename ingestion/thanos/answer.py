@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ingestion.json_text import NOT_JSON, RepeatedKey, members
 from ingestion.manifest import Outcome
 from ingestion.thanos.client import Reply
 
@@ -23,6 +24,7 @@ _LIMIT_WORDS = re.compile(
 )
 
 
+NO_VALUES = msgspec.Raw(b"[]")
 NO_HISTOGRAMS = msgspec.Raw(b"")
 
 
@@ -30,7 +32,7 @@ class RawSeries(msgspec.Struct, gc=False):
     """One series, not yet decoded: slices of the body."""
 
     metric: msgspec.Raw
-    values: msgspec.Raw = msgspec.Raw(b"[]")
+    values: msgspec.Raw = NO_VALUES
     histograms: msgspec.Raw = NO_HISTOGRAMS
 
 
@@ -59,6 +61,13 @@ class _AnyEnvelope(msgspec.Struct):
 
 _MATRIX = msgspec.json.Decoder(_MatrixEnvelope)
 _ANY = msgspec.json.Decoder(_AnyEnvelope)
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+
+# An answer without spaces, as servers write it, has these bytes and those of its series.
+_AROUND = len('{"status":"success","data":{"resultType":"matrix","result":[]}}')
+_ANALYSIS = b',"analysis":{}}}'  # Thanos
+_AROUND_SERIES = len('{"metric":}')
+_VALUES, _HISTOGRAMS = len(',"values":'), len(',"histograms":')
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +111,7 @@ def read_matrix_body(body: bytes) -> Matrix:
         envelope = _MATRIX.decode(body)
     except msgspec.ValidationError as cause:
         return _not_a_matrix(body, str(cause))
-    except msgspec.DecodeError as cause:
+    except NOT_JSON as cause:
         outcome = Outcome.TRUNCATED if "truncated" in str(cause) else Outcome.FAILED
         return Matrix(outcome, _sentence(f"not whole JSON: {cause}"))
     if envelope.status != "success":
@@ -111,6 +120,10 @@ def read_matrix_body(body: bytes) -> Matrix:
         return Matrix(
             Outcome.FAILED, _sentence(f"a {envelope.data.resultType}, where a matrix was asked")
         )
+    try:
+        _require_unique_keys(body, envelope.data.result)
+    except RepeatedKey as cause:
+        return Matrix(Outcome.FAILED, _sentence(f"not the protocol: {cause}"))
     warnings = tuple(envelope.warnings)
     if warnings:
         seen = _sentence(f"{len(warnings)} warnings, the first: {warnings[0]}")
@@ -118,10 +131,29 @@ def read_matrix_body(body: bytes) -> Matrix:
     return Matrix(Outcome.OK, series=envelope.data.result)
 
 
+def _require_unique_keys(body: bytes, series: list[RawSeries]) -> None:
+    """Raise RepeatedKey where an object around the samples has a key twice.
+
+    A repeated key makes a text longer than its parts. Only an answer of another length is read
+    again, object by object. Labels are compared where they are read.
+    """
+    size = _AROUND + max(len(series) - 1, 0) + _AROUND_SERIES * len(series)
+    for one in series:
+        size += len(one.metric)
+        size += _VALUES + len(one.values) if one.values is not NO_VALUES else 0
+        size += _HISTOGRAMS + len(one.histograms) if one.histograms is not NO_HISTOGRAMS else 0
+    length = len(body) - body.endswith(b"\n")
+    if length == size or (length == size + len(_ANALYSIS) - 2 and _ANALYSIS in body[-20:]):
+        return
+    data = members(members(msgspec.json.format(body, indent=-1))["data"])
+    for text in _LIST.decode(data["result"]):
+        members(text)
+
+
 def _not_a_matrix(body: bytes, cause: str) -> Matrix:
     try:
         envelope = _ANY.decode(body)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return Matrix(Outcome.FAILED, _sentence(f"not the protocol: {cause}"))
     if envelope.status == "error":
         text = _sentence(f"{envelope.errorType}: {envelope.error}")
@@ -138,7 +170,7 @@ def _refusal(reply: Reply) -> Matrix:
     """A status other than 200: an error envelope if the server is one, else only the number."""
     try:
         envelope = _ANY.decode(reply.body)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         envelope = _AnyEnvelope()
     seen = f"status {reply.status}"
     if envelope.error:

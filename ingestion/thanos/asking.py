@@ -18,6 +18,7 @@ import msgspec
 
 from domain.interval import Interval
 from ingestion.catalogue import Ask, Entry
+from ingestion.json_text import NOT_JSON
 from ingestion.landing import PackedBody, packed
 from ingestion.manifest import Answer, Outcome
 from ingestion.settings import ClusterSource
@@ -28,7 +29,7 @@ from ingestion.thanos.room import is_large
 from ingestion.thanos.splitting import Evaluated, Question, Sizes, smaller
 from ingestion.thanos.stores import StoresSeen, read_stores
 from ingestion.thanos.telemetry import KnownSeries
-from ingestion.thanos.texts import MalformedSeries
+from ingestion.thanos.texts import SECOND_DIGITS, MalformedSeries
 
 QUERY_PATH = "/api/v1/query"
 RANGE_PATH = "/api/v1/query_range"
@@ -135,9 +136,9 @@ class Asker:
         reply = self._client.post(QUERY_PATH, {"query": "time()"})
         try:
             found: float = _SCALAR.decode(reply.body).data.result[0]
-        except (msgspec.MsgspecError, IndexError):
+        except NOT_JSON:
             return None
-        return found
+        return found if 0 <= found < 10**SECOND_DIGITS else None
 
     def metric_names(
         self, patterns: Sequence[str], window: Interval, matchers: str = ""
@@ -152,7 +153,7 @@ class Asker:
         reply = self._client.get(NAMES_PATH, form)
         try:
             names = _NAMES.decode(reply.body).data
-        except msgspec.MsgspecError:
+        except NOT_JSON:
             return None, None
         fetched = (reply, Matrix(Outcome.OK), _packed(reply))
         return frozenset(names), self._described(METRIC_NAMES_ASK, selector, window, fetched)
@@ -207,8 +208,11 @@ class Asker:
     def _understood(self, question: Question, fetched: Fetched) -> Iterator[Part]:
         matrix = fetched[1]
         if matrix.limit_hit and (pieces := smaller(question)):
+            if fetched[0].too_large:
+                self.memory.sizes.learn_too_large(question)
             for piece in pieces:
-                yield from self._understood(piece, self._fetched(piece))
+                for small in self.memory.sizes.split(piece):
+                    yield from self._understood(small, self._fetched(small))
             return
         ask, window = question.ask, question.window
         query = self._range_query(question)

@@ -50,6 +50,16 @@ ANSWER_BYTES_LIMIT = 96 << 20
 """96 MiB unpacked: with one such at a time, and what is decoded of it, a pull stays under 300 MiB;
 larger asks are split."""
 
+REQUESTS_LIMIT = 2_000
+"""Requests of one attempt, repeated ones included. A day of a cluster takes about twenty; a server
+that refuses every query as too large would be sent more than ten thousand."""
+
+TOO_LARGE_LIMIT = 64
+"""Answers of one attempt that were larger than is read. Each query learns its size within six."""
+
+SECONDS_LIMIT = 1_800.0
+"""Time of one attempt. Hours that it leaves out are pulled again by the next one."""
+
 CHUNK_BYTES = 1 << 18
 
 QUOTED_LIMIT = 1000
@@ -110,8 +120,8 @@ class ThanosClient:
     ) -> None:
         self._connection = connection
         self._wait = wait
-        self._budget = WAIT_BUDGET_SECONDS
         self._budget_lock = threading.Lock()
+        self.refill_budget()
         self._answer_bytes_limit = answer_bytes_limit
         self.encoding = encoding or ("identity" if _is_here(connection) else "gzip")
         self._timeout = httpx.Timeout(
@@ -135,9 +145,11 @@ class ThanosClient:
         self._transport.close()
 
     def refill_budget(self) -> None:
-        """Allow the whole waiting again; at the start of each attempt."""
+        """Allow all waiting, requests, bytes and time again; at the start of each attempt."""
         with self._budget_lock:
             self._budget = WAIT_BUDGET_SECONDS
+            self._request_count = self._too_large_count = 0
+            self._deadline = time.monotonic() + SECONDS_LIMIT
 
     def post(self, path: str, form: Mapping[str, str]) -> Reply:
         """Ask by POST: queries are longer than some proxies allow an URL to be."""
@@ -146,7 +158,7 @@ class ThanosClient:
             if not reply.worth_another_try or attempt == TRIES_LIMIT:
                 break
             seconds = _pause(attempt, f"{path} {sorted(form.items())}", reply.retry_after_seconds)
-            if not self._spend(seconds):
+            if self._exceeded_limit() or not self._spend(seconds):
                 break
             self.room.leave()
             self._wait(seconds)
@@ -163,7 +175,19 @@ class ThanosClient:
             self._budget -= seconds
             return True
 
+    def _exceeded_limit(self) -> str:
+        """Which limit of an attempt is reached; "" when none is."""
+        if self._request_count >= REQUESTS_LIMIT:
+            return f"{self._request_count} requests"
+        if self._too_large_count >= TOO_LARGE_LIMIT:
+            return f"{self._too_large_count} answers of more than {self._answer_bytes_limit} bytes"
+        return f"{SECONDS_LIMIT:.0f} s" if time.monotonic() >= self._deadline else ""
+
     def _once(self, method: str, path: str, form: Mapping[str, str]) -> Reply:
+        if limit := self._exceeded_limit():
+            return Reply(0, "", b"", failure=f"not sent: the attempt has taken {limit}", tries=0)
+        with self._budget_lock:
+            self._request_count += 1
         token = _secret(self._connection.token_file) if self._connection.token_file else ""
         request = self._request(method, path, form, token)
         secret = secret_of(token)
@@ -228,6 +252,8 @@ class ThanosClient:
                     seen = f"still arriving after {self._connection.timeout_seconds} s"
                     return replace(reply, failure=seen, timed_out=True)
                 if unpacked.too_large:
+                    with self._budget_lock:
+                        self._too_large_count += 1
                     seen = f"larger than {self._answer_bytes_limit} bytes"
                     return replace(reply, failure=seen, too_large=True)
         except httpx.TimeoutException as cause:
@@ -316,12 +342,12 @@ def _retry_after(headers: httpx.Headers) -> float | None:
     text = headers.get("retry-after", "").strip()
     if not text:
         return None
-    if text.isdigit():
+    if text.isascii() and text.isdigit():
         return float(text)
     try:
         until = parsedate_to_datetime(text)
         seconds: float = (until - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     return max(seconds, 0.0)
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.interval import Interval
+from ingestion.json_text import NOT_JSON, labels_of
 from ingestion.thanos.answer import NO_HISTOGRAMS, RawSeries
 from ingestion.thanos.garbage import collector_paused
 from ingestion.thanos.series import Names, Series
@@ -41,7 +42,6 @@ it the dictionary starts again instead of growing."""
 HOUR_MS = 3_600_000
 
 _NOTHING: NDArray[np.int64] = np.empty(0, np.int64)
-_LABELS = msgspec.json.Decoder(dict[str, str])
 
 
 class SeriesDictionary:
@@ -94,8 +94,8 @@ class SeriesDictionary:
 
     def _decoded(self, raw_labels: bytes) -> Series:
         try:
-            labels = _LABELS.decode(raw_labels)
-        except msgspec.MsgspecError as cause:
+            labels = labels_of(raw_labels)
+        except NOT_JSON as cause:
             raise MalformedSeries(f"labels: {cause}") from None
         for name in self._replica_labels & labels.keys():
             del labels[name]

@@ -19,8 +19,10 @@ import msgspec
 from domain.interval import HOUR, Interval
 from ingestion.catalogue import rechecked_entries
 from ingestion.hours import HourEntry
+from ingestion.json_text import NOT_JSON
 from ingestion.manifest import Hour, Outcome, whole_hours
 from ingestion.settings import ClusterSource
+from ingestion.thanos.answer import REASON_LENGTH_LIMIT
 from ingestion.thanos.asking import Asker
 from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.outcomes import RAW_SAMPLES
@@ -77,7 +79,11 @@ def _compared(asker: Asker, window: Interval, entries: Sequence[HourEntry]) -> R
         if part.outcome is not Outcome.OK:
             unanswered[metric] = part.answer.reason
             continue
-        by_hour = _counted([bytes(raw.values) for raw in part.series])
+        try:
+            by_hour = _counted([bytes(raw.values) for raw in part.series])
+        except (*NOT_JSON, OverflowError) as cause:
+            unanswered[metric] = f"not the protocol: {cause}"[:REASON_LENGTH_LIMIT]
+            continue
         for hour in whole_hours(part.window):
             if hour in landed:
                 now = by_hour.get(int((hour + HOUR).timestamp()), 0)

@@ -123,6 +123,10 @@ class Sizes:
         ):
             known[name] = count / question.hours
 
+    def learn_too_large(self, question: Question) -> None:
+        """The answer had more bytes than are read: its neighbours will have, too."""
+        self.learn(question, ANSWER_BYTES_LIMIT, 0)
+
     def split(self, question: Question) -> list[Question]:
         """The question, or its halves as long as they are expected to come near a limit."""
         name = _name(question)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ingestion.json_text import NOT_JSON
+
 NAMES_LENGTH_LIMIT = 200
 """A reason is a sentence; all names are in the landed answer."""
 
@@ -54,7 +56,7 @@ def read_stores(body: bytes, cluster_matcher: str) -> StoresSeen | None:
     """What an answer says, for the cluster that these matchers select; None when it is not one."""
     try:
         groups = _STORES.decode(body).data
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return None
     wanted = dict(_EQUAL.findall(cluster_matcher))
     of_cluster = [

@@ -16,11 +16,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from domain.interval import HOUR, Interval
+from ingestion.json_text import NOT_JSON, labels_of
 from ingestion.thanos.answer import RawSeries
 from ingestion.thanos.decode import HOUR_MS, SERIES_LIMIT
 from ingestion.thanos.series import LabelSet, Names, Series
@@ -41,7 +41,6 @@ COUNT_LIMIT = 2**31 - 1
 KnownSeries = dict[tuple[str, bytes], Series]
 """By the metric that was asked and the labels as they came."""
 
-_LABELS = msgspec.json.Decoder(dict[str, str])
 _MARK = f'"{METRIC_LABEL}":"'.encode()
 
 
@@ -285,7 +284,6 @@ def _named_within(raw: bytes) -> tuple[str, bytes]:
 
 def _labels(raw: bytes) -> dict[str, str]:
     try:
-        labels: dict[str, str] = _LABELS.decode(raw)
-    except msgspec.MsgspecError as cause:
+        return labels_of(raw)
+    except NOT_JSON as cause:
         raise MalformedSeries(f"labels: {cause}") from None
-    return labels

@@ -20,9 +20,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ingestion.json_text import NOT_JSON
+
 QUOTE = ord('"')
 SECOND_DIGITS = 10
 """Seconds since 1970 have ten digits from 2001 to 2286."""
+
+SECONDS_LIMIT = 10**15
+"""Times beyond it do not fit into 64 bits as milliseconds."""
 
 AT_ONCE_BYTES = 1 << 20
 """About 40,000 samples: what is computed of them stays in the processor's own memory."""
@@ -223,9 +228,11 @@ def _one_by_one(texts: Sequence[Text]) -> Samples:
     for place, text in enumerate(texts):
         try:
             pairs = _PAIRS.decode(text)
-        except msgspec.MsgspecError as cause:
+        except NOT_JSON as cause:
             raise MalformedSeries(f"values: {cause}") from None
         for seconds, word in pairs:
+            if abs(seconds) >= SECONDS_LIMIT:
+                raise MalformedSeries(f"values: {seconds:g} is no time in seconds since 1970")
             owners.append(place)
             times.append(round(seconds * 1000.0))
             indices.append(values.setdefault(word, len(values)))
