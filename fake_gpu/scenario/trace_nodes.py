@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from fake_gpu.estate.hardware import place, products, profiles, resource_of
 from fake_gpu.scenario.schema import Unreadable
@@ -28,8 +29,10 @@ WHOLE = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _SLICE = "nvidia.com/mig-"
 
 
-def needed_nodes(pods: Sequence[TracedPod], source: str) -> tuple[NodeSpec, ...]:
-    """The nodes of one cluster."""
+def with_nodes(
+    pods: Sequence[TracedPod], source: str
+) -> tuple[tuple[NodeSpec, ...], list[TracedPod]]:
+    """The nodes of one cluster, and its pods, each bound one on one of these nodes."""
     named: dict[str, list[TracedPod]] = defaultdict(list)
     unplaced: dict[tuple[str, ...], list[TracedPod]] = defaultdict(list)
     for pod in pods:
@@ -42,11 +45,20 @@ def needed_nodes(pods: Sequence[TracedPod], source: str) -> tuple[NodeSpec, ...]
         resources = sorted({resource for pod in mine for resource in pod.requests})
         peaks = {resource: most_at_once(mine, resource) for resource in resources}
         nodes.append(_node(name, _one_product(name, mine, source), peaks, mine, source))
+    node_of: dict[int, str] = {}  # by id() of the pod
     for number, mine in enumerate(unplaced.values()):
-        needs, count = _alike(mine)
-        product = _product(mine[0].product, needs)
-        nodes += [_node(f"traced-{number}-{n}", product, needs, mine, source) for n in range(count)]
-    return tuple(nodes)
+        devices = _devices_per_node(mine)
+        product = _product(mine[0].product, devices)
+        names = {pod: f"traced-{number}-{n}" for pod, n in _numbers_of_nodes(mine, devices).items()}
+        nodes += [
+            _node(name, product, devices, mine, source) for name in sorted(set(names.values()))
+        ]
+        node_of |= names
+    placed = [
+        replace(pod, row=replace(pod.row, node=node_of[id(pod)])) if id(pod) in node_of else pod
+        for pod in pods
+    ]
+    return tuple(nodes), placed
 
 
 def _one_product(name: str, pods: Sequence[TracedPod], source: str) -> str:
@@ -77,19 +89,34 @@ def _slices(product: str) -> dict[str, str]:
     return {resource_of(profile): profile for profile in profiles(products()[product].mig_family)}
 
 
-def _alike(pods: Sequence[TracedPod]) -> tuple[dict[str, int], int]:
-    """What each of several equal nodes gives, and how many are enough for pods of one kind."""
-    biggest: dict[str, int] = {}
+def _devices_per_node(pods: Sequence[TracedPod]) -> dict[str, int]:
+    """What each of several equal nodes gives to pods that request the same resources."""
+    largest: dict[str, int] = {}
     for pod in pods:
         for resource, count in pod.requests.items():
-            biggest[resource] = max(biggest.get(resource, 0), count)
-    if len(biggest) != 1:
-        # One of its own for each pod, or one for all that ask for nothing.
-        return biggest, 2 * most_at_once(pods) if biggest else 1
-    [(resource, largest)] = biggest.items()
-    # Twice the need: pods of several devices leave gaps that others do not fill.
-    room = max(_units_per_card(pods[0].product, resource) * CARDS_PER_NODE, largest)
-    return {resource: room}, max(1, -(-2 * most_at_once(pods, resource) // room))
+            largest[resource] = max(largest.get(resource, 0), count)
+    if len(largest) != 1:
+        return largest  # a node for each pod, or one for all that request nothing
+    [(resource, count)] = largest.items()
+    return {resource: max(_units_per_card(pods[0].product, resource) * CARDS_PER_NODE, count)}
+
+
+def _numbers_of_nodes(pods: Sequence[TracedPod], devices: Mapping[str, int]) -> dict[int, int]:
+    """The number of each pod's node, by the pod's id(): the first with enough devices free."""
+    numbers: dict[int, int] = {}
+    holding: list[list[TracedPod]] = []  # the pods of each node when the next pod is bound
+    for pod in sorted(pods, key=lambda pod: pod.row.scheduled_at or 0):
+        begin = pod.row.scheduled_at or 0
+        for number, held in enumerate([*holding, []]):
+            left = [o for o in held if (until := _held_until(o)) is None or until > begin]
+            if all(
+                pod.requests[resource] + sum(other.requests[resource] for other in left) <= count
+                for resource, count in devices.items()
+            ):
+                holding[number : number + 1] = [[*left, pod]]
+                numbers[id(pod)] = number
+                break
+    return numbers
 
 
 def _units_per_card(given: str, resource: str) -> int:
@@ -161,20 +188,23 @@ def _packed(product: str, wanted: Sequence[tuple[str, int]]) -> list[dict[str, i
     return cards
 
 
-def most_at_once(pods: Iterable[TracedPod], resource: str = "") -> int:
-    """How many devices of a resource the pods hold at one time, at most; without one, how many
-    pods are bound."""
+def most_at_once(pods: Iterable[TracedPod], resource: str) -> int:
+    """How many devices of a resource the pods hold at one time, at most."""
     changes: dict[int, int] = defaultdict(int)
     for pod in pods:
-        begin, end = pod.row.scheduled_at, pod.row.finished_at
-        count = pod.requests.get(resource, 0) if resource else 1
+        begin, end = pod.row.scheduled_at, _held_until(pod)
         if begin is not None:
-            changes[begin] += count
+            changes[begin] += pod.requests.get(resource, 0)
             if end is not None:
-                # A pod that ends at the second of its binding needs a place all the same.
-                changes[max(end, begin + 1)] -= count
+                changes[end] -= pod.requests.get(resource, 0)
     most = now = 0
     for at in sorted(changes):
         now += changes[at]
         most = max(most, now)
     return most
+
+
+def _held_until(pod: TracedPod) -> int | None:
+    """When a pod's devices are free again; one that ends when it is bound needs them, too."""
+    end = pod.row.finished_at
+    return None if end is None else max(end, (pod.row.scheduled_at or 0) + 1)

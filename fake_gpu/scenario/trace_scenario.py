@@ -12,7 +12,7 @@ from dataclasses import replace
 from fake_gpu.scenario.schema import Unreadable
 from fake_gpu.scenario.spec import ClusterSpec, Scenario
 from fake_gpu.scenario.trace import TraceRow, bad_trace
-from fake_gpu.scenario.trace_nodes import needed_nodes
+from fake_gpu.scenario.trace_nodes import with_nodes
 from fake_gpu.scenario.trace_pods import TracedPod, pods_of, workloads_of
 
 HOUR = 3600
@@ -21,10 +21,10 @@ HOUR = 3600
 def scenario_of_trace(rows: Sequence[TraceRow], name: str, source: str = "") -> Scenario:
     """A scenario of its own: the clusters, and as many nodes as the pods need."""
     source = source or name
-    clusters = tuple(
-        ClusterSpec(cluster, nodes=needed_nodes(mine, source), workloads=workloads_of(mine, source))
-        for cluster, mine in _by_cluster(rows, "traced", source).items()
-    )
+    clusters = []
+    for cluster, mine in _by_cluster(rows, "traced", source).items():
+        nodes, placed = with_nodes(mine, source)
+        clusters.append(ClusterSpec(cluster, nodes=nodes, workloads=workloads_of(placed, source)))
     first = min(rows, key=lambda row: row.created_at)
     last = max(rows, key=_last_time)
     try:
@@ -32,7 +32,7 @@ def scenario_of_trace(rows: Sequence[TraceRow], name: str, source: str = "") -> 
             name=name,
             from_=first.created_at // HOUR * HOUR,
             until=-(-(_last_time(last) + 1) // HOUR) * HOUR,
-            clusters=clusters,
+            clusters=tuple(clusters),
             story=f"{len(rows)} traced pods.",
         )
     except Unreadable as error:

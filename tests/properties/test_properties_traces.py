@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fake_gpu.estate.build import build_estate
@@ -47,7 +47,25 @@ def traces(draw: st.DrawFn) -> list[dict[str, str]]:
     return rows
 
 
+def a_row(pod: str, node: str, resource: str) -> dict[str, str]:
+    times = dict.fromkeys(("created_at", "scheduled_at", "started_at"), str(T0))
+    named = {"cluster": "c", "namespace": "x", "pod": pod, "node": node, "resource": resource}
+    return dict.fromkeys(COLUMNS, "") | named | times | {"count": "1", "phase": "Running"}
+
+
+# Two pods bound to any node must not take the nodes of a third that needs two resources of one.
+PODS_THAT_COMPETE = [
+    a_row("p1", "a", "nvidia.com/mig-1g.5gb"),
+    a_row("p2", "a", "nvidia.com/mig-1g.5gb"),
+    a_row("p3", "", "nvidia.com/mig-1g.5gb"),
+    a_row("p4", "", "nvidia.com/mig-1g.5gb"),
+    a_row("p5", "", "nvidia.com/mig-1g.5gb"),
+    a_row("p5", "", "nvidia.com/mig-2g.10gb"),
+]
+
+
 @given(traces())
+@example(PODS_THAT_COMPETE)
 def test_a_possible_trace_is_played_as_it_is_written(rows: list[dict[str, str]]) -> None:
     lines = [",".join(row[name] for name in COLUMNS) for row in rows]
     read = parse_trace("\n".join([",".join(COLUMNS), *lines]) + "\n", "t.csv")
