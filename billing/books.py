@@ -6,12 +6,11 @@ Not here: what follows from them (`corrections`, `voiding`, `plan`).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from billing.events import Ledger, NumberedDocument
+from billing.events import Event, Ledger, NumberedDocument
 from billing.invoice import read_line, read_lines
 from billing.lines import Line
 from billing.record import Record
@@ -33,6 +32,16 @@ class NoSuchDocument(WrongUse):
             why="only what was issued can be voided, verified or explained",
             remedy="`gpu-ledger invoice P` lists the numbers of month P",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawnLine:
+    """A line that a void took back."""
+
+    line: Line
+    voided: str  # the number of the document that was voided
+    void: str  # the number of its void
+    reason: str  # of the void
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +67,56 @@ class Books:
         issued = list(close.documents()) if close else []
         return {str(self.record.sealed(d.sha256)["tenant"]): d.number for d in issued}
 
-    def lines(self) -> Iterator[Line]:
-        """Every line ever issued, and every correction that waits for its invoice."""
+    def issued_lines(self) -> Iterator[Line]:
+        """Every line ever issued."""
         for issued in self.ledger.documents():
             yield from read_lines(self.record.sealed(issued.sha256))
-        billed = self.ledger.billed_corrections()
-        waiting = [s for s in self.ledger.recorded_corrections() if s not in billed]
-        for lines in correction_lines(self.record, waiting).values():
-            yield from lines
+
+    def lines(self) -> Iterator[Line]:
+        """Every line ever issued, and every correction that waits for its invoice."""
+        yield from self.issued_lines()
+        yield from self.pending_lines(self.ledger.pending_corrections())
+
+    def pending_lines(self, pending: Iterable[Event]) -> Iterator[Line]:
+        """The lines of these pending corrections, less those that a void withdrew."""
+        for line, void in self._corrections_and_voids(pending):
+            if void is None:
+                yield line
+
+    def withdrawn_lines(self) -> Iterator[WithdrawnLine]:
+        """Every line that a void took back, in the order in which the lines came about.
+
+        These are the lines of the voided documents, and the corrections of them that no invoice had
+        when they were voided.
+        """
+        voids = self.ledger.voids()
+        for issued in self.ledger.documents():
+            if issued.number in voids:
+                for line in read_lines(self.record.sealed(issued.sha256)):
+                    yield self._withdrawn(line, issued.number, voids[issued.number])
+        for line, void in self._corrections_and_voids(self.ledger.pending_corrections()):
+            if void is not None:
+                yield self._withdrawn(line, line.refers_to, void)
+
+    def _corrections_and_voids(
+        self, corrections: Iterable[Event]
+    ) -> Iterator[tuple[Line, Event | None]]:
+        """Lines of corrections; with each the later void of the document that it corrects."""
+        voids = self.ledger.voids()
+        for event in corrections:
+            sealed = self.record.sealed(str(event.body["corrections_sha256"]))
+            for entry in sealed["lines"]:
+                line = read_line(entry["tenant"], entry)
+                void = voids.get(line.refers_to)
+                yield line, void if void and void.sequence > event.sequence else None
+
+    def _withdrawn(self, line: Line, number: str, void: Event) -> WithdrawnLine:
+        [issued] = void.documents()
+        reason = str(self.record.sealed(issued.sha256)["reason"])
+        return WithdrawnLine(line, number, issued.number, reason)
 
 
-def correction_lines(record: Record, seals: Iterable[str]) -> dict[str, list[Line]]:
-    """Tenant → the lines of these corrections, in the order in which they were recorded."""
-    lines: defaultdict[str, list[Line]] = defaultdict(list)
-    for seal in seals:
-        corrections: dict[str, Any] = record.sealed(seal)
-        for entry in corrections["lines"]:
-            lines[entry["tenant"]].append(read_line(entry["tenant"], entry))
-    return dict(lines)
-
-
-def correction_currencies(record: Record, seals: Iterable[str]) -> set[str]:
+def correction_currencies(record: Record, corrections: Iterable[Event]) -> set[str]:
     """The currencies of these corrections; those of mere consumption have none."""
-    found = {str(record.sealed(seal)["currency"]) for seal in seals}
-    return found - {""}
+    sealed = (record.sealed(str(event.body["corrections_sha256"])) for event in corrections)
+    return {str(document["currency"]) for document in sealed} - {""}

@@ -9,13 +9,14 @@ is. Whoever is killed before leaves sealed bytes that nobody refers to, and runs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from billing.basis import Basis
-from billing.books import Books, correction_currencies, correction_lines
-from billing.corrections import billed_so_far, corrections_document, corrections_of
+from billing.books import Books, correction_currencies
+from billing.corrections import corrections_document, corrections_of
 from billing.events import Event, EventKind
 from billing.gate import require_billable
 from billing.grounds import Grounds
@@ -23,7 +24,7 @@ from billing.lines import Line
 from billing.numbering import next_position, number_text, position_of
 from billing.plan import Plan, plan_close
 from billing.sealing import Document
-from billing.usage import Usage
+from billing.usage import ChargeKey, Usage
 from billing.voids import negated, open_period_after
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
@@ -37,7 +38,9 @@ def plan_from(books: Books, grounds: Grounds, issued_at: datetime) -> Plan:
     pending = books.ledger.pending_before(period.name)
     for currency in correction_currencies(books.record, pending) - {basis.currency}:
         raise CurrenciesDiffer(currency, basis.currency, f"corrections on documents of {period}")
-    corrections = correction_lines(books.record, pending)
+    corrections: defaultdict[str, list[Line]] = defaultdict(list)
+    for line in books.pending_lines(pending):
+        corrections[line.key.tenant].append(line)
     numbers = [document.number for document in books.ledger.documents()]
     return plan_close(grounds, corrections, numbers, issued_at)
 
@@ -60,18 +63,28 @@ def commit_close(
                 for draft in plan.drafts
             ],
             "statement_sha256": record.seal(plan.statement),
-            "corrections_sha256s": books.ledger.pending_before(period.name),
+            "corrections_sha256s": [
+                event.body["corrections_sha256"]
+                for event in books.ledger.pending_before(period.name)
+            ],
         }
         kind = EventKind.PERIOD_CLOSED
         record.append(held, books.ledger.head, kind, body, clock.now(), holder)
 
 
-def corrections_from(books: Books, basis: Basis, usage: Usage, reason: str) -> list[Line]:
+def corrections_from(
+    books: Books, basis: Basis, usage: Usage, reason_of: Callable[[ChargeKey], str]
+) -> list[Line]:
     """The differences between a recounted period and everything that was billed for it."""
-    period = basis.period
-    billed = billed_so_far(books.lines(), period)
-    originals = books.numbers_of(period.name)
-    return corrections_of(period, billed, usage.charges, reason, basis.currency, originals)
+    return corrections_of(
+        basis.period,
+        list(books.lines()),
+        books.withdrawn_lines(),
+        usage.charges,
+        reason_of,
+        basis.currency,
+        books.numbers_of(basis.period.name),
+    )
 
 
 def commit_corrections(

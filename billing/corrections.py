@@ -11,16 +11,17 @@ twice corrects nothing the second time, and original plus corrections is the rec
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from billing.books import WithdrawnLine
 from billing.invoice import line_entry
 from billing.lines import Line, LineKind
 from billing.sealing import Document
 from billing.usage import Charge, ChargeKey
 from domain.billing_period import BillingPeriod
-from domain.money import Money, require_creditable
+from domain.money import Money, price_nanos, require_creditable
 from domain.tenant import BelongsTo
 
 SCHEMA = "gpu-ledger/corrections/1"
@@ -61,24 +62,71 @@ def left_of(billed: Mapping[ChargeKey, Billed], charge: ChargeKey) -> int:
 
 def corrections_of(
     period: BillingPeriod,
-    billed: Mapping[ChargeKey, Billed],
+    books: Sequence[Line],
+    withdrawn: Iterable[WithdrawnLine],
     recounted: Iterable[Charge],
-    reason: str,
+    reason_of: Callable[[ChargeKey], str],
     currency: str,
     originals: Mapping[str, str],
 ) -> list[Line]:
-    """One line per charge of a tenant that is not what was billed, in order of the charges.
+    """Lines for every charge of a tenant that is not what was billed, in order of the charges.
 
-    `originals` says which document each tenant has for the period.
+    A line that a void took back is billed again under its own reason; the rest of a difference is
+    one line. `originals` says which document each tenant has for the period.
     """
     charges = {c.key: c for c in recounted if c.key.belongs_to is BelongsTo.TENANT}
     _require_credits_within(charges, currency)
+    billed = billed_so_far(books, period)
+    to_bill_again = _not_billed_again(period, books, withdrawn)
     lines: list[Line] = []
     for key in sorted({*charges, *billed}):
-        line = _correction(period, key, billed.get(key, Billed()), charges.get(key), reason)
-        if line.device_seconds or line.cost_nanos:
-            lines.append(replace(line, refers_to=originals.get(key.tenant, "")))
+        before, after = billed.get(key, Billed()), charges.get(key)
+        reason, original = reason_of(key), originals.get(key.tenant, "")
+        difference = _correction(period, key, before, after, reason, original)
+        if not (difference.device_seconds or difference.cost_nanos):
+            continue
+        for line in to_bill_again.get(key, []) if after else []:
+            lines.append(_billed_again(line, before))
+            before += lines[-1]
+        difference = _correction(period, key, before, after, reason, original)
+        if difference.device_seconds or difference.cost_nanos:
+            lines.append(difference)
     return lines
+
+
+def _not_billed_again(
+    period: BillingPeriod, books: Iterable[Line], withdrawn: Iterable[WithdrawnLine]
+) -> dict[ChargeKey, list[WithdrawnLine]]:
+    """What voids took back for use in a period, and no correction has billed again."""
+    again = {(line.refers_to, line.key) for line in books if line.kind is LineKind.CORRECTION}
+    found: defaultdict[ChargeKey, list[WithdrawnLine]] = defaultdict(list)
+    for line in withdrawn:
+        key = line.line.key
+        if line.line.charge_period == period.name and (line.void, key) not in again:
+            found[key].append(line)
+    return found
+
+
+def _billed_again(withdrawn: WithdrawnLine, before: Billed) -> Line:
+    line = withdrawn.line
+    seconds = before.device_seconds + line.device_seconds
+    cost_nanos = line.cost_nanos
+    if not line.key.credited:
+        # Cents of cents: what a line adds depends on the seconds that stand before it.
+        price = price_nanos(seconds, line.key.weight, line.rate_nanos_per_hour)
+        cost_nanos = price - before.nanos
+    again = f"billed again: {withdrawn.voided} was voided by {withdrawn.void} ({withdrawn.reason})"
+    return replace(
+        line,
+        number=0,
+        kind=LineKind.CORRECTION,
+        cost_nanos=cost_nanos,
+        billed_nanos=0,
+        reason=f"{line.reason}; {again}" if line.reason else again,
+        seconds_before=before.device_seconds,
+        nanos_before=before.nanos,
+        refers_to=withdrawn.void,
+    )
 
 
 def corrections_document(
@@ -102,7 +150,12 @@ def corrections_document(
 
 
 def _correction(
-    period: BillingPeriod, key: ChargeKey, before: Billed, after: Charge | None, reason: str
+    period: BillingPeriod,
+    key: ChargeKey,
+    before: Billed,
+    after: Charge | None,
+    reason: str,
+    original: str,
 ) -> Line:
     seconds = after.device_seconds if after else 0
     nanos = after.cost_nanos if after else 0
@@ -119,6 +172,7 @@ def _correction(
         reason=reason,
         seconds_before=before.device_seconds,
         nanos_before=before.nanos,
+        refers_to=original,
     )
 
 

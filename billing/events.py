@@ -138,19 +138,22 @@ class Ledger:
         """Every document ever issued, in order of their issue."""
         return [document for event in self.events for document in event.documents()]
 
+    def voids(self) -> dict[str, Event]:
+        """Voided number → the event that voided it."""
+        voids = [e for e in self.events if e.kind is EventKind.INVOICE_VOIDED]
+        return {cast(str, e.body["voids"]): e for e in voids}
+
     def voided_by(self) -> dict[str, str]:
         """Voided number → number of the document that voids it."""
-        voids = [e for e in self.events if e.kind is EventKind.INVOICE_VOIDED]
-        return {cast(str, e.body["voids"]): next(e.documents()).number for e in voids}
+        return {number: next(e.documents()).number for number, e in self.voids().items()}
 
     def status(self, number: str) -> DocumentStatus:
         voided = number in self.voided_by()
         return DocumentStatus.VOIDED if voided else DocumentStatus.ISSUED
 
-    def recorded_corrections(self) -> list[str]:
-        """The seals of all corrections ever recorded, in order."""
-        kinds = (EventKind.CORRECTIONS_RECORDED,)
-        return [cast(str, e.body["corrections_sha256"]) for e in self.events if e.kind in kinds]
+    def corrections(self) -> list[Event]:
+        """All corrections ever recorded, in order."""
+        return [e for e in self.events if e.kind is EventKind.CORRECTIONS_RECORDED]
 
     def billed_corrections(self) -> set[str]:
         """The seals of corrections that stand on an invoice."""
@@ -160,16 +163,15 @@ class Ledger:
             for seal in cast("list[str]", event.body.get("corrections_sha256s", []))
         }
 
-    def pending_before(self, period: str) -> list[str]:
-        """Corrections of earlier periods that stand on no invoice yet."""
+    def pending_corrections(self) -> list[Event]:
+        """Corrections that stand on no invoice yet."""
         billed = self.billed_corrections()
-        return [
-            cast(str, event.body["corrections_sha256"])
-            for event in self.events
-            if event.kind is EventKind.CORRECTIONS_RECORDED
-            and event.body["corrections_sha256"] not in billed
-            and cast(str, event.body["corrects_period"]) < period
-        ]
+        return [e for e in self.corrections() if e.body["corrections_sha256"] not in billed]
+
+    def pending_before(self, period: str) -> list[Event]:
+        """Corrections of earlier periods that stand on no invoice yet."""
+        pending = self.pending_corrections()
+        return [e for e in pending if cast(str, e.body["corrects_period"]) < period]
 
 
 def chain_problems(events: Sequence[tuple[str, bytes]]) -> list[tuple[str, str]]:

@@ -8,11 +8,13 @@ Nothing re-opens: the corrections become lines of the next period that is closed
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from billing.basis import sealed_decisions
+from billing.basis import Basis, sealed_decisions
 from billing.books import Books
 from billing.commits import commit_corrections, corrections_from
 from billing.events import Event, Ledger
@@ -22,14 +24,16 @@ from billing.guard import require_writable
 from billing.lines import Line
 from billing.record import Record
 from billing.retention import require_held
+from billing.usage import ChargeKey
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
-from domain.decisions import Amendment, Decisions
+from domain.decisions import Amendment, Decisions, Row
 from domain.errors import WrongUse
 from domain.findings import Judgement
 from warehouse.home import Home
 
 LATE_EVIDENCE = "evidence that arrived or changed after the close"
+NO_CAUSE = "counted again; neither the evidence nor the decisions have changed"
 
 
 class PeriodIsOpen(WrongUse):
@@ -53,15 +57,53 @@ class RecountDecisions:
     decisions: Decisions
     amendments: tuple[Amendment, ...]
 
-    @property
-    def reason(self) -> str:
-        """What stands on the correction lines."""
-        if not self.amendments:
-            return LATE_EVIDENCE
-        return "; ".join(
-            f"{row.amended_table} amended by {row.decided_by} and {row.second_name}: {row.reason}"
-            for row in self.amendments
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A change since the period was last counted, and which charges it can concern."""
+
+    reason: str
+    scopes: tuple[Mapping[str, str], ...]  # column → value; no column concerns every charge
+
+    def concerns(self, key: ChargeKey) -> bool:
+        return any(
+            all(getattr(key, name) == value for name, value in scope.items())
+            for scope in self.scopes
         )
+
+
+def causes_of_difference(
+    before: Mapping[str, Any], basis: Basis, amendments: Iterable[Amendment]
+) -> list[Cause]:
+    """What changed between the basis of the last count of a period and that of a recount."""
+    sealed = sealed_decisions(before)
+    causes = []
+    for row in amendments:
+        reason = f"{row.amended_table} amended by {row.decided_by} and {row.second_name}: "
+        changed = set(sealed.rows(row.amended_table)) ^ set(basis.decisions.rows(row.amended_table))
+        scopes = tuple(_scope(one) for one in sorted(changed, key=repr))
+        causes.append(Cause(reason + row.reason, scopes))
+    evidence = before["evidence"]
+    clusters = {*evidence, *basis.evidence}
+    changed_in = sorted(c for c in clusters if evidence.get(c) != basis.evidence.get(c))
+    causes.append(Cause(LATE_EVIDENCE, tuple({"cluster_id": name} for name in changed_in)))
+    if before["code_version"] != basis.code_version:
+        versions = f"{basis.code_version}, before by {before['code_version']}"
+        causes.append(Cause(f"counted by gpu-ledger {versions}", ({},)))
+    return [cause for cause in causes if cause.scopes]
+
+
+def _scope(row: Row) -> dict[str, str]:
+    """The columns of a decision that limit which charges it concerns."""
+    columns = {"cluster_id": "cluster_id", "tenant": "namespace", "gpu_class": "gpu_class"}
+    limits = {name: str(getattr(row, column, "")) for name, column in columns.items()}
+    return {name: value for name, value in limits.items() if value}
+
+
+def reason_for(causes: Sequence[Cause], key: ChargeKey) -> str:
+    """The reason that stands on the correction of a charge: the causes that can concern it."""
+    found = [cause for cause in causes if cause.concerns(key)] or causes
+    return "; ".join(cause.reason for cause in found) or NO_CAUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +146,22 @@ def recount_period(
     record = Record(home.record_store())
     books = Books(record, record.ledger())
     stood_on = record.sealed(str(_close_of(books.ledger, period).body["basis_sha256"]))
+    last = [e for e in books.ledger.corrections() if e.body["corrects_period"] == period.name]
+    last_basis = record.sealed(str(last[-1].body["basis_sha256"])) if last else stood_on
     judgement = judge()
     grounds = read_grounds(home, facts_path, period, counted_with.decisions, judgement)
     basis = grounds.basis
     require_held(home.landing_store(), period, stood_on["evidence"], basis.evidence)
-    lines = corrections_from(books, basis, grounds.usage, counted_with.reason)
+    causes = causes_of_difference(last_basis, basis, counted_with.amendments)
+    reason_of = partial(reason_for, causes)
+    lines = corrections_from(books, basis, grounds.usage, reason_of)
     if dry_run or not lines:
         return RecountResult(period, tuple(lines), basis.currency, recorded=False)
     require_billable(judgement, basis.currency)
     require_writable(home, record, books.ledger)
     amendments = [_amendment_entry(row) for row in counted_with.amendments]
-    commit_corrections(books, basis, lines, counted_with.reason, amendments, clock, holder)
+    reason = "; ".join(sorted({line.reason for line in lines}))
+    commit_corrections(books, basis, lines, reason, amendments, clock, holder)
     return RecountResult(period, tuple(lines), basis.currency, recorded=True)
 
 

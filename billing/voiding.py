@@ -60,7 +60,10 @@ def require_voidable(books: Books, number: str) -> None:
     asked: defaultdict[tuple[str, ChargeKey], int] = defaultdict(int)
     for line in read_lines(books.document(number)):
         asked[line.charge_period, line.key.charge] += line.cost_nanos
-    billed = list(books.lines())
+    # Corrections of this document that no invoice has yet are withdrawn by the void itself.
+    pending = books.pending_lines(books.ledger.pending_corrections())
+    others = (line for line in pending if line.refers_to != number)
+    billed = [*books.issued_lines(), *others]
     for (name, key), nanos in asked.items():
         left = left_of(billed_so_far(billed, BillingPeriod(name)), key)
         if nanos > max(left, 0):

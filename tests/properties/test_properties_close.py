@@ -111,7 +111,7 @@ class Ledger:
     ) -> int:
         """How many lines the recount gave."""
         books, basis = self.books, basis_of(period, "1" * 64, judgement)
-        lines = corrections_from(books, basis, usage_of(period, seconds, price), "late")
+        lines = corrections_from(books, basis, usage_of(period, seconds, price), lambda _: "late")
         if lines:
             commit_corrections(books, basis, lines, "late", (), self.clock, "ada")
         return len(lines)
@@ -208,16 +208,20 @@ class Months(RuleBasedStateMachine):
         asked: defaultdict[tuple[str, ChargeKey], int] = defaultdict(int)
         for line in lines:
             asked[line.charge_period, line.key.charge] += line.cost_nanos
+        pending = books.pending_lines(books.ledger.pending_corrections())
+        withdrawn = [line for line in pending if line.refers_to == number]
+        left = {name: truth.copy() for name, truth in self.truth.items()}
+        for line in withdrawn:
+            left[line.charge_period][line.key] -= line.cost_nanos
         given_back = any(
-            nanos > max(0, truth[key] + truth[replace(key, credited=True)])
+            nanos > max(0, left[name][key] + left[name][replace(key, credited=True)])
             for (name, key), nanos in asked.items()
-            for truth in [self.truth[name]]
         )
         if is_void or status is DocumentStatus.VOIDED or given_back:
             with pytest.raises(CannotBeVoided):
                 self.ledger.void(number)
             return
-        for line in lines:
+        for line in (*lines, *withdrawn):
             self.truth[line.charge_period][line.key] -= line.cost_nanos
         self.ledger.void(number)
 

@@ -17,6 +17,7 @@ from billing.events import DocumentStatus
 from billing.gate import PeriodNotBillable
 from billing.record import Record, event_key, sealed_key
 from billing.recount import (
+    LATE_EVIDENCE,
     PeriodIsOpen,
     RecountResult,
     recount_decisions,
@@ -29,10 +30,12 @@ from domain.clock import StoppedClock
 from domain.decisions import Decisions
 from quality.run import judge
 from tests.marts_by_hand import SIGNED, Pod, World, at
+from tests.unit.test_billing_explain import land
 
 OCTOBER = BillingPeriod("2026-10")
 NOVEMBER = BillingPeriod("2026-11")
 EUR = 1_000_000_000
+AGAIN = "billed again: INV-000001 was voided by INV-000002 (wrong address)"
 
 
 def day(month: int, date: int) -> datetime:
@@ -109,6 +112,17 @@ def pod(tenant: str, name: str, hours: int) -> Pod:
     return Pod(tenant, name, at("09 00:00"), at(f"09 {hours:02}:00"))
 
 
+def verified(ledger: Ledger) -> list[str]:
+    """What the verifier finds wrong with the whole record."""
+    record = ledger.books.record
+    events = record.ledger().events
+    files = {event_key(event.sequence): event.to_bytes() for event in events}
+    for event in events:
+        for digest in event.sealed_sha256s():
+            files[sealed_key(digest)] = record.sealed_bytes(digest)
+    return verify(write_bundle(files)).problems
+
+
 def november_pod(tenant: str) -> Pod:
     start = datetime(2026, 11, 5, tzinfo=UTC)
     return Pod(tenant, "later", start, start.replace(hour=1))
@@ -118,6 +132,7 @@ def test_late_evidence_becomes_a_line_of_the_next_open_period(ledger: Ledger) ->
     assert ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4)) == {
         "a": 7_200_000_000
     }
+    land(World(ledger.path), b"late", "2026-10-09T02:00:00Z", 1)
     result = ledger.recount([pod("a", "x", 3)], day(11, 20))
     assert result.recorded
     [line] = result.lines
@@ -232,7 +247,69 @@ def test_what_was_voided_is_billed_again_by_a_recount(ledger: Ledger) -> None:
     assert ledger.billed() == 0
     [line] = ledger.recount([pod("a", "x", 2)], day(11, 21)).lines
     assert line.cost_nanos == 7_200_000_000
+    assert (line.seconds_before, line.nanos_before) == (0, 0)
+    assert (line.reason, line.refers_to) == (AGAIN, "INV-000002")
     assert ledger.billed() == 7_200_000_000
+
+
+def test_each_correction_has_the_reason_of_what_changed_for_it(ledger: Ledger) -> None:
+    """A void, late evidence of one cluster and an amended outage of another, in one recount."""
+    clusters = {"c1": "both", "c2": "both"}
+    elsewhere = replace(pod("b", "y", 4), cluster_id="c2")
+    world = ledger.facts(OCTOBER, [pod("a", "x", 2), elsewhere], clusters=clusters)
+    ledger.close(world, day(11, 4))
+    void_document(world.home, "INV-000001", "wrong address", StoppedClock(day(11, 20)))
+    land(world, b"late", "2026-10-09T02:00:00Z", 1)
+    outages = [f"c2,2026-10-09T00:00:00Z,2026-10-09T01:00:00Z,credit,{SIGNED}"]
+    present = World(ledger.path, clusters=clusters, outages=outages).decisions
+    amended = world.decisions_with_amendment(present, "outages", "storm", "ada", "bob")
+    lines = ledger.recount(
+        [pod("a", "x", 3), elsewhere], day(11, 21), amended, clusters=clusters, outages=outages
+    ).lines
+    assert [(line.key.tenant, line.cost_nanos, line.reason) for line in lines] == [
+        ("a", 7_200_000_000, AGAIN.replace("-000002", "-000003")),
+        ("a", 3_600_000_000, LATE_EVIDENCE),
+        ("b", -3_600_000_000, "outages amended by ada and bob: storm"),
+    ]
+    # The amendment was counted with; later evidence is a reason of its own.
+    land(world, b"later still", "2026-10-09T03:00:00Z", 2)
+    [line] = ledger.recount(
+        [pod("a", "x", 4), elsewhere], day(11, 22), amended, clusters=clusters, outages=outages
+    ).lines
+    assert (line.cost_nanos, line.reason) == (3_600_000_000, LATE_EVIDENCE)
+    assert verified(ledger) == []
+
+
+def test_an_invoice_whose_correction_waits_is_voided_with_it(ledger: Ledger) -> None:
+    """A bill of 10.80 to the wrong party, of which 3.60 had been found to be too much."""
+    world = ledger.facts(OCTOBER, [pod("a", "x", 3)])
+    ledger.close(world, day(11, 4))
+    land(world, b"late", "2026-10-09T02:00:00Z", 1)
+    ledger.recount([pod("a", "x", 2)], day(11, 19))
+    void_document(world.home, "INV-000001", "wrong party", StoppedClock(day(11, 20)))
+    assert ledger.books.document("INV-000002")["total_billed_cost"] == "-10.80"
+    # The party that was billed by mistake pays nothing, and no credit is left for the next one.
+    assert ledger.billed() == 0
+    assert list(ledger.books.pending_lines(ledger.books.ledger.pending_corrections())) == []
+    again = "billed again: INV-000001 was voided by INV-000002 (wrong party)"
+    lines = ledger.recount([pod("a", "x", 2)], day(11, 21)).lines
+    assert [(line.cost_nanos, line.reason) for line in lines] == [
+        (10_800_000_000, again),
+        (-3_600_000_000, f"{LATE_EVIDENCE}; {again}"),
+    ]
+    assert ledger.recount([pod("a", "x", 2)], day(11, 22)).lines == ()
+    billed = ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
+    assert billed == {"a": 10_800_000_000}  # 7.20 of October, 3.60 of November
+    assert verified(ledger) == []
+
+
+def test_a_withdrawn_correction_is_on_no_invoice(ledger: Ledger) -> None:
+    world = ledger.facts(OCTOBER, [pod("a", "x", 3), pod("b", "y", 3)])
+    ledger.close(world, day(11, 4))
+    ledger.recount([pod("a", "x", 2), pod("b", "y", 2)], day(11, 19))
+    void_document(world.home, "INV-000001", "wrong party", StoppedClock(day(11, 20)))
+    billed = ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
+    assert billed == {"a": 3_600_000_000, "b": -3_600_000_000}
 
 
 def test_a_document_is_voided_once_and_a_void_never(ledger: Ledger) -> None:
@@ -269,13 +346,7 @@ def test_the_void_of_a_correction_by_an_amended_price_passes_the_verifier(ledger
     november = ledger.facts(NOVEMBER, [])
     ledger.close(november, day(12, 4))
     void_document(november.home, "INV-000002", "wrong customer", StoppedClock(day(12, 5)))
-    record = ledger.books.record
-    events = record.ledger().events
-    files = {event_key(event.sequence): event.to_bytes() for event in events}
-    for event in events:
-        for digest in event.sealed_sha256s():
-            files[sealed_key(digest)] = record.sealed_bytes(digest)
-    assert verify(write_bundle(files)).problems == []
+    assert verified(ledger) == []
 
 
 def test_recounted_facts_that_are_not_billable_correct_nothing(ledger: Ledger) -> None:
