@@ -16,6 +16,7 @@ PACKAGES = (
     "quality",
     "billing",
     "fake_gpu",
+    "amd_exporter",
     "orchestration",
 )
 ALLOWED: dict[str, frozenset[str]] = {
@@ -27,7 +28,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "billing": frozenset({"domain", "warehouse"}),
     "fake_gpu": frozenset({"domain"}),
     "fake_gpu.truth": frozenset(),
-    "orchestration": frozenset(PACKAGES) - {"orchestration"},
+    "amd_exporter": frozenset(),
+    "orchestration": frozenset(PACKAGES) - {"orchestration", "amd_exporter"},
 }
 
 
