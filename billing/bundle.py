@@ -10,72 +10,50 @@ documents by number and hash alone. The month's bundle, for auditors, holds ever
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.resources import files as package_files
-from types import MappingProxyType
 
 from billing.events import Event, Ledger, NumberedDocument
 from billing.record import Record, event_key, sealed_key
 from billing.sealing import to_bytes
 from billing.verifier import write_bundle
 
-Rendered = Mapping[str, Mapping[str, bytes]]
-"""Hash → the files of a document, so that none is rendered twice."""
-
-NOTHING: Mapping[str, bytes] = MappingProxyType({})
+Files = Mapping[str, bytes]
+"""Name in a bundle → content."""
 
 
 def document_bundle(
-    record: Record, ledger: Ledger, issued: NumberedDocument, rendered: Rendered
+    record: Record, ledger: Ledger, issued: NumberedDocument, files: Files
 ) -> bytes:
-    """One document, what it voids, and the chain up to the event that issued it."""
-    files = _chain(ledger, issued.event_sequence)
-    files |= _document_files(record, issued, rendered)
-    voided = {number: voids for voids, number in ledger.voided_by().items()}.get(issued.number)
-    for other in ledger.documents():
-        if other.number == voided:
-            files[sealed_key(other.sha256)] = record.sealed_bytes(other.sha256)
-    return write_bundle(files)
+    """One document, what it voids, and the chain up to the event that issued it.
+
+    `files`: those of the document, and the verifier.
+    """
+    event = ledger.events[issued.event_sequence - 1]
+    numbers = {issued.number, str(event.body.get("voids", ""))}
+    seals = [event.files_sha256]
+    seals += [other.sha256 for other in ledger.documents() if other.number in numbers]
+    bundled = {**_chain(ledger, event.sequence), **_sealed(record, seals), **files}
+    return write_bundle(issued.number, bundled)
 
 
-def period_bundle(
-    record: Record,
-    ledger: Ledger,
-    close: Event,
-    rendered: Rendered,
-    explained: Mapping[str, bytes] = NOTHING,
-) -> bytes:
+def period_bundle(record: Record, ledger: Ledger, close: Event, files: Files) -> bytes:
     """All documents in a closed period's books, what they stand on, and the chain to its close.
 
-    `explained`: files that say what the columns mean; no event and no document names them.
+    `files`: every one that was issued with them.
     """
-    files = {**explained, **_chain(ledger, close.sequence)}
+    bundled = {**_chain(ledger, close.sequence), **files}
     for event in ledger.events[: close.sequence]:
-        if event.period != close.period:
-            continue
-        for issued in event.documents():
-            files |= _document_files(record, issued, rendered)
-        files |= _sealed(record, event.sealed_sha256s())
-    return write_bundle(files)
-
-
-def _document_files(
-    record: Record, issued: NumberedDocument, rendered: Rendered
-) -> dict[str, bytes]:
-    files = rendered[issued.sha256]
-    return {
-        sealed_key(issued.sha256): record.sealed_bytes(issued.sha256),
-        **{f"documents/{name}": content for name, content in files.items()},
-    }
+        if event.period == close.period:
+            enclosed = {*event.enclosed_sha256s}
+            bundled |= _sealed(record, (s for s in event.sealed_sha256s() if s not in enclosed))
+    return write_bundle(close.period, bundled)
 
 
 def _chain(ledger: Ledger, until: int) -> dict[str, bytes]:
     events = ledger.events[:until]
     head = {"sequence": events[-1].sequence, "sha256": events[-1].sha256}
-    verifier = package_files("billing").joinpath("verifier.py").read_bytes()
     return {
         **{event_key(event.sequence): event.to_bytes() for event in events},
         "head.json": to_bytes(head),
-        "verifier.py": verifier,
     }
 
 

@@ -23,7 +23,8 @@ from billing.guard import require_writable
 from billing.mirror import read_estimates, write_estimates
 from billing.plan import Plan
 from billing.record import Record
-from billing.render import MODEL_PAGES, Progress, render_ahead, render_documents, write_file
+from billing.render import Progress, issued_documents, render_ahead, render_documents
+from billing.rendering import MODEL_PAGES, month_files, verifier_file
 from billing.retention import require_held
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
@@ -90,13 +91,12 @@ def close_period(
 ) -> CloseResult:
     """Close a period, or show what closing it would do. Closing a closed one changes nothing.
 
-    With `model_pages` the month's bundle explains its columns; no hash that is sealed knows of it.
+    With `model_pages` the month's bundle explains its columns.
     """
     record = Record(home.record_store())
     ledger = record.ledger()
     if period.name in ledger.closes():
         if not dry_run:
-            _keep(home, period, model_pages)
             render_documents(home, period, progress)
         return _as_recorded(record, ledger, period, decisions)
     if not dry_run:
@@ -110,18 +110,25 @@ def close_period(
     require_billable(judgement, str(plan.basis["currency"]))
     require_held(home.landing_store(), period, plan.basis["evidence"])
     require_writable(home, record, ledger)
-    ahead = render_ahead([(draft.number, draft.document) for draft in plan.drafts], progress)
-    commit_close(books, period, plan, clock, holder)
-    _keep(home, period, model_pages)
-    render_documents(home, period, ahead=ahead)
+    files = _files_of(books, period, plan, progress)
+    if model_pages is not None:
+        files[MODEL_PAGES] = model_pages()
+    commit_close(books, period, plan, clock, holder, files)
+    render_documents(home, period, ahead=files)
     return _as_recorded(record, record.ledger(), period, decisions)
 
 
-def _keep(home: Home, period: BillingPeriod, model_pages: Callable[[], bytes] | None) -> None:
-    """The models' pages as they are at the close: later versions do not explain this month."""
-    path = home.documents / period.name / MODEL_PAGES
-    if model_pages is not None and not path.is_file():
-        write_file(path, model_pages())
+def _files_of(
+    books: Books, period: BillingPeriod, plan: Plan, progress: Progress | None
+) -> dict[str, bytes]:
+    """Every file that the close of a plan issues, before anything is written."""
+    drafts = [draft.document for draft in plan.drafts]
+    earlier = issued_documents(books.record, books.ledger.events, period.name)
+    return {
+        **render_ahead(drafts, progress),
+        **month_files([*earlier, *drafts], plan.statement, plan.basis),
+        **verifier_file(),
+    }
 
 
 def _judge_and_plan(

@@ -16,6 +16,7 @@ from typing import Any
 
 from billing.basis import Basis
 from billing.books import Books, correction_currencies
+from billing.bundle import Files
 from billing.corrections import corrections_document, corrections_of
 from billing.events import Event, EventKind
 from billing.gate import require_billable
@@ -23,7 +24,9 @@ from billing.grounds import Grounds
 from billing.lines import Line
 from billing.numbering import next_position, number_text, position_of
 from billing.plan import Plan, plan_close
-from billing.sealing import Document
+from billing.record import Record
+from billing.rendering import ENCLOSED
+from billing.sealing import Document, sha256
 from billing.usage import ChargeKey, Usage
 from billing.voids import negated, open_period_after
 from domain.billing_period import BillingPeriod
@@ -46,9 +49,12 @@ def plan_from(books: Books, grounds: Grounds, issued_at: datetime) -> Plan:
 
 
 def commit_close(
-    books: Books, period: BillingPeriod, plan: Plan, clock: Clock, holder: str
+    books: Books, period: BillingPeriod, plan: Plan, clock: Clock, holder: str, files: Files
 ) -> None:
-    """Issue every document of a plan; nothing, if the period was closed meanwhile."""
+    """Issue every document of a plan; nothing, if the period was closed meanwhile.
+
+    `files`: every file that is issued, by its name in a bundle; the event names their hashes.
+    """
     require_billable(plan.judgement, str(plan.basis["currency"]))
     record = books.record
     # Whatever was recorded since the plan was made moved the head, and its numbers are not used.
@@ -67,9 +73,24 @@ def commit_close(
                 event.body["corrections_sha256"]
                 for event in books.ledger.pending_before(period.name)
             ],
+            **_seal_files(record, files),
         }
         kind = EventKind.PERIOD_CLOSED
         record.append(held, books.ledger.head, kind, body, clock.now(), holder)
+
+
+def _seal_files(record: Record, files: Files) -> Document:
+    """The part of an event that names the files it issues."""
+    listed = {name: sha256(content) for name, content in files.items()}
+    enclosed = [
+        {"schema": "gpu-ledger/enclosed-file/1", "name": name, "text": files[name].decode()}
+        for name in ENCLOSED
+        if name in files
+    ]
+    return {
+        "files_sha256": record.seal({"schema": "gpu-ledger/issued-files/1", "files": listed}),
+        "enclosed_sha256s": [record.seal(document) for document in enclosed],
+    }
 
 
 def corrections_from(
@@ -113,7 +134,14 @@ def commit_corrections(
         record.append(held, books.ledger.head, kind, body, clock.now(), holder)
 
 
-def commit_void(books: Books, number: str, reason: str, clock: Clock, holder: str) -> Event:
+def commit_void(
+    books: Books,
+    number: str,
+    reason: str,
+    clock: Clock,
+    holder: str,
+    render: Callable[[Document], Files],
+) -> Event:
     """Issue the void of a document, in the books of the first open period after it."""
     record, ledger = books.record, books.ledger
     with lease(record.store, holder, clock, above=ledger.highest_fence) as held:
@@ -128,6 +156,7 @@ def commit_void(books: Books, number: str, reason: str, clock: Clock, holder: st
             "period": period.name,
             "voids": number,
             "documents": [{"number": void_number, "sha256": record.seal(document)}],
+            **_seal_files(record, render(document)),
         }
         kind = EventKind.INVOICE_VOIDED
         return record.append(held, ledger.head, kind, body, clock.now(), holder)

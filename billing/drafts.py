@@ -18,6 +18,7 @@ from billing.invoice import DRAFT
 from billing.plan import Draft
 from billing.record import Record
 from billing.render import Progress, render_ahead, write_file
+from billing.rendering import is_file_of
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.decisions import Decisions
@@ -58,13 +59,14 @@ def write_drafts(
     grounds = read_grounds(home, home.warehouse_path, period, decisions, judge())
     plan = plan_from(books, grounds, clock.now().replace(microsecond=0))
     drafts = [_as_draft(draft, place) for place, draft in enumerate(plan.drafts, start=1)]
-    rendered = render_ahead([(draft.number, draft.document) for draft in drafts], progress)
+    rendered = render_ahead([draft.document for draft in drafts], progress)
     folder = home.documents / period.name / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     return sorted(
-        write_file(folder / draft.tenant / name, content)
-        for draft, files in zip(drafts, rendered.values(), strict=True)
-        for name, content in files.items()
+        write_file(folder / draft.tenant / Path(name).name, content)
+        for draft in drafts
+        for name, content in rendered.items()
+        if is_file_of(draft.number, name)
     )
 
 

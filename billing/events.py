@@ -81,6 +81,19 @@ class Event:
     def period(self) -> str:
         return cast(str, self.body.get("period", ""))
 
+    @property
+    def files_sha256(self) -> str:
+        """The seal of the list of every file that this event issues, each with its hash.
+
+        A list of its own: a tenant's bundle carries all events, and the list of only one of them.
+        """
+        return cast(str, self.body.get("files_sha256", ""))
+
+    @property
+    def enclosed_sha256s(self) -> tuple[str, ...]:
+        """The seals of issued files that a later version of the code could not write again."""
+        return tuple(cast("list[str]", self.body.get("enclosed_sha256s", [])))
+
     def documents(self) -> Iterator[NumberedDocument]:
         """The documents that this event issues."""
         issued = cast("list[dict[str, str]]", self.body.get("documents", []))

@@ -19,8 +19,6 @@ from fractions import Fraction
 from typing import Any
 
 from billing.csv_text import csv_bytes
-from billing.events import Event
-from domain.billing_period import BillingPeriod
 from domain.interval import format_instant, parse_instant
 from domain.money import (
     NANOS_PER_UNIT,
@@ -136,16 +134,15 @@ def invoice_detail_csv(documents: Iterable[Mapping[str, Any]]) -> bytes:
     return csv_bytes(INVOICE_DETAIL, ([row[name] for name in INVOICE_DETAIL] for row in rows))
 
 
-def billing_period_csv(close: Event, issuer_name: str) -> bytes:
+def billing_period_csv(statement: Mapping[str, Any]) -> bytes:
     """The one row of a closed period: it was created when it began, and updated when it closed."""
-    period = BillingPeriod(close.period)
     row = {
-        "BillingPeriodCreated": format_instant(period.started_at),
-        "BillingPeriodEnd": format_instant(period.ended_at),
-        "BillingPeriodLastUpdated": format_instant(close.recorded_at),
-        "BillingPeriodStart": format_instant(period.started_at),
+        "BillingPeriodCreated": statement["period_started_at"],
+        "BillingPeriodEnd": statement["period_ended_at"],
+        "BillingPeriodLastUpdated": statement["issued_at"],
+        "BillingPeriodStart": statement["period_started_at"],
         "BillingPeriodStatus": "Closed",
-        "InvoiceIssuerName": issuer_name or _NO_ISSUER,
+        "InvoiceIssuerName": statement["issuer"]["name"] or _NO_ISSUER,
     }
     return csv_bytes(BILLING_PERIOD, [[row[name] for name in BILLING_PERIOD]])
 

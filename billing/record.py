@@ -108,6 +108,10 @@ class Record:
     def sealed(self, digest: str) -> Document:
         return from_bytes(self.sealed_bytes(digest))
 
+    def listed_files(self, event: Event) -> dict[str, str]:
+        """Name in a bundle → hash, of every file that an event issued."""
+        return dict(self.sealed(event.files_sha256)["files"])
+
     def append(
         self,
         lease: Lease,

@@ -1,45 +1,57 @@
 """Writing a period's documents and bundles, from the record alone; an edge.
 
-Put here: where files are written, and that a reader never meets half of one.
+Put here: where files are written, that a reader never meets half of one, and that each has the
+bytes that were issued.
 Not here: what is in them (`rendering`, `bundle`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from billing.bundle import Rendered, document_bundle, period_bundle
-from billing.ccsp import hours_csv, nodes_csv
+from billing.bundle import Files, document_bundle, period_bundle
 from billing.events import Event, Ledger
-from billing.focus import billing_period_csv, cost_and_usage_csv, invoice_detail_csv
 from billing.record import Record
-from billing.render_checks import checks_page
-from billing.rendering import rendered_files
-from billing.sealing import from_bytes, sha256, to_bytes
-from billing.statement import capacity_csv, own_use_csv
+from billing.rendering import document_files, is_file_of, month_files
+from billing.sealing import sha256, to_bytes
+from billing.verifier import VERIFIER
 from domain.billing_period import BillingPeriod
+from domain.errors import EvidenceChanged
 from warehouse.home import Home
 
 Progress = Callable[[int, int, str], None]
 
-MODEL_PAGES = "models.html"
-"""The models' own documentation, kept with a month from its close on, where it was made."""
+
+class RenderedDifferently(EvidenceChanged):
+    """Issued files that are not in documents/, and that this version renders in another way."""
+
+    code = "SEAL-003"
+
+    def __init__(self, folder: Path, names: Sequence[str], issued_by: str) -> None:
+        super().__init__(
+            where=f"{folder}/{names[0]}",
+            seen=f"{len(names)} issued files are not there with the bytes that were issued, and "
+            f"this version renders other bytes; gpu-ledger {issued_by} issued them",
+            why="the record names the hash of every issued file, so another text of the same "
+            "document would not pass `gpu-ledger verify`; the files were not written",
+            remedy=f"restore {folder} from a copy, or install gpu-ledger {issued_by} and close "
+            "the month again, which only writes its files",
+        )
 
 
 def render_ahead(
-    documents: Sequence[tuple[str, Mapping[str, Any]]], progress: Progress | None = None
-) -> dict[str, dict[str, bytes]]:
-    """Hash → files of documents that are not issued yet: what cannot be rendered is not issued."""
-    rendered = {}
-    for done, (number, document) in enumerate(documents):
+    documents: Sequence[Mapping[str, Any]], progress: Progress | None = None
+) -> dict[str, bytes]:
+    """The files of documents that are not issued yet: a document that fails here is not issued."""
+    rendered: dict[str, bytes] = {}
+    for done, document in enumerate(documents):
         if progress:
-            progress(done, len(documents), number)
-        body = to_bytes(document)
-        digest = sha256(body)
-        rendered[digest] = dict(rendered_files(number, digest, body))
+            progress(done, len(documents), document["number"])
+        rendered |= document_files(document)
     return rendered
 
 
@@ -47,71 +59,132 @@ def render_documents(
     home: Home,
     period: BillingPeriod,
     progress: Progress | None = None,
-    ahead: Rendered | None = None,
+    ahead: Files | None = None,
 ) -> list[Path]:
-    """Write every file of a period's documents; the paths, in order."""
+    """Write every file of a period's documents as it was issued; the paths, in order.
+
+    `ahead`: files that were rendered already, by their name in a bundle.
+    """
     record = Record(home.record_store())
     ledger = record.ledger()
     folder = home.documents / period.name
-    issued = [document for document in ledger.documents() if document.period == period.name]
-    rendered: dict[str, Mapping[str, bytes]] = {}
-    written = []
-    for done, document in enumerate(issued):
+    writer = _Writer(record, folder, ahead or {})
+    events = [event for event in ledger.events if event.period == period.name]
+    issued = [(event, document) for event in events for document in event.documents()]
+    bundled: dict[str, bytes] = {}  # of all documents in the books, for the month's bundle
+    for done, (event, document) in enumerate(issued):
         if progress:
             progress(done, len(issued), document.number)
-        body = record.sealed_bytes(document.sha256)
-        files = (ahead or {}).get(document.sha256) or dict(
-            rendered_files(document.number, document.sha256, body)
-        )
-        rendered[document.sha256] = files
-        tenant = str(record.sealed(document.sha256)["tenant"])
-        bundle = document_bundle(record, ledger, document, rendered)
-        for name, content in {**files, f"{document.number}.zip": bundle}.items():
-            written.append(write_file(folder / tenant / name, content))
-    for name, content in _period_files(record, ledger, period, rendered, folder):
-        written.append(write_file(folder / name, content))
-    if progress:
-        progress(len(issued), len(issued), "")
-    return sorted(written)
-
-
-def _period_files(
-    record: Record, ledger: Ledger, period: BillingPeriod, rendered: Rendered, folder: Path
-) -> Iterator[tuple[str, bytes]]:
+        sealed = record.sealed(document.sha256)
+        if files := writer.document(event, sealed):
+            bundled |= files
+            whole = {**files, VERIFIER: _enclosed(record, event)[VERIFIER]}
+            bundle = document_bundle(record, ledger, document, whole)
+            writer.write(Path(sealed["tenant"], f"{document.number}.zip"), bundle)
     close = ledger.closes().get(period.name)
     if close:
-        # What a witness is handed: the end of the chain right after this period was closed.
+        # The head for a witness: the end of the chain right after this period was closed.
         head = {"period": period.name, "sequence": close.sequence, "sha256": close.sha256}
-        yield "head.json", to_bytes(head)
-        yield from _focus_files(record, ledger, close)
-        yield from _provider_files(record, close)
-        kept = folder / MODEL_PAGES
-        explained = {MODEL_PAGES: kept.read_bytes()} if kept.is_file() else {}
-        bundle = period_bundle(record, ledger, close, rendered, explained)
-        yield f"{period.name}.zip", bundle
+        writer.write(Path("head.json"), to_bytes(head))
+        files = writer.month(ledger, close)
+        if not writer.differing:
+            bundle = period_bundle(record, ledger, close, {**bundled, **files})
+            writer.write(Path(f"{period.name}.zip"), bundle)
+    if progress:
+        progress(len(issued), len(issued), "")
+    writer.require_whole(events)
+    return sorted(writer.written)
 
 
-def _focus_files(record: Record, ledger: Ledger, close: Event) -> Iterator[tuple[str, bytes]]:
-    """The period's data sets, of everything in its books; a void may have come before its close."""
-    events = [e for e in ledger.events[: close.sequence] if e.period == close.period]
-    documents = [record.sealed(issued.sha256) for e in events for issued in e.documents()]
-    basis = record.sealed(str(close.body["basis_sha256"]))
-    yield "focus/cost-and-usage.csv", cost_and_usage_csv(documents)
-    yield "focus/invoice-detail.csv", invoice_detail_csv(documents)
-    yield "focus/billing-period.csv", billing_period_csv(close, basis["issuer"]["name"])
+@dataclass
+class _Writer:
+    """Writes the files of one period, each with the bytes whose hash its event names."""
+
+    record: Record
+    folder: Path
+    ahead: Files
+    written: list[Path] = field(default_factory=list)
+    differing: list[str] = field(default_factory=list)
+
+    def document(self, event: Event, sealed: Mapping[str, Any]) -> dict[str, bytes]:
+        """Write the files of one document; name in a bundle → content."""
+        listed = self.record.listed_files(event)
+        own = {name: listed[name] for name in listed if is_file_of(sealed["number"], name)}
+        tenant = self.folder / sealed["tenant"]
+        return self._as_issued(
+            own, lambda name: tenant / Path(name).name, lambda: document_files(sealed)
+        )
+
+    def month(self, ledger: Ledger, close: Event) -> dict[str, bytes]:
+        """Write the files of a closed month that belong to no document."""
+        listed = self.record.listed_files(close)
+        own = {name: listed[name] for name in listed if not name.startswith("documents/")}
+
+        def render() -> Files:
+            return {
+                **month_files(
+                    issued_documents(self.record, ledger.events[: close.sequence], close.period),
+                    self.record.sealed(str(close.body["statement_sha256"])),
+                    self.record.sealed(str(close.body["basis_sha256"])),
+                ),
+                **_enclosed(self.record, close),
+            }
+
+        return self._as_issued(own, lambda name: self.folder / name, render)
+
+    def _as_issued(
+        self, listed: Mapping[str, str], place: Callable[[str], Path], render: Callable[[], Files]
+    ) -> dict[str, bytes]:
+        """Write each file with the bytes that were issued; none where one of them differs.
+
+        A file that is there as it was issued stays; the others are rendered again.
+        """
+        files = {}
+        for name, digest in listed.items():
+            body = self.ahead.get(name) or _kept(place(name))
+            if sha256(body) == digest:
+                files[name] = body
+        if len(files) < len(listed):
+            rendered = render()
+            again = {name: rendered.get(name, b"") for name in listed if name not in files}
+            files |= {name: body for name, body in again.items() if sha256(body) == listed[name]}
+        differing = [str(place(name).relative_to(self.folder)) for name in listed.keys() - files]
+        self.differing += sorted(differing)
+        if differing:
+            return {}
+        self.written += [write_file(place(name), content) for name, content in files.items()]
+        return files
+
+    def write(self, path: Path, content: bytes) -> None:
+        self.written.append(write_file(self.folder / path, content))
+
+    def require_whole(self, events: Iterable[Event]) -> None:
+        if self.differing:
+            versions = {
+                str(self.record.sealed(document.sha256)["stands_on"]["code_version"])
+                for event in events
+                for document in event.documents()
+            }
+            issued_by = " or ".join(sorted(versions)) or "of that time"
+            raise RenderedDifferently(self.folder, self.differing, issued_by)
 
 
-def _provider_files(record: Record, close: Event) -> Iterator[tuple[str, bytes]]:
-    """What only the provider is given: where capacity went, and the programme's report."""
-    body = record.sealed_bytes(str(close.body["statement_sha256"]))
-    statement = from_bytes(body)
-    basis_sha256 = str(close.body["basis_sha256"])
-    yield "provider/checks.html", checks_page(record.sealed(basis_sha256), basis_sha256)
-    yield "provider/statement.json", body
-    yield "provider/capacity.csv", capacity_csv(statement)
-    yield "provider/own-use.csv", own_use_csv(statement)
-    yield "provider/ccsp-hours.csv", hours_csv(statement)
-    yield "provider/ccsp-nodes.csv", nodes_csv(statement)
+def issued_documents(
+    record: Record, events: Iterable[Event], period: str
+) -> list[Mapping[str, Any]]:
+    """The documents that these events issued in the books of a period."""
+    mine = [event for event in events if event.period == period]
+    return [record.sealed(issued.sha256) for event in mine for issued in event.documents()]
+
+
+def _enclosed(record: Record, event: Event) -> dict[str, bytes]:
+    """The files whose text the record keeps, as they were when the event issued them."""
+    found = [record.sealed(digest) for digest in event.enclosed_sha256s]
+    return {enclosed["name"]: enclosed["text"].encode() for enclosed in found}
+
+
+def _kept(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""
 
 
 def write_file(path: Path, content: bytes) -> Path:

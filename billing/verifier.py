@@ -2,16 +2,19 @@
 
     python verifier.py BUNDLE.zip [--head head.json]
 
-Put here: everything a receiver needs to check what was issued; under 500 lines, so that it can be
-read before it is trusted.
+Put here: everything a receiver needs to check what was issued, short enough to be read before it is
+trusted.
 Not here: anything imported from the rest of the ledger. It recomputes what the ledger computed,
 from the words on the document alone.
 
-What it checks: the bundle is exactly the files that it lists; the record's events form one chain,
-which ends at the witnessed head if one is given; the documents are those that the events issued,
-and their numbers have no gaps; every line is seconds x weight x rate / 3600, rounded once; pods and
-workload-days add up to lines, lines add up to totals, cents are shared out by largest remainder;
-the CSV files say what the sealed documents say; a void negates its document.
+It checks that the record's events form one chain, which ends at the witnessed head if one is given;
+that the bundle has exactly the files that the event at the end of the chain issued, each with the
+hash that the event names; that document numbers have no gaps; that every line is seconds x weight x
+rate / 3600, rounded once; that pods and workload-days add up to lines, lines to totals, and cents
+are apportioned by largest remainder; that the CSV files say what the sealed documents say; that a
+void negates its document. It lists what a bundle alone cannot show.
+
+Run a verifier that did not come with the bundle: a program cannot vouch for itself.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -30,121 +34,198 @@ from pathlib import Path
 from typing import Any
 
 MANIFEST = "manifest.json"
+VERIFIER = "verifier.py"
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 LARGEST_BUNDLE_BYTES = 4 << 30
 """4 GiB: the limit of a plain ZIP; a month of the largest tenant is a few megabytes."""
 
-NANOS = 10**9
 CSV_FILES = {".csv": "lines", "-pods.csv": "pods"}
+NEEDED_COLUMNS = {"invoice", "line", "cluster_id", "device_seconds", "cost", "currency"}
+_NUMBER = re.compile(r"([A-Z]+)-([0-9]{6,18})", re.ASCII)
+_AMOUNT = re.compile(r"(-?)([0-9]{1,30})(?:\.([0-9]{1,9}))?", re.ASCII)
+_WEIGHT = re.compile(r"[0-9]{1,18}/[0-9]{1,18}", re.ASCII)
+
+
+_UNREADABLE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, csv.Error)
+"""What Python raises on a document of another form than a ledger writes."""
 
 
 class Wrong(Exception):
-    """Something is not as it must be; the text says where and what."""
+    """A check failed; the text names the place and the values."""
 
 
 @dataclass
 class Report:
-    """What was checked, and what was wrong; both in the order in which it was looked at."""
+    """The checks that passed, the problems, and what the bundle alone cannot show."""
 
     checked: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unverified: list[str] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
         return bool(self.checked) and not self.problems
 
-    def run(self, what: str, check: Callable[[], int]) -> None:
-        """Run one check; it returns how many things it looked at, and none is a problem too."""
+    def run(self, title: str, check: Callable[[], int]) -> None:
+        """Run one check, which returns how many things it compared."""
         try:
             count = check()
         except Wrong as wrong:
-            self.problems.append(f"{what}: {wrong}")
-        except (KeyError, ValueError, TypeError, IndexError, ArithmeticError) as cause:
-            self.problems.append(f"{what}: not readable ({type(cause).__name__}: {cause})")
+            self.problems.append(f"{title}: {wrong}")
+        except _UNREADABLE as cause:
+            self.problems.append(f"{title}: not readable ({type(cause).__name__}: {cause})")
+        except RecursionError:
+            self.problems.append(f"{title}: not readable (nested too deeply)")
         else:
-            self.checked.append(f"{what}: {count}")
+            self.checked.append(f"{title}: {count}")
+
+
+@dataclass
+class Bundle:
+    """What a bundle is of (a month, or the number of a document), its files and its events."""
+
+    name: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    def sealed(self, digest: str) -> dict[str, Any]:
+        """The sealed document with this hash; KeyError where the bundle does not have it."""
+        body = self.files[f"sealed/{digest}.json"]
+        if _sha256(body) != digest:
+            raise Wrong(f"sealed/{digest}.json has the hash {_sha256(body)}")
+        document = _read_object(body)
+        if canonical(document) != body:
+            raise Wrong(f"sealed/{digest}.json is not in its canonical form")
+        return document
+
+    def has(self, digest: str) -> bool:
+        return f"sealed/{digest}.json" in self.files
+
+    @property
+    def issued(self) -> dict[str, str]:
+        """Number -> hash of every document that the chain issued."""
+        return {number: digest for event in self.events for number, digest in _documents_of(event)}
+
+    @property
+    def last(self) -> dict[str, Any]:
+        return self.events[-1]
+
+    @property
+    def is_month(self) -> bool:
+        closed = self.last["body"]["period"] if self.last["kind"] == "period_closed" else None
+        return bool(closed and self.name == closed)
 
 
 def verify(body: bytes, head: bytes | None = None) -> Report:
     """Check the bytes of a bundle, against the bytes of a witnessed head if they are given."""
-    report = Report()
-    files: dict[str, bytes] = {}
-    report.run("files in the bundle, each as listed", lambda: _read(body, files))
+    report, bundle = Report(), Bundle()
+    report.run("files in the bundle, each as listed", lambda: _read(body, bundle))
+    if not report.problems:
+        report.run("events in the chain", lambda: _check_chain(bundle))
     if report.problems:
         return report
-    events = _events(files)
-    documents = {name: body for name, body in files.items() if name.startswith("sealed/")}
-    report.run("events in the chain", lambda: _check_chain(events, files))
     if head is not None:
-        report.run("events up to the head that was witnessed", lambda: _check_head(events, head))
+        report.run("events up to the witnessed head", lambda: _check_head(bundle, head))
+    else:
+        report.unverified.append(
+            "the chain as a whole: without a witnessed head (--head), a record that was written "
+            "anew from its first event on is not noticed"
+        )
+    report.run("document numbers without a gap", lambda: _check_numbers(bundle))
+    report.run(f"files of {bundle.name} as issued", lambda: _check_files(report, bundle))
     if report.problems:
         return report
-    issued = list(_issued(events))
-    report.run("document numbers without a gap", lambda: _check_numbers(issued))
-    report.run("sealed documents under their hash", lambda: _check_seals(documents))
-    report.run("documents issued by the chain", lambda: _check_issued(files, issued))
-    for number, document in _documents(files, issued):
-        _check_document(report, number, document, files)
+    for number, digest in bundle.issued.items():
+        if bundle.has(digest):
+            _check_document(report, number, digest, bundle)
+    _name_the_rest(report, bundle)
     return report
 
 
-def _check_document(
-    report: Report, number: str, document: dict[str, Any], files: dict[str, bytes]
-) -> None:
-    report.run(f"{number}: lines priced again", lambda: _check_prices(document))
-    report.run(f"{number}: pods and days add up to lines", lambda: _check_parts(document))
-    report.run(f"{number}: cents add up to the total", lambda: _check_cents(document))
-    report.run(f"{number}: CSV files say the same", lambda: _check_csv(document, files))
-    report.run(f"{number}: what it stands on", lambda: _check_basis(document, files))
-    if document["voids"]:
-        report.run(f"{number}: negates {document['voids']}", lambda: _check_void(document, files))
+def _check_document(report: Report, number: str, digest: str, bundle: Bundle) -> None:
+    document = bundle.sealed(digest)
+
+    def check(title: str, checked: Callable[[], int]) -> None:
+        report.run(f"{number}: {title}", checked)
+
+    check("number and kind", lambda: _check_kind(number, document))
+    check("lines priced again", lambda: _check_prices(document))
+    check("pods and days add up to lines", lambda: _check_parts(document))
+    check("cents add up to the total", lambda: _check_cents(document))
+    check("CSV files say the same", lambda: _check_csv(document, bundle.files))
+    check("basis of the document", lambda: _check_basis(report, document, bundle))
+    check("documents that it voids", lambda: _check_void(report, document, bundle))
+
+
+def _name_the_rest(report: Report, bundle: Bundle) -> None:
+    absent = sum(not bundle.has(digest) for digest in bundle.issued.values())
+    if absent:
+        report.unverified.append(
+            f"{absent} other documents of the chain: the chain names their hashes, "
+            "this bundle does not hold them"
+        )
+    report.unverified.append(
+        "the texts of PDF, TXT, HTML and FOCUS files: they have the bytes that were issued; "
+        "their contents are not compared with the sealed documents"
+    )
+    report.unverified.append(
+        f"{VERIFIER} has the bytes that were issued, as far as the verifier that is running now "
+        "was not taken from this bundle itself"
+    )
+    report.unverified.append(
+        "the evidence behind the amounts: it is not in a bundle; `gpu-ledger explain` shows it to "
+        "a person who has access to the provider's home"
+    )
 
 
 # The bundle ------------------------------------------------------------------------------------
 
 
-def write_bundle(files: dict[str, bytes]) -> bytes:
+def write_bundle(name: str, files: dict[str, bytes]) -> bytes:
     """The one way in which these files are a bundle: sorted, stored, without times or rights."""
-    listed = {name: _sha256(body) for name, body in files.items()}
-    manifest = canonical({"schema": "gpu-ledger/bundle/1", "files": listed})
+    listed = {path: _sha256(body) for path, body in files.items()}
+    manifest = canonical({"schema": "gpu-ledger/bundle/1", "bundle": name, "files": listed})
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        for name, body in sorted({**files, MANIFEST: manifest}.items()):
-            entry = zipfile.ZipInfo(name, FIXED_TIME)
+        for path, body in sorted({**files, MANIFEST: manifest}.items()):
+            entry = zipfile.ZipInfo(path, FIXED_TIME)
             entry.create_system, entry.external_attr = 3, 0o644 << 16
             archive.writestr(entry, body)
     return out.getvalue()
 
 
-def _read(body: bytes, files: dict[str, bytes]) -> int:
+def _read(body: bytes, bundle: Bundle) -> int:
     """Read the bundle; writing the same files again must give the same bytes, to the last one."""
     if len(body) > LARGEST_BUNDLE_BYTES:
-        raise Wrong(f"{len(body)} bytes, at most {LARGEST_BUNDLE_BYTES} are read")
+        raise Wrong(f"more than {LARGEST_BUNDLE_BYTES} bytes")
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            names = archive.namelist()
-            # Nothing in a bundle is compressed: what says so is not even unpacked.
-            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+            entries = archive.infolist()
+            # Nothing in a bundle is compressed, and no two files share bytes: a ZIP bomb is neither
+            # unpacked nor read.
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
                 raise Wrong("a file in it is compressed")
-            found = {name: archive.read(name) for name in names}
+            if sum(entry.file_size for entry in entries) > len(body):
+                raise Wrong("its files are larger together than the bundle")
+            found = {entry.filename: archive.read(entry) for entry in entries}
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as cause:
         raise Wrong(f"not a readable ZIP file ({cause})") from None
     except UnicodeDecodeError as cause:
         raise Wrong(f"a file name is not text ({cause})") from None
-    if len(set(names)) != len(names):
+    if len(found) != len(entries):
         raise Wrong("a name occurs twice")
-    manifest = found.pop(MANIFEST, b"")
-    if not manifest:
+    if MANIFEST not in found:
         raise Wrong(f"{MANIFEST} is missing")
-    listed = json.loads(manifest)["files"]
-    for name in sorted({*listed, *found}):
-        if name not in found:
-            raise Wrong(f"{name} is listed and missing")
-        if listed.get(name) != _sha256(found[name]):
-            raise Wrong(f"{name} is not what is listed")
-    if write_bundle(found) != body:
+    manifest = _read_object(found.pop(MANIFEST))
+    listed, name = dict(manifest["files"]), str(manifest["bundle"])
+    for path in sorted({*listed, *found}):
+        if path not in found:
+            raise Wrong(f"{path} is listed and missing")
+        if listed.get(path) != _sha256(found[path]):
+            raise Wrong(f"{path} is not what is listed")
+    if write_bundle(name, found) != body:
         raise Wrong("bytes outside the files were changed")
-    files.update(found)
+    bundle.name, bundle.files = name, found
     return len(found)
 
 
@@ -158,103 +239,136 @@ def canonical(document: object) -> bytes:
     return text.encode("ascii") + b"\n"
 
 
+def _read_object(body: bytes) -> dict[str, Any]:
+    """A JSON object; every number in it is whole."""
+    document = json.loads(body, parse_float=_refuse, parse_constant=_refuse)
+    if not isinstance(document, dict):
+        raise Wrong("it is not a JSON object")
+    return document
+
+
+def _refuse(text: str) -> int:
+    raise ValueError(f"{text} is not a whole number")
+
+
 # The chain -------------------------------------------------------------------------------------
 
 
-def _events(files: dict[str, bytes]) -> list[bytes]:
-    return [files[name] for name in sorted(files) if name.startswith("events/")]
-
-
-def _check_chain(events: list[bytes], files: dict[str, bytes]) -> int:
-    if not events:
+def _check_chain(bundle: Bundle) -> int:
+    bodies = [bundle.files[name] for name in sorted(bundle.files) if name.startswith("events/")]
+    if not bodies:
         raise Wrong("there is none")
     previous, fence = "", 0
-    for place, body in enumerate(events, start=1):
-        event = json.loads(body)
+    for place, body in enumerate(bodies, start=1):
+        event = _read_object(body)
         if event["sequence"] != place:
             raise Wrong(f"event {event['sequence']} stands at place {place}")
-        if f"events/{place:010}.json" not in files:
+        if f"events/{place:010}.json" not in bundle.files:
             raise Wrong(f"no file is named for event {place}")
+        if canonical(event) != body:
+            raise Wrong(f"event {place} is not in its canonical form")
         if event["previous_sha256"] != previous:
             raise Wrong(f"event {place} does not follow the one before it")
         if event["fence"] < fence:
             raise Wrong(f"event {place} was written by a writer that had been overtaken")
         previous, fence = _sha256(body), event["fence"]
-    if "head.json" in files:
-        _check_head(events, files["head.json"])
-    return len(events)
+        bundle.events.append(event)
+    return len(bodies)
 
 
-def _check_head(events: list[bytes], head: bytes) -> int:
-    """A head says which event was the last one, and its hash; what says less is no head."""
-    witnessed = json.loads(head)
+def _check_head(bundle: Bundle, head: bytes) -> int:
+    """A head names the last event at its time, and that event's hash."""
+    witnessed = _read_object(head)
     place = int(witnessed["sequence"])
-    if not 0 < place <= len(events) or _sha256(events[place - 1]) != witnessed["sha256"]:
+    body = bundle.files.get(f"events/{place:010}.json", b"")
+    if place < 1 or _sha256(body) != witnessed["sha256"]:
         raise Wrong(f"event {place} is not the one that was witnessed")
     return place
 
 
-def _issued(events: list[bytes]) -> Iterator[tuple[str, str]]:
-    """(number, hash) of every document that the chain issued."""
-    for body in events:
-        for entry in json.loads(body)["body"].get("documents", []):
-            yield entry["number"], entry["sha256"]
+def _documents_of(event: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for entry in event["body"].get("documents", []):
+        yield entry["number"], entry["sha256"]
 
 
-def _check_numbers(issued: list[tuple[str, str]]) -> int:
+def _check_numbers(bundle: Bundle) -> int:
+    issued = [number for event in bundle.events for number, _ in _documents_of(event)]
     series: dict[str, list[int]] = {}
-    for number, _ in issued:
-        name, _, place = number.partition("-")
-        series.setdefault(name, []).append(int(place))
+    for number in issued:
+        parts = _NUMBER.fullmatch(number)
+        if parts is None:
+            raise Wrong(f"{number!r} is not a document number")
+        series.setdefault(parts[1], []).append(int(parts[2]))
     for name, places in series.items():
         if places != list(range(1, len(places) + 1)):
             raise Wrong(f"the series {name} has a gap, or a number twice")
     return len(issued)
 
 
-def _check_seals(documents: dict[str, bytes]) -> int:
-    for name, body in documents.items():
-        if name != f"sealed/{_sha256(body)}.json":
-            raise Wrong(f"{name} has another hash")
-        if canonical(json.loads(body)) != body:
-            raise Wrong(f"{name} is not in its canonical form")
-    return len(documents)
+# The files -------------------------------------------------------------------------------------
 
 
-def _check_issued(files: dict[str, bytes], issued: list[tuple[str, str]]) -> int:
-    """Every document in the bundle was issued under its number and its hash."""
-    found = list(_documents(files, issued))
-    for number, document in found:
-        if document["number"] != number:
-            raise Wrong(f"{number} was issued, and the document says {document['number']}")
-    sealed = {_sha256(body) for name, body in files.items() if name.startswith("sealed/")}
-    known = {digest for _, digest in issued} | _grounds(files)
-    if sealed - known:
-        raise Wrong(f"{min(sealed - known)} was never issued")
-    if not found:
-        raise Wrong("there is none")
-    return len(found)
+def _check_files(report: Report, bundle: Bundle) -> int:
+    """The bundle has every file that it must have, no other one, and each with its hash."""
+    expected = _expected_files(bundle)
+    for name in sorted({*expected, *bundle.files}):
+        if name not in bundle.files:
+            report.problems.append(f"{name}: missing; it was issued")
+        elif name not in expected:
+            report.problems.append(f"{name}: it was never issued with {bundle.name}")
+        elif _sha256(bundle.files[name]) != expected[name]:
+            found = _sha256(bundle.files[name])
+            report.problems.append(f"{name}: issued as {expected[name]}, found {found}")
+    return len(expected)
 
 
-def _grounds(files: dict[str, bytes]) -> set[str]:
-    """Hashes of what the events stand on: bases, statements, corrections."""
-    found: set[str] = set()
-    for body in _events(files):
-        for name, value in json.loads(body)["body"].items():
-            if name.endswith("_sha256"):
-                found.add(value)
-            elif name.endswith("_sha256s"):
-                found.update(value)
-    return found
+def _expected_files(bundle: Bundle) -> dict[str, str]:
+    """Name -> hash of every file of a month's bundle, or of a document's, by its last event."""
+    chain = {f"events/{event['sequence']:010}.json": _sha256(canonical(event))
+             for event in bundle.events}  # fmt: skip
+    end = {"sequence": len(bundle.events), "sha256": _sha256(canonical(bundle.last))}
+    expected = {**chain, "head.json": _sha256(canonical(end))}
+    listed = _listed(bundle, bundle.last)
+    sealed: set[str] = set()
+    if bundle.is_month:
+        expected |= {name: listed[name] for name in listed if not name.startswith("documents/")}
+        for event in bundle.events:
+            if event["body"].get("period") == bundle.name:
+                files = _listed(bundle, event)
+                expected |= {name: files[name] for name in files if name.startswith("documents/")}
+                sealed |= _seals_of(event)
+    else:
+        issued = dict(_documents_of(bundle.last))
+        if bundle.name not in issued:
+            raise Wrong(f"the last event of the chain did not issue {bundle.name}")
+        own = re.compile(rf"documents/{re.escape(bundle.name)}[.-].*")
+        expected |= {name: listed[name] for name in listed if own.fullmatch(name)}
+        expected[VERIFIER] = listed[VERIFIER]
+        voided = bundle.issued.get(bundle.last["body"].get("voids", ""), issued[bundle.name])
+        sealed = {bundle.last["body"]["files_sha256"], issued[bundle.name], voided}
+    return expected | {f"sealed/{digest}.json": digest for digest in sealed}
 
 
-def _documents(
-    files: dict[str, bytes], issued: list[tuple[str, str]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, digest in issued:
-        body = files.get(f"sealed/{digest}.json")
-        if body is not None:
-            yield number, json.loads(body)
+def _listed(bundle: Bundle, event: dict[str, Any]) -> dict[str, str]:
+    """Name -> hash of the files that an event issued."""
+    digest = event["body"].get("files_sha256")
+    if digest is None:
+        raise Wrong(f"event {event['sequence']}, at the end of the chain, issued no files")
+    if not bundle.has(digest):
+        raise Wrong(f"sealed/{digest}.json, the list of the files of event {event['sequence']}, "
+                    "is missing")  # fmt: skip
+    return dict(bundle.sealed(digest)["files"])
+
+
+def _seals_of(event: dict[str, Any]) -> set[str]:
+    """Hashes of what an event issued and stands on: documents, basis, statement, corrections."""
+    seals = {digest for _, digest in _documents_of(event)}
+    for name, value in event["body"].items():
+        if name.endswith("_sha256"):
+            seals.add(value)
+        elif name.endswith("_sha256s") and name != "enclosed_sha256s":
+            seals.update(value)  # enclosed ones are the record's copies of files beside them
+    return seals
 
 
 # One document ----------------------------------------------------------------------------------
@@ -262,16 +376,31 @@ def _documents(
 
 def nanos(text: str) -> int:
     """Decimal text as whole 10^-9 units, exactly."""
-    value = Fraction(text) * NANOS
-    if value.denominator != 1 or any(sign in text for sign in "eE/_ "):
-        raise ValueError(f"{text!r} is not an amount")
-    return value.numerator
+    parts = _AMOUNT.fullmatch(text)
+    if parts is None:
+        raise ValueError(f"{text[:80]!r} is not an amount")
+    sign, whole, decimals = parts.groups(default="")
+    return int(f"{sign}{whole}{decimals:0<9}")
+
+
+def _weight(text: str) -> Fraction:
+    if not _WEIGHT.fullmatch(text):
+        raise ValueError(f"{text[:80]!r} is not a weight")
+    return Fraction(text)
 
 
 def half_even(value: Fraction) -> int:
     """The nearest whole number; of two equally near ones, the even one."""
     below, rest = value.numerator // value.denominator, value % 1
     return below + (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and below % 2 == 1))
+
+
+def _check_kind(number: str, document: dict[str, Any]) -> int:
+    if document["number"] != number:
+        raise Wrong(f"the chain issued {number}, and the document says {document['number']}")
+    if (document["document"] == "void") != bool(document["voids"]):
+        raise Wrong(f"it is a {document['document']} and voids {document['voids'] or 'nothing'}")
+    return 1
 
 
 def _check_prices(document: dict[str, Any]) -> int:
@@ -319,7 +448,7 @@ def _check_price(line: dict[str, Any]) -> None:
 
 def _price(seconds: int, line: dict[str, Any]) -> int:
     return half_even(
-        Fraction(seconds) * Fraction(line["weight"]) * nanos(line["rate_per_hour"]) / 3600
+        Fraction(seconds) * _weight(line["weight"]) * nanos(line["rate_per_hour"]) / 3600
     )
 
 
@@ -351,21 +480,20 @@ def _check_cents(document: dict[str, Any]) -> int:
     if exact != nanos(document["total_cost"]):
         raise Wrong(f"the lines cost {exact} nanos, the document says {document['total_cost']}")
     texts = [document["total_billed_cost"], *(line["billed_cost"] for line in lines)]
-    unit = 10 ** (9 - len(document["total_billed_cost"].partition(".")[2]))
-    if any(nanos(text) % unit for text in texts):
+    amounts = [nanos(text) for text in texts]
+    unit = 10 ** (9 - len(texts[0].partition(".")[2]))
+    if any(amount % unit for amount in amounts):
         raise Wrong("an amount has parts of a cent")
     if not document["currency"]:
-        if any(nanos(text) for text in texts):
+        if any(amounts):
             raise Wrong("there is no currency, and still an amount")
         return len(lines)
-    if document["document"] == "void":
-        expected = None  # the cents of the document that it voids, negated: see there
-    else:
-        expected = _shared_out([nanos(line["cost"]) for line in lines], unit)
-    billed = [nanos(line["billed_cost"]) for line in lines]
-    if expected is not None and billed != expected:
+    total, *billed = amounts
+    # The cents of a void are those of the document that it voids, negated: see there.
+    is_void = document["document"] == "void"
+    if not is_void and billed != _shared_out([nanos(line["cost"]) for line in lines], unit):
         raise Wrong("the cents are not shared out by largest remainder")
-    if sum(billed) != nanos(document["total_billed_cost"]):
+    if sum(billed) != total:
         raise Wrong("the lines do not add up to the total")
     return len(lines)
 
@@ -379,6 +507,8 @@ def _shared_out(costs: list[int], unit: int) -> list[int]:
 
 
 def _check_csv(document: dict[str, Any], files: dict[str, bytes]) -> int:
+    clusters = {line["line"]: line["cluster_id"] for line in document["lines"]}
+    shared = {"invoice": document["number"], **{n: document[n] for n in ("tenant", "currency")}}
     rows_checked = 0
     for suffix, part in CSV_FILES.items():
         name = f"documents/{document['number']}{suffix}"
@@ -388,24 +518,30 @@ def _check_csv(document: dict[str, Any], files: dict[str, bytes]) -> int:
         if len(rows) != len(document[part]):
             raise Wrong(f"{name} has {len(rows)} rows, the document has {len(document[part])}")
         for row, entry in zip(rows, document[part], strict=True):
-            for column in set(row) & set(entry):
+            said = {"cluster_id": clusters[entry["line"]], **shared, **entry}
+            if not NEEDED_COLUMNS <= set(row) <= set(said):
+                raise Wrong(f"{name} has the columns {', '.join(map(str, row))}")
+            for column in row:
                 # A spreadsheet would execute some names; the CSV puts a quote before those.
-                if row[column] not in (str(entry[column]), f"'{entry[column]}"):
-                    raise Wrong(f"{name} says {column} {row[column]!r}, not {entry[column]!r}")
+                if row[column] not in (str(said[column]), f"'{said[column]}"):
+                    raise Wrong(f"{name} says {column} {row[column]!r}, not {said[column]!r}")
         rows_checked += len(rows)
     return rows_checked
 
 
-def _check_basis(document: dict[str, Any], files: dict[str, bytes]) -> int:
+def _check_basis(report: Report, document: dict[str, Any], bundle: Bundle) -> int:
     """The event that issued the document stands on the basis that it names."""
     stands_on = document["stands_on"]
-    bases = {json.loads(body)["body"].get("basis_sha256", "") for body in _events(files)}
-    if stands_on["basis_sha256"] not in bases:
+    digest = stands_on["basis_sha256"]
+    if digest not in {event["body"].get("basis_sha256", "") for event in bundle.events}:
         raise Wrong("no event stands on the basis that it names")
-    body = files.get(f"sealed/{stands_on['basis_sha256']}.json")
-    if body is None:
-        return len(stands_on)
-    basis = json.loads(body)
+    if not bundle.has(digest):
+        report.unverified.append(
+            f"{document['number']}: its basis (decisions, checks, hashes of the evidence) is in "
+            "the bundle of the month, not in this one"
+        )
+        return 1
+    basis = bundle.sealed(digest)
     recomputed = {
         "evidence_sha256": _sha256(canonical({"evidence": basis["evidence"]})),
         "checks_sha256": _sha256(canonical({"checks": basis["judgement"]["checks"]})),
@@ -422,14 +558,18 @@ def _check_basis(document: dict[str, Any], files: dict[str, bytes]) -> int:
     return len(stands_on)
 
 
-def _check_void(document: dict[str, Any], files: dict[str, bytes]) -> int:
-    issued = dict(_issued(_events(files)))
-    body = files.get(f"sealed/{issued.get(document['voids'], '')}.json")
-    if body is None:
-        if document["voids"] not in issued:
-            raise Wrong("what it voids was never issued")
+def _check_void(report: Report, document: dict[str, Any], bundle: Bundle) -> int:
+    if not document["voids"]:
+        return 0
+    digest = bundle.issued.get(document["voids"])
+    if digest is None:
+        raise Wrong(f"{document['voids']} was never issued")
+    if not bundle.has(digest):
+        report.unverified.append(
+            f"{document['number']}: {document['voids']}, which it voids, is not in this bundle"
+        )
         return 1
-    original = json.loads(body)
+    original = bundle.sealed(digest)
     for line, negated in zip(original["lines"], document["lines"], strict=True):
         for name in ("cost", "billed_cost"):
             if nanos(line[name]) != -nanos(negated[name]):
@@ -439,17 +579,28 @@ def _check_void(document: dict[str, Any], files: dict[str, bytes]) -> int:
     return len(original["lines"])
 
 
+def read_bundle(path: Path) -> bytes:
+    """At most one byte more than a bundle may have, however large the file is."""
+    with path.open("rb") as file:
+        return file.read(LARGEST_BUNDLE_BYTES + 1)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Check a bundle of issued documents.")
     parser.add_argument("bundle", type=Path, help="the ZIP file")
     parser.add_argument("--head", type=Path, help="head.json as a witness keeps it")
     options = parser.parse_args(arguments)
-    head = options.head.read_bytes() if options.head else None
-    report = verify(options.bundle.read_bytes(), head)
+    try:
+        head = options.head.read_bytes() if options.head else None
+        report = verify(read_bundle(options.bundle), head)
+    except OSError as cause:
+        parser.error(f"{cause.filename}: {cause.strerror}")
     for line in report.checked:
-        print(f"ok    {line}")
+        print(f"ok          {line}")
+    for line in report.unverified:
+        print(f"not checked {line}")
     for line in report.problems:
-        print(f"WRONG {line}")
+        print(f"WRONG       {line}")
     print("verified" if report.passed else "NOT verified")
     return 0 if report.passed else 1
 

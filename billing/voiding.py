@@ -16,6 +16,7 @@ from billing.events import NumberedDocument
 from billing.guard import require_writable
 from billing.invoice import read_lines
 from billing.record import Record
+from billing.rendering import document_files, verifier_file
 from billing.usage import ChargeKey
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
@@ -46,7 +47,15 @@ def void_document(
     books = Books(record, record.ledger())
     require_voidable(books, number)
     require_writable(home, record, books.ledger)
-    return next(commit_void(books, number, reason, clock, holder).documents())
+    event = commit_void(
+        books,
+        number,
+        reason,
+        clock,
+        holder,
+        lambda void: {**document_files(void), **verifier_file()},
+    )
+    return next(event.documents())
 
 
 def require_voidable(books: Books, number: str) -> None:

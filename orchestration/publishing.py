@@ -11,7 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from billing.render import MODEL_PAGES, write_file
+from billing.render import write_file
+from billing.rendering import MODEL_PAGES
 from domain.billing_period import BillingPeriod
 from domain.errors import CheckFailed
 from orchestration import steps

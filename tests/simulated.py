@@ -331,7 +331,7 @@ def _issue(opened: OpenHome) -> None:
     grounds = read_grounds(home, home.warehouse_path, PERIOD, opened.decisions, judgement)
     books = Books(opened.record, opened.record.ledger())
     plan = plan_from(books, grounds, opened.clock.now())
-    commit_close(books, PERIOD, plan, opened.clock, "the simulation")
+    commit_close(books, PERIOD, plan, opened.clock, "the simulation", files={})
 
 
 def _take_servers_away(home: Home, estate: Estate) -> None:

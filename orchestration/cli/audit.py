@@ -160,16 +160,19 @@ Examples:
 )
 @output_option
 def verify(bundle: Path, head_path: Path | None, output: str) -> int:
-    """Check a bundle of issued documents without any home: hashes, chain, totals, prices.
+    """Check a bundle of issued documents without any home: chain, files, prices, totals.
 
-    Exit 1 when anything is wrong.
+    A file that is unknown, missing or not as it was issued is a problem. The rows `not checked`
+    say what a bundle alone cannot show. Exit 1 when there are problems.
     """
+    from billing.verifier import read_bundle
     from billing.verifier import verify as check
 
     head = head_path.read_bytes() if head_path else None
     with progress("Checking"):
-        report = check(bundle.read_bytes(), head)
+        report = check(read_bundle(bundle), head)
     rows = [{"result": "ok", "what": what} for what in report.checked]
+    rows += [{"result": "not checked", "what": what} for what in report.unverified]
     rows += [{"result": "WRONG", "what": what} for what in report.problems]
     emit(rows, output, ["result", "what"])
     click.echo("verified" if report.passed else "NOT verified", err=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from billing.gate import PeriodNotBillable
-from billing.render import MODEL_PAGES
+from billing.rendering import MODEL_PAGES
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR, Interval, format_instant

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from billing import rendering
 from billing.answers import answer_key
 from billing.backup import back_up, restore, verify_backup
 from billing.books import Books
@@ -30,6 +31,7 @@ from billing.explain import explain_line
 from billing.guard import require_head, require_writable
 from billing.record import Record, event_key
 from billing.recount import recount_decisions
+from billing.render import render_documents
 from billing.retention import require_held
 from billing.voiding import void_document
 from domain.clock import StoppedClock
@@ -189,9 +191,20 @@ def evidence_gone(world: World) -> None:
     require_held(landing, world.period, sealed)
 
 
+def rendered_differently(world: World) -> None:
+    close(world)
+    [issued] = world.home.documents.rglob("INV-000001.txt")
+    issued.unlink()
+    other = {**rendering.RENDERERS, ".txt": lambda *_: b"in another typeface"}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rendering, "RENDERERS", other)
+        render_documents(world.home, world.period)
+
+
 PROVOKED: dict[str, Callable[[World], None]] = {
     "SEAL-001": broken_seal,
     "SEAL-002": evidence_gone,
+    "SEAL-003": rendered_differently,
     "RECORD-001": record_moved_on,
     "RECORD-002": stale_writer,
     "RECORD-003": edited_event,

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from billing.books import Books
+from billing.bundle import document_bundle, period_bundle
 from billing.commits import (
     commit_close,
     commit_corrections,
@@ -38,7 +39,7 @@ from billing.guard import RecordBehindItsHead, RestoredRecord, admit_restored, m
 from billing.invoice import read_lines
 from billing.record import Record, RecordMovedOn, event_key, sealed_key
 from billing.usage import ChargeKey
-from billing.verifier import verify, write_bundle
+from billing.verifier import verify
 from billing.voiding import CannotBeVoided, require_voidable
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
@@ -61,6 +62,7 @@ TENANTS = ("a", "b", "c")
 WEIGHTS = (Fraction(1), Fraction(3, 7), Fraction(1, 3))
 PERIODS = [BillingPeriod(f"2026-{month:02}") for month in range(1, 5)]
 START = datetime(2026, 6, 1, tzinfo=UTC)
+FILES = {"verifier.py": b"# rendering hundreds of documents would take long\n"}
 
 amounts: st.SearchStrategy[Seconds] = st.dictionaries(
     st.tuples(st.sampled_from(TENANTS), st.sampled_from(WEIGHTS)), st.integers(0, 10**7)
@@ -100,7 +102,7 @@ class Ledger:
         if period.name not in books.ledger.closes():
             grounds = grounds_of(period, seconds, judgement)
             plan = plan_from(books, grounds, self.clock.now())
-            commit_close(books, period, plan, self.clock, "ada")
+            commit_close(books, period, plan, self.clock, "ada", FILES)
 
     def recount(
         self,
@@ -118,7 +120,7 @@ class Ledger:
 
     def void(self, number: str) -> None:
         require_voidable(self.books, number)
-        commit_void(self.books, number, "wrong", self.clock, "ada")
+        commit_void(self.books, number, "wrong", self.clock, "ada", lambda _: FILES)
 
     def restored(self, copy: dict[str, bytes]) -> Record:
         """The record of a backup, in the place of this one; not yet to be written."""
@@ -279,13 +281,10 @@ class Months(RuleBasedStateMachine):
         """The stand-alone verifier agrees, on everything that was issued."""
         record = Record(self.ledger.store)
         ledger = record.ledger()
-        if not any(ledger.documents()):
-            return
-        files = {event_key(event.sequence): event.to_bytes() for event in ledger.events}
-        for event in ledger.events:
-            for digest in event.sealed_sha256s():
-                files[sealed_key(digest)] = record.sealed_bytes(digest)
-        assert verify(write_bundle(files)).problems == []
+        for close in ledger.closes().values():
+            assert verify(period_bundle(record, ledger, close, FILES)).problems == []
+        for issued in ledger.documents():
+            assert verify(document_bundle(record, ledger, issued, FILES)).problems == []
 
 
 TestMonths = Months.TestCase
@@ -394,8 +393,8 @@ def test_two_closes_at_once_give_one_result() -> None:
     ledger = Ledger(store)
     books = ledger.books
     plan = plan_from(books, grounds_of(PERIODS[0], LATE), START)
-    commit_close(books, PERIODS[0], plan, ledger.clock, "ada")
-    commit_close(books, PERIODS[0], plan, ledger.clock, "bob")
+    commit_close(books, PERIODS[0], plan, ledger.clock, "ada", FILES)
+    commit_close(books, PERIODS[0], plan, ledger.clock, "bob", FILES)
     assert len(Record(store).events()) == 1
 
 
@@ -405,6 +404,6 @@ def test_a_plan_for_a_record_that_moved_on_is_not_used() -> None:
     plan = plan_from(books, grounds_of(PERIODS[1], LATE), START)
     ledger.close(PERIODS[0], SECONDS["2026-01"])
     with pytest.raises(RecordMovedOn):
-        commit_close(books, PERIODS[1], plan, ledger.clock, "bob")
+        commit_close(books, PERIODS[1], plan, ledger.clock, "bob", FILES)
     ledger.close(PERIODS[1], LATE)
     assert Record(ledger.store).verify() == []

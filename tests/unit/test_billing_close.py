@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from billing import rendering
 from billing.close import (
     CloseResult,
     TooEarlyToClose,
@@ -20,7 +20,7 @@ from billing.close import (
 from billing.gate import PeriodNotBillable
 from billing.grounds import FactsChangedSinceJudged
 from billing.record import Record
-from billing.render import render_documents
+from billing.render import RenderedDifferently, render_documents
 from billing.verifier import verify
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
@@ -58,7 +58,12 @@ def judged(world: World) -> Callable[[], Judgement]:
     return lambda: judge(world.home, world.period, world.decisions, clock)
 
 
-def close(world: World, dry_run: bool = False, now: datetime = NOVEMBER_FOURTH) -> CloseResult:
+def close(
+    world: World,
+    dry_run: bool = False,
+    now: datetime = NOVEMBER_FOURTH,
+    model_pages: Callable[[], bytes] | None = None,
+) -> CloseResult:
     return close_period(
         world.home,
         world.period,
@@ -67,6 +72,7 @@ def close(world: World, dry_run: bool = False, now: datetime = NOVEMBER_FOURTH) 
         StoppedClock(now),
         dry_run=dry_run,
         holder="ada",
+        model_pages=model_pages,
     )
 
 
@@ -233,36 +239,36 @@ def test_documents_come_back_byte_for_byte_without_the_warehouse(world: World) -
     assert documents(world.path) == before
 
 
-def test_a_month_that_explains_its_columns_is_sealed_as_one_that_does_not(
-    world: World, tmp_path: Path
+def test_a_month_keeps_the_model_pages_of_its_close(world: World) -> None:
+    world.write()
+    pages = b"<html>what the columns mean</html>"
+    close(world, model_pages=lambda: pages)
+    before = documents(world.path)
+    assert before["2026-10/models.html"] == pages
+    assert verify(before["2026-10/2026-10.zip"]).problems == []
+    shutil.rmtree(world.path / "documents")
+    render_documents(world.home, world.period)
+    assert documents(world.path) == before
+
+
+def test_a_later_version_that_renders_other_bytes_replaces_no_issued_file(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.write()
     close(world)
-    other = World(tmp_path / "other", pods=world.pods)
-    other.write()
-    clock = StoppedClock(NOVEMBER_FOURTH)
-    explained = close_period(
-        other.home,
-        other.period,
-        other.decisions,
-        judged(other),
-        clock,
-        dry_run=False,
-        holder="ada",
-        model_pages=lambda: b"<html>what the columns mean</html>",
-    )
-    assert explained.closed
-    month = Path("documents/2026-10/2026-10.zip")
-    assert verify((other.path / month).read_bytes()).problems == []
-    with zipfile.ZipFile(other.path / month) as there, zipfile.ZipFile(world.path / month) as here:
-        only = {*there.namelist()} - {*here.namelist()}
-        assert only == {"models.html"}
-        for name in {*here.namelist()} - {"manifest.json"}:
-            assert there.read(name) == here.read(name), name
-    # Written again, it still explains itself, by the models of its close.
-    before = (other.path / month).read_bytes()
-    render_documents(other.home, other.period)
-    assert (other.path / month).read_bytes() == before
+    before = documents(world.path)
+    other = {**rendering.RENDERERS, ".txt": lambda *_: b"in another typeface"}
+    monkeypatch.setattr(rendering, "RENDERERS", other)
+    render_documents(world.home, world.period)
+    assert documents(world.path) == before
+    [lost] = (world.path / "documents").rglob("INV-000001.txt")
+    lost.unlink()
+    with pytest.raises(RenderedDifferently) as refused:
+        render_documents(world.home, world.period)
+    assert refused.value.where == str(lost)
+    assert "1 issued files" in refused.value.seen
+    del before[str(lost.relative_to(world.path / "documents"))]
+    assert documents(world.path) == before
 
 
 def test_numbers_go_on_in_the_next_period(world: World) -> None:

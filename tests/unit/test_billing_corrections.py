@@ -15,7 +15,7 @@ from billing.close import close_period
 from billing.corrections import billed_so_far
 from billing.events import DocumentStatus
 from billing.gate import PeriodNotBillable
-from billing.record import Record, event_key, sealed_key
+from billing.record import Record
 from billing.recount import (
     LATE_EVIDENCE,
     PeriodIsOpen,
@@ -23,7 +23,8 @@ from billing.recount import (
     recount_decisions,
     recount_period,
 )
-from billing.verifier import verify, write_bundle
+from billing.render import render_documents
+from billing.verifier import verify
 from billing.voiding import CannotBeVoided, void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
@@ -113,14 +114,14 @@ def pod(tenant: str, name: str, hours: int) -> Pod:
 
 
 def verified(ledger: Ledger) -> list[str]:
-    """What the verifier finds wrong with the whole record."""
+    """The problems that the verifier finds in any bundle of the home."""
     record = ledger.books.record
-    events = record.ledger().events
-    files = {event_key(event.sequence): event.to_bytes() for event in events}
-    for event in events:
-        for digest in event.sealed_sha256s():
-            files[sealed_key(digest)] = record.sealed_bytes(digest)
-    return verify(write_bundle(files)).problems
+    home = World(ledger.path).home
+    for period in sorted({event.period for event in record.events()} - {""}):
+        render_documents(home, BillingPeriod(period))
+    bundles = sorted(home.documents.rglob("*.zip"))
+    assert bundles
+    return [problem for path in bundles for problem in verify(path.read_bytes()).problems]
 
 
 def november_pod(tenant: str) -> Pod:
