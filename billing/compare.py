@@ -1,10 +1,10 @@
-"""The same facts under the rules of other tools: what would they have billed?
+"""The same facts under the published rules of other tools: what would they have billed?
 
-Put here: the rules, each with whose habit it is, and the difference per tenant.
-Not here: our own rule, which is `fct_charges`, or reading the facts (`compare_reader`).
+Put here: the rules, each with the tool whose rule it is, and the difference per tenant.
+Not here: the ledger's own rule, which is `fct_charges`, or reading the facts (`compare_reader`).
 
-The rules are written from what those tools publish about themselves. Each takes what samples could
-show of a pod, because that is what those tools look at; none of them has a second witness.
+Each rule is written from what its tool publishes, and tested against numbers that the tool
+publishes. All of them take a pod's samples: none of these tools has a second source.
 """
 
 from __future__ import annotations
@@ -12,38 +12,55 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
-from domain.interval import Interval
+from domain.interval import Interval, intersection, union
 from domain.money import divide_rounding_half_even
 
 STEP_SECONDS = 900
-"""A query step of 15 minutes, the coarsest that published scripts use by default."""
+"""MOC queries with a step of 15 minutes."""
+
+RESOLUTION_SECONDS = 60
+"""OpenCost queries with a resolution of one minute by default."""
+
+NANOS_PER_CENT = 10**7
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A run of samples without a gap; both ends are samples."""
+
+    first_at: datetime
+    last_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class PodLife:
-    """One pod on one kind of device at one price, as the facts have it."""
+    """One pod on one kind of device, in the part of a period in which one price holds."""
 
     tenant: str
+    cluster_id: str
     pod_uid: str
+    gpu_class: str
+    is_slice: bool
     device_count: int
     weight: Fraction
+    compute_share: Fraction  # of a card's compute slots
     rate_nanos_per_hour: int
-    billed_seconds: int
-    sampled: tuple[Interval, ...]  # the time that samples vouch for; a hole parts it
-    engine_active: Fraction | None = None  # of the sampled time; None without telemetry
+    window: Interval
+    sampled: tuple[Sampled, ...]
+    outages: tuple[Interval, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One way to count, and what it counts as."""
+    """One way to count, and the tool that counts so."""
 
     name: str
     title: str
     says: str
-    seconds: Callable[[PodLife], Fraction]
-    weight: Callable[[PodLife], Fraction]
+    nanos: Callable[[Sequence[PodLife]], Fraction]  # of one tenant
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,72 +77,104 @@ class Difference:
         return self.rule_nanos - self.ledger_nanos
 
 
-def whole_hours_of_steps(life: PodLife) -> Fraction:
-    """N × step for each unbroken row of steps, rounded up to whole hours."""
-    total = 0
-    for stretch in life.sampled:
-        steps = _steps_in(stretch)
-        if steps:
-            total += -(-steps * STEP_SECONDS // 3600) * 3600
-    return Fraction(total)
+def moc(lives: Sequence[PodLife]) -> Fraction:
+    """Steps with the pod, less outages; whole hours and cents per cluster, class and price."""
+    seconds: defaultdict[tuple[str, str, int], int] = defaultdict(int)
+    for life in lives:
+        if not life.is_slice:  # a MIG slice is a service unit without a price there
+            key = (life.cluster_id, life.gpu_class, life.rate_nanos_per_hour)
+            seconds[key] += _stepped_seconds(life) * life.device_count
+    cents = 0
+    for (_, _, rate), total in seconds.items():
+        hours = -(-total // 3600)
+        cents += (hours * rate + NANOS_PER_CENT // 2) // NANOS_PER_CENT  # half up
+    return Fraction(cents * NANOS_PER_CENT)
 
 
-def first_to_last(life: PodLife) -> Fraction:
-    """From the first sample to the last, over every hole between them."""
+def _stepped_seconds(life: PodLife) -> int:
+    spans = []
+    for run in life.sampled:
+        first = -(-int(run.first_at.timestamp()) // STEP_SECONDS) * STEP_SECONDS
+        last = int(run.last_at.timestamp()) // STEP_SECONDS * STEP_SECONDS
+        if first <= last:
+            spans.append(Interval(_instant(first), _instant(last + STEP_SECONDS)))
+    clipped = [span for one in union(spans) if (span := one.clipped_to(life.window))]
+    outages = intersection(clipped, life.outages)
+    return sum(one.seconds for one in clipped) - sum(one.seconds for one in outages)
+
+
+def opencost(lives: Sequence[PodLife]) -> Fraction:
+    """From a pod's first sample to its last, over every gap between them."""
+    return sum((_first_to_last(life) * _price(life, life.weight) for life in lives), Fraction(0))
+
+
+def _first_to_last(life: PodLife) -> int:
     if not life.sampled:
-        return Fraction(0)
-    started_at = min(stretch.started_at for stretch in life.sampled)
-    ended_at = max(stretch.ended_at for stretch in life.sampled)
-    return Fraction(Interval(started_at, ended_at).seconds)
+        return 0
+    first = min(run.first_at for run in life.sampled)
+    last = max(run.last_at for run in life.sampled)
+    return int((last - first).total_seconds()) or RESOLUTION_SECONDS
 
 
-def engine_active_time(life: PodLife) -> Fraction:
-    """The time in which the engine was busy; without telemetry nothing at all."""
-    sampled = sum(stretch.seconds for stretch in life.sampled)
-    return sampled * (life.engine_active or Fraction(0))
+def koku(lives: Sequence[PodLife]) -> Fraction:
+    """Sampled time, by the slices of a card's compute that a MIG instance has."""
+    return sum(
+        (
+            _sampled_seconds(life) * _price(life, life.compute_share if life.is_slice else 1)
+            for life in lives
+        ),
+        Fraction(0),
+    )
 
 
-def _as_billed(life: PodLife) -> Fraction:
-    return Fraction(life.billed_seconds)
+def koku_without_slices(lives: Sequence[PodLife]) -> Fraction:
+    """Sampled time; a MIG instance costs as much as a card."""
+    return sum((_sampled_seconds(life) * _price(life, 1) for life in lives), Fraction(0))
 
 
-def _own_weight(life: PodLife) -> Fraction:
-    return life.weight
+def _sampled_seconds(life: PodLife) -> int:
+    return sum(int((run.last_at - run.first_at).total_seconds()) for run in life.sampled)
 
 
-def _whole_card(life: PodLife) -> Fraction:
-    return Fraction(1)
+def _price(life: PodLife, weight: Fraction | int) -> Fraction:
+    """Nanos per second."""
+    return Fraction(weight) * life.device_count * life.rate_nanos_per_hour / 3600
+
+
+def _instant(seconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
 
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        "whole_hours_of_steps",
-        "Steps, rounded up to whole hours",
-        "Counts evaluation steps of 15 minutes in which the pod was there, takes a gap for a stop, "
-        "and rounds each piece up to whole hours.",
-        whole_hours_of_steps,
-        _own_weight,
+        "moc",
+        "MOC (NERC): steps, rounded up to whole hours",
+        "The usage scripts of the Mass Open Cloud count 15-minute steps at which the pod is seen, "
+        "take outages off, add up the pods of a project on one class of cards, and round the sum "
+        "up to whole hours and the cost to cents. A MIG slice has no price there. A request of CPU "
+        "or memory that is worth more cards than the pod has is billed there, and is not here.",
+        moc,
     ),
     Rule(
-        "first_to_last",
-        "First to last stamp",
-        "Bills from the first sample to the last one; what lies between is never asked.",
-        first_to_last,
-        _own_weight,
+        "opencost",
+        "OpenCost: first sample to last",
+        "OpenCost bills a pod from its first sample to its last, whatever lies between them; a "
+        "single sample counts as one minute. A slice is priced here by the ledger's weight.",
+        opencost,
     ),
     Rule(
-        "engine_active_time",
-        "Engine-active time",
-        "Bills the time in which the engine was busy; a pod that holds a card idle is free.",
-        engine_active_time,
-        _own_weight,
+        "koku",
+        "koku: sampled time, by compute slices",
+        "Red Hat's cost management (koku) prices the time in which a card was sampled with its "
+        "pod, a MIG instance by its part of the card's compute slices. The ledger's price per hour "
+        "stands for koku's price per month.",
+        koku,
     ),
     Rule(
-        "whole_card_for_a_slice",
-        "Whole card for a slice",
-        "Counts each device that a pod asks for as one GPU, a MIG slice as much as a card.",
-        _as_billed,
-        _whole_card,
+        "koku_without_slices",
+        "koku before it knew slices: a card for a slice",
+        "Until 2026 koku counted each device as one card, a MIG instance as much as a whole one.",
+        koku_without_slices,
     ),
 )
 
@@ -136,26 +185,13 @@ def compare(lives: Iterable[PodLife], billed: Mapping[str, int]) -> list[Differe
     for life in lives:
         by_tenant[life.tenant].append(life)
     return [
-        Difference(tenant, rule.name, billed.get(tenant, 0), _cost(by_tenant[tenant], rule))
+        Difference(
+            tenant, rule.name, billed.get(tenant, 0), _rounded(rule.nanos(by_tenant[tenant]))
+        )
         for tenant in sorted({*by_tenant, *billed})
         for rule in RULES
     ]
 
 
-def _cost(lives: Sequence[PodLife], rule: Rule) -> int:
-    exact = sum(
-        (
-            rule.seconds(life) * rule.weight(life) * life.device_count * life.rate_nanos_per_hour
-            for life in lives
-        ),
-        Fraction(0),
-    )
-    exact /= 3600
+def _rounded(exact: Fraction) -> int:
     return divide_rounding_half_even(exact.numerator, exact.denominator)
-
-
-def _steps_in(stretch: Interval) -> int:
-    """Instants on the step's grid that lie in `[started_at, ended_at)`."""
-    first = int(stretch.started_at.timestamp())
-    last = int(stretch.ended_at.timestamp())
-    return -(-last // STEP_SECONDS) - -(-first // STEP_SECONDS)

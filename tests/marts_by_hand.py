@@ -118,6 +118,10 @@ TABLES = {
         billing_period VARCHAR, cluster_id VARCHAR, source VARCHAR, gap_started_at TIMESTAMPTZ,
         gap_ended_at TIMESTAMPTZ
     """,
+    "fct_sampled_pods": """
+        billing_period VARCHAR, cluster_id VARCHAR, pod_uid VARCHAR, first_sampled_at TIMESTAMPTZ,
+        last_sampled_at TIMESTAMPTZ
+    """,
     "fct_metric_coverage": """
         billing_period VARCHAR, cluster_id VARCHAR, metric VARCHAR, hour_started_at TIMESTAMPTZ,
         expected_count BIGINT, missing_count BIGINT
@@ -278,6 +282,7 @@ class World:
                 "fct_node_hours": list(self._node_hours()),
                 "fct_gpu_use": list(self._gpu_use()),
                 "fct_metric_coverage": list(self._metric_coverage()),
+                "fct_sampled_pods": list(self._sampled_pods()),
                 "fct_gaps": list(self._gaps()),
                 "dim_namespaces": list(self._namespaces()),
                 "fct_contradictions": [
@@ -366,6 +371,12 @@ class World:
             use = (250_000, 900_000, False)
             rest = (name, "", 120, 3600, False)
             yield self.period.name, cluster, "node-1", *pod, hour, *use, *rest
+
+    def _sampled_pods(self) -> Iterator[tuple[Any, ...]]:
+        """Samples at both ends of every pod that the samples show."""
+        for pod in sorted(self.pods, key=lambda pod: (pod.uid, pod.started_at)):
+            if pod.method in ("confirmed", "samples_only", "disputed"):
+                yield self.period.name, pod.cluster_id, pod.uid, pod.started_at, pod.ended_at
 
     def _gaps(self) -> Iterator[tuple[Any, ...]]:
         """The stretches that `lose_stretch` took away; of other losses only the hour is known."""
