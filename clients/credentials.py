@@ -21,7 +21,7 @@ class CredentialUnreadable(WrongUse):
 
     code = "KUBE-004"
 
-    def __init__(self, path: Path, cause: str) -> None:
+    def __init__(self, path: Path | str, cause: str) -> None:
         super().__init__(
             where=str(path),
             seen=cause,

@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "nodes": ("nodes", "nodes", "Say how many nodes and GPUs were active, hour by hour."),
     "inventory": ("inventory", "inventory", "List every card and MIG instance, and its holder."),
     "quota": ("inventory", "quota", "List quotas beside what is used and allocated."),
+    "prune": ("prune", "prune", "Find idle GPU workloads, scale them to zero, restore them."),
     "query": ("query", "query", "Ask one of the named questions of analysts."),
     "publish": ("publish", "publish", "Copy the marts into a file that anybody may read."),
     "explain": ("audit", "explain", "Walk from a line to the landed bytes; print a code's page."),

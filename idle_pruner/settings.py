@@ -1,0 +1,76 @@
+"""The settings of a pruner and the patterns by which workloads are chosen.
+
+Put here: values, their defaults, and whether a workload is chosen.
+Not here: options of the command line (`orchestration.cli.prune`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from idle_pruner.decision import Thresholds
+from idle_pruner.evidence import Reading
+
+STOPS_PER_PASS_LIMIT = 5
+STOPS_PER_HOUR_LIMIT = 20
+CHECK_INTERVAL_SECONDS = 180
+KILL_SWITCH_OFF = ("", "off", "false", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class PruneSettings:
+    """What one pruner looks at and may do."""
+
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    scales_down: bool = False
+    namespace_pattern: str = ""
+    model_pattern: str = ""
+    excluded_namespaces: tuple[str, ...] = ()
+    excluded_pods: tuple[str, ...] = ()
+    honor_labels: bool = False
+    stops_per_pass: int = STOPS_PER_PASS_LIMIT
+    stops_per_hour: int = STOPS_PER_HOUR_LIMIT
+    kill_switch: Path | None = None
+    alertmanager_urls: tuple[str, ...] = ()
+    evidence_page: str = ""  # URL of the page that shows a workload's evidence, for notices
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether the kill switch is on: its file exists and does not say "off"."""
+        if self.kill_switch is None:
+            return False
+        try:
+            text = self.kill_switch.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # its state is unknown: nothing is stopped
+        return text.strip().lower() not in KILL_SWITCH_OFF
+
+    def excludes(self, namespace: str, pods: Sequence[str]) -> str:
+        """Why a workload is left out; "" if it is looked at."""
+        if self.namespace_pattern and not re.fullmatch(self.namespace_pattern, namespace):
+            return "its namespace does not match --namespace"
+        if any(re.fullmatch(pattern, namespace) for pattern in self.excluded_namespaces):
+            return "its namespace is excluded"
+        if any(re.fullmatch(pattern, pod) for pattern in self.excluded_pods for pod in pods):
+            return "one of its pods is excluded"
+        return ""
+
+    def excludes_models(self, readings: Sequence[Reading]) -> bool:
+        """Whether a device of another model than the wanted one is used."""
+        pattern = self.model_pattern
+        return bool(pattern) and not all(re.fullmatch(pattern, r.product) for r in readings)
+
+    @property
+    def notice_valid_for(self) -> timedelta:
+        """How long after its end a notice may be acted on; then a new one is given.
+
+        The evidence before a stop covers `duration`: a longer time since the notice would hold
+        use that nobody has seen.
+        """
+        return self.thresholds.duration
