@@ -18,6 +18,7 @@ PACKAGES = (
     "ingestion",
     "quality",
     "billing",
+    "idle_pruner",
     "fake_gpu",
     "orchestration",
 )

@@ -228,6 +228,21 @@ FAULTS: tuple[Fault, ...] = (
 )
 
 
+RESOURCES = {
+    "/api/v1": {"Pod": "pods", "Namespace": "namespaces", "Event": "events"},
+    "/apis/apps/v1": {
+        "Deployment": "deployments",
+        "ReplicaSet": "replicasets",
+        "StatefulSet": "statefulsets",
+    },
+    "/apis/batch/v1": {"Job": "jobs"},
+    "/apis/autoscaling/v2": {"HorizontalPodAutoscaler": "horizontalpodautoscalers"},
+    "/apis/rbac.authorization.k8s.io/v1": {"RoleBinding": "rolebindings"},
+    "/apis/kubeflow.org/v1": {"Notebook": "notebooks"},
+    "/apis/serving.kserve.io/v1beta1": {"InferenceService": "inferenceservices"},
+}
+
+
 class KubernetesInMemory:
     """Objects by path: GET, LIST, merge PATCH with preconditions, POST, access reviews."""
 
@@ -236,20 +251,6 @@ class KubernetesInMemory:
         self.forbidden: set[str] = set()  # paths that a patch may not touch
         self.version = 1
         self.requests: list[tuple[str, str]] = []
-
-    RESOURCES = {
-        "/api/v1": {"Pod": "pods", "Namespace": "namespaces", "Event": "events"},
-        "/apis/apps/v1": {
-            "Deployment": "deployments",
-            "ReplicaSet": "replicasets",
-            "StatefulSet": "statefulsets",
-        },
-        "/apis/batch/v1": {"Job": "jobs"},
-        "/apis/autoscaling/v2": {"HorizontalPodAutoscaler": "horizontalpodautoscalers"},
-        "/apis/rbac.authorization.k8s.io/v1": {"RoleBinding": "rolebindings"},
-        "/apis/kubeflow.org/v1": {"Notebook": "notebooks"},
-        "/apis/serving.kserve.io/v1beta1": {"InferenceService": "inferenceservices"},
-    }
 
     def add(self, path: str, document: Document) -> Document:
         meta = document.setdefault("metadata", {})
@@ -276,13 +277,13 @@ class KubernetesInMemory:
             return self._create(path, json.loads(request.content))
         if request.method == "PATCH":
             return self._patch(path, json.loads(request.content))
-        if path in self.RESOURCES:
-            resources = [{"kind": k, "name": n} for k, n in self.RESOURCES[path].items()]
+        if path in RESOURCES:
+            resources = [{"kind": k, "name": n} for k, n in RESOURCES[path].items()]
             return httpx.Response(200, json={"resources": resources})
         if path in self.objects:
             return httpx.Response(200, json=self.objects[path])
         plural = path.rsplit("/", 1)[1]
-        if any(plural in found.values() for found in self.RESOURCES.values()):
+        if any(plural in found.values() for found in RESOURCES.values()):
             group = path.removesuffix(f"/{plural}").partition("/namespaces/")[0]
             namespace = path.partition("/namespaces/")[2].partition("/")[0]
             found = [

@@ -52,6 +52,7 @@ def test_every_file_of_every_package_is_inside(names: set[str]) -> None:
     packages = (
         "domain",
         "clients",
+        "idle_pruner",
         "ingestion",
         "warehouse",
         "quality",
@@ -66,6 +67,7 @@ def test_nothing_else_is_inside(names: set[str]) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {
         "domain",
         "clients",
+        "idle_pruner",
         "ingestion",
         "warehouse",
         "quality",
