@@ -327,7 +327,7 @@ def prune(ctx: click.Context, /, **options: Any) -> int:
 
 @prune.command(
     "explain",
-    epilog="\b\nExample:\n  gpu-ledger prune explain team-a/model-0 "
+    epilog="\b\nExamples:\n  gpu-ledger prune explain team-a/model-0 "
     "--prometheus-url https://thanos.example",
 )
 @click.argument("pod", metavar="NAMESPACE/POD")
@@ -368,8 +368,10 @@ def explain(pod: str, output: str, **options: Any) -> int:
     return 0
 
 
-@prune.command("restore", epilog="\b\nExample:\n  gpu-ledger prune restore Deployment team-a/model")
-@click.argument("kind", type=click.Choice(STOPPABLE_KINDS, case_sensitive=False))
+@prune.command(
+    "restore", epilog="\b\nExamples:\n  gpu-ledger prune restore Deployment team-a/model"
+)
+@click.argument("kind", metavar="KIND")
 @click.argument("workload", metavar="NAMESPACE/NAME")
 @kubeconfig_option
 @home_option
@@ -381,6 +383,10 @@ def restore(kind: str, workload: str, output: str, **options: Any) -> int:
     Refused if someone changed it after the stop.
     """
     namespace, name = _namespace_and_name(workload)
+    kinds = {known.lower(): known for known in STOPPABLE_KINDS}
+    if kind.lower() not in kinds:
+        raise click.UsageError(f"{kind!r} is none of {', '.join(STOPPABLE_KINDS)}.")
+    kind = kinds[kind.lower()]
     target = ObjectName(API_VERSIONS[kind], kind, namespace, name)
     records = _records(options)
     with _kubernetes(options) as client:
@@ -394,7 +400,7 @@ def restore(kind: str, workload: str, output: str, **options: Any) -> int:
     return 0
 
 
-@prune.command("list", epilog="\b\nExample:\n  gpu-ledger prune list --home my-ledger -o json")
+@prune.command("list", epilog="\b\nExamples:\n  gpu-ledger prune list --home my-ledger -o json")
 @click.option("--all", "show_all", is_flag=True, help="Also workloads that were restored.")
 @home_option
 @records_option
