@@ -51,6 +51,9 @@ SERVERS = (
         },
         flags=("-ldflags", VERSION_FLAGS),
     ),
+    Server(
+        "kubectl", {"kubectl": "k8s.io/kubernetes/cmd/kubectl"}, flags=("-ldflags", VERSION_FLAGS)
+    ),
     Server("kube-state-metrics", {"kube-state-metrics": "k8s.io/kube-state-metrics/v2"}),
     Server(
         "prometheus",

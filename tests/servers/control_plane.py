@@ -90,6 +90,7 @@ class ControlPlane:
             "--authorization-mode=RBAC",
             f"--disable-admission-plugins={WITHOUT_PLUGINS}",
             "--feature-gates=DRAExtendedResource=true",
+            "--allow-privileged=true",  # as every distribution has it
             *options,
         ]
         log = self.folder / "apiserver.log"
