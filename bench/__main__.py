@@ -42,6 +42,7 @@ GOALS = {
     "demo month": "A month of the demo's three clusters, asked and landed",
     "collector": "An hour's complete list of 10,000 pods, against parsing its JSON",
     "fake estate": "Playing a large estate through, against its own floor",
+    "amd exporter": "What the AMD exporter costs on a node, with its tools",
 }
 BENCHES = {
     "bench_pull": ("P1",),
@@ -54,6 +55,7 @@ BENCHES = {
     "bench_month": ("demo month",),
     "bench_collector": ("collector",),
     "bench_fake_estate": ("fake estate",),
+    "bench_amd_exporter": ("amd exporter",),
 }
 # A bench that takes longer tells more of the machine's patience than of the goal.
 BENCH_SECONDS_LIMIT = 1200
