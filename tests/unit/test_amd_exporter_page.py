@@ -1,0 +1,74 @@
+"""The page about the AMD exporter has every setting and every metric, as the code has them."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import yaml
+
+from amd_exporter.exposition import PREFIX, QUANTITIES
+from amd_exporter.settings import SETTINGS
+from tests.written_pages import DOCS, written
+
+PAGE = "how-to/amd-gpus.md"
+DEPLOY = DOCS.parent / "deploy" / "amd-exporter"
+
+
+def filled(text: str, name: str, table: list[str]) -> str:
+    """The page with a table between its two marks."""
+    block = "\n".join([f"<!-- {name} -->", *table, f"<!-- end of {name} -->"])
+    return re.sub(f"<!-- {name} -->.*?<!-- end of {name} -->", lambda _: block, text, flags=re.S)
+
+
+def settings() -> list[str]:
+    rows = [
+        f"| `{each.variable}` | `--{each.flag}` | {f'`{each.default}`' if each.default else '–'} "
+        f"| {each.help} |"
+        for each in SETTINGS
+    ]
+    return ["| variable | flag | default | |", "|---|---|---|---|", *rows]
+
+
+def metrics() -> list[str]:
+    rows = [
+        f"| `{PREFIX}_{each.name}{f'{{{each.part}=}}' if each.part else ''}` | {each.help} |"
+        for each in QUANTITIES
+    ]
+    return ["| metric | |", "|---|---|", *rows]
+
+
+def test_the_page_has_every_setting_and_metric() -> None:
+    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file."""
+    text = (DOCS / PAGE).read_text(encoding="utf-8")
+    for name, table in (("settings", settings()), ("metrics", metrics())):
+        text = filled(text, name, table)
+    assert text == written(PAGE, text)
+    for setting in SETTINGS:
+        assert f"`{setting.variable}`" in text
+    for quantity in QUANTITIES:
+        assert f"`{PREFIX}_{quantity.name}" in text
+
+
+def test_rules_are_the_same_with_and_without_the_operator() -> None:
+    resource = yaml.safe_load((DEPLOY / "components/monitoring/rules.yaml").read_text())
+    assert resource["spec"] == yaml.safe_load((DEPLOY / "rules.yml").read_text())
+
+
+def test_the_image_has_what_the_exporter_imports_and_no_more() -> None:
+    """Each third-party import of the package, by the distribution that has it."""
+    listed = (DEPLOY / "requirements.txt").read_text().splitlines()
+    named = {line for line in listed if line and not line.startswith("#")}
+    imported = {
+        found[1]
+        for path in sorted((DOCS.parent / "amd_exporter").glob("*.py"))
+        for found in re.finditer(r"^\s*(?:from|import) (\w+)", path.read_text(), re.MULTILINE)
+    }
+    distributions = {
+        "prometheus_client": "prometheus-client",
+        "grpc": "grpcio",
+        "google": "protobuf",
+    }
+    others = imported - sys.stdlib_module_names - {"amd_exporter", "amdsmi"}
+    # grpcio itself needs typing-extensions.
+    assert {distributions[name] for name in others} | {"typing-extensions"} == named
