@@ -10,15 +10,16 @@ before the next document would stand on what is left, and turn what is missing i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from billing.answers import answer_key
+from billing.record import Record
 from domain.billing_period import BillingPeriod
 from domain.errors import EvidenceChanged
 from warehouse.store import Store
 
-Evidence = Mapping[str, Mapping[str, Iterable[str]]]
+Evidence = Mapping[str, Mapping[str, Collection[str]]]
 """Cluster → source → hashes of answers, as a close seals them."""
 
 
@@ -27,11 +28,17 @@ class EvidenceGone(EvidenceChanged):
 
     code = "SEAL-002"
 
-    def __init__(self, location: str, period: BillingPeriod, gone: list[str], count: int) -> None:
+    def __init__(
+        self,
+        location: str,
+        period: BillingPeriod,
+        gone: list[str],
+        count: int,
+        how: str = "are gone",
+    ) -> None:
         super().__init__(
             where=f"{location}, period {period}",
-            seen=f"{len(gone)} of the {count} answers that it stands on are gone, "
-            f"the first {gone[0]}",
+            seen=f"{len(gone)} of the {count} answers that it stands on {how}, the first {gone[0]}",
             why="what was billed could not be shown to whoever disputes it, and counting what is "
             "left would give it back; nothing was recorded",
             remedy="restore landing/ from a backup, then run `gpu-ledger landing verify`",
@@ -45,6 +52,33 @@ def require_held(landing: Store, period: BillingPeriod, *stood_on: Evidence) -> 
     gone = sorted(digest for digest in needed if answer_key(digest) not in there)
     if gone:
         raise EvidenceGone(landing.location, period, gone, len(needed))
+
+
+def lost_evidence(
+    location: str, record: Record, named_in: Callable[[BillingPeriod], Evidence]
+) -> list[EvidenceGone]:
+    """The closed periods that stand on answers which no manifest names any more.
+
+    `named_in`: the answers that the manifests of a period name. The links between manifests do not
+    show that the end of a chain was removed; the close sealed which answers there were.
+    """
+    found = []
+    for name, close in sorted(record.ledger().closes().items()):
+        period = BillingPeriod(name)
+        stood_on = record.sealed(str(close.body["basis_sha256"]))["evidence"]
+        named = named_in(period)
+        gone = [
+            digest
+            for cluster_id, sources in stood_on.items()
+            for source, digests in sources.items()
+            for digest in digests
+            if digest not in named.get(cluster_id, {}).get(source, ())
+        ]
+        if gone:
+            count = len([*_digests(stood_on)])
+            how = "are named by no manifest"
+            found.append(EvidenceGone(location, period, sorted(gone), count, how))
+    return found
 
 
 def _digests(evidence: Mapping[str, Any]) -> Iterable[str]:

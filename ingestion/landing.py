@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 import zstandard
 
 from domain.decisions.rows import Source
-from domain.errors import CouldNotLook, EvidenceChanged
+from domain.errors import CouldNotLook, EvidenceChanged, LedgerError
 from domain.identity import sha256_bytes
 from ingestion.manifest import Attempt, AttemptDraft
 from warehouse.store import ObjectMissing, Store, validate_key
@@ -137,7 +137,8 @@ class LandingReport:
 
     attempt_count: int
     body_count: int
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[LedgerError, ...] = ()
+    attempts: tuple[Attempt, ...] = field(default=(), repr=False)
     unreferenced: tuple[str, ...] = field(default=())  # bodies that no manifest names: no harm
     set_aside: tuple[str, ...] = field(default=())  # what lay in the place of bodies, until healed
 
@@ -265,6 +266,7 @@ class Landing:
             attempt_count=len(attempts),
             body_count=len(referenced | present),
             problems=tuple(problems),
+            attempts=tuple(attempts),
             unreferenced=tuple(sorted(present - referenced)),
             set_aside=tuple(self.store.list("rotten/")),
         )

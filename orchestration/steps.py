@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from billing.close import CloseResult
     from billing.sealed_facts import SealedPeriod
     from domain.findings import Judgement
+    from ingestion.heads import ChainHead
+    from ingestion.landing import LandingReport
     from ingestion.manifest import Attempt
     from warehouse.build import BuildResult
 
@@ -184,9 +186,19 @@ def compact(opened: OpenHome) -> None:
 
 
 def judge(opened: OpenHome, period: BillingPeriod) -> Judgement:
-    """Judge the facts that are in the warehouse, when they are those that were counted."""
+    """Judge the facts that are in the warehouse, when they are those that were counted.
+
+    The end of each chain of manifests is compared with the one that the last check saw.
+    """
+    from ingestion.heads import heads_of, keep_heads, require_kept_heads
+
+    landing, record = opened.landing.store, opened.record.store
+    require_kept_heads(landing, record)
+    heads = heads_of(landing)
     have_facts(opened, period)
-    return _judge(opened, period, opened.decisions)
+    judgement = _judge(opened, period, opened.decisions)
+    keep_heads(record, heads)
+    return judgement
 
 
 def _judge(opened: OpenHome, period: BillingPeriod, decisions: Decisions) -> Judgement:
@@ -233,6 +245,39 @@ def have_facts(opened: OpenHome, period: BillingPeriod) -> None:
         pass
     with contextlib.suppress(PeriodIsClosed):  # they are there after all: those that were sealed
         refresh(opened, period)
+
+
+def verify_landing(opened: OpenHome, heads: Sequence[ChainHead] = ()) -> LandingReport:
+    """Read the landing again, and compare it with what others wrote down about it.
+
+    Those are the heads of the last check, the heads of a witness, and the closed months, which
+    sealed the hashes of the answers that they stand on.
+    """
+    from billing.retention import lost_evidence
+    from ingestion.heads import changed_since, kept_heads
+
+    report = opened.landing.verify()
+    landing, record = opened.landing.store, opened.record
+
+    def named_in(period: BillingPeriod) -> dict[str, dict[str, set[str]]]:
+        named: dict[str, dict[str, set[str]]] = {}
+        for attempt in report.attempts:
+            if attempt.window.overlaps(period.interval):
+                sources = named.setdefault(attempt.cluster_id, {})
+                sources.setdefault(attempt.source.value, set()).update(attempt.answer_sha256s)
+        return named
+
+    found: list[LedgerError] = [*changed_since(landing, heads, "the file of --heads")]
+    comparisons: tuple[Callable[[], Sequence[LedgerError]], ...] = (
+        lambda: changed_since(landing, kept_heads(record.store), "the last check"),
+        lambda: lost_evidence(landing.location, record, named_in),
+    )
+    for compare in comparisons:
+        try:
+            found += compare()
+        except LedgerError as unreadable:  # a damaged record is named beside the others
+            found.append(unreadable)
+    return replace(report, problems=(*report.problems, *found))
 
 
 def close(opened: OpenHome, period: BillingPeriod, *, dry_run: bool) -> CloseResult:

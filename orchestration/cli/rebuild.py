@@ -41,6 +41,7 @@ def command() -> None:
     \b
     Examples:
       gpu-ledger landing verify --home my-ledger
+      gpu-ledger landing heads -o json --home my-ledger > heads-2026-11-18.json
     """
 
 
@@ -49,19 +50,38 @@ def command() -> None:
 Examples:
   gpu-ledger landing verify
   gpu-ledger landing verify -o json
+  gpu-ledger landing verify --heads heads-2026-11-18.json
 """
+)
+@click.option(
+    "--heads",
+    "heads_path",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Compare with these heads too: the JSON of `gpu-ledger landing heads`, as a witness "
+    "keeps it.",
 )
 @home_option
 @output_option
-def verify(home_path: Path, output: str) -> int:
+def verify(heads_path: Path | None, home_path: Path, output: str) -> int:
     """Read every landed byte and every manifest, and compare them with their hashes.
 
-    Exit 1 when anything differs.
+    Compares the ends of the chains with those of the last check of a month, and the answers with
+    those that the closed months stand on. Exit 1 when anything differs.
     """
+    from ingestion.heads import read_heads
+    from orchestration import steps
     from orchestration.open_home import OpenHome
 
+    try:
+        heads = read_heads(heads_path.read_bytes()) if heads_path else []
+    except (ValueError, OSError) as cause:
+        raise click.BadParameter(
+            f"{heads_path} has no heads: {cause}. Use the output of "
+            "`gpu-ledger landing heads -o json`.",
+            param_hint="--heads",
+        ) from None
     with progress("Checking"):
-        report = OpenHome.at(home_path).landing.verify()
+        report = steps.verify_landing(OpenHome.at(home_path), heads)
     problems = [problem.as_dict() for problem in report.problems]
     emit(problems, output, empty="Everything that was landed is as it came.")
     click.echo(
@@ -72,6 +92,31 @@ def verify(home_path: Path, output: str) -> int:
     for key in report.set_aside:
         click.echo(f"Replaced by the good bytes, and kept: {key}", err=True)
     return 1 if report.problems else 0
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  gpu-ledger landing heads
+  gpu-ledger landing heads -o json > heads-2026-11-18.json
+"""
+)
+@home_option
+@output_option
+def heads(home_path: Path, output: str) -> None:
+    """Print the last manifest of every chain: cluster, source, number, hash.
+
+    Give the output to somebody else. `gpu-ledger landing verify --heads FILE` compares it later:
+    each manifest names the hash of the one before it, so the last one proves all of its chain.
+    """
+    from dataclasses import asdict
+
+    from ingestion.heads import heads_of
+    from orchestration.open_home import OpenHome
+
+    found = heads_of(OpenHome.at(home_path).landing.store)
+    columns = ["cluster_id", "source", "sequence", "sha256"]
+    emit([asdict(head) for head in found], output, columns, empty="Nothing has landed yet.")
 
 
 @command.command(
