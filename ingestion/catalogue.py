@@ -6,14 +6,17 @@ Not here: how it is asked (`ingestion.thanos.pull`), or what it means for a bill
 How often each is sampled is the server's doing, not the metric's: a dated decision of the cluster,
 landed with every attempt (`ingestion.manifest.Sampling`), that `doctor` compares with what comes.
 
+Metrics that exporters and their versions name otherwise are one reading: `reading` is its name, and
+`unit` says in what it comes. Only here are names and units of devices translated.
+
 An allocation entry is asked for its raw samples; a telemetry entry for its hourly average, maximum
 and count per device. Telemetry never decides an amount.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ingestion.pins import NO_PINS, Pins, Speaker
@@ -46,6 +49,9 @@ class Entry:
     lasts: bool = False  # its series end only with their pod or node
     of_every_pod: bool = False  # each pod has one, so a pod without it has lost it
     functions: tuple[str, ...] = ()  # telemetry: the hourly functions
+    reading: str = ""  # telemetry: what it measures, by one name for all exporters and versions
+    replaces: str = ""  # the name that the same field had before
+    of_cards_only: bool = False  # no device measures it for a MIG instance or a later partition
     speaker: Speaker = Speaker.KUBE_STATE_METRICS
 
     def selected(self, pins: Pins) -> str:
@@ -59,7 +65,24 @@ _POD = ("namespace", "pod", "uid")
 _HOURLY = ("avg_over_time", "max_over_time", "count_over_time")
 
 
-def _telemetry(metric: str, unit: str, why: str) -> Entry:
+READING_UNITS: Mapping[str, float] = {
+    "fraction": 1,
+    "percent": 100,
+    "MiB": 1,
+    "MB": 1,  # AMD's tools write MiB so
+    "bytes": 2**20,
+    "W": 1,
+}
+"""How many of a unit are one of what readings are kept in: fractions, MiB and watts."""
+
+MOST_READING: Mapping[str, float] = {"fraction": 1, "percent": 1}
+"""The largest reading of a unit. More of it has another unit than its name says (DCGM before 4.7
+knew the name of a ratio for a percentage), or stands for "not supported" (65535)."""
+
+
+def _telemetry(
+    metric: str, unit: str, why: str, reading: str = "", *, of_cards_only: bool = False
+) -> Entry:
     labels = ("gpu_id", "hostname") if metric.startswith("gpu") else ("job", "instance")
     labels = ("gpu", "UUID") if metric.startswith("DCGM") else labels
     speaker = Speaker.PROMETHEUS if metric.startswith("scrape") else Speaker.DEVICES
@@ -67,8 +90,26 @@ def _telemetry(metric: str, unit: str, why: str) -> Entry:
         *(metric, metric, why, unit, labels),
         family=Family.TELEMETRY,
         functions=_HOURLY,
+        reading=reading,
+        of_cards_only=of_cards_only,
         speaker=speaker,
     )
+
+
+def _renamed(
+    metrics: tuple[str, str],
+    units: tuple[str, str],
+    why: str,
+    reading: str = "",
+    *,
+    of_cards_only: bool = False,
+) -> tuple[Entry, Entry]:
+    """A field of DCGM under its names before and since DCGM 4.7 (dcgm-exporter 4.9)."""
+    before, since = (
+        _telemetry(f"DCGM_FI_{name}", unit, why, reading, of_cards_only=of_cards_only)
+        for name, unit in zip(metrics, units, strict=True)
+    )
+    return before, replace(since, replaces=before.metric)
 
 
 ALLOCATION_ENTRIES = (
@@ -285,53 +326,161 @@ TELEMETRY_ENTRIES = (
         "samples",
         "a target that gives fewer samples than at its best has lost series while `up` stays 1",
     ),
-    _telemetry("DCGM_FI_DEV_GPU_UTIL", "percent", "utilisation of a whole card"),
-    _telemetry("DCGM_FI_DEV_MEM_COPY_UTIL", "percent", "memory traffic of a whole card"),
-    _telemetry(
-        "DCGM_FI_DEV_FB_USED", "MiB", "memory in use: an idle card with full memory is held"
+    *_renamed(
+        ("DEV_GPU_UTIL", "DEV_GPU_UTIL_RATIO"),
+        ("percent", "fraction"),
+        "utilisation of a whole card",
+        "card_use",
+        of_cards_only=True,
     ),
-    _telemetry("DCGM_FI_DEV_FB_FREE", "MiB", "with FB_USED, the memory of the device"),
-    _telemetry("DCGM_FI_DEV_FB_RESERVED", "MiB", "what the driver keeps: neither free nor used"),
-    _telemetry("DCGM_FI_DEV_ENC_UTIL", "percent", "video encoders: use that no core shows"),
-    _telemetry("DCGM_FI_DEV_DEC_UTIL", "percent", "video decoders: use that no core shows"),
-    _telemetry("DCGM_FI_DEV_POWER_USAGE", "W", "energy of use, and a second signal of idleness"),
-    _telemetry("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "mJ", "a counter, reset by the driver"),
-    _telemetry("DCGM_FI_DEV_SM_CLOCK", "MHz", "a clock held down gives less for the same hour"),
-    _telemetry("DCGM_FI_DEV_MEM_CLOCK", "MHz", "the same of the memory"),
-    _telemetry("DCGM_FI_DEV_GPU_TEMP", "degrees Celsius", "heat: why a clock is held down"),
-    _telemetry("DCGM_FI_DEV_MEMORY_TEMP", "degrees Celsius", "the same of the memory"),
-    _telemetry("DCGM_FI_DEV_XID_ERRORS", "code", "the last error of a device"),
-    _telemetry("DCGM_FI_DEV_ROW_REMAP_FAILURE", "0 or 1", "broken memory that cannot be replaced"),
-    _telemetry(
-        "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "rows", "a counter: memory that failed a tenant"
+    *_renamed(
+        ("DEV_MEM_COPY_UTIL", "DEV_MEMORY_UTIL_RATIO"),
+        ("percent", "fraction"),
+        "memory traffic of a whole card",
+        "memory_traffic",
+        of_cards_only=True,
     ),
-    _telemetry(
-        "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "rows", "a counter: memory that is wearing out"
+    *_renamed(
+        ("DEV_FB_USED", "DEV_FB_USED_BYTES"),
+        ("MiB", "bytes"),
+        "memory in use: an idle card with full memory is held",
+        "memory_used",
     ),
-    _telemetry("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "retries", "a counter: a bad link to the host"),
-    _telemetry(
-        "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
-        "counts",
-        "a counter over all links: cards that work together",
+    *_renamed(
+        ("DEV_FB_FREE", "DEV_FB_FREE_BYTES"),
+        ("MiB", "bytes"),
+        "with the memory in use, the memory of the device",
+    ),
+    *_renamed(
+        ("DEV_FB_RESERVED", "DEV_FB_RESERVED_BYTES"),
+        ("MiB", "bytes"),
+        "what the driver keeps: neither free nor used",
+    ),
+    *_renamed(
+        ("DEV_ENC_UTIL", "DEV_ENC_UTIL_RATIO"),
+        ("percent", "fraction"),
+        "video encoders: use that no core shows",
+        of_cards_only=True,
+    ),
+    *_renamed(
+        ("DEV_DEC_UTIL", "DEV_DEC_UTIL_RATIO"),
+        ("percent", "fraction"),
+        "video decoders: use that no core shows",
+        of_cards_only=True,
+    ),
+    *_renamed(
+        ("DEV_POWER_USAGE", "DEV_BOARD_POWER_WATTS"),
+        ("W", "W"),
+        "energy of use, and a second signal of idleness",
+        "power",
+    ),
+    *_renamed(
+        ("DEV_TOTAL_ENERGY_CONSUMPTION", "DEV_GPU_ENERGY_JOULES_TOTAL"),
+        ("mJ", "J"),
+        "a counter, reset by the driver",
+    ),
+    *_renamed(
+        ("DEV_SM_CLOCK", "DEV_SM_CLOCK_HERTZ"),
+        ("MHz", "Hz"),
+        "a clock held down gives less for the same hour",
+    ),
+    *_renamed(("DEV_MEM_CLOCK", "DEV_MEMORY_CLOCK_HERTZ"), ("MHz", "Hz"), "the same of the memory"),
+    *_renamed(
+        ("DEV_GPU_TEMP", "DEV_GPU_TEMP_CELSIUS"),
+        ("degrees Celsius", "degrees Celsius"),
+        "heat: why a clock is held down",
+    ),
+    *_renamed(
+        ("DEV_MEMORY_TEMP", "DEV_MEMORY_TEMP_CELSIUS"),
+        ("degrees Celsius", "degrees Celsius"),
+        "the same of the memory",
+    ),
+    *_renamed(("DEV_XID_ERRORS", "DEV_XID_ERROR"), ("code", "code"), "the last error of a device"),
+    *_renamed(
+        ("DEV_ROW_REMAP_FAILURE", "DEV_ROW_REMAP_FAILED"),
+        ("0 or 1", "0 or 1"),
+        "broken memory that cannot be replaced",
+    ),
+    *_renamed(
+        ("DEV_UNCORRECTABLE_REMAPPED_ROWS", "DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"),
+        ("rows", "rows"),
+        "a counter: memory that failed a tenant",
+    ),
+    *_renamed(
+        ("DEV_CORRECTABLE_REMAPPED_ROWS", "DEV_ROW_REMAP_CORRECTABLE_TOTAL"),
+        ("rows", "rows"),
+        "a counter: memory that is wearing out",
+    ),
+    *_renamed(
+        ("DEV_PCIE_REPLAY_COUNTER", "DEV_PCIE_REPLAY_TOTAL"),
+        ("retries", "retries"),
+        "a counter: a bad link to the host",
+    ),
+    *_renamed(
+        ("DEV_NVLINK_BANDWIDTH_TOTAL", "DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND"),
+        ("MB/s of 1000 KiB/s", "bytes/s"),
+        "traffic over all links: cards that work together",
     ),
     _telemetry("DCGM_FI_DEV_VGPU_LICENSE_STATUS", "0 or 1", "an unlicensed vGPU is slowed down"),
-    _telemetry("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "fraction", "1001: the use of a MIG instance"),
-    _telemetry("DCGM_FI_PROF_SM_ACTIVE", "fraction", "1002: multiprocessors with work"),
-    _telemetry("DCGM_FI_PROF_SM_OCCUPANCY", "fraction", "1003: how full they are"),
-    _telemetry("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "fraction", "1004: tensor cores"),
-    _telemetry("DCGM_FI_PROF_DRAM_ACTIVE", "fraction", "1005: memory interface"),
-    _telemetry("DCGM_FI_PROF_PIPE_FP64_ACTIVE", "fraction", "1006: double precision"),
-    _telemetry("DCGM_FI_PROF_PIPE_FP32_ACTIVE", "fraction", "1007: single precision"),
-    _telemetry("DCGM_FI_PROF_PIPE_FP16_ACTIVE", "fraction", "1008: half precision"),
+    *_renamed(
+        ("PROF_GR_ENGINE_ACTIVE", "PROF_GR_ENGINE_UTIL_RATIO"),
+        ("fraction", "fraction"),
+        "1001: the use of a MIG instance",
+        "use",
+    ),
+    *_renamed(
+        ("PROF_SM_ACTIVE", "PROF_SM_UTIL_RATIO"),
+        ("fraction", "fraction"),
+        "1002: multiprocessors with work",
+        "sm_active",
+    ),
+    *_renamed(
+        ("PROF_SM_OCCUPANCY", "PROF_SM_OCCUPANCY_RATIO"),
+        ("fraction", "fraction"),
+        "1003: how full they are",
+        "sm_occupancy",
+    ),
+    *_renamed(
+        ("PROF_PIPE_TENSOR_ACTIVE", "PROF_TENSOR_UTIL_RATIO"),
+        ("fraction", "fraction"),
+        "1004: tensor cores",
+        "tensor_active",
+    ),
+    *_renamed(
+        ("PROF_DRAM_ACTIVE", "PROF_DRAM_UTIL_RATIO"),
+        ("fraction", "fraction"),
+        "1005: memory interface",
+        "dram_active",
+    ),
+    *_renamed(
+        ("PROF_PIPE_FP64_ACTIVE", "PROF_FP64_UTIL_RATIO"),
+        ("fraction", "fraction"),
+        "1006: double precision",
+        "fp64_active",
+    ),
+    *_renamed(
+        ("PROF_PIPE_FP32_ACTIVE", "PROF_FP32_UTIL_RATIO"),
+        ("fraction", "fraction"),
+        "1007: single precision",
+        "fp32_active",
+    ),
+    *_renamed(
+        ("PROF_PIPE_FP16_ACTIVE", "PROF_FP16_UTIL_RATIO"),
+        ("fraction", "fraction"),
+        "1008: half precision",
+        "fp16_active",
+    ),
     _telemetry("DCGM_FI_PROF_PCIE_TX_BYTES", "bytes/s", "1009: to the host"),
     _telemetry("DCGM_FI_PROF_PCIE_RX_BYTES", "bytes/s", "1010: from the host"),
     _telemetry("DCGM_FI_PROF_NVLINK_TX_BYTES", "bytes/s", "1011: to other cards"),
     _telemetry("DCGM_FI_PROF_NVLINK_RX_BYTES", "bytes/s", "1012: from other cards"),
-    _telemetry("gpu_gfx_activity", "percent", "AMD: utilisation"),
-    _telemetry("gpu_umc_activity", "percent", "AMD: memory traffic"),
-    _telemetry("gpu_used_vram", "MB", "AMD: memory in use"),
+    _telemetry("gpu_gfx_activity", "percent", "AMD: utilisation", "card_use", of_cards_only=True),
+    _telemetry(
+        "gpu_umc_activity", "percent", "AMD: memory traffic", "memory_traffic", of_cards_only=True
+    ),
+    _telemetry("gpu_used_vram", "MB", "AMD: memory in use", "memory_used"),
     _telemetry("gpu_total_vram", "MB", "AMD: memory of the device"),
-    _telemetry("gpu_package_power", "W", "AMD: power"),
+    _telemetry("gpu_package_power", "W", "AMD: power", "power", of_cards_only=True),
     _telemetry("gpu_average_package_power", "W", "AMD: power, older cards"),
     _telemetry("gpu_energy_consumed", "uJ", "AMD: a counter, only on partition 0"),
 )

@@ -194,6 +194,18 @@ _KINDS = (
         "another resource name is behind it, the ledger has to know that resource.",
     ),
     Kind(
+        "USE-002",
+        "device_reported_twice",
+        blocks=False,
+        remedy=Remedy.COVERED,
+        means="A device reported the same reading under two names in consecutive hours, those of "
+        "DCGM before and since 4.7: two dcgm-exporters run on its node. One hour with both names "
+        "is an upgrade and no finding.",
+        bill="None: telemetry never decides an amount. Both names are one reading, counted once.",
+        to_do="Remove one of the two dcgm-exporters from the node; they also share the hardware's "
+        "profiling counters, and disturb each other.",
+    ),
+    Kind(
         "REC-001",
         "witnesses_disagree",
         blocks=True,

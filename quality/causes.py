@@ -208,3 +208,29 @@ def device_use_findings(uses: Sequence[DeviceUse]) -> list[Finding]:
         )
         for use in sorted(uses)
     ]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TwiceReported:
+    """Devices of one node with two names for one reading in consecutive hours."""
+
+    cluster_id: str
+    node_name: str
+    device_count: int
+    hour_count: int  # of all devices
+    first_hour_started_at: datetime
+    last_hour_ended_at: datetime
+
+
+def twice_reported_findings(nodes: Sequence[TwiceReported]) -> list[Finding]:
+    return [
+        CATALOGUE["device_reported_twice"].finding(
+            where=f"cluster {node.cluster_id}, node {node.node_name}",
+            seen=f"{node.device_count} devices with both sets of DCGM names in "
+            f"{node.hour_count} device-hours",
+            cluster_id=node.cluster_id,
+            started_at=node.first_hour_started_at,
+            ended_at=node.last_hour_ended_at,
+        )
+        for node in sorted(nodes)
+    ]

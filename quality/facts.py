@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from domain.interval import HOUR, Interval
-from quality.causes import DeviceUse, MetricHour, RefusedSamples
+from quality.causes import DeviceUse, MetricHour, RefusedSamples, TwiceReported
 from quality.conservation import Comparison
 from quality.coverage import HourCoverage, HourUse
 from quality.pricing import PricedCharge
@@ -136,6 +136,28 @@ _DEVICE_USE = """
     left join partly_named using (cluster_id, device_uuid, instance_id, hour_started_at)
     where gpu_use.pod_uid = '' and not gpu_use.is_ambiguous
         and coalesce(gpu_use.use_millionths_maximum, 0) > 0
+    group by all order by all
+"""
+
+# One hour with both names is an upgrade of the exporter.
+_TWICE_REPORTED = """
+    with named_twice as (
+        select distinct cluster_id, node_name, device_uuid, gpu_index, instance_id, hour_started_at
+        from marts.fct_gpu_use
+        where billing_period = $period and has_two_names
+    )
+    select cluster_id, node_name, count(distinct (device_uuid, gpu_index, instance_id)), count(*),
+        min(hour_started_at), max(hour_started_at)
+    from named_twice
+    where exists (
+        select 1 from named_twice as beside
+        where beside.cluster_id = named_twice.cluster_id
+            and beside.node_name = named_twice.node_name
+            and beside.device_uuid = named_twice.device_uuid
+            and beside.gpu_index = named_twice.gpu_index
+            and beside.instance_id = named_twice.instance_id
+            and abs(epoch(beside.hour_started_at - named_twice.hour_started_at)) = 3600
+    )
     group by all order by all
 """
 
@@ -302,6 +324,15 @@ def read_device_use(connection: duckdb.DuckDBPyConnection, period: str) -> list[
         DeviceUse(cluster, node, unallocated, count, _utc(first), _utc(last) + HOUR)
         for cluster, node, unallocated, count, first, last in _rows(
             connection, _DEVICE_USE, period=period
+        )
+    ]
+
+
+def read_twice_reported(connection: duckdb.DuckDBPyConnection, period: str) -> list[TwiceReported]:
+    return [
+        TwiceReported(cluster, node, devices, hours, _utc(first), _utc(last) + HOUR)
+        for cluster, node, devices, hours, first, last in _rows(
+            connection, _TWICE_REPORTED, period=period
         )
     ]
 

@@ -23,6 +23,7 @@ from quality.causes import (
     device_use_findings,
     explained,
     refused_gaps,
+    twice_reported_findings,
     unseen_metric_findings,
 )
 from quality.conservation import IDENTITIES, check_of, sum_findings
@@ -183,6 +184,7 @@ def _findings(
     metrics = facts.read_metric_hours(connection, name)
     yield from unseen_metric_findings(expectations, metrics)
     yield from device_use_findings(facts.read_device_use(connection, name))
+    yield from twice_reported_findings(facts.read_twice_reported(connection, name))
     both = frozenset(e.cluster_id for e in expectations if {SAMPLES, JOURNAL} <= e.sources)
     yield from stretch_findings(facts.read_stretches(connection, name), signed)
     uses = facts.read_tenant_use(connection, name, both)

@@ -103,8 +103,8 @@ TABLES = {
         billing_period VARCHAR, cluster_id VARCHAR, node_name VARCHAR, namespace VARCHAR,
         pod_name VARCHAR, pod_uid VARCHAR, hour_started_at TIMESTAMPTZ,
         use_millionths_average BIGINT, use_millionths_maximum BIGINT,
-        is_used_unallocated BOOLEAN, device_uuid VARCHAR, instance_id VARCHAR,
-        sample_count BIGINT, allocated_seconds BIGINT, is_ambiguous BOOLEAN
+        is_used_unallocated BOOLEAN, device_uuid VARCHAR, gpu_index VARCHAR, instance_id VARCHAR,
+        sample_count BIGINT, allocated_seconds BIGINT, is_ambiguous BOOLEAN, has_two_names BOOLEAN
     """,
     "dim_namespaces": """
         billing_period VARCHAR, cluster_id VARCHAR, namespace VARCHAR, namespace_uid VARCHAR,
@@ -369,7 +369,7 @@ class World:
         for cluster, tenant, name, uid, hour in sorted(hours):
             pod = (tenant, name, uid)
             use = (250_000, 900_000, False)
-            rest = (name, "", 120, 3600, False)
+            rest = (name, "", "", 120, 3600, False, False)
             yield self.period.name, cluster, "node-1", *pod, hour, *use, *rest
 
     def _sampled_pods(self) -> Iterator[tuple[Any, ...]]:

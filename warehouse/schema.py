@@ -51,6 +51,7 @@ THANOS_TABLES: dict[str, Columns] = {
         "hour_started_at": "TIMESTAMPTZ",
         "metric": "VARCHAR",
         "series_key": "BIGINT",
+        "reading": "VARCHAR",
         "sample_count": "BIGINT",
         "average_value": "DOUBLE",
         "maximum_value": "DOUBLE",

@@ -23,7 +23,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fake_gpu.estate.model_load import BUSY, IDLE, Utilisation
-from fake_gpu.estate.model_nodes import Card, Device, DeviceMakeup, Incident, Node, NodeState
+from fake_gpu.estate.model_nodes import (
+    Card,
+    DcgmNames,
+    Device,
+    DeviceMakeup,
+    Incident,
+    Node,
+    NodeState,
+)
 from fake_gpu.estate.model_pods import (
     Asking,
     ClaimLife,
@@ -55,6 +63,7 @@ __all__ = [
     "Cluster",
     "Container",
     "ContainerKind",
+    "DcgmNames",
     "Device",
     "DeviceLoad",
     "DeviceMakeup",

@@ -105,6 +105,9 @@ class NodeState:
         return holds(self.from_at, self.until_at, at)
 
 
+DcgmNames = Literal["old", "new"]
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A machine; `states` cover `[created_at, gone_at)` without a hole or an overlap."""
@@ -126,6 +129,17 @@ class Node:
     states: tuple[NodeState, ...]
     incidents: tuple[Incident, ...] = ()
     dra: bool = False  # its devices are offered by ResourceSlices, not by a device plugin
+    # From when its dcgm-exporters write which names: before DCGM 4.7, since then, or both.
+    dcgm_names: tuple[tuple[int, tuple[DcgmNames, ...]], ...] = ((0, ("old",)),)
+
+    def dcgm_windows(self, names: DcgmNames) -> tuple[tuple[int, int | None], ...]:
+        """From when until when it writes one set of names, in seconds."""
+        ends = [*(from_at for from_at, _ in self.dcgm_names[1:]), None]
+        return tuple(
+            (from_at, end)
+            for (from_at, written), end in zip(self.dcgm_names, ends, strict=True)
+            if names in written
+        )
 
     def known_by(self, now: int) -> Node:
         """The node as somebody may know it at a second: without what is still to come."""
@@ -148,6 +162,7 @@ class Node:
             devices=tuple(replace(d, exists_until=known(d.exists_until)) for d in devices),
             states=tuple(replace(s, until_at=known(s.until_at)) for s in states),
             incidents=tuple(replace(i, until_at=known(i.until_at)) for i in incidents),
+            dcgm_names=tuple(names for names in self.dcgm_names if names[0] <= now),
         )
 
     def state_at(self, at: int) -> NodeState | None:

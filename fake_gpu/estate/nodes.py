@@ -15,7 +15,7 @@ from typing import Literal
 from fake_gpu.estate.device_plugin import cards_of, counts_of, devices_of
 from fake_gpu.estate.feature_discovery import CardCut, node_labels
 from fake_gpu.estate.hardware import place, products
-from fake_gpu.estate.model import Card, Device, Incident, Node, NodeState
+from fake_gpu.estate.model import Card, DcgmNames, Device, Incident, Node, NodeState
 from fake_gpu.scenario.layouts import LayoutBook
 from fake_gpu.scenario.seeds import stream, uuid_of
 from fake_gpu.scenario.spec_hardware import Layout, NodeSpec
@@ -71,7 +71,18 @@ def build_node(
         states=tuple(_states(spec, name, cards, epochs, devices, incidents, created)),
         incidents=incidents,
         dra=spec.dra,
+        dcgm_names=_dcgm_names(spec),
     )
+
+
+def _dcgm_names(spec: NodeSpec) -> tuple[tuple[int, tuple[DcgmNames, ...]], ...]:
+    changes = sorted((c.at, c.dcgm_names) for c in spec.changes if c.dcgm_names is not None)
+    sets: dict[str, tuple[DcgmNames, ...]] = {
+        "old": ("old",),
+        "new": ("new",),
+        "both": ("old", "new"),
+    }
+    return tuple((at, sets[names]) for at, names in [(0, spec.dcgm_names), *changes])
 
 
 def _epochs(spec: NodeSpec, book: LayoutBook, created: int) -> list[_Epoch]:

@@ -1,5 +1,8 @@
 """dcgm-exporter: the default and the profiling set, with MIG, pods, and its known habits.
 
+DCGM 4.7 (dcgm-exporter 4.9) renamed 23 fields of the default set, and 11 of them have another unit
+since; `renamed` has both, and a node says which it writes.
+
 Put here: names, labels and values of `DCGM_FI_*`.
 Not here: how busy a device is (`devices`), or what a Prometheus makes of the labels.
 
@@ -11,16 +14,17 @@ named; with virtual GPUs each is, beside a series of the card, all with the card
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from fake_gpu.estate.model import Incident, Monitoring, Node
+from fake_gpu.estate.model import DcgmNames, Incident, Monitoring, Node
 from fake_gpu.exporters.devices import Entity, Holder, Step
 from fake_gpu.exporters.exposition import Head, MetricKind, Pairs
 
 # The energy field has no value of its own here: it is the integral of the power.
 ENERGY = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
-POWER = "DCGM_FI_DEV_POWER_USAGE"
+MICROJOULES = {ENERGY: 1000, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL": 1_000_000}
+"""How many of the integral's units are one of the counter's."""
 Value = Callable[["Reading"], float]
 
 
@@ -198,6 +202,99 @@ FIELDS: tuple[Field, ...] = (
     _profiled("NVLINK_TX_BYTES", _NVLINK.format("transmitted"), 9e9, 0),
     _profiled("NVLINK_RX_BYTES", _NVLINK.format("received"), 9e9, 0),
 )
+
+
+class Since47(NamedTuple):
+    """A field as DCGM has it since 4.7: its value is the old one, divided or multiplied."""
+
+    name: str
+    text: str
+    per_old: float = 1
+    decimals: int = 0
+
+
+_RATIO = "(as a ratio from 0.0 to 1.0)."
+RENAMED: Mapping[str, Since47] = {
+    "DEV_SM_CLOCK": Since47("DEV_SM_CLOCK_HERTZ", "SM clock frequency (in Hz).", 10**6),
+    "DEV_MEM_CLOCK": Since47("DEV_MEMORY_CLOCK_HERTZ", "Memory clock frequency (in Hz).", 10**6),
+    "DEV_MEMORY_TEMP": Since47("DEV_MEMORY_TEMP_CELSIUS", "Memory temperature (in C)."),
+    "DEV_GPU_TEMP": Since47("DEV_GPU_TEMP_CELSIUS", "GPU temperature (in C)."),
+    "DEV_POWER_USAGE": Since47("DEV_BOARD_POWER_WATTS", "Power draw (in W).", 1, 6),
+    "DEV_TOTAL_ENERGY_CONSUMPTION": Since47(
+        "DEV_GPU_ENERGY_JOULES_TOTAL", "Total energy consumption since boot (in J)."
+    ),
+    "DEV_PCIE_REPLAY_COUNTER": Since47("DEV_PCIE_REPLAY_TOTAL", "Total number of PCIe retries."),
+    "DEV_GPU_UTIL": Since47("DEV_GPU_UTIL_RATIO", f"GPU utilization {_RATIO}", 0.01, 6),
+    "DEV_MEM_COPY_UTIL": Since47("DEV_MEMORY_UTIL_RATIO", f"Memory utilization {_RATIO}", 0.01, 6),
+    "DEV_ENC_UTIL": Since47("DEV_ENC_UTIL_RATIO", f"Encoder utilization {_RATIO}", 0.01, 6),
+    "DEV_DEC_UTIL": Since47("DEV_DEC_UTIL_RATIO", f"Decoder utilization {_RATIO}", 0.01, 6),
+    "DEV_XID_ERRORS": Since47("DEV_XID_ERROR", "Value of the last XID error encountered."),
+    "DEV_FB_FREE": Since47("DEV_FB_FREE_BYTES", "Framebuffer memory free (in bytes).", 2**20),
+    "DEV_FB_USED": Since47("DEV_FB_USED_BYTES", "Framebuffer memory used (in bytes).", 2**20),
+    "DEV_FB_RESERVED": Since47(
+        "DEV_FB_RESERVED_BYTES", "Framebuffer memory reserved (in bytes).", 2**20
+    ),
+    "DEV_NVLINK_BANDWIDTH_TOTAL": Since47(
+        "DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND", "NVLink throughput of all lanes (in bytes/s)."
+    ),
+    "DEV_UNCORRECTABLE_REMAPPED_ROWS": Since47(
+        "DEV_ROW_REMAP_UNCORRECTABLE_TOTAL", "Number of remapped rows for uncorrectable errors"
+    ),
+    "DEV_CORRECTABLE_REMAPPED_ROWS": Since47(
+        "DEV_ROW_REMAP_CORRECTABLE_TOTAL", "Number of remapped rows for correctable errors"
+    ),
+    "DEV_ROW_REMAP_FAILURE": Since47(
+        "DEV_ROW_REMAP_FAILED", "Whether remapping of rows has failed"
+    ),
+} | {
+    f"PROF_{old}": Since47(f"PROF_{new}", text, 1, 6)
+    for old, new, text in (
+        (
+            "GR_ENGINE_ACTIVE",
+            "GR_ENGINE_UTIL_RATIO",
+            "Ratio of time the graphics engine is active.",
+        ),
+        ("SM_ACTIVE", "SM_UTIL_RATIO", "The ratio of cycles an SM has at least 1 warp assigned."),
+        ("SM_OCCUPANCY", "SM_OCCUPANCY_RATIO", "The ratio of number of warps resident on an SM."),
+        (
+            "PIPE_TENSOR_ACTIVE",
+            "TENSOR_UTIL_RATIO",
+            "Ratio of cycles the tensor (HMMA) pipe is active.",
+        ),
+        (
+            "DRAM_ACTIVE",
+            "DRAM_UTIL_RATIO",
+            "Ratio of cycles the device memory interface is active sending or receiving data.",
+        ),
+        ("PIPE_FP64_ACTIVE", "FP64_UTIL_RATIO", "Ratio of cycles the fp64 pipes are active."),
+        ("PIPE_FP32_ACTIVE", "FP32_UTIL_RATIO", "Ratio of cycles the fp32 pipes are active."),
+        ("PIPE_FP16_ACTIVE", "FP16_UTIL_RATIO", "Ratio of cycles the fp16 pipes are active."),
+    )
+}
+"""By the name before, both without DCGM_FI_."""
+
+
+def _renamed(field: Field) -> Field:
+    """The field as it is since 4.7; itself where nothing changed."""
+    since = RENAMED.get(field.head.name.removeprefix("DCGM_FI_"))
+    if since is None:
+        return field
+    old = field.value
+
+    def value(reading: Reading) -> float:
+        return round(old(reading) * since.per_old, 6)
+
+    head = Head(f"DCGM_FI_{since.name}", since.text, field.head.kind)
+    kept = since.decimals or field.decimals
+    return replace(field, head=head, value=value, decimals=kept)
+
+
+CAPACITY = _field(
+    "FB_CAPACITY_BYTES",
+    "Framebuffer memory of the device (in bytes).",
+    lambda reading: reading.entity.memory_mib * 2**20,
+)
+
 # What the exporter shows of the profiling fields unless it is told to show all of them.
 _PROFILED_BY_DEFAULT = frozenset(
     f"DCGM_FI_PROF_{name}"
@@ -211,13 +308,27 @@ _PROFILED_BY_DEFAULT = frozenset(
 )
 
 
-def fields_of(style: Style) -> tuple[Field, ...]:
-    """The fields of the default set, or with all profiling fields."""
-    return tuple(
+def fields_of(style: Style, names: DcgmNames = "old") -> tuple[Field, ...]:
+    """The fields of the default set, or with all profiling fields, under one set of names."""
+    fields = tuple(
         field
         for field in FIELDS
         if style.profiling or not field.profiling or field.head.name in _PROFILED_BY_DEFAULT
     )
+    return fields if names == "old" else (*map(_renamed, fields), CAPACITY)
+
+
+_LABELS_SINCE = {
+    "Hostname": "hostname",
+    "DCGM_FI_DRIVER_VERSION": "DCGM_FI_SYSTEM_DRIVER_VERSION",
+}
+
+
+def labels_of(labels: Pairs, names: DcgmNames) -> Pairs:
+    """An entity's labels as the exporter of one set of names writes them."""
+    if names == "old":
+        return labels
+    return tuple((_LABELS_SINCE.get(name, name), text) for name, text in labels)
 
 
 def identity(node: Node, entity: Entity, style: Style) -> Pairs:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from fake_gpu.estate.model import Node
+from fake_gpu.estate.model import DcgmNames, Node
 from fake_gpu.exporters import amd, dcgm
 from fake_gpu.exporters.devices import Entity
 from fake_gpu.exporters.exposition import Pairs
@@ -209,12 +209,22 @@ def _energy(group: Exposed, stretches: NodeStretches, divisor: int) -> tuple[Any
 
 
 class Dcgm:
-    """dcgm-exporter."""
+    """The dcgm-exporter of a node, or two: each set of names in its own windows of time."""
 
     def __init__(self, stretches: NodeStretches, style: dcgm.Style) -> None:
         self.stretches = stretches
         self.style = style
-        self.fields = dcgm.by_name(dcgm.fields_of(style))
+        node = stretches.use.node
+        every: tuple[DcgmNames, ...] = ("old", "new")
+        seconds = {names: node.dcgm_windows(names) for names in every}
+        self.windows = {names: _milliseconds(found) for names, found in seconds.items() if found}
+        self.sets = {names: dcgm.by_name(dcgm.fields_of(style, names)) for names in self.windows}
+        self.fields = {name: field for of in self.sets.values() for name, field in of.items()}
+        # How many fields a card has, and how many a MIG instance.
+        self._counts = {
+            names: (len(of), sum(field.of_instances for field in of.values()))
+            for names, of in self.sets.items()
+        }
 
     def names(self) -> Sequence[str]:
         return tuple(self.fields)
@@ -225,16 +235,22 @@ class Dcgm:
             yield (*own, *pod)
 
     def segments(self, name: str, day: int, groups: Iterable[Exposed]) -> Segments:
-        field = self.fields[name]
-        return {
-            (id(group.entity), group.labels): self._values(field, group)
-            for group in groups
-            if field.of_instances or group.entity.gpu_instance_id is None
-        }
+        found: Segments = {}
+        groups = list(groups)
+        for names, windows in self.windows.items():
+            field = self.sets[names].get(name)
+            for group in groups if field is not None else ():
+                assert field is not None
+                if field.of_instances or group.entity.gpu_instance_id is None:
+                    key = (id(group.entity), dcgm.labels_of(group.labels, names))
+                    values = within(self._values(field, group), windows)
+                    if values:
+                        found[key] = (*found.get(key, ()), *values)
+        return found
 
     def _values(self, field: dcgm.Field, group: Exposed) -> tuple[AnySegment, ...]:
-        if field.head.name == dcgm.ENERGY:
-            return _energy(group, self.stretches, divisor=1000)
+        if divisor := dcgm.MICROJOULES.get(field.head.name):
+            return _energy(group, self.stretches, divisor)
 
         def value(stretch: Stretch) -> float:
             reading = dcgm.Reading(
@@ -245,11 +261,20 @@ class Dcgm:
         return group.levels(value)
 
     def line_counts(self, start_ms: int, end_ms: int) -> LineCounts:
-        of_instances = sum(field.of_instances for field in self.fields.values())
         for entity, step, from_ms, until_ms in self.stretches.held(start_ms, end_ms):
-            fields = len(self.fields) if entity.gpu_instance_id is None else of_instances
             sets = sum(1 for _ in dcgm.attributions(entity, step, self.style))
-            yield from_ms, until_ms, fields * sets
+            for names, windows in self.windows.items():
+                fields = self._counts[names][entity.gpu_instance_id is not None]
+                for low, end in windows:
+                    high = until_ms if end is None else min(until_ms, end)
+                    if max(low, from_ms) < high:
+                        yield max(low, from_ms), high, fields * sets
+
+
+def _milliseconds(
+    windows: Sequence[tuple[int, int | None]],
+) -> tuple[tuple[int, int | None], ...]:
+    return tuple((low * 1000, None if end is None else end * 1000) for low, end in windows)
 
 
 class Amd:

@@ -84,6 +84,9 @@ class SharingSpec:
             raise Unreadable(f"{self.replicas} replicas", f"share between 2 and {MAXIMUM_REPLICAS}")
 
 
+DcgmNamesNotation = Literal["old", "new", "both"]
+
+
 @dataclass(frozen=True, slots=True)
 class NodeChangeSpec:
     at: Time = key("When.")
@@ -92,6 +95,9 @@ class NodeChangeSpec:
         "What the node's Ready condition says from then on.", default=None
     )
     labels: Mapping[str, str | None] = key("Labels set, or removed with `null`.", factory=dict)
+    dcgm_names: DcgmNamesNotation | None = key(
+        "Which names its dcgm-exporter writes from then on.", default=None
+    )
     layout: LayoutNotation | None = key("Cut the cards anew (MIG).", default=None)
     takes: Seconds = key(
         "How long a new layout takes; the node offers nothing meanwhile.",
@@ -141,6 +147,11 @@ class NodeSpec:
     cpu_cores: int = key("Processor cores.", default=64)
     memory_gib: int = key("Memory.", default=512)
     driver_version: str = key("The GPU driver.", default="550.127.08")
+    dcgm_names: DcgmNamesNotation = key(
+        "Which names its dcgm-exporter writes: `old`, `new` (since DCGM 4.7, with other units), or "
+        "`both`, of two exporters.",
+        default="old",
+    )
     joins: Time | None = key(
         "When it joins; it is there from the start when left out.", default=None
     )

@@ -47,8 +47,11 @@ ABSENT_BECAUSE = {
 VENDORS = {"nvidia_com": "DCGM_", "amd_com": "gpu_"}
 """How resources of a vendor begin, as kube-state-metrics writes them, and its device metrics."""
 
-USE = frozenset({"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gpu_gfx_activity"})
+USE = frozenset(e.metric for e in TELEMETRY_ENTRIES if e.reading in ("use", "card_use"))
 """Without one of these nobody knows whether a device was used at all."""
+
+SINCE = {entry.replaces: entry.metric for entry in TELEMETRY_ENTRIES if entry.replaces}
+"""The names of fields since DCGM 4.7, by those before."""
 
 NAMED_LIMIT = 3
 
@@ -123,8 +126,12 @@ def telemetry_lines(names: Collection[str], heard: Heard) -> Iterator[ProbeLine]
     resources = heard.texts("kube_node_status_capacity", "resource")
     there = False
     for resource, prefix in VENDORS.items():
-        known = [entry.metric for entry in TELEMETRY_ENTRIES if entry.metric.startswith(prefix)]
-        found = [metric for metric in known if metric in names]
+        known = [
+            entry.metric
+            for entry in TELEMETRY_ENTRIES
+            if entry.metric.startswith(prefix) and not entry.replaces
+        ]
+        found = [metric for metric in known if {metric, SINCE.get(metric)} & set(names)]
         if not found and not any(text.startswith(resource) for text in resources):
             continue
         there = True
@@ -132,7 +139,7 @@ def telemetry_lines(names: Collection[str], heard: Heard) -> Iterator[ProbeLine]
         seen = f"{len(found)} of {len(known)} metrics"
         if found and missing:
             seen += f"; not there: {', '.join(missing)}"
-        is_used = bool(USE.intersection(found))
+        is_used = any(metric in names for metric in USE if metric.startswith(prefix))
         remedy = OPERATOR_REMEDY if not found else "its exporter has to tell one of utilisation"
         check = f"device telemetry of {resource.replace('_', '.')}"
         yield ProbeLine(check, is_used, seen, remedy)

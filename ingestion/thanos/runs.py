@@ -38,7 +38,7 @@ from ingestion.derived import write_note, write_parquet
 from ingestion.manifest import Attempt
 from ingestion.thanos.decode import Runs
 from ingestion.thanos.series import Series
-from ingestion.thanos.telemetry import DeviceHours
+from ingestion.thanos.telemetry import DeviceHours, readings_of
 from warehouse.derived import DerivedFolder
 from warehouse.derived_notes import Note
 
@@ -256,6 +256,7 @@ def _telemetry_table(attempt: Attempt, rows: DeviceHours, keys: Mapping[str, int
     ]
     order = np.lexsort((rows.hour_ms, key))
     metrics = [one.metric for one in rows.series]
+    readings = readings_of(rows)
     return pa.table(
         {
             "cluster_id": constant(attempt.cluster_id, len(rows)),
@@ -263,8 +264,9 @@ def _telemetry_table(attempt: Attempt, rows: DeviceHours, keys: Mapping[str, int
             "hour_started_at": milliseconds(rows.hour_ms[order]),
             "metric": named(rows.series_index[order], metrics).dictionary_decode(),
             "series_key": numbers(key[order]),
+            "reading": texts([readings.reading[row] for row in order.tolist()]),
             "sample_count": numbers(rows.sample_count[order]),
-            "average_value": numbers(rows.average_value[order]),
-            "maximum_value": numbers(rows.maximum_value[order]),
+            "average_value": numbers(readings.average_value[order]),
+            "maximum_value": numbers(readings.maximum_value[order]),
         }
     )

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.interval import HOUR, Interval
+from ingestion.catalogue import MOST_READING, READING_UNITS, TELEMETRY_ENTRIES
 from ingestion.json_text import NOT_JSON, labels_of
 from ingestion.thanos.answer import RawSeries
 from ingestion.thanos.decode import HOUR_MS, SERIES_LIMIT
@@ -37,6 +38,8 @@ UNION_LIMIT = 10
 
 COUNT_LIMIT = 2**31 - 1
 """Samples of one hour: a server that claims more has counted nothing that can be stored."""
+
+_ENTRIES = {entry.metric: entry for entry in TELEMETRY_ENTRIES}
 
 KnownSeries = dict[tuple[str, bytes], Series]
 """By the metric that was asked and the labels as they came."""
@@ -79,6 +82,49 @@ class DeviceHours:
                 None if math.isnan(mean) else mean,
                 None if math.isnan(most) else most,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Device-hours by what they measure: one name and unit for all exporters and versions.
+
+    A row without a reading ("") measures nothing that facts know, and keeps its value as it came.
+    """
+
+    reading: list[str]
+    average_value: NDArray[np.float64]
+    maximum_value: NDArray[np.float64]
+
+
+def readings_of(rows: DeviceHours) -> Readings:
+    """The rows under the catalogue's names and units."""
+    known = [_reading_of(series) for series in rows.series]
+    divisors = np.array([divisor for _, divisor, _ in known], np.float64)[rows.series_index]
+    limits = np.array([limit for _, _, limit in known], np.float64)[rows.series_index]
+    average, maximum = rows.average_value / divisors, rows.maximum_value / divisors
+    refused = (average < 0) | (maximum > limits)
+    names = [known[place][0] for place in rows.series_index.tolist()]
+    return Readings(
+        ["" if no else name for name, no in zip(names, refused.tolist(), strict=True)],
+        np.where(refused, rows.average_value, average),
+        np.where(refused, rows.maximum_value, maximum),
+    )
+
+
+def _reading_of(series: Series) -> tuple[str, float, float]:
+    """The reading of a series, by how much its values are divided, and the largest possible."""
+    entry = _ENTRIES.get(series.metric)
+    if entry is None or not entry.reading or (entry.of_cards_only and _is_part_of_card(series)):
+        return "", 1, math.inf
+    return entry.reading, READING_UNITS[entry.unit], MOST_READING.get(entry.unit, math.inf)
+
+
+def _is_part_of_card(series: Series) -> bool:
+    """A MIG instance, or a partition of an AMD card other than the first.
+
+    What such a device cannot measure is 0 with some exporters, and absent with others.
+    """
+    return bool(series.text("GPU_I_ID")) or series.text("gpu_partition_id") not in ("", "0")
 
 
 def telemetry_query(function: str, selectors: Mapping[str, str], of_union: bool = False) -> str:

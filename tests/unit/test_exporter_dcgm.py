@@ -9,10 +9,11 @@ import pytest
 from fake_gpu.estate.model import Card, Node, PodLife
 from fake_gpu.exporters.dcgm import (
     FIELDS,
-    POWER,
+    RENAMED,
     Reading,
     Style,
     attributions,
+    by_name,
     fields_of,
     identity,
 )
@@ -133,7 +134,7 @@ def test_the_fields_fit_together(pct: int) -> None:
     assert engine >= active >= occupied >= tensor >= 0
     assert engine == pct / 100
     assert values["DCGM_FI_DEV_GPU_UTIL"] == pct
-    assert values[POWER] == 50 + 3.5 * pct
+    assert values["DCGM_FI_DEV_POWER_USAGE"] == 50 + 3.5 * pct
 
 
 def test_the_default_set_has_five_profiling_fields_and_the_other_one_all() -> None:
@@ -188,3 +189,25 @@ def test_an_instance_that_came_by_a_claim_has_no_pod() -> None:
     assert dict(whole_card)["dra_driver_name"] == "gpu.nvidia.com"
     (instance,) = attributions(replace(card, gpu_instance_id=7), step, Style())
     assert dict(instance)["pod"] == ""
+
+
+def test_each_renamed_field_says_the_same_in_its_new_unit() -> None:
+    """37 % busy, 20,480 MiB used: as ratios, bytes, Hz; and what was not renamed stays."""
+    old, new = (by_name(fields_of(Style(), names)) for names in ("old", "new"))
+    gone = {name.removeprefix("DCGM_FI_") for name in old if name not in new}
+    assert gone == set(RENAMED)
+    assert {name for name in old if name in new} == {
+        "DCGM_FI_DEV_VGPU_LICENSE_STATUS",
+        *(f"DCGM_FI_PROF_{bus}_{way}_BYTES" for bus in ("PCIE", "NVLINK") for way in ("TX", "RX")),
+    }
+    reading = _reading(37, used=20480)
+    values = {name: float(field.value(reading)) for name, field in new.items()}
+    assert values["DCGM_FI_DEV_GPU_UTIL_RATIO"] == 0.37
+    assert values["DCGM_FI_DEV_MEMORY_UTIL_RATIO"] == 0.22  # an exporter rounds its per cents down
+    assert values["DCGM_FI_DEV_FB_USED_BYTES"] == 21_474_836_480
+    assert values["DCGM_FI_DEV_FB_CAPACITY_BYTES"] == 42_949_672_960
+    assert values["DCGM_FI_DEV_SM_CLOCK_HERTZ"] == 1_410_000_000
+    assert values["DCGM_FI_DEV_BOARD_POWER_WATTS"] == 179.5
+    assert values["DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"] == 0.37
+    assert new["DCGM_FI_DEV_GPU_UTIL_RATIO"].text(0.37) == "0.370000"
+    assert new["DCGM_FI_DEV_FB_USED_BYTES"].text(21_474_836_480) == "21474836480"

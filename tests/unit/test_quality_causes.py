@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -215,6 +215,29 @@ def test_busy_devices_without_a_pod_are_told_and_do_not_block(
     found = [f for f in findings(world) if f.code in ("GAP-008", "USE-001")]
     assert [(f.code, f.where) for f in found] == [(code, "cluster c1, node node-1")]
     assert not found[0].blocks
+
+
+@pytest.mark.parametrize(("hours", "codes"), [([8], []), ([8, 12], []), ([8, 9], ["USE-002"])])
+def test_two_names_of_one_reading_are_a_finding_beyond_an_upgrade(
+    world: World, hours: list[int], codes: list[str]
+) -> None:
+    """An exporter that is upgraded writes both names in one hour; two exporters in every hour."""
+    home = world.write()
+    with connected(home.warehouse_path) as connection:
+        [[first]] = connection.execute(
+            "select min(hour_started_at) from marts.fct_gpu_use"
+        ).fetchall()
+        connection.executemany(
+            """
+            insert into marts.fct_gpu_use by name
+            select * replace (? as hour_started_at, true as has_two_names)
+            from marts.fct_gpu_use limit 1
+            """,
+            [[first + timedelta(hours=hour)] for hour in hours],
+        )
+    found = [f for f in findings(world) if f.code == "USE-002"]
+    assert [f.code for f in found] == codes
+    assert not any(f.blocks for f in found)
 
 
 def test_an_idle_device_without_a_pod_is_no_news(world: World) -> None:

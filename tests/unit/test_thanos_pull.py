@@ -121,9 +121,10 @@ def test_telemetry_is_asked_by_function_on_whole_hours(tmp_path: Path) -> None:
         "hour_started_at": TEN,
         "metric": UTIL,
         "labels": (("gpu", "0"),),
+        "reading": "card_use",
         "sample_count": 118,
-        "average_value": 41.5,
-        "maximum_value": 97.0,
+        "average_value": 0.415,
+        "maximum_value": 0.97,
     }
     query = f'avg_over_time({UTIL}{{clusterID="c1"}}[1h] offset 1ms)'
     [form] = [form for form in server.forms if form["query"] == query]
@@ -139,7 +140,7 @@ def test_several_device_metrics_are_asked_as_a_union_or_one_by_one(
     attempt = pull(tmp_path, server)
     found = rows(tmp_path, "telemetry")
     assert [(row["metric"], row["average_value"], row["maximum_value"]) for row in found] == [
-        (UTIL, 41.5, 97.0),
+        (UTIL, 0.415, 0.97),
         (POWER, 41.5, 97.0),
     ]
     labels = [dict(r["labels"]) for r in rows(tmp_path, "series") if r["metric"] == UTIL]

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from domain.interval import HOUR, Interval
+from ingestion.catalogue import TELEMETRY_ENTRIES
 from ingestion.thanos.answer import RawSeries
 from ingestion.thanos.decode import HOUR_MS
 from ingestion.thanos.telemetry import (
@@ -23,6 +24,7 @@ from ingestion.thanos.telemetry import (
     device_hours,
     function_answer,
     range_form,
+    readings_of,
     telemetry_query,
 )
 from ingestion.thanos.texts import MalformedSeries
@@ -176,3 +178,66 @@ def test_the_questions_mean_whole_hours_on_every_server() -> None:
 def test_an_ask_is_named_by_its_metric_or_as_a_union() -> None:
     assert ask_name(AVG, ["a"]) == "a:avg_over_time"
     assert ask_name(AVG, ["a", "b"]) == "*:avg_over_time"
+
+
+# --- names and units -----------------------------------------------------------------------------
+
+CARD = {"gpu": "0", "UUID": "GPU-1"}
+INSTANCE = CARD | {"GPU_I_ID": "7", "GPU_I_PROFILE": "1g.5gb"}
+FIRST, SECOND = ({"gpu_id": "0", "gpu_partition_id": text} for text in "01")
+
+
+@pytest.mark.parametrize(
+    ("metric", "labels", "value", "expected"),
+    [
+        # 37 %, 20 GiB and 250 W, before and since DCGM 4.7.
+        ("DCGM_FI_DEV_GPU_UTIL", CARD, "37", ("card_use", 0.37)),
+        ("DCGM_FI_DEV_GPU_UTIL_RATIO", CARD, "0.37", ("card_use", 0.37)),
+        ("DCGM_FI_DEV_MEM_COPY_UTIL", CARD, "37", ("memory_traffic", 0.37)),
+        ("DCGM_FI_DEV_MEMORY_UTIL_RATIO", CARD, "0.37", ("memory_traffic", 0.37)),
+        ("DCGM_FI_DEV_FB_USED", CARD, "20480", ("memory_used", 20480)),
+        ("DCGM_FI_DEV_FB_USED_BYTES", CARD, "21474836480", ("memory_used", 20480)),
+        ("DCGM_FI_DEV_POWER_USAGE", CARD, "250", ("power", 250)),
+        ("DCGM_FI_DEV_BOARD_POWER_WATTS", CARD, "250", ("power", 250)),
+        ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", INSTANCE, "0.37", ("use", 0.37)),
+        ("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", INSTANCE, "0.37", ("use", 0.37)),
+        # A percentage under the name of a ratio, and "not supported".
+        ("DCGM_FI_DEV_GPU_UTIL_RATIO", CARD, "37", ("", 37)),
+        ("gpu_gfx_activity", FIRST, "65535", ("", 65535)),
+        # What these devices cannot measure, which old exporters write as 0.
+        ("DCGM_FI_DEV_GPU_UTIL", INSTANCE, "0", ("", 0)),
+        ("DCGM_FI_DEV_GPU_UTIL_RATIO", INSTANCE, "0", ("", 0)),
+        ("gpu_gfx_activity", SECOND, "0", ("", 0)),
+        ("gpu_package_power", SECOND, "0", ("", 0)),
+        # What they can.
+        ("gpu_gfx_activity", FIRST, "0", ("card_use", 0)),
+        ("gpu_used_vram", SECOND, "512", ("memory_used", 512)),
+        # A field that no fact reads, and a name that nobody knows.
+        ("DCGM_FI_DEV_SM_CLOCK_HERTZ", CARD, "1410000000", ("", 1410000000)),
+        ("DCGM_FI_DEV_GPU_UTIL_PERMILLE", CARD, "370", ("", 370)),
+    ],
+)
+def test_a_reading_has_one_name_and_unit_whatever_the_exporter_writes(
+    metric: str, labels: dict[str, str], value: str, expected: tuple[str, float]
+) -> None:
+    asked = [FunctionAnswer(metric, function, [series(labels, value)]) for function in (AVG, MAX)]
+    rows = device_hours(asked, [], WINDOW)
+    [one] = rows
+    readings = readings_of(rows)
+    assert one.series.metric == metric
+    assert (readings.reading[0], float(readings.average_value[0])) == expected
+    assert float(readings.maximum_value[0]) == expected[1]
+
+
+def test_dcgm_renamed_23_fields_and_changed_the_unit_of_11() -> None:
+    """The release's own numbers, of the default set: 22 fields and the driver's label."""
+    entries = {entry.metric: entry for entry in TELEMETRY_ENTRIES}
+    off_by_default = {"SM_UTIL", "SM_OCCUPANCY", "FP64_UTIL", "FP32_UTIL", "FP16_UTIL"}
+    renamed = [
+        (entries[entry.replaces], entry)
+        for entry in TELEMETRY_ENTRIES
+        if entry.replaces
+        and entry.metric.removeprefix("DCGM_FI_PROF_").removesuffix("_RATIO") not in off_by_default
+    ]
+    assert len(renamed) + 1 == 23
+    assert sum(before.unit != since.unit for before, since in renamed) == 11

@@ -1,19 +1,19 @@
 -- noqa: disable=LT02,LT05
 -- (jinja repeats parts of this model; its own indentation follows the loops)
-{#- Where a reading goes, what it is multiplied by to be a whole number, and whose metric it is. -#}
+{#- Readings, and how many whole units one of them is: millionths, MiB, milliwatts. -#}
 {% set readings = [
-    ('use', 1000000, ['DCGM_FI_PROF_GR_ENGINE_ACTIVE']),
-    ('card_use', 10000, ['DCGM_FI_DEV_GPU_UTIL', 'gpu_gfx_activity']),
-    ('memory_traffic', 10000, ['DCGM_FI_DEV_MEM_COPY_UTIL', 'gpu_umc_activity']),
-    ('sm_active', 1000000, ['DCGM_FI_PROF_SM_ACTIVE']),
-    ('sm_occupancy', 1000000, ['DCGM_FI_PROF_SM_OCCUPANCY']),
-    ('tensor_active', 1000000, ['DCGM_FI_PROF_PIPE_TENSOR_ACTIVE']),
-    ('dram_active', 1000000, ['DCGM_FI_PROF_DRAM_ACTIVE']),
-    ('fp64_active', 1000000, ['DCGM_FI_PROF_PIPE_FP64_ACTIVE']),
-    ('fp32_active', 1000000, ['DCGM_FI_PROF_PIPE_FP32_ACTIVE']),
-    ('fp16_active', 1000000, ['DCGM_FI_PROF_PIPE_FP16_ACTIVE']),
-    ('memory_used', 1, ['DCGM_FI_DEV_FB_USED', 'gpu_used_vram']),
-    ('power', 1000, ['DCGM_FI_DEV_POWER_USAGE', 'gpu_package_power']),
+    ('use', 1000000),
+    ('card_use', 1000000),
+    ('memory_traffic', 1000000),
+    ('sm_active', 1000000),
+    ('sm_occupancy', 1000000),
+    ('tensor_active', 1000000),
+    ('dram_active', 1000000),
+    ('fp64_active', 1000000),
+    ('fp32_active', 1000000),
+    ('fp16_active', 1000000),
+    ('memory_used', 1),
+    ('power', 1000),
 ] %}
 
 with
@@ -56,6 +56,7 @@ read as (
         telemetry.cluster_id,
         telemetry.hour_second,
         telemetry.metric,
+        telemetry.reading,
         telemetry.sample_count,
         telemetry.average_reading,
         telemetry.maximum_reading,
@@ -80,6 +81,22 @@ read as (
 
 ),
 
+-- DCGM 4.7 renamed its fields: while an exporter is upgraded, a reading has both names.
+named as (
+
+    select
+        *,
+        min(metric) over readings <> max(metric) over readings and reading <> '' as has_two_names
+    from read
+    where device_uuid <> '' or gpu_index <> ''
+    window
+        readings as (
+            partition by
+                cluster_id, node_name, device_uuid, gpu_index, instance_id, hour_second, reading
+        )
+
+),
+
 -- Readings are shown and never billed: rounded to whole units, so that no fact has a fraction.
 devices as (
 
@@ -94,33 +111,25 @@ devices as (
         namespace,
         pod_name,
         hour_second,
+        -- Not the sum of both names: two exporters count every instant twice.
         cast(max(sample_count) as bigint) as sample_count,
-        {% for name, factor, metrics in readings %}
+        max(case when has_two_names then 1 else 0 end) = 1 as has_two_names,
+        {% for name, factor in readings %}
             cast(
-                round(
-                    max(
-                        case
-                            when metric in ('{{ metrics | join("', '") }}')
-                                then average_reading * {{ factor }}
-                        end
-                    )
-                )
+                {{ whole_quotient(
+                    "sum(case when reading = '" ~ name ~ "' then cast(round(average_reading * "
+                    ~ factor ~ ") as bigint) * sample_count end)",
+                    "nullif(sum(case when reading = '" ~ name
+                    ~ "' and average_reading is not null then sample_count end), 0)"
+                ) }}
                 as bigint
             ) as {{ name }}_average,
             cast(
-                round(
-                    max(
-                        case
-                            when metric in ('{{ metrics | join("', '") }}')
-                                then maximum_reading * {{ factor }}
-                        end
-                    )
-                )
+                round(max(case when reading = '{{ name }}' then maximum_reading * {{ factor }} end))
                 as bigint
             ) as {{ name }}_maximum{{ ',' if not loop.last }}
         {% endfor %}
-    from read
-    where device_uuid <> '' or gpu_index <> ''
+    from named
     group by
         cluster_id,
         node_name,

@@ -218,6 +218,7 @@ gpu_use as (
             end
             as decimal(38, 0)
         ) as idle_nanos,
+        judged.has_two_names,
         judged.running_seconds = 0 and coalesce(judged.use_millionths_maximum, 0) > 0
             as is_used_unallocated
     from judged

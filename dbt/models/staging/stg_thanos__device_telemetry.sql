@@ -14,6 +14,7 @@ renamed as (
         {{ epoch_seconds('hour_started_at') }} as hour_second,
         metric,
         series_key,
+        reading,
         sample_count,
         -- Shown, never billed; six decimals so that no floating-point number reaches a fact.
         cast(average_value as decimal(38, 6)) as average_reading,
