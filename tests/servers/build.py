@@ -35,10 +35,11 @@ class Server:
     packages: dict[str, str]  # program -> package path
     module: str = ""  # path@version, for modules that only build inside themselves
     flags: tuple[str, ...] = field(default=())
+    source: str = ""  # the folder below go/, where it has another name than the server
 
     @property
     def folder(self) -> Path:
-        return HERE / "go" / self.name
+        return HERE / "go" / (self.source or self.name)
 
 
 SERVERS = (
@@ -50,6 +51,12 @@ SERVERS = (
             for program in ("kube-apiserver", "kube-scheduler")
         },
         flags=("-ldflags", VERSION_FLAGS),
+    ),
+    Server(
+        "kube-controller-manager",
+        {"kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager"},
+        flags=("-ldflags", VERSION_FLAGS),
+        source="kubernetes",
     ),
     Server(
         "kubectl", {"kubectl": "k8s.io/kubernetes/cmd/kubectl"}, flags=("-ldflags", VERSION_FLAGS)
@@ -106,7 +113,7 @@ def build(server: Server) -> Path:
     aside = target.with_suffix(f".{os.getpid()}")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
-    source = _module_folder(server.module) if server.module else server.folder
+    source = module_folder(server.module) if server.module else server.folder
     environment = {**os.environ, "GOWORK": "off", "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
     for name, package in server.packages.items():
         command = ["go", "build", "-trimpath", *server.flags, "-o", str(aside / name), package]
@@ -117,7 +124,7 @@ def build(server: Server) -> Path:
     return target
 
 
-def _module_folder(module: str) -> Path:
+def module_folder(module: str) -> Path:
     answer = subprocess.run(
         ["go", "mod", "download", "-json", module], check=True, capture_output=True, text=True
     )

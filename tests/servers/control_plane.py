@@ -26,6 +26,7 @@ TOKENS = {
     "admin": '"system:masters"',  # may do everything
     "collector": "",  # may do what a test's RBAC objects say
     "nobody": "",  # may do nothing
+    "system:serviceaccount:gpu-ledger-idle-pruner:idle-pruner": "",  # by its manifests
 }
 # Nobody makes service accounts here; statuses that a test writes must not be computed again.
 WITHOUT_PLUGINS = "ServiceAccount,ResourceQuota,TaintNodesByCondition,NodeRestriction,Priority"
@@ -236,6 +237,37 @@ def kwok(plane: ControlPlane, folder: Path) -> Iterator[None]:
     ]
     url = f"http://127.0.0.1:{port}/healthz"
     with running(command, lambda: _answers(url), folder / "kwok.log", gently=False):
+        yield
+
+
+CONTROLLERS = (
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "validatingadmissionpolicy-status-controller",
+)
+
+
+@contextmanager
+def controller_manager(plane: ControlPlane, folder: Path) -> Iterator[None]:
+    """The controllers that make pods of Deployments, and check the types of policies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    command = [
+        required("kube-controller-manager"),
+        f"--kubeconfig={plane.kubeconfig()}",
+        f"--controllers={','.join(CONTROLLERS)}",
+        "--leader-elect=false",
+        f"--secure-port={port}",
+        "--bind-address=127.0.0.1",
+        f"--cert-dir={folder / 'certificates'}",
+    ]
+    url = f"https://127.0.0.1:{port}/healthz"
+    log = folder / "controller-manager.log"
+    # Its certificate is made at its start: loopback only, and no secret is sent.
+    with running(command, lambda: _answers(url, verify=False), log, gently=False):
         yield
 
 
