@@ -18,7 +18,7 @@ from billing.books import Books
 from billing.commits import commit_close, plan_from
 from billing.events import Event, Ledger
 from billing.gate import require_billable
-from billing.grounds import read_grounds
+from billing.grounds import FactsChangedSinceJudged, read_grounds
 from billing.guard import require_writable
 from billing.mirror import read_estimates, write_estimates
 from billing.plan import Plan
@@ -75,6 +75,7 @@ class CloseResult:
     missing_checks: tuple[str, ...]
     closes_from: datetime  # when the grace time ends
     closed: bool
+    facts_sha256: str  # of the facts that were judged, or sealed
 
 
 def close_period(
@@ -88,9 +89,11 @@ def close_period(
     holder: str = "gpu-ledger close",
     progress: Progress | None = None,
     model_pages: Callable[[], bytes] | None = None,
+    facts_sha256: str | None = None,
 ) -> CloseResult:
     """Close a period, or show what closing it would do. Closing a closed one changes nothing.
 
+    With `facts_sha256`, the hash that a dry run showed, other facts are refused.
     With `model_pages` the month's bundle explains its columns.
     """
     record = Record(home.record_store())
@@ -103,6 +106,8 @@ def close_period(
         _require_grace_over(period, decisions, clock)
     books = Books(record, ledger)
     judgement, plan = _judge_and_plan(home, period, decisions, judge, books, clock)
+    if facts_sha256 not in (None, judgement.facts_sha256):
+        raise FactsChangedSinceJudged(period, facts_sha256, judgement.facts_sha256)
     if dry_run:
         result = _as_planned(plan, judgement, decisions, period, read_estimates(home, period))
         write_estimates(home, period, _billed(result), clock.now())
@@ -175,6 +180,7 @@ def _as_planned(
         missing_checks=judgement.missing_checks,
         closes_from=closes_from(period, decisions),
         closed=False,
+        facts_sha256=judgement.facts_sha256,
     )
 
 
@@ -186,7 +192,8 @@ def _as_recorded(
     record: Record, ledger: Ledger, period: BillingPeriod, decisions: Decisions
 ) -> CloseResult:
     event = ledger.closes()[period.name]
-    currency = str(record.sealed(str(event.body["basis_sha256"]))["currency"])
+    basis = record.sealed(str(event.body["basis_sha256"]))
+    currency = str(basis["currency"])
     summaries = _summaries(record, event)
     total = sum(summary.billed_nanos for summary in summaries)
     return CloseResult(
@@ -197,6 +204,7 @@ def _as_recorded(
         missing_checks=(),
         closes_from=closes_from(period, decisions),
         closed=True,
+        facts_sha256=str(basis["facts_sha256"]),
     )
 
 

@@ -38,9 +38,10 @@ class FactsChangedSinceJudged(CheckFailed):
     def __init__(self, period: BillingPeriod, judged: str, found: str) -> None:
         super().__init__(
             where=f"period {period}",
-            seen=f"facts with hash {judged} were judged, and the facts now have hash {found}",
-            why="what nobody judged must not be billed; nothing was recorded",
-            remedy="let the other command end, then run the same command again",
+            seen=f"facts with hash {judged or '(none given)'} were judged, and the facts now have "
+            f"hash {found}",
+            why="only facts that were judged and shown may be billed; nothing was recorded",
+            remedy="let other commands end and do a dry run; then close the facts that it shows",
         )
 
 

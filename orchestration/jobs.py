@@ -171,6 +171,11 @@ class ClosePeriod(dg.Config):
         description="False: show what closing would issue, and what stands against it. True: "
         "close it, which cannot be undone, only corrected in a later period.",
     )
+    facts_sha256: str = Field(
+        default="",
+        description="With issue: the hash of the facts that the dry run showed. Other facts are "
+        "not closed.",
+    )
 
 
 @dg.op(
@@ -187,7 +192,12 @@ def close_one_period(
         opened = ledger_home.open()
         if config.issue:
             _count_again(context, opened, period)
-        result = steps.close(opened, period, dry_run=not config.issue)
+        result = steps.close(
+            opened,
+            period,
+            dry_run=not config.issue,
+            facts_sha256=config.facts_sha256 if config.issue else None,
+        )
     metadata = close_metadata(opened, period, result)
     if not result.closed:
         context.log_event(dg.AssetObservation(DRAFTS, partition=period.name, metadata=metadata))

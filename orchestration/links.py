@@ -37,8 +37,9 @@ def launch_link(job: str, config: str) -> str:
     return f"/locations/{LOCATION}/jobs/{job}/playground/setup?config={quote(config)}"
 
 
-def close_link(period: BillingPeriod, issue: bool = False) -> str:
-    """Where a period is closed; a dry run unless told otherwise."""
+def close_link(period: BillingPeriod, facts_sha256: str = "") -> str:
+    """Where a dry run is launched; with the hash of the facts that one showed, the close."""
     lines = ("ops:", "  close_one_period:", "    config:")
-    values = (f"      period: {period}", f"      issue: {str(issue).lower()}")
+    values = [f"      period: {period}", f"      issue: {str(bool(facts_sha256)).lower()}"]
+    values += [f"      facts_sha256: {facts_sha256}"] if facts_sha256 else []
     return launch_link("close_period", "\n".join([*lines, *values, ""]))

@@ -22,6 +22,10 @@ from domain.errors import CouldNotLook, WrongUse
 from orchestration.alone import Hold, require_down
 from orchestration.links import LOCATION
 from orchestration.open_home import OpenHome
+from portal.access import TOKEN, new_key, one_time_token, session_cookie
+
+KEY = "access.key"
+"""Signs the tokens and sessions of the web server that runs on a folder."""
 
 WORKSPACE = f"""\
 # Written by gpu-ledger; changes here are lost when it starts again.
@@ -74,6 +78,7 @@ class Pages:
     url: str
     folder: Path
     processes: Mapping[str, subprocess.Popen[bytes]]
+    key: str
 
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
@@ -88,8 +93,11 @@ class Pages:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             self.require_alive()
+            look = urllib.request.Request(
+                f"{self.url}/server_info", headers={"Cookie": session_cookie(self.key)}
+            )
             try:
-                with urllib.request.urlopen(f"{self.url}/server_info", timeout=5):
+                with urllib.request.urlopen(look, timeout=5):
                     return
             except (urllib.error.URLError, OSError):
                 time.sleep(0.5)
@@ -126,18 +134,19 @@ def pages(
     require_free(host, port)
     folder = opened.home.dagster
     workspace = write_workspace(folder)
-    programs = Path(sys.executable).parent
+    key = write_key(folder) if "webserver" in names else ""
+    daemon = str(Path(sys.executable).with_name("dagster-daemon"))
+    webserver = [sys.executable, "-P", "-m", "orchestration.webserver"]
     commands = {
-        "webserver": ["dagster-webserver", "-h", host, "-p", str(port)],
-        "daemon": ["dagster-daemon", "run"],
+        "webserver": [*webserver, host, str(port), str(folder)],
+        "daemon": [daemon, "run", "-w", str(workspace)],
     }
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for name in names:
-            program, *arguments = commands[name]
             with (folder / f"{name}.log").open("ab") as log:
                 processes[name] = subprocess.Popen(
-                    [str(programs / program), *arguments, "-w", str(workspace)],
+                    commands[name],
                     env={**os.environ, **environment},
                     cwd=folder,
                     stdout=log,
@@ -146,7 +155,7 @@ def pages(
                 )
         if hold:
             hold.name({name: process.pid for name, process in processes.items()})
-        yield Pages(f"http://{host}:{port}", folder, processes)
+        yield Pages(f"http://{host}:{port}", folder, processes, key)
     finally:
         stop(processes)
 
@@ -156,6 +165,24 @@ def write_workspace(folder: Path) -> Path:
     workspace = folder / "workspace.yaml"
     workspace.write_text(WORKSPACE, encoding="utf-8")
     return workspace
+
+
+def write_key(folder: Path) -> str:
+    """A new key for the next start of the web server; earlier tokens and sessions end."""
+    key = new_key()
+    path = folder / KEY
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(key)
+    return key
+
+
+def new_session(url: str, folder: Path) -> str:
+    """The address that begins a session of the server on this folder; empty before it runs."""
+    path = folder / KEY
+    key = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return f"{url}/?{TOKEN}={one_time_token(key)}" if key else ""
 
 
 def require_startable(dagster: Path, host: str, port: int) -> None:

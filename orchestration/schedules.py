@@ -115,7 +115,9 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         if not clean or not opened.settings.close_on_schedule:
             yield dg.SkipReason(in_words(opened))
             return
-        config = {"period": clean[0].name, "issue": True}
+        judged = standing.judged(opened.home, clean[0])
+        facts = judged.facts_sha256 if judged else ""
+        config = {"period": clean[0].name, "issue": True, "facts_sha256": facts}
         yield dg.RunRequest(
             run_config={"ops": {"close_one_period": {"config": config}}},
             tags={PERIOD: clean[0].name, REQUESTED_BY: "month_close"},

@@ -280,7 +280,9 @@ def verify_landing(opened: OpenHome, heads: Sequence[ChainHead] = ()) -> Landing
     return replace(report, problems=(*report.problems, *found))
 
 
-def close(opened: OpenHome, period: BillingPeriod, *, dry_run: bool) -> CloseResult:
+def close(
+    opened: OpenHome, period: BillingPeriod, *, dry_run: bool, facts_sha256: str | None = None
+) -> CloseResult:
     """Close a period on facts judged again in the same step; or show what that would do.
 
     What is sealed is what the facts were counted from: where an answer has landed since, or
@@ -303,6 +305,7 @@ def close(opened: OpenHome, period: BillingPeriod, *, dry_run: bool) -> CloseRes
         dry_run=dry_run,
         holder=holder(),
         model_pages=lambda: model_page(opened.home),
+        facts_sha256=facts_sha256,
     )
 
 

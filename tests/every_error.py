@@ -20,6 +20,7 @@ PACKAGES = (
     "billing",
     "idle_pruner",
     "fake_gpu",
+    "portal",
     "orchestration",
 )
 KINDS = {"WrongUse", "BadInput", "NotBillable", "CheckFailed", "EvidenceChanged", "CouldNotLook"}

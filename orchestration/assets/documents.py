@@ -90,6 +90,7 @@ def close_metadata(
     return {
         "dagster/row_count": dg.MetadataValue.int(len(result.invoices)),
         "closed": dg.MetadataValue.bool(result.closed),
+        "facts_sha256": dg.MetadataValue.text(result.facts_sha256),
         "may be closed from": dg.MetadataValue.text(format_instant(result.closes_from)),
         "total": dg.MetadataValue.text(str(result.total) if result.total else "no prices"),
         "invoices": dg.MetadataValue.md(
@@ -127,6 +128,6 @@ def _proposal(opened: OpenHome, period: BillingPeriod, result: "CloseResult") ->
         return "\n\n".join(f"This {told}:\n{cell(opened, command)}" for command, told in helps)
     return (
         f"From {format_instant(result.closes_from)} on, launch "
-        f"[close_period with `issue: true`]({close_link(period, issue=True)}), or:\n"
+        f"[close_period with `issue: true`]({close_link(period, result.facts_sha256)}), or:\n"
         f"{cell(opened, f'gpu-ledger close {period} --issue')}"
     )

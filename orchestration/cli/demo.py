@@ -53,12 +53,10 @@ def demo(home_path: Path, scenario: str, keep_running: bool, port: int, output: 
     over HTTP, refuses to close while an hour is missing, heals what can be healed, signs for the
     rest, closes, and writes invoices, the programme's report and the published copy.
     """
-    from orchestration.cli.up import interrupted_quietly, show_pages
+    from orchestration.cli.up import interrupted_quietly, require_startable, show_pages
     from orchestration.demo.story import telling
 
     if keep_running:
-        from orchestration.pages import require_startable
-
         require_startable(home_path / "dagster", "127.0.0.1", port)
     with (
         interrupted_quietly(),

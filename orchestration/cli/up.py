@@ -50,16 +50,19 @@ DEMO_HOME = Path("open-month")
 def up(port: int, host: str, demo: bool, scenario: str, prepare_only: bool, home_path: Path) -> int:
     """Start Dagster's web pages and daemon on a home, until interrupted.
 
-    Whoever reaches the pages can close a month: they are shown to this machine alone, unless a
-    --host is given.
+    The printed address has a token that begins a session of your browser; it works once. The same
+    command on a home that is up already prints a new one. The pages can close a month. They answer
+    to this machine alone, unless a --host is given, and only to that name or address, to sessions
+    and to no page of another site.
 
     Where webserver, daemon or run workers are started otherwise (on hosts of their own, by another
     run launcher), --prepare-only writes dagster.yaml and workspace.yaml into the home's dagster/,
     makes the pool of one writer, and prints the environment that these processes need. Nobody but
-    they knows then which runs a crash took with it: Dagster ends those after four hours.
+    they knows then which runs a crash took with it: Dagster ends those after four hours. A
+    dagster-webserver that you start yourself asks for no token and checks no origin: only a proxy
+    that authenticates may reach it.
     """
     from orchestration.open_home import CLOCK_VARIABLE, OpenHome
-    from orchestration.pages import require_startable
     from orchestration.resources import home_from_environment
 
     if prepare_only:
@@ -85,9 +88,22 @@ def up(port: int, host: str, demo: bool, scenario: str, prepare_only: bool, home
     return 0
 
 
+def require_startable(dagster: Path, host: str, port: int) -> None:
+    """Refuse a home that is up, with an address for another session, or a port that is taken."""
+    from orchestration import pages
+    from orchestration.alone import AlreadyUp
+
+    try:
+        pages.require_startable(dagster, host, port)
+    except AlreadyUp as running:
+        if session := pages.new_session(running.url, dagster):
+            click.echo(f"A new session: {session}")
+        raise
+
+
 def show_pages(opened: OpenHome, host: str, port: int) -> None:
     from orchestration.alone import alone
-    from orchestration.pages import links, pages
+    from orchestration.pages import links, new_session, pages
 
     with alone(opened.home.dagster, f"http://{host}:{port}") as hold:
         environment = _made_ready(opened)
@@ -95,7 +111,11 @@ def show_pages(opened: OpenHome, host: str, port: int) -> None:
         click.echo("Starting Dagster …", err=True)
         with pages(opened, host, port, environment, hold=hold) as shown:
             shown.wait_until_shown()
-            click.echo(f"\nDagster is at {shown.url}; stop it with Ctrl-C.\n")
+            session = new_session(shown.url, shown.folder)
+            click.echo(
+                f"\nDagster is at {session}\nThe token works once; the same command again prints "
+                "another one. To end it all, stop it with Ctrl-C.\n"
+            )
             found = links(opened, shown.url)
             width = max(len(what) for what, _ in found)
             for what, where in found:

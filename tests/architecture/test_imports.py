@@ -18,6 +18,7 @@ PACKAGES = (
     "idle_pruner",
     "fake_gpu",
     "amd_exporter",
+    "portal",
     "orchestration",
 )
 ALLOWED: dict[str, frozenset[str]] = {
@@ -31,6 +32,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "fake_gpu": frozenset({"domain"}),
     "fake_gpu.truth": frozenset(),
     "amd_exporter": frozenset(),
+    "portal": frozenset({"domain", "warehouse"}),
     "orchestration": frozenset(PACKAGES) - {"orchestration", "amd_exporter"},
 }
 

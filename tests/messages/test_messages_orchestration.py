@@ -98,7 +98,7 @@ def pages_did_not_start(folder: Path, patch: pytest.MonkeyPatch) -> None:
 
     ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
     ended.wait()
-    Pages("http://127.0.0.1:3000", folder, {"webserver": ended}).wait_until_shown()
+    Pages("http://127.0.0.1:3000", folder, {"webserver": ended}, "").wait_until_shown()
 
 
 def port_taken(folder: Path, patch: pytest.MonkeyPatch) -> None:

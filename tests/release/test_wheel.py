@@ -57,6 +57,7 @@ def test_every_file_of_every_package_is_inside(names: set[str]) -> None:
         "warehouse",
         "quality",
         "billing",
+        "portal",
         "orchestration",
     )
     assert tracked(*packages, "fake_gpu", "amd_exporter") <= names
@@ -72,6 +73,7 @@ def test_nothing_else_is_inside(names: set[str]) -> None:
         "warehouse",
         "quality",
         "billing",
+        "portal",
         "orchestration",
         "fake_gpu",
         "amd_exporter",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, TimeoutError, sync_playwright
 
+from tests.servers.dagster_processes import root_of
 from tests.servers.process import required
 
 SIZE = {"width": 1280, "height": 800}
@@ -53,14 +54,17 @@ class Browser:
 
 
 @contextmanager
-def browser(url: str, pictures: Path) -> Iterator[Browser]:
+def browser(session: str, pictures: Path, *options: str) -> Iterator[Browser]:
+    """A browser in the session that this address begins; options are Chromium's own."""
     pictures.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         # Chromium's own sandbox does not start as root, and these pages are our own.
         chromium = playwright.chromium.launch(
-            executable_path=required("chromium"), args=["--no-sandbox"]
+            executable_path=required("chromium"), args=["--no-sandbox", *options]
         )
         try:
-            yield Browser(url, chromium.new_page(viewport=SIZE), pictures)
+            page = chromium.new_context(viewport=SIZE).new_page()
+            page.goto(session)
+            yield Browser(root_of(session), page, pictures)
         finally:
             chromium.close()

@@ -7,12 +7,14 @@ Not here: what is expected.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -51,7 +53,11 @@ mutation Backfill($of: LaunchBackfillParams!) {
 class Webserver:
     """Dagster's own API, as its pages call it."""
 
-    url: str
+    session: str
+
+    @cached_property
+    def client(self) -> httpx.Client:
+        return in_session(self.session)
 
     def queue(self, asset: Sequence[str], hours: Sequence[str], tags: dict[str, str]) -> None:
         """A run for each of the hours, into the queue."""
@@ -82,11 +88,29 @@ class Webserver:
 
     def _ask(self, query: str, variables: dict[str, Any]) -> dict[str, Any]:
         sent = {"query": query, "variables": variables}
-        answer = httpx.post(f"{self.url}/graphql", json=sent, timeout=ANSWER_SECONDS)
+        answer = self.client.post("/graphql", json=sent)
         said = answer.raise_for_status().json()
         assert "errors" not in said, said
         found: dict[str, Any] = said["data"]
         return found
+
+
+def printed_session(log: Path) -> str:
+    """The address with a token that `up` printed, as soon as it did."""
+    found = re.search(r"Dagster is at (\S+)", log.read_text())
+    assert found, log.read_text()
+    return found[1]
+
+
+def root_of(session: str) -> str:
+    return session.partition("/?")[0]
+
+
+def in_session(session: str) -> httpx.Client:
+    """A client that has a session, which the address with its token begins."""
+    client = httpx.Client(base_url=root_of(session), timeout=ANSWER_SECONDS)
+    client.get(session, follow_redirects=True).raise_for_status()
+    return client
 
 
 def wait_until(true: Callable[[], bool], what: str, every_seconds: float = 2.0) -> None:
@@ -100,7 +124,7 @@ def wait_until(true: Callable[[], bool], what: str, every_seconds: float = 2.0) 
 def up(
     home: Path, log: Path, *options: str, environment: dict[str, str] | None = None
 ) -> Iterator[tuple[str, Popen[bytes]]]:
-    """`gpu-ledger up` as a process of its own, once it shows its pages; and their address."""
+    """`gpu-ledger up` as a process of its own, once it shows its pages; the address it printed."""
     port = free_port()
     command = [Path(sys.executable).parent / "gpu-ledger", "up", "--home", home, "--port", port]
 
@@ -117,7 +141,7 @@ def up(
             start_seconds=PATIENCE_SECONDS,
         ) as process,
     ):
-        yield f"http://127.0.0.1:{port}", process
+        yield printed_session(log), process
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from orchestration import ledger
 from orchestration.checks import is_whole
 from orchestration.dagster_home import POSTGRES_VARIABLE, make_pool, mark_of, prepare
 from orchestration.open_home import CLOCK_VARIABLE
-from orchestration.pages import pages
+from orchestration.pages import new_session, pages
 from orchestration.tags import REQUESTED_BY, STARTED_IN
 from tests.orchestrated import Dagster, lived_through, opened_at, prepare_models
 from tests.servers import postgres
@@ -77,10 +77,11 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
             pages(opened, "127.0.0.1", port, environment, ["webserver"]) as shown,
         ):
             shown.wait_until_shown()
+            webserver = Webserver(new_session(shown.url, shown.folder))
             # A backfill that somebody cut into pieces, each for an hour that is long past.
             for begun in range(0, QUEUED_RUNS, AT_ONCE):
                 some = [OLD] * min(AT_ONCE, QUEUED_RUNS - begun)
-                Webserver(shown.url).queue(SAMPLES.split("/"), some, {"dagster/backfill": "long"})
+                webserver.queue(SAMPLES.split("/"), some, {"dagster/backfill": "long"})
             assert counted(instance, statuses=[QUEUED]) == QUEUED_RUNS
             with (
                 refused_decisions(world.home),

@@ -51,16 +51,15 @@ def operator(home: Path) -> Iterator[Browser]:
     required("chromium")  # before a home is made, which takes half a minute
     pictures = Path(os.environ.get("GPU_LEDGER_PICTURES", home.parent / "pictures")).absolute()
     with (
-        up(home, home.parent / "up.log", "--demo") as (url, _),
-        browser(url, pictures) as operator,
+        up(home, home.parent / "up.log", "--demo") as (session, _),
+        browser(session, pictures) as operator,
     ):
         yield operator
 
 
 def launch(operator: Browser, issue: bool, picture: str) -> None:
     """The launch pad of `close_period`, filled in, and the button."""
-    said = str(issue).lower()
-    operator.go(close_link(PERIOD, issue), f"issue: {said}")
+    operator.sees(f"issue: {str(issue).lower()}")
     operator.picture(picture)
     operator.press("Launch Run")
     operator.page.wait_for_url("**/runs/*", timeout=PATIENCE_MS)
@@ -99,10 +98,18 @@ def test_an_operator_heals_a_gap_and_closes_the_month(operator: Browser, home: P
 
     facts_follow(operator, home)
 
+    operator.go(close_link(PERIOD), "period: 2026-10")
     launch(operator, issue=False, picture="7-dry")
     operator.until(DRAFTS, "what to run next")
     operator.picture("8-draft")
     assert Record(Home.open(home).record_store()).closed_periods() == frozenset()
+    facts = standing.built(opened_at(home, datetime(2026, 11, 4, tzinfo=UTC)).home, PERIOD)
+    assert facts is not None
+    [link] = {
+        found.get_attribute("href")
+        for found in operator.page.get_by_role("link", name="close_period with").all()
+    }
+    operator.go(str(link), f"facts_sha256: {facts.facts_sha256}")
     launch(operator, issue=True, picture="9-real")
     operator.until(INVOICES, "what to run next")
     operator.picture("10-invoices")

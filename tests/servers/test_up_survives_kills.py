@@ -66,11 +66,11 @@ def test_a_killed_worker_and_a_killed_daemon_leave_the_facts_that_nobody_disturb
     first, second = tmp_path / "first.log", tmp_path / "second.log"
     clock = {CLOCK_VARIABLE: made.clock_url}
     with (
-        up(made.home, first, environment=clock) as (url, process),
+        up(made.home, first, environment=clock) as (session, process),
         dg.DagsterInstance.get() as instance,
     ):
         dagster = Dagster(made.home, instance, opened(made.home, made).clock.now())
-        Webserver(url).backfill(SAMPLES.split("/"), missing)
+        Webserver(session).backfill(SAMPLES.split("/"), missing)
         run = killed_between_write_and_event(instance, made)
         assert dagster.statuses(SAMPLES)[missing[0]] != "MATERIALIZED"
         wait_until(

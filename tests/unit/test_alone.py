@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from orchestration.alone import AlreadyUp, alone, require_down
 from orchestration.cli.demo import demo
 from orchestration.cli.up import up
+from orchestration.pages import write_key
 from warehouse.home import Home
 
 URL = "http://127.0.0.1:3000"
@@ -58,6 +59,12 @@ def test_commands_find_the_home_up_before_they_ask_for_the_port(tmp_path: Path) 
         ):
             ran = CliRunner().invoke(command, words)
             assert isinstance(ran.exception, AlreadyUp), words
+            assert "token" not in ran.output
+        write_key(home.dagster)  # the web server has started meanwhile
+        again = CliRunner().invoke(up, places)
+        assert isinstance(again.exception, AlreadyUp)
+        assert again.output.startswith(f"A new session: {URL}/?token=")
+        assert "token" not in again.exception.message()
 
 
 def test_no_demo_throws_away_a_home_that_is_up(tmp_path: Path) -> None:

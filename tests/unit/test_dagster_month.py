@@ -129,7 +129,7 @@ def test_closing_from_the_pages_issues_the_documents_of_the_command_line(
     shutil.copytree(by_command, tmp_path / "by_command")
     result = steps.close(opened_at(tmp_path / "by_command", NOW), PERIOD, dry_run=False)
     assert {d.tenant: d.billed_nanos for d in result.invoices} == BILLED
-    assert dagster.job("close_period", {"period": "2026-10", "issue": True}).success
+    assert close_for_real(dagster).success
     assert documents(dagster.home)
     # The evidence was asked in other windows, so the sealed hashes differ; the amounts do not.
     record = opened_at(dagster.home, NOW).record
@@ -141,6 +141,29 @@ def test_closing_from_the_pages_issues_the_documents_of_the_command_line(
     assert dagster.statuses("billing/reports")["2026-10"] == "MATERIALIZED"
 
 
+def close_for_real(dagster: Dagster) -> Any:
+    """A dry run, and then the close of the facts that it showed."""
+    assert dagster.job("close_period", {"period": "2026-10"}).success
+    shown = dagster.observations("billing/invoice_drafts", "2026-10")
+    # A period that is closed already shows no draft.
+    facts = shown[0].metadata["facts_sha256"].value if shown else ""
+    asked = {"period": "2026-10", "issue": True, "facts_sha256": facts}
+    return dagster.job("close_period", asked)
+
+
+def test_only_the_facts_that_a_dry_run_showed_are_closed(dagster: Dagster) -> None:
+    for facts in ("", "0" * 64):
+        asked = {"period": "2026-10", "issue": True, "facts_sha256": facts}
+        assert "CLOSE-003 period 2026-10" in step_failure(dagster.job("close_period", asked))
+    assert opened_at(dagster.home, NOW).record.events() == []
+    assert dagster.job("close_period", {"period": "2026-10"}).success
+    [shown] = dagster.observations("billing/invoice_drafts", "2026-10")
+    facts = str(shown.metadata["facts_sha256"].value)
+    assert f"facts_sha256%3A%20{facts}" in str(shown.metadata["what to run next"].value)
+    assert close_for_real(dagster).success
+    assert opened_at(dagster.home, NOW).record.closed_periods() == {"2026-10"}
+
+
 def test_a_close_is_dry_unless_told_otherwise(dagster: Dagster) -> None:
     assert dagster.job("close_period", {"period": "2026-10"}).success
     assert opened_at(dagster.home, NOW).record.events() == []
@@ -150,11 +173,11 @@ def test_a_close_is_dry_unless_told_otherwise(dagster: Dagster) -> None:
 
 
 def test_a_closed_period_is_left_alone(dagster: Dagster) -> None:
-    assert dagster.job("close_period", {"period": "2026-10", "issue": True}).success
+    assert close_for_real(dagster).success
     before = documents(dagster.home)
     refused = dagster.job("refresh_period", partition="2026-10")
     assert "WARE-006" in step_failure(refused)
-    assert dagster.job("close_period", {"period": "2026-10", "issue": True}).success
+    assert close_for_real(dagster).success
     assert documents(dagster.home) == before
     for sensor in ("hours_owed", "facts_behind", "findings"):
         assert dagster.look(sensor).run_requests == []
@@ -191,7 +214,7 @@ def test_an_unclean_month_is_drafted_and_judged_and_names_what_stands_against_it
         assert looked.run_requests == []
         assert "GAP-001" in looked.skip_message
         assert "2026-10-01T03:00:00Z" in looked.skip_message
-    refused = dagster.job("close_period", {"period": "2026-10", "issue": True})
+    refused = close_for_real(dagster)
     assert "CLOSE-001 period 2026-10" in step_failure(refused)
 
 
@@ -339,7 +362,9 @@ def test_a_month_is_closed_by_schedule_only_where_the_setting_says_so(dagster: D
     [request] = dagster.tick("month_close").run_requests
     assert request.tags == request.tags | {"period": "2026-10", "requested_by": "month_close"}
     closing = request.run_config["ops"]["close_one_period"]["config"]
-    assert closing == {"period": "2026-10", "issue": True}
+    judged = standing.judged(opened_at(dagster.home, NOW).home, PERIOD)
+    assert judged is not None
+    assert closing == {"period": "2026-10", "issue": True, "facts_sha256": judged.facts_sha256}
     dagster.now = PERIOD.ended_at + timedelta(days=1)  # the grace time is two days
     early = dagster.tick("month_close")
     assert early.run_requests == []
