@@ -9,7 +9,12 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.replayed_models import ReplayedProject
+from warehouse import build
+from warehouse.dbt_run import DbtProject
 
 # A shell starts what runs in the background deaf to Ctrl-C, children inherit that, and Dagster
 # gives SIGTERM the same treatment: no server that a test starts could then be stopped.
@@ -29,3 +34,12 @@ EVERY_PROFILE = {
 settings.register_profile("test", derandomize=True, max_examples=20, **EVERY_PROFILE)
 settings.register_profile("random", max_examples=int(os.environ.get("N", "100")), **EVERY_PROFILE)
 settings.load_profile("test")
+
+THROUGH_DBT = ("dbt", "deep", "servers", "explore")
+"""Markers of tests in which dbt builds the models; the others run the statements that it ran."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    through_dbt = any(item.get_closest_marker(name) for name in THROUGH_DBT)
+    build.DbtProject = DbtProject if through_dbt else ReplayedProject  # type: ignore[misc]

@@ -11,6 +11,8 @@ import yaml
 from quality.required import required_checks
 from tests.decisions_by_hand import SIGNED, decided, table
 from tests.evidence_by_hand import GPU, PERIOD, Cluster, Pod, clusters_table, write
+from tests.replayed_models import ReplayedProject
+from warehouse import build
 from warehouse.build import (
     WORKING_NAME,
     BuildResult,
@@ -31,9 +33,7 @@ RATE = table("rates", ",A100-40GB,whole,EUR,2.50,2026-01-01,,|,")
 RATE_ENDS = RATE["rates.csv"].replace("2026-01-01,,", "2026-01-01,2027-03-01,")
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, BuildResult]:
-    home = Home.create(tmp_path_factory.mktemp("home"))
+def counted(home: Home) -> BuildResult:
     cluster = Cluster(
         pods=[
             Pod("long", 100, 5000),
@@ -44,7 +44,25 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, BuildResult]:
     write(home, cluster)
     decisions = decided(clusters_table(cluster), RATE)
     # Another period is closed: that is no reason to refuse this one.
-    return home, build_period(home, PERIOD, decisions, closed_periods=frozenset({"2026-09"}))
+    return build_period(home, PERIOD, decisions, closed_periods=frozenset({"2026-09"}))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, BuildResult]:
+    home = Home.create(tmp_path_factory.mktemp("home"))
+    return home, counted(home)
+
+
+@pytest.mark.dbt
+def test_replayed_statements_build_what_dbt_builds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through_dbt = counted(Home.create(tmp_path / "dbt"))
+    monkeypatch.setattr(build, "DbtProject", ReplayedProject)
+    replayed = counted(Home.create(tmp_path / "replayed"))
+    assert replayed.facts_sha256 == through_dbt.facts_sha256
+    assert replayed.row_counts == through_dbt.row_counts
+    assert replayed.dbt_results == through_dbt.dbt_results
 
 
 def query(home: Home, sql: str) -> list[tuple[Any, ...]]:
@@ -129,6 +147,7 @@ def test_a_closed_period_is_refused(built: tuple[Home, BuildResult]) -> None:
         build_period(home, PERIOD, decided(RATE), closed_periods=frozenset({"2026-10"}))
 
 
+@pytest.mark.dbt
 def test_the_models_refuse_a_closed_period_before_they_build_anything(tmp_path: Path) -> None:
     """Whoever runs dbt on such a file, by whatever way: it is dbt itself that does not begin."""
     home = Home.create(tmp_path)
