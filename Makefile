@@ -88,9 +88,9 @@ docs: $(READY) ## Build the pages into build/docs; a broken link fails.
 	@$(BIN)/sphinx-build -W --keep-going -q -b html -d build/doctrees docs build/docs
 	@echo "build/docs/index.html"
 
-# The seed of each month is printed with the command that replays it.
+simulate: N ?= 1000
 simulate: $(READY) ## Compare N simulated tenant-months (1000) with what was true, and write the page.
-	@GPU_LEDGER_WRITE_SIMULATION=1 GPU_LEDGER_TENANT_MONTHS=$(or $(N),1000) $(BIN)/python -m pytest -s tests/scenarios/test_simulated_months.py
+	@GPU_LEDGER_WRITE_SIMULATION=1 N=$(N) $(BIN)/python -m pytest -s -m explore tests/scenarios/test_simulated_months.py
 
 clean: ## Remove what make made here (not your homes).
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache

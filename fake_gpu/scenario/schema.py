@@ -17,7 +17,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
@@ -154,7 +154,7 @@ class Reader:
         entries = self.entries(node, path)
         if entries is None:
             return None
-        hints = typing.get_type_hints(kind, include_extras=True)
+        hints = _hints(kind)
         fields = {yaml_name(f.name): f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
         values: dict[str, Any] = {}
         before = len(self.problems)
@@ -269,6 +269,11 @@ class Reader:
 
     def _fail_now(self, line: int, seen: str, remedy: str) -> typing.NoReturn:
         raise BadScenario(self.source, [*self.problems, Problem(line, "", seen, remedy)][-1:])
+
+
+@cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return typing.get_type_hints(kind, include_extras=True)
 
 
 def is_null(node: yaml.Node) -> bool:

@@ -40,6 +40,8 @@ from warehouse.content import period_sha256
 from warehouse.reports.source import NoFactsYet
 from warehouse.switched import WarehouseLost
 
+pytestmark = pytest.mark.deep
+
 PERIOD, NEXT = BillingPeriod("2026-10"), BillingPeriod("2026-11")
 DERIVED = ("runs", "build", "published", "documents", "warehouse.duckdb")
 TOLD = (

@@ -12,8 +12,12 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import pytest
+
 from orchestration.demo.story import tell
 from tests.scenarios.test_demo_told import no_bar
+
+pytestmark = pytest.mark.deep
 
 ROOT = Path(__file__).parents[2]
 TRACE = """\

@@ -28,6 +28,8 @@ from orchestration.demo.story import Told, tell
 from tests.json_output import differences
 from tests.release.readme import shown
 
+pytestmark = pytest.mark.deep
+
 PRICES = {  # per hour, by the product's own name
     "NVIDIA-A100-SXM4-40GB": "1.80",
     "NVIDIA-A100-SXM4-80GB": "2.50",

@@ -6,8 +6,8 @@ Not here: how evidence is made (`tests/lived_estates.py`), the comparison (`agai
 
 All estates are clusters of one home and counted in one build, because starting dbt costs more than
 counting them. A failure names the scenario; a random one is read with
-`python -m tests.random_estates SEED` and played alone with GPU_LEDGER_SEED=SEED
-GPU_LEDGER_ESTATES=1; any number of them is played with GPU_LEDGER_ESTATES.
+`python -m tests.random_estates SEED`. `make explore` plays other ones, one for each twenty of
+its `N`.
 
 Where a watch was broken, or nobody watched, a fact is the truth or says by how much it may be off:
 an end by its uncertainty, a dispute or a stretch that nobody saw by its length.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -41,11 +41,10 @@ from tests.scenarios.doubts import wrong_beyond_doubt
 from warehouse.build import BuildResult, build_period
 from warehouse.home import Home
 
-pytestmark = pytest.mark.deep
-
 PERIOD = BillingPeriod("2026-10")
-SEED = int(os.environ.get("GPU_LEDGER_SEED", "1"))
-ESTATES = int(os.environ.get("GPU_LEDGER_ESTATES", "50"))
+SEEDS = (*range(1, 9), 29)  # of the last, slices lie on more cards than they could
+SEED = int(os.environ.get("SEED", "1"))
+EXPLORED = range(SEED, SEED + max(int(os.environ.get("N", "1000")) // 20, 3))
 
 # A month, a quarter of an hour of work, which `test_demo_told` plays; and a trace without faults.
 TOO_LONG = ("demo", OPENB)
@@ -117,10 +116,9 @@ def first_hours(name: str, hours: int) -> Estate:
     return build_estate(read_scenario(yaml.safe_dump(told, sort_keys=False), name, None))
 
 
-def random_ones() -> tuple[dict[str, Estate], dict[str, Spans]]:
-    """So many random estates; of every third the watch was broken once."""
-    print(f"seeds {SEED} to {SEED + ESTATES - 1}: GPU_LEDGER_SEED={SEED}")
-    estates = {f"seed {seed}": read(scenario(seed)) for seed in range(SEED, SEED + ESTATES)}
+def random_ones(seeds: Iterable[int]) -> tuple[dict[str, Estate], dict[str, Spans]]:
+    """Random estates; of every third the watch was broken once."""
+    estates = {f"seed {seed}": read(scenario(seed)) for seed in seeds}
     unwatched: dict[str, Spans] = {}
     for name, estate in estates.items():
         rng = random.Random(name)
@@ -135,10 +133,17 @@ def names_cards(name: str) -> bool:
     return not name.startswith("seed") or int(name.removeprefix("seed ")) % 2 == 1
 
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
-    estates, drawn = random_ones()
-    estates = library() | estates
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((True, SEEDS), id="library"),
+        pytest.param((False, EXPLORED), id="explored", marks=pytest.mark.explore),
+    ],
+)
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    with_library, seeds = request.param
+    estates, drawn = random_ones(seeds)
+    estates = library() | estates if with_library else estates
     home = Home.create(tmp_path_factory.mktemp("truth") / "home")
     unwatched = dict(drawn)
     for name, estate in estates.items():

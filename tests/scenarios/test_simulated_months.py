@@ -1,8 +1,7 @@
 """Simulated months: whatever the sources do, an amount is right or a finding names hour and cause.
 
-A thousand tenant-months with every test run, any number on demand: `make simulate N=5000`. The seed
-is printed with the command that replays it, and what became of each fault; `make simulate` writes
-the page of that.
+`make test-deep` simulates every fault once, in a few hundred tenant-months; `make explore N=5000`
+simulates any number. What became of each fault is printed; `make simulate` writes the page of that.
 
 The expected side is the truth ledger, which shares no code with the pipeline, and a price list and
 a rounding of its own below.
@@ -43,10 +42,8 @@ from tests.simulated import (
 from tests.simulation_page import Fate
 from tests.written_pages import DOCS
 
-pytestmark = pytest.mark.deep
-
-SEED = int(os.environ.get("GPU_LEDGER_SEED", "20261014"))
-TENANT_MONTHS = int(os.environ.get("GPU_LEDGER_TENANT_MONTHS", "1000"))
+SEED = int(os.environ.get("SEED", "20261014"))
+TENANT_MONTHS = int(os.environ.get("N", "1000"))
 CLUSTERS = -(-len(TROUBLES) * CLEAN_EVERY // (CLEAN_EVERY - 1))
 """Of each simulated month: every fault in one cluster, and the clean ones beside them."""
 TENANTS = range(5, 21)
@@ -80,11 +77,20 @@ TOLD_ELSEWHERE = frozenset({Cause.NEVER_ASKED})
 """Every hour of these months is asked for."""
 
 
-def months() -> Iterator[tuple[int, int]]:
-    """(seed, tenants of each cluster) of each simulated month."""
-    left = max(-(-TENANT_MONTHS // CLUSTERS), TENANTS.start)
+def months() -> Iterator[tuple[int, int, int]]:
+    """(seed, clusters, tenants of each cluster) of each simulated month of `make explore`."""
+    clusters = max(min(CLUSTERS, TENANT_MONTHS // TENANTS.start), 2)
+    left = max(-(-TENANT_MONTHS // clusters), TENANTS.start)
     for number in range(-(-left // TENANTS[-1])):
-        yield SEED + number, max(min(left - number * TENANTS[-1], TENANTS[-1]), TENANTS.start)
+        tenants = max(min(left - number * TENANTS[-1], TENANTS[-1]), TENANTS.start)
+        yield SEED + 1 + number, clusters, tenants
+
+
+def parameters() -> Iterator[Any]:
+    every_fault = (SEED, CLUSTERS, TENANTS.start)
+    yield pytest.param(every_fault, id=f"seed-{SEED}", marks=pytest.mark.deep)
+    for month in months():
+        yield pytest.param(month, id=f"seed-{month[0]}", marks=pytest.mark.explore)
 
 
 SEEN: list[Seen] = []
@@ -101,16 +107,15 @@ def published(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.session.testsfailed == failed:
         fates = [fate for month in SEEN for fate in month.fates()]
         count = sum(len(month.homes) for month in SEEN)
-        seeds = [seed for seed, _ in wanted]
+        seeds = [seed for seed, _, _ in wanted]
         text = simulation_page.page(fates, seeds, TENANT_MONTHS, count, datetime.now(UTC).date())
         (DOCS / simulation_page.PAGE).write_text(text, encoding="utf-8")
 
 
-@pytest.fixture(scope="module", params=list(months()), ids=lambda month: f"seed-{month[0]}")
+@pytest.fixture(scope="module", params=list(parameters()))
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    seed, tenants = request.param
-    print(f"\nreplay: make simulate N={tenants * CLUSTERS} GPU_LEDGER_SEED={seed}")
-    month = Seen(live(seed, CLUSTERS, tenants, tmp_path_factory.mktemp("simulated") / "home"))
+    seed, clusters, tenants = request.param
+    month = Seen(live(seed, clusters, tenants, tmp_path_factory.mktemp("simulated") / "home"))
     print("\n".join(month.table()))
     SEEN.append(month)
     return month
@@ -166,6 +171,10 @@ class Seen:
         """Cluster → what goes wrong in it."""
         estate = self.month.running.estate
         return {c.cluster_id: trouble_of(estate.seed, n) for n, c in enumerate(estate.clusters)}
+
+    @property
+    def has_every_fault(self) -> bool:
+        return len(self.troubles) == CLUSTERS
 
     @cached_property
     def faults(self) -> dict[str, Fault]:
@@ -317,7 +326,7 @@ def test_every_issued_amount_is_right_to_the_cent_or_flagged(seen: Seen) -> None
         if seen.oracle.get(tenant, Decimal(0)) != seen.issued.get(tenant, Decimal(0))
     }
     assert wrong == {}
-    assert len(flagged) * 20 < len(seen.homes)
+    assert len(flagged) * 20 < len(seen.homes) or not seen.has_every_fault
 
 
 def test_clean_months_are_right_to_the_second_and_raise_nothing(seen: Seen) -> None:
@@ -370,6 +379,8 @@ def test_every_fault_has_fired_and_was_caught(seen: Seen) -> None:
 
 
 def test_every_class_of_gap_is_told_by_its_name(seen: Seen) -> None:
+    if not seen.has_every_fault:
+        pytest.skip("a month of a few clusters has not every fault")
     told = " ".join(f"{f.name} {f.seen}" for f in seen.news)
     assert [cause for cause in Cause if cause not in TOLD_ELSEWHERE and cause not in told] == []
     assert "attribution_lost" in told

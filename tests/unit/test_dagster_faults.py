@@ -29,6 +29,8 @@ from orchestration.tags import RANGE_END, RANGE_START
 from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at
 from warehouse.store import FolderStore
 
+pytestmark = pytest.mark.deep
+
 SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
 AFTER = datetime(2026, 10, 1, 9, tzinfo=UTC)
 NAMES = [f"2026-10-01T0{hour}" for hour in range(6)]

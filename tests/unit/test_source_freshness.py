@@ -16,6 +16,8 @@ from warehouse import dbt_run
 from warehouse.connection import connected
 from warehouse.dbt_run import DbtProject
 
+pytestmark = pytest.mark.deep
+
 
 class Project(DbtProject):
     """The models' project, asked how old its sources are."""

@@ -15,6 +15,8 @@ from warehouse.alone import only_writer
 from warehouse.connection import WarehouseInUse, connected
 from warehouse.home import Home
 
+pytestmark = pytest.mark.deep
+
 HEAD = """
 import sys
 from datetime import UTC, datetime

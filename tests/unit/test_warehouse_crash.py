@@ -15,6 +15,8 @@ from warehouse.home import Home
 from warehouse.switch import switch_in
 from warehouse.switched import Switched, WarehouseLost, note, require_intact
 
+pytestmark = pytest.mark.deep
+
 PERIOD = BillingPeriod("2026-10")
 DIES = """
 import os, sys
