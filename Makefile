@@ -6,6 +6,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# Compiled files are kept: else each of the many processes compiles its libraries again.
+export PYTHONDONTWRITEBYTECODE =
 # uv resolves the lock; its own version is pinned because the lock's format is its.
 UV     := uv==0.13.8
 

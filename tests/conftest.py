@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +21,11 @@ from warehouse.dbt_run import DbtProject
 # gives SIGTERM the same treatment: no server that a test starts could then be stopped.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Where compiled files are not kept, every process compiles its libraries again, which takes longer
+# than most tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How wide somebody's terminal is, is no business of a test: tables obey it.
 os.environ.pop("COLUMNS", None)

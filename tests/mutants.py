@@ -6,7 +6,9 @@ Not here: the comparison (`tests/scenarios/test_facts_equal_truth.py`), or why s
 
 The models are copied and one text in one of them is replaced. A mutant is caught when a unit test
 of that model fails, when it cannot be built, when a data test of dbt fails, or when a fact is not
-the truth; they are asked in this order, and the first one ends it. Estates, evidence and decisions
+the truth; they are asked in this order, and the first one ends it. All of these run in `make test`:
+unit tests in `test_thin_line_reports`, the others in `test_facts_equal_truth`, whose library has
+the scenarios and seeds that are used here. Estates, evidence and decisions
 are the same for all, so a mutant takes a build of what comes after the broken model: about twenty
 seconds.
 """
@@ -17,17 +19,12 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from domain.errors import LedgerError
-from tests.decisions_by_hand import decided, table
-from tests.estates import estate as read
-from tests.lived_estates import CARDS_ALONE, clusters_csv, live
-from tests.random_estates import scenario
-from tests.scenarios import against_truth as truth
 from tests.scenarios import test_facts_equal_truth as compared
 from warehouse import dbt_run, parsed
 from warehouse import project as project_module
@@ -50,9 +47,7 @@ SCENARIOS = (
     "relabelled_node",
     "restarts_and_crash_loops",
 )
-SEEDS = (*range(1, 9), 29)  # of the last, slices lie on more cards than they could
-NANOS_PER_SECOND = 1_000_000  # 3.60 an hour
-WITHOUT_A_PRICE = "T4"
+TIER = "make test"
 EVERY_FILE = "macros"
 """A macro is in models that it is not named in: all their tests are asked."""
 INT, MARTS = "models/intermediate", "models/marts"
@@ -397,24 +392,10 @@ class Bench:
         self.folder = folder
         self.home = Home.create(folder / "home")
         self.estates = {n: e for n, e in compared.library().items() if n in SCENARIOS}
-        self.estates |= {f"seed {seed}": read(scenario(seed)) for seed in SEEDS}
-        self.unwatched: dict[str, compared.Spans] = {}
-        for number, (name, estate) in enumerate(self.estates.items()):
-            drawn = []
-            if name.startswith("seed") and number % 3 == 0:
-                since = estate.started_at + 3000
-                drawn = [(since, since + 1800)]
-            field = CARDS_ALONE if compared.names_cards(name) else False
-            live(self.home, estate, unwatched=drawn, telemetry=field)
-            if number % 4 == 0:  # asked twice: the later answer alone counts
-                live(self.home, estate, unwatched=drawn, telemetry=field)
-            if spans := [*drawn, *compared.own_breaks(estate)]:
-                self.unwatched[name] = spans
-        classes = sorted({row[0] for row in _classes()} - {WITHOUT_A_PRICE})
-        rates = "\n".join(f",{name},whole,EUR,3.60,2026-01-01,,|," for name in classes)
-        self.decisions = decided(
-            clusters_csv(self.estates.values()), table("rates", *rates.splitlines())
-        )
+        seeded, drawn = compared.seeded_ones()
+        self.estates |= seeded
+        self.unwatched = compared.live_all(self.home, self.estates, drawn)
+        self.decisions = compared.decisions_of(self.estates)
 
     def catchers(self, mutant: Mutant | None) -> list[str]:
         """What says that something is wrong; nothing when all is well."""
@@ -434,7 +415,7 @@ class Bench:
             compared.test_a_flag_names_a_fault_that_really_touched_it,
             compared.test_without_a_watch_a_pod_is_right_or_what_it_says_of_itself_holds_the_truth,
             compared.test_without_a_watch_every_hour_is_right_or_off_by_no_more_than_its_pods_say,
-            self.money_is_what_was_weighed,
+            compared.test_money_is_what_was_weighed,
         ):
             try:
                 test(self.played)
@@ -482,30 +463,9 @@ class Bench:
         project.parse()
         return project.failed_situations(model)
 
-    def money_is_what_was_weighed(self, played: compared.Played) -> None:
-        """Weighted seconds of the truth, times the one price; each charge is rounded once."""
-        statement = "select cluster_id, count(*), sum(cost_nanos) from marts.fct_charges group by 1"
-        charged = {c: (n, int(nanos)) for c, n, nanos in truth.ask(self.home, statement)}
-        for true in played.watched.values():
-            for cluster_id in true.cluster_ids:
-                weighed = sum(
-                    seconds
-                    for (cluster, _, gpu_class, *_), seconds in true.weighted_hours.items()
-                    if cluster == cluster_id and gpu_class != WITHOUT_A_PRICE
-                )
-                count, nanos = charged.get(cluster_id, (0, 0))
-                assert abs(nanos - weighed * NANOS_PER_SECOND) * 2 <= count
 
-
-def _classes() -> list[tuple[str, ...]]:
-    from warehouse.project import seed_text
-
-    header, *rows = seed_text("gpu_products").splitlines()
-    place = header.split(",").index("gpu_class")
-    return [(row.split(",")[place],) for row in rows if row and not row.startswith("#")]
-
-
-def main(names: list[str]) -> int:
+def survivors_of(names: Collection[str]) -> list[str]:
+    """The mutants, of those named or of all, that no test catches."""
     wanted = [m for m in MUTANTS if not names or m.name in names]
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
@@ -518,12 +478,13 @@ def main(names: list[str]) -> int:
         for mutant in wanted:
             with broken(project, mutant):
                 catchers = bench.catchers(mutant)
-            print(f"{mutant.name}: {', '.join(catchers[:4]) or 'SURVIVED'}", flush=True)
+            caught = f"caught by {TIER}: {', '.join(catchers[:4])}" if catchers else "SURVIVED"
+            print(f"{mutant.name}: {caught}", flush=True)
             survivors += [] if catchers else [mutant.name]
-    caught = len(wanted) - len(survivors)
-    print(f"{caught} of {len(wanted)} caught ({100 * caught // len(wanted)} %)")
-    return 1 if survivors else 0
+    count = len(wanted) - len(survivors)
+    print(f"{count} of {len(wanted)} caught ({100 * count // len(wanted)} %)")
+    return survivors
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(1 if survivors_of(sys.argv[1:]) else 0)

@@ -24,8 +24,15 @@ from warehouse.build import BuildResult, build_period
 from warehouse.connection import connected
 from warehouse.home import Home
 
-SEED = int(os.environ.get("GPU_LEDGER_SEED", "20261001"))
-ESTATES = int(os.environ.get("GPU_LEDGER_ESTATES", "40"))
+SEED = int(os.environ.get("SEED", "1"))
+SEEDS_AND_COUNTS = [
+    pytest.param((20261001, 40), id="same"),
+    pytest.param(
+        (SEED, max(int(os.environ.get("N", "1000")) // 20, 20)),
+        id=f"seed-{SEED}",
+        marks=pytest.mark.explore,
+    ),
+]
 HOURS = 2
 END = HOURS * HOUR
 
@@ -184,11 +191,13 @@ def random_pods(layouts: dict[int, Layout], rng: random.Random) -> list[Pod]:
     return pods
 
 
-@pytest.fixture(scope="module")
-def estates(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Estate], Home, BuildResult]:
-    print(f"seed {SEED}: replay with GPU_LEDGER_SEED={SEED} GPU_LEDGER_ESTATES={ESTATES}")
-    rng = random.Random(SEED)
-    estates = [random_estate(number, rng) for number in range(ESTATES)]
+@pytest.fixture(scope="module", params=SEEDS_AND_COUNTS)
+def estates(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[Estate], Home, BuildResult]:
+    seed, count = request.param
+    rng = random.Random(seed)
+    estates = [random_estate(number, rng) for number in range(count)]
     home = Home.create(tmp_path_factory.mktemp("estates"))
     clusters = [estate.cluster for estate in estates]
     write(home, *clusters)

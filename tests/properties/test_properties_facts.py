@@ -21,8 +21,15 @@ from warehouse.build import BuildResult, build_period
 from warehouse.connection import connected
 from warehouse.home import Home
 
-SEED = int(os.environ.get("GPU_LEDGER_SEED", "20261001"))
-ESTATES = int(os.environ.get("GPU_LEDGER_ESTATES", "50"))
+SEED = int(os.environ.get("SEED", "1"))
+SEEDS_AND_COUNTS = [
+    pytest.param((20261001, 50), id="same"),
+    pytest.param(
+        (SEED, max(int(os.environ.get("N", "1000")) // 20, 20)),
+        id=f"seed-{SEED}",
+        marks=pytest.mark.explore,
+    ),
+]
 HOURS = 3
 RATE_NANOS = 1_234_567_891
 
@@ -76,13 +83,13 @@ def held_seconds(pod: Pod, since: int, until: int) -> int:
     return max(0, min(started, until) - max(pod.bound, since))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=SEEDS_AND_COUNTS)
 def estates(
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[list[Cluster], Home, BuildResult]:
-    print(f"seed {SEED}: replay with GPU_LEDGER_SEED={SEED} GPU_LEDGER_ESTATES={ESTATES}")
-    rng = random.Random(SEED)
-    clusters = [random_cluster(number, rng) for number in range(ESTATES)]
+    seed, count = request.param
+    rng = random.Random(seed)
+    clusters = [random_cluster(number, rng) for number in range(count)]
     home = Home.create(tmp_path_factory.mktemp("estates"))
     write(home, *clusters)
     rates = table("rates", f",A100-40GB,whole,EUR,{RATE_NANOS / 10**9},2026-01-01,,|,")
