@@ -154,7 +154,7 @@ class Reader:
         entries = self.entries(node, path)
         if entries is None:
             return None
-        hints = _hints(kind)
+        hints = _hints(kind)  # type: ignore[arg-type]
         fields = {yaml_name(f.name): f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
         values: dict[str, Any] = {}
         before = len(self.problems)
