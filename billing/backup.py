@@ -1,31 +1,38 @@
 """Backups: the four kept parts of a home, copied, listed and verified; and the way back.
 
 Put here: what is copied, how a copy is checked, and how a home is made from one.
-Not here: when a restored record may be written (`guard`).
+Not here: when a restored record may be written (`guard`), or how evidence is verified
+(`ingestion.landing`), which the caller hands in.
 
-Everything else in a home is rebuilt from these four, byte for byte.
+Everything else in a home is rebuilt from these four, byte for byte. A copy is verified against its
+listing, and its contents against their names and chains: a faithful copy of damaged evidence is no
+backup.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from billing.events import Head
 from billing.guard import RESTORES, mark_restored
 from billing.record import Record
-from billing.sealing import sha256, to_bytes
+from billing.sealing import from_bytes, sha256, to_bytes
 from domain.clock import Clock
-from domain.errors import EvidenceChanged, WrongUse
+from domain.errors import EvidenceChanged, LedgerError, WrongUse
 from warehouse.home import Home
 from warehouse.lease import LEASE_KEY
-from warehouse.store import FolderStore, open_store
+from warehouse.store import FolderStore, KeyNotAllowed, Store, open_store, validate_key
 
 LISTING = "backup.json"
 SCHEMA = "gpu-ledger/backup/1"
+FOLDERS = ("decisions/", "landing/", "record/")
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+VerifyEvidence = Callable[[Store, Record], Iterable[LedgerError]]
+"""Everything that is wrong with a landing and the record beside it."""
 
 
 class NotABackup(WrongUse):
@@ -38,7 +45,8 @@ class NotABackup(WrongUse):
             where=str(folder),
             seen=seen,
             why="a backup is known by its listing, which is written last, when all of it is there",
-            remedy="name a finished backup to restore from, or an empty folder to back up into",
+            remedy="name a finished backup to restore from, or an empty folder outside the home to "
+            "back up into",
         )
 
 
@@ -57,70 +65,87 @@ class BackupChanged(EvidenceChanged):
 
 
 @dataclass(frozen=True, slots=True)
-class BackupReport:
-    """What a backup holds."""
+class Backup:
+    """What a backup holds, and every damage in it."""
 
-    file_count: int
+    folder: Path
+    files: dict[str, str]  # name → hash
+    head: Head
     byte_count: int
-    head_sequence: int
-    head_sha256: str
+    problems: tuple[LedgerError, ...]
 
 
-def back_up(home: Home, folder: Path) -> BackupReport:
-    """Copy the four kept parts into an empty folder, and read every copy back."""
+def back_up(home: Home, folder: Path, verify_evidence: VerifyEvidence) -> Backup:
+    """Copy the four kept parts into an empty folder, and verify the copy.
+
+    Of a damaged home the copy is made all the same, so that no more is lost; its problems are
+    those of the home.
+    """
     if folder.exists() and any(folder.iterdir()):
         raise NotABackup(folder, "the folder is not empty")
-    # The head is taken first: what is appended meanwhile is not promised, what is older is.
-    head = Record(home.record_store()).head()
+    if folder.resolve().is_relative_to(home.path.resolve()):
+        raise NotABackup(folder, f"the folder is inside the home {home.path}")
     target = FolderStore(folder)
     listing: dict[str, str] = {}
-    size = 0
+    # The head is taken first: what is appended meanwhile is not promised, what is older is.
+    head = _head_of(Record(home.record_store()))
     for name, body in _kept_files(home):
         target.create(name, body)
         listing[name] = sha256(body)
-        size += len(body)
     document = {
         "schema": SCHEMA,
         "files": listing,
         "head": {"sequence": head.sequence, "sha256": head.sha256},
     }
-    for name, digest in listing.items():
-        _require_same(folder, name, target.read(name), digest)
     target.create(LISTING, to_bytes(document))
-    return BackupReport(len(listing), size, head.sequence, head.sha256)
+    return verify_backup(folder, verify_evidence)
 
 
-def verify_backup(folder: Path) -> BackupReport:
-    """Read a whole backup and compare it with its listing; nothing more, nothing less."""
-    document = _listing(folder)
+def verify_backup(folder: Path, verify_evidence: VerifyEvidence) -> Backup:
+    """Read a whole backup; compare it with its listing, and its contents with names and chains."""
+    listing, head = _listing(folder)
     target = FolderStore(folder)
-    listing: dict[str, str] = document["files"]
+    problems: list[LedgerError] = []
     found = set(target.list("")) - {LISTING}
-    for name in sorted(found ^ set(listing)):
-        seen = "it is listed and missing" if name in listing else "it is there and not listed"
-        raise BackupChanged(folder, name, seen)
+    for name in sorted(found - set(listing)):
+        problems.append(BackupChanged(folder, name, "it is there and not listed"))
     size = 0
     for name, digest in sorted(listing.items()):
-        body = target.read(name)
-        _require_same(folder, name, body, digest)
-        size += len(body)
-    head = document["head"]
-    return BackupReport(len(listing), size, head["sequence"], head["sha256"])
+        if name not in found:
+            problems.append(BackupChanged(folder, name, "it is listed and missing"))
+        elif (folder / name).is_symlink():
+            problems.append(BackupChanged(folder, name, "it is a symbolic link, not a copy"))
+        else:
+            body = target.read(name)
+            size += len(body)
+            if sha256(body) != digest:
+                problems.append(_other_bytes(folder, name, body, digest))
+    record = Record(FolderStore(folder / "record"))
+    problems += record.verify(head)
+    problems += verify_evidence(FolderStore(folder / "landing"), record)
+    return Backup(folder, listing, head, size, tuple(problems))
 
 
-def restore(folder: Path, path: Path, clock: Clock) -> Home:
+def restore(backup: Backup, path: Path, clock: Clock) -> Home:
     """Make a home from a verified backup; its record stays read-only until it is admitted."""
-    verify_backup(folder)
+    for problem in backup.problems:
+        raise problem
     if path.exists() and any(path.iterdir()):
         raise NotABackup(path, "the folder for the restored home is not empty")
-    source = FolderStore(folder)
-    document = _listing(folder)
-    listing: dict[str, str] = document["files"]
-    head = document["head"]
+    source = FolderStore(backup.folder)
+
+    def listed(*prefixes: str) -> Iterator[tuple[str, bytes]]:
+        """The files of a part; compared once more, for they may have changed since."""
+        for name, digest in sorted(backup.files.items()):
+            if name.startswith(prefixes):
+                body = source.read(name)
+                if sha256(body) != digest:
+                    raise _other_bytes(backup.folder, name, body, digest)
+                yield name, body
+
     parts = FolderStore(path)
-    for name, digest in sorted(listing.items()):
-        if not name.startswith(("landing/", "record/")):
-            parts.create(name, _require_same(folder, name, source.read(name), digest))
+    for name, body in listed("config.toml", "decisions/"):
+        parts.create(name, body)
     home = Home.create(path)
     stores = {"landing/": home.landing_store(), "record/": home.record_store()}
     for store in stores.values():
@@ -128,38 +153,82 @@ def restore(folder: Path, path: Path, clock: Clock) -> Home:
             raise NotABackup(Path(store.location), "the place for the restored part is not empty")
     record = Record(home.record_store())
     # First of all, so that a restore which dies half-way leaves nothing that could be written.
-    mark_restored(record, Head(head["sequence"], head["sha256"]), clock.now())
+    mark_restored(record, backup.head, clock.now())
     for prefix, store in stores.items():
-        for name, digest in sorted(listing.items()):
-            if name.startswith(prefix):
-                body = _require_same(folder, name, source.read(name), digest)
-                store.create(name.removeprefix(prefix), body)
-    for problem in record.verify():
-        raise problem
+        for name, body in listed(prefix):
+            store.create(name.removeprefix(prefix), body)
+    for broken in record.verify():
+        raise broken
     return home
 
 
+def _head_of(record: Record) -> Head:
+    """The end of the record; of a damaged one, none: its problems are found in the copy."""
+    try:
+        return record.head()
+    except EvidenceChanged:
+        return Head()
+
+
 def _kept_files(home: Home) -> Iterator[tuple[str, bytes]]:
+    """The record before the landing: what it says of the landing is there when that is copied."""
     yield "config.toml", home.config_path.read_bytes()
     decisions = open_store(home.decisions)
     for key in decisions.list(""):
         yield f"decisions/{key}", decisions.read(key)
-    for prefix, store in (("landing", home.landing_store()), ("record", home.record_store())):
-        for key in store.list(""):
-            # A lease belongs to a running writer, and a restored record has its own guard.
-            if key != LEASE_KEY and not key.startswith(RESTORES):
-                yield f"{prefix}/{key}", store.read(key)
+    record, landing = home.record_store(), home.landing_store()
+    for key in _keys(record, "events/"):
+        if _is_kept(key):
+            yield f"record/{key}", record.read(key)
+    for key in _keys(landing, "manifests/"):
+        yield f"landing/{key}", landing.read(key)
 
 
-def _require_same(folder: Path, name: str, body: bytes, digest: str) -> bytes:
-    if (found := sha256(body)) != digest:
-        raise BackupChanged(folder, name, f"its hash is {found}, and it is listed as {digest}")
-    return body
+def _keys(store: Store, referring: str) -> list[str]:
+    """All keys; those that refer to others first, for the others were written before them."""
+    first = store.list(referring)
+    return first + [key for key in store.list("") if not key.startswith(referring)]
 
 
-def _listing(folder: Path) -> dict[str, Any]:
+def _is_kept(key: str) -> bool:
+    """A lease belongs to a running writer, and a restored record has its own guard."""
+    return key != LEASE_KEY and not key.startswith(RESTORES)
+
+
+def _other_bytes(folder: Path, name: str, body: bytes, digest: str) -> BackupChanged:
+    return BackupChanged(folder, name, f"its hash is {sha256(body)}, and it is listed as {digest}")
+
+
+def _listing(folder: Path) -> tuple[dict[str, str], Head]:
+    """The files that a backup lists, and the head of its record."""
     path = folder / LISTING
     if not path.is_file():
         raise NotABackup(folder, f"it has no {LISTING}")
-    document: dict[str, Any] = json.loads(path.read_bytes())
-    return document
+    try:
+        document = from_bytes(path.read_bytes())
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"its schema is {str(document['schema'])[:80]!r}, not {SCHEMA!r}")
+        files = {_listed_name(name): _listed_hash(sha) for name, sha in document["files"].items()}
+        head = Head(int(document["head"]["sequence"]), str(document["head"]["sha256"]))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as cause:
+        wrong = f"{type(cause).__name__}: {cause}"
+        raise NotABackup(folder, f"its {LISTING} is not a listing ({wrong})") from None
+    return files, head
+
+
+def _listed_name(name: str) -> str:
+    """A name that a backup may list; others could be written anywhere in the restored home."""
+    try:
+        validate_key(name)
+    except KeyNotAllowed as cause:
+        raise ValueError(cause.seen) from None
+    is_kept = name.startswith(FOLDERS) and _is_kept(name.removeprefix("record/"))
+    if name != "config.toml" and not is_kept:
+        raise ValueError(f"{name!r} is no file of a backup")
+    return name
+
+
+def _listed_hash(digest: object) -> str:
+    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise ValueError(f"{str(digest)[:80]!r} is not a SHA-256")
+    return digest

@@ -22,10 +22,11 @@ from orchestration.open_home import OpenHome, holder
 
 if TYPE_CHECKING:
     from billing.close import CloseResult
+    from billing.record import Record
     from billing.sealed_facts import SealedPeriod
     from domain.findings import Judgement
     from ingestion.heads import ChainHead
-    from ingestion.landing import LandingReport
+    from ingestion.landing import Landing, LandingReport
     from ingestion.manifest import Attempt
     from warehouse.build import BuildResult
 
@@ -247,8 +248,10 @@ def have_facts(opened: OpenHome, period: BillingPeriod) -> None:
         refresh(opened, period)
 
 
-def verify_landing(opened: OpenHome, heads: Sequence[ChainHead] = ()) -> LandingReport:
-    """Read the landing again, and compare it with what others wrote down about it.
+def verify_landing(
+    landing: Landing, record: Record, heads: Sequence[ChainHead] = ()
+) -> LandingReport:
+    """Read a landing again, and compare it with what others wrote down about it.
 
     Those are the heads of the last check, the heads of a witness, and the closed months, which
     sealed the hashes of the answers that they stand on.
@@ -256,8 +259,7 @@ def verify_landing(opened: OpenHome, heads: Sequence[ChainHead] = ()) -> Landing
     from billing.retention import lost_evidence
     from ingestion.heads import changed_since, kept_heads
 
-    report = opened.landing.verify()
-    landing, record = opened.landing.store, opened.record
+    report = landing.verify()
 
     def named_in(period: BillingPeriod) -> dict[str, dict[str, set[str]]]:
         named: dict[str, dict[str, set[str]]] = {}
@@ -267,10 +269,10 @@ def verify_landing(opened: OpenHome, heads: Sequence[ChainHead] = ()) -> Landing
                 sources.setdefault(attempt.source.value, set()).update(attempt.answer_sha256s)
         return named
 
-    found: list[LedgerError] = [*changed_since(landing, heads, "the file of --heads")]
+    found: list[LedgerError] = [*changed_since(landing.store, heads, "the file of --heads")]
     comparisons: tuple[Callable[[], Sequence[LedgerError]], ...] = (
-        lambda: changed_since(landing, kept_heads(record.store), "the last check"),
-        lambda: lost_evidence(landing.location, record, named_in),
+        lambda: changed_since(landing.store, kept_heads(record.store), "the last check"),
+        lambda: lost_evidence(landing.store.location, record, named_in),
     )
     for compare in comparisons:
         try:

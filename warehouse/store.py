@@ -12,6 +12,7 @@ does not take it away; two creators of one key never both win.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -207,6 +208,11 @@ class FolderStore:
         root = len(os.path.join(self.folder, ""))
         for parent, folders, names in os.walk(folder):
             folders[:] = [n for n in folders if n.startswith(start) and not n.startswith(".")]
+            for name in folders:
+                # os.walk does not follow it, and what is behind it would be missing unnoticed.
+                if os.path.islink(os.path.join(parent, name)):
+                    wrong = f"{name} is a symbolic link to a folder; mount that folder there"
+                    raise OSError(errno.ELOOP, wrong)
             below = os.path.join(parent, "")[root:]
             yield from (below + n for n in names if n.startswith(start) and not n.startswith("."))
             start = ""  # further down, every name has it in its path

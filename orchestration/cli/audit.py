@@ -7,7 +7,7 @@ Not here: walking (`billing.explain`), verifying (`billing.verifier`), copying (
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,9 @@ from orchestration.cli.periods import takes_a_month
 
 if TYPE_CHECKING:
     from billing.explain import Stop
+    from billing.record import Record
+    from domain.errors import LedgerError
+    from warehouse.store import Store
 
 EXPLAIN_EPILOG = """\b
 Examples:
@@ -188,19 +191,51 @@ Examples:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @home_option
 @output_option
-def backup(folder: Path, home_path: Path, output: str) -> None:
-    """Copy the four kept parts of a home into an empty FOLDER, and read every copy back."""
+def backup(folder: Path, home_path: Path, output: str) -> int:
+    """Copy the four kept parts of a home into an empty FOLDER, and verify the copy.
+
+    Every copy is read back, and its content compared with its name and its chain. Of a damaged home
+    the copy is made, too, and every damage is listed; `gpu-ledger restore` refuses it. Exit 1 then.
+    """
     from billing.backup import back_up
     from warehouse.home import Home
 
     with progress("Copying"):
-        report = back_up(Home.open(home_path), folder)
-    emit_done(
-        asdict(report),
-        output,
-        f"{report.file_count} files, {report.byte_count} bytes; "
-        f"the record's head is event {report.head_sequence} with {report.head_sha256}.",
+        copied = back_up(Home.open(home_path), folder, _evidence_problems)
+    done = {
+        "file_count": len(copied.files),
+        "byte_count": copied.byte_count,
+        "head_sequence": copied.head.sequence,
+        "head_sha256": copied.head.sha256,
+    }
+    sentence = (
+        f"{len(copied.files)} files, {copied.byte_count} bytes; "
+        f"the record's head is event {copied.head.sequence} with {copied.head.sha256}."
     )
+    return _emit_with_problems(done, copied.problems, output, sentence)
+
+
+def _evidence_problems(landing: Store, record: Record) -> Sequence[LedgerError]:
+    from ingestion.landing import Landing
+    from orchestration.steps import verify_landing
+
+    return verify_landing(Landing(landing), record).problems
+
+
+def _emit_with_problems(
+    done: dict[str, object], problems: Sequence[LedgerError], output: str, sentence: str
+) -> int:
+    """Print what was done; then every problem. Exit 1 where there is one."""
+    rows = [problem.as_dict() for problem in problems]
+    if output == "json":
+        emit_document({**done, "problems": rows})
+    else:
+        emit_done(done, output, sentence)
+        for problem in problems:
+            click.echo(problem.message(), err=True)
+        if problems:
+            click.echo(f"{len(problems)} problems.", err=True)
+    return 1 if problems else 0
 
 
 RESTORE_EPILOG = """\b
@@ -232,13 +267,15 @@ def restore(
     second: str,
     home_path: Path,
     output: str,
-) -> None:
+) -> int:
     """Make a home from a verified backup in FOLDER, or let a restored one be written again.
 
-    A restored record stays read-only until it is shown the latest witnessed head, or until two
-    people sign that nothing was issued since the backup.
+    A backup with any damage is not restored: every damage is listed, and the exit code is 1. A
+    restored record stays read-only until it is shown the latest witnessed head, or until two people
+    sign that nothing was issued since the backup.
     """
     from billing.backup import restore as restore_home
+    from billing.backup import verify_backup
     from billing.events import Head
     from billing.guard import admit_restored
     from billing.record import Record
@@ -250,7 +287,15 @@ def restore(
         raise click.UsageError("give the FOLDER of a backup, or --head, or --by and --and")
     clock = SystemClock()
     with progress("Copying"):
-        home = restore_home(folder, home_path, clock) if folder else Home.open(home_path)
+        if folder is None:
+            home = Home.open(home_path)
+        else:
+            copied = verify_backup(folder, _evidence_problems)
+            if copied.problems:
+                done = {"home": str(home_path), "is_restored": False, "may_be_written": False}
+                sentence = f"{folder} is damaged; nothing was restored."
+                return _emit_with_problems(done, copied.problems, output, sentence)
+            home = restore_home(copied, home_path, clock)
     said = []
     if folder:
         said.append(
@@ -266,7 +311,7 @@ def restore(
         )
         said.append("The record may be written again.")
     done = {"home": str(home.path), "is_restored": bool(folder), "may_be_written": vouched}
-    emit_done(done, output, "\n".join(said))
+    return _emit_with_problems(done, (), output, "\n".join(said))
 
 
 def _sequence_and_hash(path: Path) -> tuple[int, str]:

@@ -81,7 +81,8 @@ def verify(heads_path: Path | None, home_path: Path, output: str) -> int:
             param_hint="--heads",
         ) from None
     with progress("Checking"):
-        report = steps.verify_landing(OpenHome.at(home_path), heads)
+        opened = OpenHome.at(home_path)
+        report = steps.verify_landing(opened.landing, opened.record, heads)
     problems = [problem.as_dict() for problem in report.problems]
     emit(problems, output, empty="Everything that was landed is as it came.")
     click.echo(

@@ -40,6 +40,7 @@ from domain.findings import Judgement
 from quality.run import judge
 from tests.marts_by_hand import Pod, World, at
 from warehouse.lease import acquire, lease
+from warehouse.store import Store
 
 GOLDEN = Path(__file__).parent / "golden"
 CLOCK = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
@@ -55,6 +56,11 @@ def close(world: World, clock: StoppedClock = CLOCK, judgement: Judgement | None
         return judgement or judged(world)
 
     close_period(world.home, world.period, world.decisions, answer, clock, dry_run=False)
+
+
+def no_evidence(landing: Store, _: Record) -> list[LedgerError]:
+    assert landing.list("") == []
+    return []
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +119,9 @@ def edited_event(world: World) -> None:
 
 
 def restored(world: World) -> None:
-    back_up(world.home, world.path.with_name("copy"))
-    home = restore(world.path.with_name("copy"), world.path.with_name("restored"), CLOCK)
+    back_up(world.home, world.path.with_name("copy"), no_evidence)
+    copied = verify_backup(world.path.with_name("copy"), no_evidence)
+    home = restore(copied, world.path.with_name("restored"), CLOCK)
     record = Record(home.record_store())
     require_writable(home, record, record.ledger())
 
@@ -166,14 +173,15 @@ def unknown_number(world: World) -> None:
 
 
 def unfinished_backup(world: World) -> None:
-    verify_backup(world.path)
+    verify_backup(world.path, no_evidence)
 
 
 def changed_backup(world: World) -> None:
     copy = world.path.with_name("copy")
-    back_up(world.home, copy)
+    back_up(world.home, copy, no_evidence)
     (copy / "config.toml").write_text("[places]\n")
-    verify_backup(copy)
+    for problem in verify_backup(copy, no_evidence).problems:
+        raise problem
 
 
 def unknown_line(world: World) -> None:

@@ -26,6 +26,7 @@ from billing.retention import EvidenceGone
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR
+from ingestion.landing import Landing
 from orchestration import steps
 from orchestration.cli.doctor import facts_examined
 from orchestration.cli.main import cli
@@ -172,8 +173,12 @@ def test_judging_a_closed_month_brings_its_facts_back(told: Told, tmp_path: Path
 
 def test_a_restored_home_tells_the_same(told: Told, before: list[str], tmp_path: Path) -> None:
     """Reading needs no signature, and counting what is closed changes no record."""
-    back_up(told.opened.home, tmp_path / "copy")
-    home = restore(tmp_path / "copy", tmp_path / "restored", told.opened.clock)
+    copied = back_up(
+        told.opened.home,
+        tmp_path / "copy",
+        lambda landing, record: steps.verify_landing(Landing(landing), record).problems,
+    )
+    home = restore(copied, tmp_path / "restored", told.opened.clock)
     opened = OpenHome.at(home.path, told.opened.clock)
     assert run_refused(opened, "usage", "--period", "2026-10").endswith("--period 2026-10")
     assert run(opened, "refresh", "--period", "2026-10").exit_code == 0

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from billing.backup import BackupChanged, NotABackup, back_up, restore, verify_backup
+from billing.backup import Backup, BackupChanged, NotABackup
+from billing.backup import back_up as back_up_with
+from billing.backup import restore as restore_verified
+from billing.backup import verify_backup as verify_with
 from billing.close import close_period
 from billing.events import Head
 from billing.guard import RecordBehindItsHead, RestoredRecord, admit_restored
@@ -17,12 +24,34 @@ from billing.record import Record
 from billing.render import render_documents
 from billing.voiding import void_document
 from domain.billing_period import BillingPeriod
-from domain.clock import StoppedClock
+from domain.clock import Clock, StoppedClock
+from domain.errors import LedgerError
+from ingestion.landing import Landing
+from orchestration.cli.main import cli
+from orchestration.steps import verify_landing
 from quality.run import judge
 from tests.marts_by_hand import Pod, World, at
+from tests.unit.test_landing import draft
 from warehouse.home import Home
+from warehouse.store import Store, StoreUnusable
 
 CLOCK = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
+
+
+def evidence_problems(landing: Store, record: Record) -> Sequence[LedgerError]:
+    return verify_landing(Landing(landing), record).problems
+
+
+def back_up(home: Home, folder: Path) -> Backup:
+    return back_up_with(home, folder, evidence_problems)
+
+
+def verify_backup(folder: Path) -> Backup:
+    return verify_with(folder, evidence_problems)
+
+
+def restore(folder: Path, path: Path, clock: Clock) -> Home:
+    return restore_verified(verify_backup(folder), path, clock)
 
 
 def close(world: World, now: datetime = CLOCK.instant) -> None:
@@ -43,7 +72,10 @@ def world(tmp_path: Path) -> World:
     world = World(tmp_path / "home")
     world.pods = [Pod("team-a", "train", at("09 10:00"), at("09 11:30"))]
     (world.home.decisions / "clusters.csv").write_text("kept as it is\n")
-    world.home.landing_store().create("objects/aa/evidence.zst", b"\x00evidence")
+    landing = Landing(world.home.landing_store())
+    for day in ("08", "09"):
+        digest = landing.land_body(f"evidence of {day}".encode()).sha256
+        landing.append_attempt(draft(hour=at(f"{day} 10:00"), sha256=digest))
     close(world)
     return world
 
@@ -60,13 +92,15 @@ def head_of(home: Home) -> Head:
 def test_a_restored_home_gives_the_same_bytes(world: World, tmp_path: Path) -> None:
     report = back_up(world.home, tmp_path / "copy")
     assert verify_backup(tmp_path / "copy") == report
+    assert report.problems == ()
     before = documents(world.home)
     shutil.rmtree(world.path)
     home = restore(tmp_path / "copy", tmp_path / "restored", CLOCK)
     render_documents(home, BillingPeriod("2026-10"))
     assert documents(home) == before
     assert (home.decisions / "clusters.csv").read_text() == "kept as it is\n"
-    assert home.landing_store().read("objects/aa/evidence.zst") == b"\x00evidence"
+    assert evidence_problems(home.landing_store(), Record(home.record_store())) == ()
+    assert len(Landing(home.landing_store()).attempts()) == 2
 
 
 @pytest.mark.parametrize("part", ["config.toml", "decisions", "landing", "record"])
@@ -76,7 +110,8 @@ def test_a_changed_backup_is_not_restored(world: World, tmp_path: Path, part: st
         tmp_path / "copy" / part
     ).is_dir() else tmp_path / "copy" / part  # fmt: skip
     path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(BackupChanged):
+    assert any(isinstance(p, BackupChanged) for p in verify_backup(tmp_path / "copy").problems)
+    with pytest.raises(LedgerError):
         restore(tmp_path / "copy", tmp_path / "restored", CLOCK)
     assert not (tmp_path / "restored").exists()
 
@@ -85,12 +120,134 @@ def test_missing_and_added_files_are_found(world: World, tmp_path: Path) -> None
     back_up(world.home, tmp_path / "copy")
     extra = tmp_path / "copy" / "decisions" / "rates.csv"
     extra.write_text("cheaper\n")
-    with pytest.raises(BackupChanged, match="not listed"):
-        verify_backup(tmp_path / "copy")
-    extra.unlink()
     (tmp_path / "copy" / "config.toml").unlink()
-    with pytest.raises(BackupChanged, match="missing"):
-        verify_backup(tmp_path / "copy")
+    problems = verify_backup(tmp_path / "copy").problems
+    assert [problem.seen for problem in problems] == [
+        "it is there and not listed",
+        "it is listed and missing",
+    ]
+
+
+def damage(home: Path) -> list[Path]:
+    """Damage one body, the newest manifest and the event of the close."""
+    paths = [
+        sorted((home / "landing/objects").rglob("*.zst"))[0],
+        sorted((home / "landing/manifests").rglob("*.json"))[0],
+        *sorted((home / "record/events").glob("*.json")),
+    ]
+    for path in paths:
+        path.write_bytes(path.read_bytes()[:-2] + b"x\n")
+    return paths
+
+
+def test_a_backup_of_a_damaged_home_names_every_damage(world: World, tmp_path: Path) -> None:
+    damaged = damage(world.path)
+    report = back_up(world.home, tmp_path / "copy")
+    named = {problem.where for problem in report.problems}
+    assert {str(tmp_path / "copy" / path.relative_to(world.path)) for path in damaged} <= named
+    with pytest.raises(LedgerError):
+        restore(tmp_path / "copy", tmp_path / "restored", CLOCK)
+    assert not (tmp_path / "restored").exists()
+
+
+def test_the_commands_list_all_damage_and_exit_with_1(world: World, tmp_path: Path) -> None:
+    damaged = damage(world.path)
+
+    def run(*arguments: object) -> tuple[int, dict[str, Any]]:
+        words = [*map(str, arguments), "-o", "json"]
+        ran = CliRunner().invoke(cli, words, standalone_mode=False)
+        return ran.return_value, json.loads(ran.stdout)
+
+    copy = tmp_path / "copy"
+    exit_code, done = run("backup", copy, "--home", world.path)
+    assert exit_code == 1
+    assert len(done["problems"]) >= len(damaged)
+    exit_code, done = run("restore", copy, "--home", tmp_path / "restored")
+    assert (exit_code, done["is_restored"]) == (1, False)
+    assert len(done["problems"]) >= len(damaged)
+    assert not (tmp_path / "restored").exists()
+
+
+def test_damage_that_the_listing_was_made_to_fit_is_found(world: World, tmp_path: Path) -> None:
+    back_up(world.home, tmp_path / "copy")
+    damaged = damage(tmp_path / "copy")
+    listing = tmp_path / "copy" / "backup.json"
+    document = json.loads(listing.read_bytes())
+    for path in damaged:
+        name = str(path.relative_to(tmp_path / "copy"))
+        document["files"][name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    listing.write_text(json.dumps(document))
+    named = {problem.where for problem in verify_backup(tmp_path / "copy").problems}
+    assert set(map(str, damaged)) <= named
+
+
+def test_a_backup_without_the_manifests_of_a_closed_month_is_damaged(
+    world: World, tmp_path: Path
+) -> None:
+    shutil.rmtree(world.path / "landing" / "manifests")
+    [problem] = back_up(world.home, tmp_path / "copy").problems
+    assert problem.code == "SEAL-002"
+
+
+LISTING = {"schema": "gpu-ledger/backup/1", "files": {}, "head": {"sequence": 0, "sha256": ""}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        "\udcff",
+        "[" * 100_000,
+        json.dumps({**LISTING, "schema": "another/1"}),
+        json.dumps({**LISTING, "files": []}),
+        json.dumps({**LISTING, "files": {"config.toml": 1}}),
+        json.dumps({**LISTING, "files": {"../../etc/passwd": "a" * 64}}),
+        json.dumps({**LISTING, "files": {"warehouse.duckdb": "a" * 64}}),
+        json.dumps({**LISTING, "files": {"record/restores/x.json": "a" * 64}}),
+        json.dumps({**LISTING, "head": "event 1"}),
+    ],
+)
+def test_a_malformed_listing_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / "backup.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(NotABackup, match=r"its backup\.json is not a listing"):
+        verify_backup(tmp_path)
+
+
+def test_a_symbolic_link_in_a_backup_is_damage(world: World, tmp_path: Path) -> None:
+    back_up(world.home, tmp_path / "copy")
+    config = tmp_path / "copy" / "config.toml"
+    config.rename(tmp_path / "elsewhere.toml")
+    config.symlink_to(tmp_path / "elsewhere.toml")
+    [problem] = verify_backup(tmp_path / "copy").problems
+    assert (problem.where, problem.seen) == (str(config), "it is a symbolic link, not a copy")
+
+
+def test_a_linked_file_is_backed_up_as_its_content(world: World, tmp_path: Path) -> None:
+    clusters = world.home.decisions / "clusters.csv"
+    clusters.rename(tmp_path / "reviewed.csv")
+    clusters.symlink_to(tmp_path / "reviewed.csv")
+    assert back_up(world.home, tmp_path / "copy").problems == ()
+    copied = tmp_path / "copy" / "decisions" / "clusters.csv"
+    assert copied.read_text() == "kept as it is\n"
+    assert not copied.is_symlink()
+
+
+def test_a_linked_folder_of_evidence_is_refused_and_not_left_out(
+    world: World, tmp_path: Path
+) -> None:
+    objects = world.path / "landing" / "objects"
+    objects.rename(tmp_path / "other-disk")
+    objects.symlink_to(tmp_path / "other-disk")
+    with pytest.raises(StoreUnusable, match="objects is a symbolic link"):
+        back_up(world.home, tmp_path / "copy")
+
+
+def test_a_backup_goes_outside_the_home(world: World) -> None:
+    with pytest.raises(NotABackup, match="inside the home"):
+        back_up(world.home, world.path / "landing" / "copy")
 
 
 def test_a_backup_goes_into_an_empty_folder_and_comes_back_into_one(

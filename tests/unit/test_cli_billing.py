@@ -112,7 +112,7 @@ def test_a_restored_home_is_admitted_by_its_witnessed_head_or_two_names(
 ) -> None:
     world.write()
     closed(world)
-    back_up(world.home, tmp_path / "copy")
+    back_up(world.home, tmp_path / "copy", lambda *_: ())
     head = world.home.documents / "2026-10" / "head.json"
     nothing = tmp_path / "nothing.json"
     nothing.write_text('{"sequence": 0, "sha256": ""}')

@@ -116,6 +116,7 @@ def test_a_backup_and_what_is_made_of_it_are_told(world: World, tmp_path: Path) 
         "home": str(tmp_path / "restored"),
         "is_restored": True,
         "may_be_written": False,
+        "problems": [],
     }
     words = ("--by", "Ada Example", "--and", "Bob Example", "--home", tmp_path / "restored")
     assert printed("restore", *words)["may_be_written"]
