@@ -1,14 +1,19 @@
 """The clock as an argument: nothing that counts asks the machine for the time.
 
-Put here: what a clock is.
+Put here: what a clock is, and from when an hour can be queried.
 Not here: the virtual clock of the fake estate, which is one (`fake_gpu.clock`).
 """
 
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
+
+from domain.interval import hour_of
+
+READY_AFTER = timedelta(minutes=11)
+"""Two rounds of ACM's collector (300 s each) and a minute: earlier an hour's end is not there."""
 
 
 class Clock(Protocol):
@@ -28,6 +33,11 @@ class SystemClock:
     def wait_until(self, instant: datetime) -> None:
         while (left := (instant - self.now()).total_seconds()) > 0:
             time.sleep(min(left, 60.0))
+
+
+def ready_until(now: datetime) -> datetime:
+    """The end of the last hour that can have been queried by now."""
+    return hour_of(now - READY_AFTER)
 
 
 class StoppedClock:

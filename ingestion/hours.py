@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from domain.clock import READY_AFTER
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
 from ingestion.manifest import WINDOW_HOURS_LIMIT, Attempt, Hour, Outcome
 from ingestion.settings import DEFAULT_RAW_RETENTION_DAYS
-
-READY_AFTER = timedelta(minutes=11)
-"""Two rounds of ACM's collector (300 s each) and a minute: earlier an hour's end is not there."""
 
 LATE_AFTER = (timedelta(hours=3), timedelta(hours=26))
 """Backlogs of senders last minutes to hours; blocks are uploaded every 2 h, and synced in a day."""

@@ -16,6 +16,7 @@ from orchestration.steps import have_derived_files
 
 if TYPE_CHECKING:
     from billing.recount import RecountResult
+    from domain.clock import Clock
     from domain.findings import Judgement
     from warehouse.build import BuildResult
 
@@ -48,14 +49,14 @@ def recount(
         period,
         counted_with,
         build.build_path,
-        lambda: _judge_beside(build, counted_with.decisions),
+        lambda: _judge_beside(build, counted_with.decisions, opened.clock),
         opened.clock,
         dry_run=dry_run,
         holder=holder(),
     )
 
 
-def _judge_beside(build: BuildResult, decisions: Decisions) -> Judgement:
+def _judge_beside(build: BuildResult, decisions: Decisions, clock: Clock) -> Judgement:
     """Judge a build where it lies; what was judged of the warehouse stays as it is."""
     from quality.dbt_checks import record_dbt_tests
     from quality.run import judge_facts
@@ -63,4 +64,4 @@ def _judge_beside(build: BuildResult, decisions: Decisions) -> Judgement:
 
     with connected(build.build_path) as connection:
         record_dbt_tests(connection, build)
-        return judge_facts(connection, build.period, decisions)
+        return judge_facts(connection, build.period, decisions, clock)

@@ -165,8 +165,10 @@ _KINDS = (
         "metric_never_seen",
         blocks=False,
         remedy=Remedy.COVERED,
-        means="A metric that the ledger needs has no sample in the whole period, while others of "
-        "the cluster have: it is not on the cluster's allow-list, or has another name there.",
+        means="A metric that the ledger needs was due and has no sample in the whole period, while "
+        "others of the cluster have: it is not on the cluster's allow-list, or has another name "
+        "there. Requests are due only while the journal, the scheduler or another metric knows a "
+        "pod that requests devices.",
         bill="Without it the samples cannot tell which pods ran; amounts rest on the lifecycle, or "
         "on what the other metrics show.",
         to_do="Add the metric to the allow-list of the cluster's monitoring (`gpu-ledger doctor` "

@@ -167,10 +167,15 @@ def refused_gaps(
 def unseen_metric_findings(
     expectations: Sequence[Expectation], metrics: MetricHours
 ) -> list[Finding]:
-    """Metrics that no hour of a cluster shows: not on its allow-list, or under another name."""
+    """Metrics that were due and that no hour of a cluster shows: not on its allow-list, or renamed.
+
+    A metric of requests is due only while a pod requests devices.
+    """
+    due: dict[str, set[str]] = {}
     seen: dict[str, set[str]] = {}
     for (cluster, _), found in metrics.items():
-        seen.setdefault(cluster, set()).update(found)
+        due.setdefault(cluster, set()).update(found)
+        seen.setdefault(cluster, set()).update(m for m, hour in found.items() if not hour.is_gone)
     sampled = sorted({e.cluster_id for e in expectations if SAMPLES in e.sources})
     return [
         CATALOGUE["metric_never_seen"].finding(
@@ -180,7 +185,7 @@ def unseen_metric_findings(
         )
         for cluster in sampled
         for metric in NEEDED_METRICS
-        if cluster in seen and metric not in seen[cluster]
+        if seen.get(cluster) and metric in due[cluster] - seen[cluster]
     ]
 
 

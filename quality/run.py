@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
-from domain.clock import Clock
+from domain.clock import Clock, ready_until
 from domain.decisions import Decisions
 from domain.errors import CouldNotLook
 from domain.findings import Check, Finding, Judgement, Verdict, VerdictState
@@ -83,25 +83,29 @@ def judge(home: Home, period: BillingPeriod, decisions: Decisions, clock: Clock)
     with writing(home) as connection:
         if not facts.has_period(connection, period.name):
             raise FactsMissing(home, period)
-        judgement = judge_facts(connection, period, decisions)
+        judgement = judge_facts(connection, period, decisions, clock)
         write_judgement(connection, judgement, clock.now())
     return judgement
 
 
 def judge_facts(
-    connection: duckdb.DuckDBPyConnection, period: BillingPeriod, decisions: Decisions
+    connection: duckdb.DuckDBPyConnection,
+    period: BillingPeriod,
+    decisions: Decisions,
+    clock: Clock,
 ) -> Judgement:
     """The judgement of the facts behind a connection; nothing is written."""
-    expectations = expectations_of(decisions, period.interval)
+    due = due_time(period, clock)
+    expectations = expectations_of(decisions, due)
     signed = signed_gaps_of(decisions)
     coverage = facts.read_coverage(connection, period.name)
     stretches = facts.read_missing_stretches(connection, period.name)
-    judged = tuple(verdicts(expectations, coverage, signed, period.interval, stretches))
+    judged = tuple(verdicts(expectations, coverage, signed, due, stretches))
     facts_sha256 = period_sha256(connection, period.name)
     checks, broken = _checks(connection, period, judged, facts_sha256)
     required = required_checks(facts.row_counts(connection, period.name, WITH_ROWS))
     findings = [
-        *_findings(connection, period, decisions, expectations, signed),
+        *_findings(connection, period, decisions, expectations, signed, clock),
         *broken,
         *_check_findings(checks, required),
     ]
@@ -114,6 +118,12 @@ def judge_facts(
         checks=tuple(sorted(checks, key=lambda check: check.name)),
         missing_checks=tuple(name for name in required if name not in executed),
     )
+
+
+def due_time(period: BillingPeriod, clock: Clock) -> Interval:
+    """The time of a period of which evidence is due: in an open one the hours that are over."""
+    until = min(ready_until(clock.now()), period.ended_at)
+    return Interval(period.started_at, max(until, period.started_at))
 
 
 def expectations_of(decisions: Decisions, window: Interval) -> list[Expectation]:
@@ -149,16 +159,20 @@ def limits_of(decisions: Decisions, window: Interval) -> Limits:
 
 
 def read_gap_reports(
-    connection: duckdb.DuckDBPyConnection, period: BillingPeriod, decisions: Decisions
+    connection: duckdb.DuckDBPyConnection,
+    period: BillingPeriod,
+    decisions: Decisions,
+    clock: Clock,
 ) -> list[GapReport]:
     """Every gap of the period, whether or not it blocks."""
-    expectations = expectations_of(decisions, period.interval)
+    due = due_time(period, clock)
+    expectations = expectations_of(decisions, due)
     coverage = facts.read_coverage(connection, period.name)
     metrics = facts.read_metric_hours(connection, period.name)
     gaps = gaps_of_hours(
         expectations,
         coverage,
-        period.interval,
+        due,
         lambda row: explained(row, metrics),
         facts.read_missing_stretches(connection, period.name),
     )
@@ -176,9 +190,10 @@ def _findings(
     decisions: Decisions,
     expectations: list[Expectation],
     signed: list[SignedGap],
+    clock: Clock,
 ) -> Iterator[Finding]:
     window, name = period.interval, period.name
-    reports = read_gap_reports(connection, period, decisions)
+    reports = read_gap_reports(connection, period, decisions, clock)
     currency = decisions.currency(window.ended_at - timedelta(seconds=1)) or ""
     yield from gap_findings(reports, currency)
     metrics = facts.read_metric_hours(connection, name)
@@ -245,7 +260,9 @@ def _order(finding: Finding) -> tuple[bool, str, str, str]:
     return (not finding.blocks, finding.code, finding.where, finding.seen)
 
 
-def list_gaps(home: Home, period: BillingPeriod, decisions: Decisions) -> list[GapReport]:
+def list_gaps(
+    home: Home, period: BillingPeriod, decisions: Decisions, clock: Clock
+) -> list[GapReport]:
     """The gaps of a period as `gpu-ledger gaps` shows them; nothing is judged or written."""
     if not home.warehouse_path.is_file():
         raise FactsMissing(home, period)
@@ -255,7 +272,7 @@ def list_gaps(home: Home, period: BillingPeriod, decisions: Decisions) -> list[G
             raise FactsMissing(home, period)
         return [
             replace(report, pods=facts.read_pods(connection, period.name, *_around(report)))
-            for report in read_gap_reports(connection, period, decisions)
+            for report in read_gap_reports(connection, period, decisions, clock)
         ]
 
 

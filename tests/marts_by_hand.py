@@ -200,6 +200,7 @@ class World:
     dbt_tests_left_out: tuple[str, ...] = ()
     metrics: tuple[str, ...] = NEEDED_METRICS
     metrics_left: tuple[str, ...] = ()
+    metrics_lost: tuple[str, ...] = ()
     missing: dict[tuple[str, str, datetime], Loss] = field(default_factory=dict)
     made_again: dict[str, str] = field(default_factory=dict)
     """Namespace of the first cluster → when it was made again, such as `20 10:05`."""
@@ -394,13 +395,18 @@ class World:
                     yield self.period.name, "c1", name, f"{name}-{uid}", first, last, gone
 
     def _metric_coverage(self) -> Iterator[tuple[Any, ...]]:
-        """Every metric is missing where the samples are, unless `metrics_left` says it is there."""
+        """Every metric is missing where the samples are, unless `metrics_left` says it is there.
+
+        One of `metrics_lost` was due all the time, and has no sample.
+        """
         for cluster in sorted(self.clusters):
             for hour in self.period.hours():
                 seen = self.missing.get((cluster, "thanos", hour), (120, "", True, "ok"))[0]
                 for metric in self.metrics:
                     missing = 0 if metric in self.metrics_left else 120 - seen
                     yield self.period.name, cluster, metric, hour, 120, missing
+                for metric in self.metrics_lost:
+                    yield self.period.name, cluster, metric, hour, 120, 120
 
     def _in_outage(self, pod: Pod, segment: Interval) -> bool:
         outages = self.decisions.outage_intervals(pod.cluster_id, self.period.interval)

@@ -1,5 +1,8 @@
 """Random estates as scenario text, so that a failing one can be read, kept and played again.
 
+`scenario` draws a busy estate of every way to offer a device; `fault_free_fleet` draws a fleet in
+which GPUs may be idle for hours or for ever, beside pods without a device.
+
 Put here: what is drawn. Not here: what is expected of it (`tests/scenarios`).
 
 Every text comes from its seed alone: `python -m tests.random_estates SEED` prints it.
@@ -65,6 +68,75 @@ def scenario(seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+FLEET_HOURS = 8
+
+
+def fault_free_fleet(seed: int, *, by_samples: bool) -> str:
+    """A fleet without faults, idle or busy; every pod lives long enough to be sampled.
+
+    No sample shows a claimed device, so a fleet that is measured `by_samples` alone has none.
+    """
+    rng = random.Random(f"fleet {seed}")
+    kinds = [node for node in NODES if not (by_samples and node[0] == "dra")]
+    chosen = rng.sample(kinds, rng.randint(0, 2))
+    scrape = rng.choice([15, 30, 60])
+    collect = rng.choice(["", ", collect_interval: 5m"])
+    openshift = rng.choice(["", "    openshift: 4.18.20\n"])
+    lines = [
+        f"name: fleet_{seed}",
+        "story: Drawn from its seed.",
+        f"seed: {seed}",
+        "from: 2026-10-05T00:00:00Z",
+        f"until: 2026-10-05T{FLEET_HOURS:02}:00:00Z",
+        "clusters:",
+        f"  - name: fleet-{seed}",
+        *openshift.splitlines(),
+        f"    monitoring: {{prometheus_replicas: {rng.randint(1, 2)}, "
+        f"scrape_interval: {scrape}s{collect}}}",
+        "    nodes:",
+        "      - {name: plain, cpu_cores: 32, memory_gib: 128}",
+    ]
+    for name, what, _ in chosen:
+        times = rng.choice(["", "", f", joins: +{rng.randint(1, 200)}m"])
+        lines.append(f"      - {{name: {name}, {what}{times}}}")
+    lines.append("    workloads:")
+    lines.append("      - {name: agent, namespace: kube-system, kind: DaemonSet}")
+    for number in range(rng.randint(0, 2)):
+        lines.append(f"      - {{{_fleet_workload(rng, f'web-{number}', 'plain', '')}}}")
+    for name, _, offers in chosen:
+        for number, (request, most) in enumerate(offers):
+            if rng.random() < 0.6:
+                asks = _asks(request) + f", replicas: {rng.randint(1, most)}"
+                lines.append(f"      - {{{_fleet_workload(rng, f'{name}-{number}', name, asks)}}}")
+    return "\n".join(lines) + "\n"
+
+
+def _fleet_workload(rng: random.Random, name: str, node: str, asks: str) -> str:
+    """For ever, for some hours, or as Jobs that come now and then and leave idle hours between."""
+    parts = [f"name: {name}", f"namespace: {rng.choice(['team-a', 'team-b'])}", f"node: {node}"]
+    match rng.choice(["always", "hours", "jobs"]):
+        case "always":
+            parts.append("kind: Deployment")
+        case "hours":
+            begins = rng.randint(0, FLEET_HOURS - 2)
+            ends = rng.randint(begins + 1, FLEET_HOURS - 1)
+            parts += ["kind: StatefulSet", f"from: +{begins}h", f"until: +{ends}h"]
+        case "jobs":
+            parts += ["kind: Job", f"arrivals: {{every: ~{rng.randint(60, 300)}m}}"]
+            parts.append("lifetime: 15m..2h")
+    return ", ".join(parts) + (f", {asks}" if asks else "")
+
+
+def _asks(request: str) -> str:
+    match request:
+        case "claim":
+            return "claims: [{device_class: gpu.nvidia.com}]"
+        case "shared":
+            return "claims: [{device_class: gpu.nvidia.com, shared: team}]"
+        case _:
+            return f"requests: {request}"
+
+
 def _workload(rng: random.Random, node: str, number: int, request: str, most: int) -> str:
     kind = rng.choice(KINDS)
     parts = [
@@ -73,13 +145,7 @@ def _workload(rng: random.Random, node: str, number: int, request: str, most: in
         f"kind: {kind}",
         f"node: {node}",
     ]
-    match request:
-        case "claim":
-            parts.append("claims: [{device_class: gpu.nvidia.com}]")
-        case "shared":
-            parts.append("claims: [{device_class: gpu.nvidia.com, shared: team}]")
-        case _:
-            parts.append(f"requests: {request}")
+    parts.append(_asks(request))
     lifetime = rng.choice(["1s..20s", "20s..90s", "5m..50m", "1h..3h", "3599s..3601s"])
     if kind == "Job" and rng.random() < 0.7:
         parts += [f"arrivals: {{every: ~{rng.randint(7, 45)}m}}", f"lifetime: {lifetime}"]
@@ -95,4 +161,8 @@ def _workload(rng: random.Random, node: str, number: int, request: str, most: in
 
 
 if __name__ == "__main__":
-    print(scenario(int(sys.argv[1])), end="")
+    seed_argument = int(next(argument for argument in sys.argv[1:] if argument.isdigit()))
+    if "--fleet" in sys.argv:
+        print(fault_free_fleet(seed_argument, by_samples="--by-samples" in sys.argv), end="")
+    else:
+        print(scenario(seed_argument), end="")

@@ -39,12 +39,12 @@ told as (
         sampled.first_sampled_second,
         sampled.last_sampled_second,
         greatest(lives.started_second, windows.window_started_second) as started_second,
-        least(lives.known_until_second, windows.due_until_second) as ended_second
+        least(lives.known_until_second, windows.window_ended_second) as ended_second
     from {{ ref('int_allocations_from_lifecycle') }} as lives
     inner join windows
         on
             lives.cluster_id = windows.cluster_id
-            and lives.started_second < windows.due_until_second
+            and lives.started_second < windows.window_ended_second
             and lives.known_until_second > windows.window_started_second
     left join sampled
         on

@@ -104,8 +104,24 @@ def close(
             f"{period} is closed; documents in {opened.home.documents / period.name}", err=True
         )
     else:
+        _say_if_not_over(opened, result)
         click.echo("Nothing was issued: this was a dry run.", err=True)
     return 1 if result.refused_by or result.missing_checks else 0
+
+
+def _say_if_not_over(opened: OpenHome, result: CloseResult) -> None:
+    """Of a month that is not over, amounts are those of the hours that are over."""
+    from domain.clock import ready_until
+    from domain.interval import format_instant
+
+    now = opened.clock.now()
+    if now < result.period.ended_at:
+        click.echo(
+            f"{result.period} is not over: it ends at {format_instant(result.period.ended_at)} and "
+            f"can be closed from {format_instant(result.closes_from)}. The amounts are those until "
+            f"{format_instant(ready_until(now))} at the latest.",
+            err=True,
+        )
 
 
 def _count_again(opened: OpenHome, period: BillingPeriod) -> None:

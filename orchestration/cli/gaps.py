@@ -55,7 +55,7 @@ def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     if period is None:
         period = newest_period(opened.home)
         click.echo(nobody_named(period), err=True)
-    reports = list_gaps(opened.home, period, opened.decisions)
+    reports = list_gaps(opened.home, period, opened.decisions, opened.clock)
     for_people = output == "table"
     last_second = period.interval.ended_at - timedelta(seconds=1)
     currency = opened.decisions.currency(last_second) or ""

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from domain.clock import READY_AFTER
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
 from ingestion.hours import (
     MASS_ENDINGS,
-    READY_AFTER,
     SUSPICIONS,
     HourEntry,
     Why,

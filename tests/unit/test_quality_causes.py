@@ -173,10 +173,18 @@ def test_the_source_is_quoted_where_it_said_something(world: World) -> None:
 @pytest.mark.parametrize("metric", NEEDED_METRICS)
 def test_a_metric_that_is_nowhere_is_named(world: World, metric: str) -> None:
     world.metrics = tuple(name for name in NEEDED_METRICS if name != metric)
+    world.metrics_lost = (metric,)
     world.write()
     [finding] = findings(world)
     assert (finding.code, finding.blocks) == ("GAP-007", False)
     assert finding.where == f"cluster c1, metric {metric}"
+
+
+def test_a_metric_of_requests_is_not_missed_while_no_pod_requests_a_device(world: World) -> None:
+    world.pods = []
+    world.metrics = tuple(name for name in NEEDED_METRICS if name != REQUESTS)
+    world.write()
+    assert findings(world) == []
 
 
 def test_where_no_samples_are_expected_no_metric_is_missed(world: World) -> None:

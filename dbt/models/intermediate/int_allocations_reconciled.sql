@@ -38,7 +38,7 @@ held as (
         least(
             coalesce(lives.started_second, lives.known_until_second),
             coalesce(first_running.started_second, {{ end_of_time() }}),
-            windows.due_until_second
+            windows.window_ended_second
         ) as ended_second
     from lives
     left join first_running

@@ -22,7 +22,7 @@ horizons as (
 
     select
         cluster_id,
-        max(hour_second) + 3600 as asked_until_second
+        max(hour_second) + 3600 as queried_until_second
     from attempts
     group by cluster_id
 
@@ -35,7 +35,8 @@ clipped as (
         clusters.cluster_name,
         greatest(clusters.valid_from_second, parameters.period_started_second)
             as window_started_second,
-        least(clusters.valid_until_second, parameters.period_ended_second) as window_ended_second,
+        least(clusters.valid_until_second, parameters.period_ended_second)
+            as expected_until_second,
         clusters.expects_samples,
         clusters.expects_journal,
         clusters.sample_interval_seconds,
@@ -48,21 +49,24 @@ clipped as (
 
 ),
 
--- What was never asked is not due: an open period ends, for now, with its last attempt.
+-- An open period is measured, for now, as far as its last attempt.
 measured as (
 
     select
         clipped.*,
-        least(
-            clipped.window_ended_second,
-            coalesce(horizons.asked_until_second, clipped.window_started_second)
-        ) as due_until_second,
+        greatest(
+            least(
+                clipped.expected_until_second,
+                coalesce(horizons.queried_until_second, clipped.window_started_second)
+            ),
+            clipped.window_started_second
+        ) as window_ended_second,
         row_number() over (order by clipped.cluster_id, clipped.window_started_second)
             as window_number
     from clipped
     left join horizons
         on clipped.cluster_id = horizons.cluster_id
-    where clipped.window_started_second < clipped.window_ended_second
+    where clipped.window_started_second < clipped.expected_until_second
 
 )
 

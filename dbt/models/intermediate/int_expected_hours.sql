@@ -22,13 +22,13 @@ pieces as (
         windows.expects_samples,
         windows.expects_journal,
         windows.sample_interval_seconds,
-        least(segments.hour_second + 3600, windows.window_ended_second)
+        least(segments.hour_second + 3600, windows.expected_until_second)
         - greatest(segments.hour_second, windows.window_started_second) as expected_seconds
     from windows
     inner join segments
         on
             segments.hour_second + 3600 > windows.window_started_second
-            and segments.hour_second < windows.window_ended_second
+            and segments.hour_second < windows.expected_until_second
 
 ),
 

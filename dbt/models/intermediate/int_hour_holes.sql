@@ -13,9 +13,9 @@ segments as (
 
 ),
 
-metric_holes as (
+sample_gaps as (
 
-    select * from {{ ref('int_metric_holes') }}
+    select * from {{ ref('int_sample_gaps') }}
 
 ),
 
@@ -27,20 +27,20 @@ unwatched as (
 
 ),
 
--- Samples were due at the start of a hole and every interval after it; the journal is counted in
--- seconds.
+-- Samples were due at the start of a gap and every interval after it; the journal is counted in
+-- seconds. Hours that were never queried lack all of it.
 holes as (
 
     select
-        metric_holes.window_number,
+        sample_gaps.window_number,
         'thanos' as source,
-        metric_holes.metric,
-        metric_holes.started_second,
-        metric_holes.ended_second,
+        sample_gaps.metric,
+        sample_gaps.started_second,
+        sample_gaps.ended_second,
         windows.sample_interval_seconds as unit_seconds
-    from metric_holes
+    from sample_gaps
     inner join windows
-        on metric_holes.window_number = windows.window_number
+        on sample_gaps.window_number = windows.window_number
     union all
     select
         windows.window_number,
@@ -56,6 +56,20 @@ holes as (
             and windows.expects_journal
             and unwatched.started_second < windows.window_ended_second
             and windows.window_started_second < unwatched.ended_second
+    union all
+    select
+        windows.window_number,
+        sources.source,
+        '' as metric,
+        windows.window_ended_second as started_second,
+        windows.expected_until_second as ended_second,
+        case
+            when sources.source = 'thanos' then windows.sample_interval_seconds
+            else cast(1 as bigint)
+        end as unit_seconds
+    from windows
+    cross join (values ('thanos'), ('kubernetes')) as sources (source)
+    where windows.window_ended_second < windows.expected_until_second
 
 ),
 

@@ -130,7 +130,7 @@ mass_endings as (
         {{ mass_ending_divisor() }} * endings.ended_count >= alive.alive_count
         and coalesce(attempts.complete_count, 0) < 2
         and endings.last_sampled_second + 2 * windows.sample_interval_seconds
-        <= windows.due_until_second
+        <= windows.window_ended_second
 
 )
 

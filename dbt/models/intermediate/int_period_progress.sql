@@ -19,7 +19,7 @@ progress as (
         parameters.billing_period,
         parameters.period_started_second,
         parameters.period_ended_second,
-        coalesce(max(windows.due_until_second), parameters.period_started_second)
+        coalesce(max(windows.window_ended_second), parameters.period_started_second)
             as counted_until_second
     from parameters
     left join windows

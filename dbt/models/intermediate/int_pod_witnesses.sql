@@ -32,14 +32,14 @@ lived as (
         lives.pod_number,
         windows.window_number,
         greatest(lives.started_second, windows.window_started_second) as started_second,
-        least(lives.known_until_second, windows.due_until_second) as known_until_second,
-        least(lives.ended_by_second, windows.due_until_second) as ended_by_second
+        least(lives.known_until_second, windows.window_ended_second) as known_until_second,
+        least(lives.ended_by_second, windows.window_ended_second) as ended_by_second
     from lives
     inner join windows
         on
             lives.cluster_id = windows.cluster_id
             and windows.expects_journal
-            and lives.started_second < windows.due_until_second
+            and lives.started_second < windows.window_ended_second
             and lives.ended_by_second > windows.window_started_second
 
 ),

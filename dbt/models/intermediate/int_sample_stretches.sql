@@ -11,7 +11,7 @@ windows as (
 holes as (
 
     select *
-    from {{ ref('int_sample_holes') }}
+    from {{ ref('int_sample_gaps') }}
     where metric = ''
 
 ),

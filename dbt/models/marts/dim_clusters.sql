@@ -19,7 +19,7 @@ measured as (
         clusters.cluster_id,
         clusters.cluster_name,
         {{ instant('clusters.window_started_second') }} as measured_from,
-        {{ instant('clusters.window_ended_second') }} as measured_until,
+        {{ instant('clusters.expected_until_second') }} as measured_until,
         clusters.expects_samples,
         clusters.expects_journal,
         clusters.sample_interval_seconds,

@@ -1,8 +1,8 @@
 with
 
-metric_holes as (
+recorded_gaps as (
 
-    select * from {{ ref('int_metric_holes') }}
+    select * from {{ ref('int_sample_gaps') }}
 
 ),
 
@@ -30,13 +30,13 @@ parameters as (
 sample_gaps as (
 
     select
-        metric_holes.cluster_id,
+        recorded_gaps.cluster_id,
         'thanos' as source,
-        metric_holes.started_second,
-        metric_holes.ended_second
-    from metric_holes
+        recorded_gaps.started_second,
+        recorded_gaps.ended_second
+    from recorded_gaps
     where
-        metric_holes.metric in (
+        recorded_gaps.metric in (
             '',
             'kube_pod_container_resource_requests',
             'kube_pod_status_phase',

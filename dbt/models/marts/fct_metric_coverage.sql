@@ -1,25 +1,38 @@
 with
 
-expected as (
+due as (
 
-    select *
-    from {{ ref('int_expected_hours') }}
-    where source = 'thanos'
+    select * from {{ ref('int_metrics_due') }}
 
 ),
 
-instants as (
+windows as (
 
-    select distinct
-        cluster_id,
-        metric
-    from {{ ref('int_sampled_instants') }}
+    select * from {{ ref('int_cluster_windows') }}
+
+),
+
+segments as (
+
+    select distinct hour_second
+    from {{ ref('int_segments') }}
 
 ),
 
 hour_holes as (
 
-    select * from {{ ref('int_hour_holes') }}
+    select *
+    from {{ ref('int_hour_holes') }}
+    where source = 'thanos'
+
+),
+
+sampled as (
+
+    select distinct
+        cluster_id,
+        metric
+    from {{ ref('int_sampled_instants') }}
 
 ),
 
@@ -29,18 +42,30 @@ parameters as (
 
 ),
 
--- Metrics that were seen at all; one that never was is missing from the whole cluster.
-metrics as (
+due_hours as (
 
     select
-        cluster_id,
-        metric
-    from instants
-    where
-        metric not like 'kube_pod_%'
-        or metric in (
-            'kube_pod_container_resource_requests', 'kube_pod_status_phase', 'kube_pod_info'
-        )
+        due.window_number,
+        due.cluster_id,
+        due.metric,
+        segments.hour_second,
+        sum(
+            {{ whole_quotient(
+                'least(due.ended_ms, (segments.hour_second + 3600) * 1000)'
+                ~ ' - greatest(due.started_ms, segments.hour_second * 1000)'
+                ~ ' + windows.sample_interval_seconds * 1000 - 1',
+                'windows.sample_interval_seconds * 1000'
+            ) }}
+        ) as expected_count
+    from due
+    inner join windows
+        on due.window_number = windows.window_number
+    inner join segments
+        on
+            due.started_ms < (segments.hour_second + 3600) * 1000
+            and due.ended_ms > segments.hour_second * 1000
+    where due.metric <> ''
+    group by due.window_number, due.cluster_id, due.metric, segments.hour_second
 
 ),
 
@@ -48,26 +73,32 @@ coverage as (
 
     select
         parameters.billing_period,
-        expected.cluster_id,
-        metrics.metric,
-        {{ instant('expected.hour_second') }} as hour_started_at,
-        cast(sum(expected.expected_count) as bigint) as expected_count,
+        due_hours.cluster_id,
+        due_hours.metric,
+        {{ instant('due_hours.hour_second') }} as hour_started_at,
+        cast(sum(due_hours.expected_count) as bigint) as expected_count,
         cast(
-            sum(least(coalesce(hour_holes.missing_count, 0), expected.expected_count)) as bigint
+            sum(
+                case
+                    when sampled.metric is null then due_hours.expected_count
+                    else least(coalesce(hour_holes.missing_count, 0), due_hours.expected_count)
+                end
+            ) as bigint
         ) as missing_count,
         cast(max(coalesce(hour_holes.longest_hole_seconds, 0)) as bigint) as longest_hole_seconds
-    from expected
-    inner join metrics
-        on expected.cluster_id = metrics.cluster_id
+    from due_hours
     cross join parameters
+    left join sampled
+        on
+            due_hours.cluster_id = sampled.cluster_id
+            and due_hours.metric = sampled.metric
     left join hour_holes
         on
-            expected.window_number = hour_holes.window_number
-            and expected.source = hour_holes.source
-            and metrics.metric = hour_holes.metric
-            and expected.hour_second = hour_holes.hour_second
+            due_hours.window_number = hour_holes.window_number
+            and due_hours.metric = hour_holes.metric
+            and due_hours.hour_second = hour_holes.hour_second
     group by
-        parameters.billing_period, expected.cluster_id, metrics.metric, expected.hour_second
+        parameters.billing_period, due_hours.cluster_id, due_hours.metric, due_hours.hour_second
 
 )
 

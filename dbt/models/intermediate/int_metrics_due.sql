@@ -1,0 +1,392 @@
+with
+
+windows as (
+
+    select *
+    from {{ ref('int_cluster_windows') }}
+    where expects_samples and window_started_second < window_ended_second
+
+),
+
+instants as (
+
+    select * from {{ ref('int_sampled_instants') }}
+
+),
+
+runs as (
+
+    select *
+    from {{ ref('int_sample_runs') }}
+    where metric like 'kube_pod_%' or metric in ('kube_node_info', 'kube_node_status_capacity')
+
+),
+
+series as (
+
+    select distinct
+        cluster_id,
+        series_key,
+        metric,
+        {{ label('labels', 'namespace') }} as namespace,
+        pod_name,
+        {{ label('labels', 'node') }} as node_name
+    from {{ ref('stg_thanos__series') }}
+    where
+        metric in (
+            'kube_pod_container_resource_requests',
+            'kube_pod_init_container_resource_requests',
+            'kube_pod_resource_request',
+            'kube_node_info',
+            'kube_node_status_capacity'
+        )
+
+),
+
+-- A pod that requests devices has request series from the first sample of it to the last.
+sampled_pods as (
+
+    select
+        pods.cluster_id,
+        min(runs.first_sampled_ms) as started_ms,
+        max(runs.last_sampled_ms) as ended_ms
+    from runs
+    inner join {{ ref('int_sampled_pods') }} as pods
+        on
+            runs.cluster_id = pods.cluster_id
+            and runs.series_key = pods.series_key
+    group by pods.cluster_id, pods.pod_uid
+
+),
+
+requesting as (
+
+    select distinct
+        cluster_id,
+        namespace,
+        pod_name
+    from series
+    where metric like 'kube_pod_%container_resource_requests'
+
+),
+
+-- Pods of the scheduler's metric that kube-state-metrics shows no request of, and every node.
+followed_series as (
+
+    select
+        series.cluster_id,
+        series.series_key,
+        series.metric,
+        series.node_name
+    from series
+    left join requesting
+        on
+            series.cluster_id = requesting.cluster_id
+            and series.namespace = requesting.namespace
+            and series.pod_name = requesting.pod_name
+    where
+        series.metric = 'kube_node_info'
+        or (series.metric = 'kube_pod_resource_request' and requesting.pod_name is null)
+
+),
+
+followed_runs as (
+
+    select
+        windows.window_number,
+        windows.cluster_id,
+        windows.sample_interval_seconds,
+        followed_series.metric,
+        followed_series.node_name,
+        followed_series.series_key,
+        runs.first_sampled_ms,
+        runs.last_sampled_ms,
+        max(runs.last_sampled_ms) over (
+            partition by windows.window_number, followed_series.series_key
+            order by runs.first_sampled_ms, runs.last_sampled_ms
+            rows between unbounded preceding and 1 preceding
+        ) as previous_sampled_ms
+    from followed_series
+    inner join runs
+        on
+            followed_series.cluster_id = runs.cluster_id
+            and followed_series.series_key = runs.series_key
+    inner join windows
+        on followed_series.cluster_id = windows.cluster_id
+
+),
+
+followed_numbered as (
+
+    select
+        *,
+        sum(
+            case
+                when
+                    {{ is_hole(
+                        'first_sampled_ms - previous_sampled_ms', 'sample_interval_seconds'
+                    ) }}
+                    then 1
+                else 0
+            end
+        ) over (
+            partition by window_number, series_key
+            order by first_sampled_ms, last_sampled_ms
+            rows between unbounded preceding and current row
+        ) as island_number
+    from followed_runs
+
+),
+
+followed as (
+
+    select
+        window_number,
+        cluster_id,
+        sample_interval_seconds,
+        metric,
+        node_name,
+        min(first_sampled_ms) as started_ms,
+        max(last_sampled_ms) as ended_ms
+    from followed_numbered
+    group by
+        window_number,
+        cluster_id,
+        sample_interval_seconds,
+        metric,
+        node_name,
+        series_key,
+        island_number
+
+),
+
+-- The journal's clock is another one, and a sample shows a scrape that may lie before it.
+watched_pods as (
+
+    select
+        windows.window_number,
+        (
+            lives.started_second
+            + windows.scrape_interval_seconds
+            + {{ clock_tolerance_seconds() }}
+        ) * 1000 as started_ms,
+        (
+            lives.known_until_second
+            - windows.scrape_interval_seconds
+            - {{ clock_tolerance_seconds() }}
+        ) * 1000 as ended_ms
+    from {{ ref('int_allocations_from_lifecycle') }} as lives
+    inner join (
+        select distinct pod_number
+        from {{ ref('int_journal_requests') }}
+    ) as requests
+        on lives.pod_number = requests.pod_number
+    inner join windows
+        on lives.cluster_id = windows.cluster_id and windows.expects_journal
+    where lives.started_second is not null
+
+),
+
+device_pods as (
+
+    select
+        windows.window_number,
+        sampled_pods.started_ms,
+        sampled_pods.ended_ms
+    from sampled_pods
+    inner join windows
+        on sampled_pods.cluster_id = windows.cluster_id
+    union all
+    select
+        window_number,
+        started_ms,
+        ended_ms
+    from followed
+    where metric = 'kube_pod_resource_request'
+    union all
+    select
+        window_number,
+        started_ms,
+        ended_ms
+    from watched_pods
+
+),
+
+capacity as (
+
+    select
+        series.cluster_id,
+        series.node_name,
+        runs.first_sampled_ms
+    from series
+    inner join runs
+        on
+            series.cluster_id = runs.cluster_id
+            and series.series_key = runs.series_key
+    where series.metric = 'kube_node_status_capacity'
+
+),
+
+-- A node that joins has no devices before its device plugin registers them.
+device_nodes as (
+
+    select
+        followed.window_number,
+        case
+            when
+                followed.started_ms
+                <= (windows.window_started_second + windows.sample_interval_seconds) * 1000
+                then followed.started_ms
+            else min(greatest(capacity.first_sampled_ms, followed.started_ms))
+        end as started_ms,
+        followed.ended_ms
+    from followed
+    inner join windows
+        on followed.window_number = windows.window_number
+    inner join capacity
+        on
+            followed.cluster_id = capacity.cluster_id
+            and followed.node_name = capacity.node_name
+    where followed.metric = 'kube_node_info'
+    group by
+        followed.window_number,
+        followed.node_name,
+        followed.started_ms,
+        followed.ended_ms,
+        windows.window_started_second,
+        windows.sample_interval_seconds
+
+),
+
+-- What is sampled of one pod is due for all while any metric of kube-state-metrics shows a pod.
+any_pods as (
+
+    select
+        windows.window_number,
+        instants.first_sampled_ms as started_ms,
+        instants.last_sampled_ms
+        -- Two neighbours prove the time between them.
+        + windows.sample_interval_seconds * 1000 as ended_ms
+    from instants
+    inner join windows
+        on instants.cluster_id = windows.cluster_id
+    where
+        instants.metric like 'kube_pod_%' and instants.metric <> 'kube_pod_resource_request'
+
+),
+
+steady as (
+
+    select distinct
+        cluster_id,
+        metric
+    from instants
+    where
+        metric not like 'kube_pod_%'
+        and metric not in ('kube_node_status_capacity', 'kube_node_status_allocatable')
+    union
+    select
+        windows.cluster_id,
+        always_due.metric
+    from windows
+    cross join (values (''), ('up')) as always_due (metric)
+
+),
+
+spans as (
+
+    select
+        windows.window_number,
+        steady.metric,
+        windows.window_started_second * 1000 as started_ms,
+        windows.window_ended_second * 1000 as ended_ms
+    from windows
+    inner join steady
+        on windows.cluster_id = steady.cluster_id
+    union all
+    select
+        device_pods.window_number,
+        metrics.metric,
+        device_pods.started_ms,
+        device_pods.ended_ms
+    from device_pods
+    cross join (
+        values
+        ('kube_pod_container_resource_requests'), ('kube_pod_status_phase'), ('kube_pod_info')
+    ) as metrics (metric)
+    union all
+    select
+        any_pods.window_number,
+        metrics.metric,
+        any_pods.started_ms,
+        any_pods.ended_ms
+    from any_pods
+    cross join (values ('kube_pod_status_phase'), ('kube_pod_info')) as metrics (metric)
+    union all
+    select
+        device_nodes.window_number,
+        metrics.metric,
+        device_nodes.started_ms,
+        device_nodes.ended_ms
+    from device_nodes
+    cross join (
+        values ('kube_node_status_capacity'), ('kube_node_status_allocatable')
+    ) as metrics (metric)
+
+),
+
+clipped as (
+
+    select
+        spans.window_number,
+        windows.cluster_id,
+        spans.metric,
+        greatest(spans.started_ms, windows.window_started_second * 1000) as started_ms,
+        least(spans.ended_ms, windows.window_ended_second * 1000) as ended_ms
+    from spans
+    inner join windows
+        on spans.window_number = windows.window_number
+
+),
+
+reached as (
+
+    select
+        *,
+        max(ended_ms) over (
+            partition by window_number, metric
+            order by started_ms, ended_ms
+            rows between unbounded preceding and 1 preceding
+        ) as previous_ended_ms
+    from clipped
+    where started_ms <= ended_ms
+
+),
+
+numbered as (
+
+    select
+        *,
+        sum(case when started_ms <= previous_ended_ms then 0 else 1 end) over (
+            partition by window_number, metric
+            order by started_ms, ended_ms
+            rows between unbounded preceding and current row
+        ) as island_number
+    from reached
+
+),
+
+due as (
+
+    select
+        window_number,
+        cluster_id,
+        metric,
+        min(started_ms) as started_ms,
+        max(ended_ms) as ended_ms
+    from numbered
+    group by window_number, cluster_id, metric, island_number
+
+)
+
+select * from due

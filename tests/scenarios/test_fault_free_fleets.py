@@ -1,0 +1,207 @@
+"""A fleet without faults has no finding, whether its GPUs are busy, idle, or not there at all.
+
+Put here: findings of fleets drawn from a seed, measured by samples alone or by both sources; beside
+them one idle cluster counted by hand, and one whose requests are really lost.
+Not here: that the facts of drawn fleets are the truth (`test_facts_equal_truth`).
+
+A failing fleet is read with `python -m tests.random_estates --fleet SEED [--by-samples]`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from domain.decisions import Decisions
+from domain.findings import Finding
+from domain.interval import parse_instant
+from fake_gpu.clock import epoch
+from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.model import Estate
+from fake_gpu.scenario.load import load_scenario
+from quality.dbt_checks import record_dbt_tests
+from quality.run import judge, judge_facts
+from tests.decisions_by_hand import decided
+from tests.estates import estate as read
+from tests.lived_estates import clusters_csv, live
+from tests.random_estates import fault_free_fleet
+from tests.scenarios import against_truth as truth
+from warehouse.build import build_period
+from warehouse.connection import connected
+from warehouse.home import Home
+
+PERIOD = BillingPeriod("2026-10")
+AFTER = StoppedClock(parse_instant("2026-11-03T00:00:00Z", "test"))
+FLEETS = 4
+IDLE = "idle_nights_and_weekends"
+
+# The scheduler goes on counting the pod whose requests kube-state-metrics calls something else.
+REQUESTS_LOST = """
+name: requests_lost
+story: A metric that was taken off the allow-list, or renamed, before anything was measured.
+seed: 5
+from: 2026-10-05T00:00:00Z
+until: 2026-10-05T03:00:00Z
+clusters:
+  - name: lost
+    nodes: [{name: a100, product: NVIDIA-A100-SXM4-80GB, cards: 4}]
+    workloads:
+      - name: train
+        namespace: physics
+        kind: Job
+        requests: 2
+        pods: [{created: +59m, started: +1h, ended: +2h}]
+faults:
+  - {fault: metric_renamed, metric: kube_pod_container_resource_requests, to: requests,
+     from: +0h, until: +3h}
+"""
+
+# Of three hours that are over, in a cluster that is measured until further notice.
+STILL_OPEN = """
+name: still_open
+story: A pod that runs on, in a month that is not over.
+seed: 6
+from: 2026-10-05T00:00:00Z
+until: 2026-10-05T03:00:00Z
+clusters:
+  - name: open
+    monitoring: {prometheus_replicas: 1, scrape_interval: 60s}
+    nodes: [{name: a100, product: NVIDIA-A100-SXM4-80GB, cards: 4}]
+    workloads:
+      - name: train
+        namespace: physics
+        kind: Job
+        requests: 2
+        pods: [{created: +59m, started: +1h}]
+"""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was counted, and the findings of each estate by its name; 'fleet' has those of none."""
+
+    home: Home
+    decisions: Decisions
+    names: Mapping[str, str]  # by cluster
+    findings: Mapping[str, list[Finding]]
+
+    def said(self, name: str) -> list[tuple[str, str, str]]:
+        return [(f.code, f.where, f.seen) for f in self.findings.get(name, [])]
+
+
+def fleets(first_seed: int, count: int) -> dict[str, Estate]:
+    """By seed and sources: measured by samples alone where the seed is even."""
+    return {
+        f"{seed} {sources}": read(fault_free_fleet(seed, by_samples=sources == "samples"))
+        for seed in range(first_seed, first_seed + count)
+        for sources in ("both" if seed % 2 else "samples",)
+    }
+
+
+def judged(home: Home, estates: Mapping[str, Estate]) -> Judged:
+    for name, estate in estates.items():
+        live(home, estate, watched=not name.endswith("samples"), telemetry=True)
+    alone = [estate.name for name, estate in estates.items() if name.endswith("samples")]
+    clusters = clusters_csv(estates.values(), alone=alone)["clusters.csv"]
+    for name, estate in estates.items():
+        if name.startswith("open"):
+            ended = epoch(estate.ended_at).strftime("%Y-%m-%dT%H:%M:%SZ")
+            cluster_id = estate.clusters[0].cluster_id
+            clusters = "".join(
+                line.replace(f",{ended},", ",,") if line.startswith(cluster_id) else line
+                for line in clusters.splitlines(keepends=True)
+            )
+    decisions = decided({"clusters.csv": clusters})
+    build_period(home, PERIOD, decisions, closed_periods=frozenset(), also=record_dbt_tests)
+    names = {c.cluster_id: name for name, e in estates.items() for c in e.clusters}
+    found: dict[str, list[Finding]] = {}
+    for finding in judge(home, PERIOD, decisions, AFTER).findings:
+        found.setdefault(names.get(finding.cluster_id, "fleet"), []).append(finding)
+    return Judged(home, decisions, names, found)
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    own = {
+        f"{IDLE} samples": build_estate(load_scenario(IDLE)),
+        "lost samples": read(REQUESTS_LOST),
+        "open samples": read(STILL_OPEN),
+    }
+    return judged(Home.create(tmp_path_factory.mktemp("fleets") / "home"), fleets(3, FLEETS) | own)
+
+
+def test_a_fleet_without_faults_has_no_finding(few: Judged) -> None:
+    faulty = ("lost samples", "open samples")
+    assert {name: few.said(name) for name in few.findings if name not in faulty} == {}
+
+
+def test_idle_nights_and_weekends_cost_nothing_and_hide_nothing(few: Judged) -> None:
+    """Two cards for four hours, then one for four and a half; the weekend has rows of coverage."""
+    statement = """
+        select pod_name, sum(running_seconds * device_count) from marts.fct_pod_hours
+        where namespace = 'physics' and pod_name like '%noon%' or pod_name like 'morning%'
+        group by all order by all
+    """
+    assert [int(seconds) for _, seconds in truth.ask(few.home, statement)] == [
+        9 * 1800,
+        2 * 4 * 3600,
+    ]
+    busiest = """
+        select gpu_count_max, count(*) from marts.fct_node_hours
+        where node_name like 'a100%' and hour_started_at < timestamptz '2026-10-05 00:00:00+00'
+        group by all order by all
+    """
+    assert truth.ask(few.home, busiest) == [(0, 72 - 4 - 5), (1, 5), (2, 4)]
+
+
+def test_a_request_metric_that_is_lost_while_a_pod_has_devices_is_a_gap(few: Judged) -> None:
+    """From the scheduler's own count: the pod's hour and its minute before, and no idle hour."""
+    found = {finding.code: finding for finding in few.findings["lost samples"]}
+    assert set(found) >= {"GAP-001", "GAP-007"}
+    assert found["GAP-001"].blocks
+    assert "metric not allowed or renamed" in found["GAP-001"].seen
+    assert 3600 <= found["GAP-001"].affected_seconds <= 3600 + 120
+    assert "kube_pod_container_resource_requests" in found["GAP-007"].where
+
+
+def test_in_an_open_month_nothing_is_missing_after_the_last_hour_that_is_over(few: Judged) -> None:
+    """At 03:11 the hour until 03:00 can have been queried, and none later; at 04:11 one is due."""
+    cluster_id = next(cluster for cluster, name in few.names.items() if name == "open samples")
+    for now, missing in (("03:11", 0), ("04:10", 0), ("04:11", 3600)):
+        clock = StoppedClock(parse_instant(f"2026-10-05T{now}:00Z"))
+        with connected(few.home.warehouse_path, read_only=True) as connection:
+            judgement = judge_facts(connection, PERIOD, few.decisions, clock)
+        own = [f for f in judgement.findings if f.cluster_id == cluster_id]
+        assert sum(finding.affected_seconds for finding in own) == missing, (now, own)
+        assert [finding.code for finding in own] == ["GAP-001"] * (missing // 3600)
+    assert [f.code for f in few.findings["open samples"]] == ["GAP-001"]
+
+
+def test_in_an_open_month_nothing_is_uncertain_after_the_last_hour(few: Judged) -> None:
+    """Two devices from 01:00 until 03:00, and at most a scrape uncertain at each end."""
+    statement = """
+        select sum(running_seconds * device_count), max(uncertain) from (
+            select running_seconds, device_count,
+                sum(uncertainty_seconds) over (partition by pod_uid) as uncertain
+            from marts.fct_pod_hours where pod_name like 'train%' and cluster_id = ?
+        )
+    """
+    cluster_id = next(cluster for cluster, name in few.names.items() if name == "open samples")
+    [(seconds, uncertain)] = truth.ask(few.home, statement.replace("?", f"'{cluster_id}'"))
+    assert 2 * (7200 - 60) < int(seconds) <= 2 * 7200
+    assert int(uncertain) <= 2 * (60 + 60 + 1)
+
+
+@pytest.mark.explore
+def test_many_fleets_without_faults_have_no_finding(tmp_path: Path) -> None:
+    count = int(os.environ.get("N", "60"))
+    first = int(os.environ.get("SEED", "1000"))
+    print(f"seeds {first} to {first + count - 1}: SEED={first} N={count}")
+    many = judged(Home.create(tmp_path / "home"), fleets(first, count))
+    assert {name: many.said(name) for name in many.findings} == {}
