@@ -112,14 +112,13 @@ def show_pages(opened: OpenHome, host: str, port: int) -> None:
         with pages(opened, host, port, environment, hold=hold) as shown:
             shown.wait_until_shown()
             session = new_session(shown.url, shown.folder)
-            click.echo(
-                f"\nDagster is at {session}\nThe token works once; the same command again prints "
-                "another one. To end it all, stop it with Ctrl-C.\n"
-            )
             found = links(opened, shown.url)
             width = max(len(what) for what, _ in found)
-            for what, where in found:
-                click.echo(f"  {what:<{width}}  {where}")
+            click.echo(
+                f"\nDagster is at {session}\nThe token works once; the same command again prints "
+                "another one. To end it all, stop it with Ctrl-C.\n\n"
+                + "\n".join(f"  {what:<{width}}  {where}" for what, where in found)
+            )
             shown.wait()
 
 

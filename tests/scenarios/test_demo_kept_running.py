@@ -59,7 +59,6 @@ def kept_running(folder: Path, port: int) -> Iterator[tuple[subprocess.Popen[byt
             log.read_text,
         )
         assert demo.poll() is None, log.read_text()
-        time.sleep(1.0)  # the links come after that line
         yield demo, log
     finally:
         for process in left_behind(demo.pid, folder):
