@@ -56,10 +56,15 @@ METRICS: Mapping[str, Metric] = {
     "gpu_umc_activity": Metric(Signal.MEMORY_TRAFFIC, 0.01),
     "gpu_package_power": Metric(Signal.POWER),
     "gpu_average_package_power": Metric(Signal.POWER),
+    # gpu-ledger-amd-exporter
+    "amd_gpu_utilization_percent": Metric(Signal.ACTIVITY, 0.01),
+    "amd_gpu_memory_activity_percent": Metric(Signal.MEMORY_TRAFFIC, 0.01),
+    "amd_gpu_power_watts": Metric(Signal.POWER),
 }
 
-INSTANCE_LABELS = ("GPU_I_ID", "gpu_partition_id")
-DEVICE_LABELS = ("UUID", "gpu_uuid", "serial_number")
+INSTANCE_LABELS = ("GPU_I_ID", "gpu_partition_id", "partition")
+PRODUCT_LABELS = ("modelName", "card_model", "product")
+DEVICE_LABELS = ("UUID", "gpu_uuid", "serial_number", "uuid", "pci_bus")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -175,7 +180,7 @@ def _reading(series: Series, scrapes: Series | None) -> Reading:
     return Reading(
         device=Device(identity, instance),
         metric=name,
-        product=labels.get("modelName") or labels.get("card_model", ""),
+        product=next((labels[label] for label in PRODUCT_LABELS if labels.get(label)), ""),
         pod_uid=labels.get("exported_pod_uid") or labels.get("pod_uid", ""),
         minimum=min(values) if is_complete else math.nan,
         maximum=max(values) if is_complete else math.nan,

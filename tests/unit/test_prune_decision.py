@@ -81,6 +81,21 @@ def test_devices_without_activity_are_idle(is_new_dcgm: bool) -> None:
     assert decided(*devices, samples=samples).verdict is Verdict.IDLE
 
 
+@pytest.mark.parametrize("activity", ["0", "3"])
+def test_an_amd_partition_is_a_device(activity: str) -> None:
+    samples = samples_of([])
+    target = {"job": "amd", "instance": "node-1:9400"}
+    samples.add("up", target, [(at, "1") for at in scrape_times()])
+    for partition in ("0", "1"):
+        labels = target | {"uuid": "0x1", "partition": partition}
+        labels |= {"pod": "pod-0", "namespace": "team-a"}
+        for name in ("amd_gpu_utilization_percent", "amd_gpu_memory_activity_percent"):
+            value = activity if partition == "1" else "0"
+            samples.add(name, labels, [(at, value) for at in scrape_times()])
+    decision = decide([replica("pod-0", 2)], LONG_AGO, evidence_of(samples), THRESHOLDS)
+    assert decision.verdict is (Verdict.IDLE if activity == "0" else Verdict.BUSY)
+
+
 def test_one_busy_device_of_many_keeps_the_pod() -> None:
     decision = decided(device(0), device(1, 0.2))
     assert decision.verdict is Verdict.BUSY
