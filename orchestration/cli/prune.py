@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,9 +22,10 @@ from clients.credentials import CredentialUnreadable
 from clients.kubeconfig import SERVICE_ACCOUNT, ClusterAccess, find_cluster_access
 from clients.kubernetes import KubernetesClient
 from clients.prometheus import PrometheusClient
+from domain.billing_period import BillingPeriod
 from domain.clock import SystemClock
 from domain.errors import LedgerError
-from domain.interval import format_instant
+from domain.interval import format_instant, parse_instant
 from idle_pruner.cluster import STOPPABLE_KINDS, ObjectName
 from idle_pruner.daemon import PrunerMetrics, metrics_server, run_daemon, stopped_by_signals
 from idle_pruner.decision import Thresholds, Verdict
@@ -36,6 +38,9 @@ from idle_pruner.settings import (
     PruneSettings,
 )
 from orchestration.cli.output import emit, emit_document, emit_done, output_option, progress
+from warehouse.home import Home
+from warehouse.reports.questions import ask, question
+from warehouse.reports.source import open_facts
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -49,7 +54,17 @@ API_VERSIONS = {
     "InferenceService": "serving.kserve.io/v1beta1",
 }
 COLUMNS = ("namespace", "kind", "name", "replicas", "devices", "verdict", "action", "reason")
-LIST_COLUMNS = ("namespace", "kind", "name", "devices", "stopped_at", "restored_at", "reason")
+LIST_COLUMNS = (
+    "namespace",
+    "kind",
+    "name",
+    "devices",
+    "stopped_at",
+    "restored_at",
+    "saved",
+    "currency",
+    "reason",
+)
 READING_COLUMNS = (
     "device",
     "signal",
@@ -406,16 +421,53 @@ def restore(kind: str, workload: str, output: str, **options: Any) -> int:
 @records_option
 @output_option
 def list_stops(show_all: bool, output: str, **options: Any) -> int:
-    """List stopped workloads: since when, on which evidence, restored when."""
+    """List stopped workloads: since when, on which evidence, restored when.
+
+    With a home, also the money saved: the hourly cost of the stopped pods, as billed in the month
+    of the stop, times the hours from the stop to the restore.
+    """
     stops = [stop for stop in _records(options).stops() if show_all or stop.restored is None]
-    rows = [_stop_row(stop) for stop in stops]
+    prices = _hourly_costs(options["home_path"], stops)
+    rows = [_stop_row(stop, prices) for stop in stops]
     columns = LIST_COLUMNS if output == "table" else None
     emit(rows, output, columns, empty="No workload is stopped.")
     return 0
 
 
-def _stop_row(stop: Stop) -> dict[str, Any]:
+HourlyCosts = dict[str, tuple[Decimal, str]]  # by pod UID: amount and currency
+
+
+def _hourly_costs(home: Path | None, stops: Sequence[Stop]) -> HourlyCosts:
+    """The hourly cost of the stopped pods, from the facts of the months of their stops."""
+    periods = sorted({BillingPeriod.containing(parse_instant(s.stopped.at)).name for s in stops})
+    costs: HourlyCosts = {}
+    if home is None or not periods:
+        return costs
+    with open_facts(Home.open(home)) as facts:
+        for period in (name for name in periods if name in facts.periods):
+            answer = ask(facts, question("hourly-cost-of-pods"), {"period": period})
+            for row in answer.rows:
+                costs[row["pod_uid"]] = Decimal(row["hourly_cost"]), row["currency"]
+    return costs
+
+
+def saved_money(stop: Stop, costs: HourlyCosts, now: datetime) -> tuple[Decimal, str] | None:
+    """The cost that a stop avoided until its restore; None if the price of a pod is unknown."""
+    ended_at = parse_instant(stop.restored.at) if stop.restored else now
+    found = [costs.get(pod) for pod in stop.stopped.pods]
+    known = [cost for cost in found if cost is not None]
+    currencies = {currency for _, currency in known}
+    if not found or len(known) < len(found) or len(currencies) != 1:
+        return None
+    seconds = int((ended_at - parse_instant(stop.stopped.at)).total_seconds())
+    hourly = sum((amount for amount, _ in known), Decimal(0))
+    cents = (hourly * seconds / 3600).quantize(Decimal("0.01"), ROUND_HALF_EVEN)
+    return cents, currencies.pop()
+
+
+def _stop_row(stop: Stop, costs: HourlyCosts) -> dict[str, Any]:
     record, restored = stop.stopped, stop.restored
+    saved = saved_money(stop, costs, SystemClock().now())
     return {
         "namespace": record.namespace,
         "kind": record.kind,
@@ -424,6 +476,8 @@ def _stop_row(stop: Stop) -> dict[str, Any]:
         "devices": record.device_count,
         "stopped_at": record.at,
         "restored_at": restored.at if restored else "",
+        "saved": str(saved[0]) if saved else "",
+        "currency": saved[1] if saved else "",
         "reason": " ".join(record.reasons),
         "previous_state": record.previous_state,
         "owner_chain": record.owner_chain,

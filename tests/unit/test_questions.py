@@ -39,8 +39,8 @@ def piece(hours: int = 0, **said: Any) -> dict[str, Any]:
     }
 
 
-def test_there_are_twenty_and_each_says_what_it_asks_and_what_nothing_means() -> None:
-    assert len(every_question()) == 20
+def test_there_are_twenty_one_and_each_says_what_it_asks_and_what_nothing_means() -> None:
+    assert len(every_question()) == 21
     for one in every_question():
         assert one.title.endswith("?")
         assert one.meaning
@@ -68,6 +68,18 @@ def test_the_gap_on_the_ninth_is_told_with_what_was_billed_and_what_was_not() ->
     assert answer(marts, "cost-of-a-gap", day="2026-10-09") == expected
     assert answer(marts, "cost-of-a-gap") == expected
     assert answer(marts, "cost-of-a-gap", day="2026-10-10") == []
+
+
+def test_the_hourly_cost_of_a_pod_is_its_cost_by_its_billed_hours() -> None:
+    """Two cards for an hour and a half at 1.80 each, and a slice for half an hour at 0.40."""
+    pod = {"pod_uid": "p", "resource": "nvidia.com/gpu"}
+    half = {**pod, "billable_seconds": 1800, "cost_nanos": 1_800_000_000}
+    part = {**half, "resource": "nvidia.com/mig-1g.5gb", "cost_nanos": 200_000_000}
+    held = {**half, "billable_seconds": 0, "cost_nanos": 0}
+    rows = [piece(**pod), piece(1, **half), piece(1, **part), piece(2, **held)]
+    rows.append(piece(**pod, belongs_to="provider", tenant="nvidia"))
+    marts = facts({"fct_pod_hours": rows})
+    assert answer(marts, "hourly-cost-of-pods") == [("vision", "c1", "p", "4", "USD")]
 
 
 def test_gaps_are_listed_with_their_seconds() -> None:
