@@ -124,11 +124,16 @@ def build(server: Server) -> Path:
     return target
 
 
-def module_folder(module: str) -> Path:
-    answer = subprocess.run(
-        ["go", "mod", "download", "-json", module], check=True, capture_output=True, text=True
-    )
+def module_folder(module: str, within: Path | None = None) -> Path:
+    """Where a module lies; `within` is a folder whose go.sum has its hash."""
+    command = ["go", "mod", "download", "-json", module]
+    answer = subprocess.run(command, cwd=within, check=True, capture_output=True, text=True)
     return Path(json.loads(answer.stdout)["Dir"])
+
+
+def custom_resource(module: str, path: str) -> str:
+    """The text of a file with custom resource definitions, from a module of `go/crds`."""
+    return (module_folder(module, HERE / "go" / "crds") / path).read_text(encoding="utf-8")
 
 
 def main(names: list[str]) -> int:
