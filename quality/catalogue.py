@@ -212,9 +212,13 @@ _KINDS = (
         "witnesses_disagree",
         blocks=True,
         remedy=Remedy.SIGN,
-        means="The two witnesses contradict each other about a pod: samples where the journal "
-        "says that it did not run, none where they were due, or a pod the journal never saw.",
-        bill="One of the two witnesses is wrong, and the amount depends on which.",
+        means="The evidence about a pod contradicts itself. The two sources differ: samples where "
+        "the journal says that it did not run, none where they were due, a pod the journal never "
+        "saw, or another number of devices. Or the samples differ among themselves: two "
+        "namespaces, names or nodes of one pod UID, two requests of one container, another number "
+        "of devices by the scheduler, or two products of its node at one time "
+        "(`fct_contradictions` has the statements).",
+        bill="One of the statements is wrong, and the amount depends on which.",
         to_do="`gpu-ledger judge P` names the pod, the time, and what each witness says. Accept "
         "one of them: `gpu-ledger accept-gap --cluster CLUSTER_ID --source SOURCE --from FROM "
         "--to UNTIL --pod POD_UID --treatment TREATMENT --reason WHY --by NAME` (treatment "

@@ -54,13 +54,24 @@ _TENANT_USE = """
 """
 
 _CONTESTED = """
+    with contradictions as (
+        select cluster_id, object_uid as pod_uid, string_agg(
+            concat(contradiction, ' (', before_value, ' and ', after_value, ')'), ', '
+            order by contradiction, before_value, after_value
+        ) as statements
+        from marts.fct_contradictions
+        where billing_period = $period and source <> 'kubernetes'
+        group by all
+    )
     select cluster_id, namespace, pod_uid, pod_name, resource, method, method_reason,
         min(segment_started_at), max(segment_ended_at),
         sum(greatest(
             epoch(segment_ended_at - segment_started_at), uncertainty_seconds
         ) * device_count)::bigint,
-        sum(cost_nanos)::decimal(38, 0)
+        sum(cost_nanos)::decimal(38, 0),
+        coalesce(any_value(statements) filter (method_reason = 'contradicted'), '')
     from marts.fct_pod_hours
+    left join contradictions using (cluster_id, pod_uid)
     where billing_period = $period
         and (method in ('disputed', 'missing') or method_reason = 'too_short')
     group by all order by all
@@ -186,7 +197,7 @@ _CONTRADICTIONS = """
             (observed_at, object_uid, before_value, after_value)),
         min(observed_at), max(observed_at)
     from marts.fct_contradictions
-    where billing_period = $period
+    where billing_period = $period and source = 'kubernetes'
     group by all order by all
 """
 
@@ -379,7 +390,8 @@ def read_comparisons(
 
 
 def _stretch(row: tuple[Any, ...]) -> Stretch:
-    cluster, tenant, pod_uid, pod_name, resource, method, reason, first, last, seconds, nanos = row
+    cluster, tenant, pod_uid, pod_name, resource, method, reason, first, last, *more = row
+    seconds, nanos, statements = more
     return Stretch(
         cluster_id=cluster,
         tenant=tenant,
@@ -392,6 +404,7 @@ def _stretch(row: tuple[Any, ...]) -> Stretch:
         interval=Interval(_utc(first), max(_utc(last), _utc(first) + timedelta(seconds=1))),
         device_seconds=int(seconds),
         nanos=int(nanos),
+        statements=statements,
     )
 
 

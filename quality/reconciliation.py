@@ -32,6 +32,7 @@ class Stretch:
     interval: Interval
     device_seconds: int
     nanos: int
+    statements: str = ""  # the contradicting ones, where the evidence contradicts itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ _REASONS: Mapping[str, str] = {
     "unknown_uid": "samples show a pod that the journal never saw",
     "end_unknown": "the journal lost sight of it, and no sample shows it afterwards",
     "too_short": "it lived between two scrapes",
+    "contradicted": "the evidence contradicts itself",
 }
 _ACCEPTING = frozenset({"bill_lifecycle", "bill_samples", "bill_nothing", "waive"})
 
@@ -98,7 +100,8 @@ def _stretch(name: str, stretch: Stretch, signed: Iterable[SignedGap]) -> Findin
     return CATALOGUE[name].finding(
         where=f"cluster {stretch.cluster_id}, pod {stretch.tenant}/{stretch.pod_name} "
         f"({stretch.pod_uid}), {spelled(stretch.interval)}",
-        seen=f"{_REASONS.get(stretch.method_reason, stretch.method)}: "
+        seen=f"{_REASONS.get(stretch.method_reason, stretch.method)}"
+        f"{stretch.statements and f', {stretch.statements}'}: "
         f"{stretch.device_seconds} device seconds of {stretch.resource}{by}",
         cluster_id=stretch.cluster_id,
         tenant=stretch.tenant,

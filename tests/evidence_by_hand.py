@@ -92,6 +92,8 @@ class Cluster:
     with_journal: bool = True
     outcome: str = "ok"
     contradictions: list[tuple[int, str, str]] = field(default_factory=list)  # when, UID, what
+    # Samples besides those of pods and nodes: metric, labels, since, until, value.
+    series: list[tuple[str, dict[str, str], int, int, str]] = field(default_factory=list)
 
 
 def at(second: int) -> datetime:
@@ -203,6 +205,8 @@ class _Samples(_Attempt):
         for pod in self.cluster.pods:
             if pod.in_samples and pod.bound is not None:
                 self._pod(pod)
+        for metric, labels, since, until, value in self.cluster.series:
+            self._series(metric, labels, since, until, value)
 
     def _node(self, node: Node) -> None:
         for since, until, labels in _spans(node.labels):

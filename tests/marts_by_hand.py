@@ -111,8 +111,9 @@ TABLES = {
         first_seen_at TIMESTAMPTZ, last_seen_at TIMESTAMPTZ, is_deleted BOOLEAN
     """,
     "fct_contradictions": """
-        billing_period VARCHAR, cluster_id VARCHAR, observed_at TIMESTAMPTZ, object_kind VARCHAR,
-        object_uid VARCHAR, contradiction VARCHAR, before_value VARCHAR, after_value VARCHAR
+        billing_period VARCHAR, cluster_id VARCHAR, source VARCHAR, observed_at TIMESTAMPTZ,
+        object_kind VARCHAR, object_uid VARCHAR, contradiction VARCHAR, before_value VARCHAR,
+        after_value VARCHAR
     """,
     "fct_gaps": """
         billing_period VARCHAR, cluster_id VARCHAR, source VARCHAR, gap_started_at TIMESTAMPTZ,
@@ -287,7 +288,7 @@ class World:
                 "fct_gaps": list(self._gaps()),
                 "dim_namespaces": list(self._namespaces()),
                 "fct_contradictions": [
-                    (self.period.name, "c1", at(when), "pods", *rest)
+                    (self.period.name, "c1", "kubernetes", at(when), "pods", *rest)
                     for when, *rest in self.contradictions
                 ],
                 "fct_cluster_hours": list(self._cluster_hours()),

@@ -11,7 +11,18 @@ from typing import Any
 import pytest
 
 from tests.decisions_by_hand import decided, table
-from tests.evidence_by_hand import HOUR, PERIOD, Cluster, Pod, clusters_table, epoch, text, write
+from tests.evidence_by_hand import (
+    A100,
+    GPU,
+    HOUR,
+    PERIOD,
+    Cluster,
+    Pod,
+    clusters_table,
+    epoch,
+    text,
+    write,
+)
 from warehouse.build import build_period
 from warehouse.connection import connected
 from warehouse.home import Home
@@ -23,6 +34,47 @@ def cluster(name: str, *pods: Pod, **changes: Any) -> Cluster:
     return Cluster(name, list(pods), **changes)
 
 
+REQUESTS, PHASE = "kube_pod_container_resource_requests", "kube_pod_status_phase"
+A100_PRODUCT = A100["nvidia.com/gpu.product"]
+SCHEDULER = "kube_pod_resource_request"
+WHO = {"namespace": "team-a", "pod": "p", "uid": "uid-team-a-p"}
+ASKED = {"container": "main", "node": "n1", "resource": "nvidia_com_gpu", "unit": "integer"}
+SCHEDULED = {"namespace": "team-a", "pod": "p", "node": "n1", "resource": "nvidia.com/gpu"}
+OTHER_PRODUCT = {"node": "n1", "label_nvidia_com_gpu_product": "NVIDIA-H100-80GB-HBM3"}
+
+
+def contradicted(name: str, *series: tuple[str, dict[str, str], str], **changes: Any) -> Cluster:
+    """A pod of samples alone, and other series from 900 to 2100 that contradict its own."""
+    more = [(metric, labels, 900, 2100, value) for metric, labels, value in series]
+    pod = Pod("p", 1000, 2000, **changes)
+    return cluster(name, pod, series=more, with_journal=False)
+
+
+CONTRADICTED = [
+    contradicted("two_namespaces", (PHASE, WHO | {"namespace": "team-b", "phase": "Running"}, "1")),
+    contradicted("two_names", (REQUESTS, WHO | ASKED | {"pod": "q"}, "1")),
+    contradicted("two_nodes", (REQUESTS, WHO | ASKED | {"node": "n2"}, "1")),
+    contradicted("two_requests", (REQUESTS, WHO | ASKED | {"instance": "b"}, "2")),
+    contradicted("a_request_of_zero_as_well", (REQUESTS, WHO | ASKED | {"instance": "b"}, "0")),
+    contradicted(
+        "another_container",
+        (REQUESTS, WHO | ASKED | {"container": "copy"}, "1"),
+        (SCHEDULER, SCHEDULED, "1"),
+    ),
+    contradicted("free_by_its_request", (SCHEDULER, SCHEDULED, "1"), requests={GPU: 0}),
+    contradicted("fewer_by_its_request", (SCHEDULER, SCHEDULED, "4"), requests={GPU: 1}),
+    contradicted("two_products", ("kube_node_labels", OTHER_PRODUCT, "1")),
+]
+CONSISTENT = [
+    contradicted("scheduler_agrees", (SCHEDULER, SCHEDULED, "1")),
+    contradicted("not_yet_on_a_node", (REQUESTS, WHO | ASKED | {"node": ""}, "1")),
+    contradicted("told_by_two_exporters", (REQUESTS, WHO | ASKED | {"instance": "b"}, "1")),
+    contradicted("requests_none", requests={GPU: 0}),
+    contradicted(
+        "another_sharing_label",
+        ("kube_node_labels", OTHER_PRODUCT | {"label_nvidia_com_gpu_product": A100_PRODUCT}, "1"),
+    ),
+]
 BOTH = [
     cluster("agreed", Pod("p", 100, 5000), contradictions=[(3000, "uid-p", "absent_then_seen")]),
     cluster("one_scrape_lost", Pod("p", 100, 5000), lost_scrapes=[(1010, 1040)]),
@@ -65,6 +117,19 @@ BOTH = [
     ),
     cluster("end_lost_between_two_samples", Pod("p", 100, 2010), unwatched=[(2000, 3000)]),
     cluster("unknown_to_the_journal", Pod("p", 1000, 2000, in_journal=False)),
+    cluster(
+        "another_count_in_the_samples",
+        Pod("p", 1000, 2000, requests={GPU: 2}),
+        series=[(REQUESTS, WHO | ASKED | {"container": "copy"}, 1000, 2000, "1")],
+    ),
+    cluster(
+        "another_namespace_in_the_samples",
+        Pod("p", 1000, 2000, in_samples=False),
+        series=[
+            (REQUESTS, WHO | ASKED | {"namespace": "team-b"}, 1000, 2000, "1"),
+            (PHASE, WHO | {"namespace": "team-b", "phase": "Running"}, 1000, 2000, "1"),
+        ],
+    ),
     cluster("end_without_a_time", Pod("p", 100, 2500, end_is_told=False)),
     cluster("never_started", Pod("p", None, 2500, bound=1000)),
     cluster("held_first", Pod("p", 1000, 2500, bound=900)),
@@ -75,6 +140,8 @@ BOTH = [
     ),
 ]
 SAMPLES_ONLY = [
+    *CONTRADICTED,
+    *CONSISTENT,
     cluster("samples_alone", Pod("p", 1000, 2000), with_journal=False),
     cluster("samples_alone_restarted", Pod("p", 1000, 2000, restarted=1300), with_journal=False),
     cluster(
@@ -105,6 +172,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         f"samples_before_the_start,thanos,{text(0)},{text(HOUR)},bill_samples,|,",
         f"samples_after_the_end,thanos,{text(0)},{text(HOUR)},bill_samples,|,",
         f"absent_without_a_hole,thanos,{text(0)},{text(HOUR)},bill_nothing,|,",
+        f"two_requests,thanos,{text(0)},{text(HOUR)},bill_samples,|,",
     )
     result = build_period(home, PERIOD, decided(clusters, signed), closed_periods=frozenset())
     assert [(test.name, test.status) for test in result.failed_tests] == []
@@ -199,6 +267,14 @@ EXPECTED: dict[str, list[Stretch]] = {
         ("confirmed", "agree", 100, 2000, 0),
         ("samples_only", "journal_gap", 2000, 2000, 1987 + 61 - 2000),
     ],
+    "another_count_in_the_samples": [("disputed", "contradicted", 1000, 2000, 0)],
+    "another_namespace_in_the_samples": [("disputed", "contradicted", 1000, 2000, 0)],
+    **{one.cluster_id: [("disputed", "contradicted", 1000, 1987, 33 + 61)] for one in CONTRADICTED},
+    **{
+        one.cluster_id: [("samples_only", "journal_not_expected", 1000, 1987, 33 + 61)]
+        for one in CONSISTENT
+    },
+    "requests_none": [],
     "unknown_to_the_journal": [("disputed", "unknown_uid", 1000, 1987, 33 + 61)],
     "end_without_a_time": [("confirmed", "agree", 100, 2500, 0)],
     "never_started": [],
@@ -243,9 +319,44 @@ def test_what_the_api_said_twice_otherwise_is_told_and_changes_nothing(home: Hom
     with connected(home.warehouse_path, read_only=True) as connection:
         rows = connection.execute(
             "select cluster_id, epoch_us(observed_at) // 1000000, object_uid, contradiction "
-            "from marts.fct_contradictions"
+            "from marts.fct_contradictions where source = 'kubernetes'"
         ).fetchall()
     assert rows == [("agreed", epoch(3000), "uid-p", "absent_then_seen")]
+
+
+def test_contradicting_evidence_is_told_with_both_statements(home: Home) -> None:
+    with connected(home.warehouse_path, read_only=True) as connection:
+        rows = connection.execute(
+            "select cluster_id, source, contradiction, before_value, after_value "
+            "from marts.fct_contradictions where source <> 'kubernetes' order by all"
+        ).fetchall()
+    assert rows == [
+        ("a_request_of_zero_as_well", "thanos", "requests_differ", "0", "1"),
+        ("another_container", "thanos", "scheduler_differs", "2", "1"),
+        ("another_count_in_the_samples", "both", "sources_differ", "2", "3"),
+        ("another_namespace_in_the_samples", "thanos", "namespaces_differ", "team-a", "team-b"),
+        ("fewer_by_its_request", "thanos", "scheduler_differs", "1", "4"),
+        ("free_by_its_request", "thanos", "scheduler_differs", "0", "1"),
+        ("two_names", "thanos", "pod_names_differ", "p", "q"),
+        ("two_namespaces", "thanos", "namespaces_differ", "team-a", "team-b"),
+        ("two_nodes", "thanos", "nodes_differ", "n1", "n2"),
+        ("two_products", "thanos", "product_labels_differ", "A100-40GB whole", "H100-80GB whole"),
+        ("two_requests", "thanos", "requests_differ", "1", "2"),
+    ]
+
+
+def test_contradicting_evidence_bills_nothing_by_samples_alone_until_somebody_signs(
+    home: Home,
+) -> None:
+    for one in CONTRADICTED:
+        signed = one.cluster_id == "two_requests"
+        billed = 987 if signed else 0
+        treatment = "bill_samples" if signed else ""
+        found = counted(home, one.cluster_id, "contradicted")
+        assert found == (treatment, billed, billed, 0, 987), one.cluster_id
+    assert counted(home, "another_count_in_the_samples", "contradicted") == (
+        *("", 1000, 1000, 1000, 1000),
+    )
 
 
 def test_holding_comes_before_running(home: Home) -> None:

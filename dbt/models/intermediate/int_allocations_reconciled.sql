@@ -18,6 +18,13 @@ lives as (
 
 ),
 
+contradicting as (
+
+    select distinct pod_number
+    from {{ ref('int_pod_contradictions') }}
+
+),
+
 first_running as (
 
     select
@@ -94,4 +101,26 @@ reconciled as (
 
 )
 
-select * from reconciled
+-- Evidence that contradicts itself about a pod settles nothing of it until somebody decides.
+select
+    reconciled.pod_number,
+    reconciled.allocation_state,
+    case
+        when contradicting.pod_number is not null and reconciled.method <> 'missing'
+            then 'disputed'
+        else reconciled.method
+    end as method,
+    case
+        when contradicting.pod_number is not null and reconciled.method <> 'missing'
+            then 'contradicted'
+        else reconciled.method_reason
+    end as method_reason,
+    reconciled.started_second,
+    reconciled.ended_second,
+    reconciled.uncertainty_before_seconds,
+    reconciled.uncertainty_after_seconds,
+    reconciled.lifecycle_seconds,
+    reconciled.sampled_seconds
+from reconciled
+left join contradicting
+    on reconciled.pod_number = contradicting.pod_number

@@ -10,7 +10,9 @@ runs as (
             'kube_pod_init_container_resource_requests',
             'kube_pod_status_phase'
         )
-        and sample_quantity > 0
+        -- Whether a pod that runs requests a device at all is not decided here.
+        and (sample_quantity > 0 or metric <> 'kube_pod_status_phase')
+        and sample_quantity is not null
 
 ),
 

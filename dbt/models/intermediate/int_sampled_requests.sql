@@ -25,6 +25,44 @@ resources as (
 
 ),
 
+sightings as (
+
+    select
+        *,
+        {{ whole_quotient('first_sampled_ms', 3600000) }} * 3600 as hour_second
+    from {{ ref('int_pod_sightings') }}
+
+),
+
+pod_series as (
+
+    select * from {{ ref('int_sampled_pod_series') }}
+
+),
+
+scheduler_runs as (
+
+    select *
+    from {{ ref('int_sample_runs') }}
+    where metric = 'kube_pod_resource_request' and sample_quantity > 0
+
+),
+
+series as (
+
+    select distinct
+        cluster_id,
+        series_key,
+        metric,
+        pod_name,
+        {{ label('labels', 'namespace') }} as namespace,
+        {{ label('labels', 'node') }} as node_name,
+        {{ label('labels', 'resource') }} as resource
+    from {{ ref('stg_thanos__series') }}
+    where metric like 'kube_pod_%' and label_invalid = ''
+
+),
+
 sidecars as (
 
     select * from {{ ref('int_sampled_sidecars') }}
@@ -121,6 +159,73 @@ requests as (
             and containers.pod_uid = pods.pod_uid
     group by pods.pod_number, containers.resource_key
 
+),
+
+pod_names as (
+
+    select distinct
+        pod_series.cluster_id,
+        pod_series.pod_number,
+        series.namespace,
+        series.pod_name
+    from pod_series
+    inner join series
+        on
+            pod_series.cluster_id = series.cluster_id
+            and pod_series.series_key = series.series_key
+
+),
+
+-- The scheduler's own count of a pod, while that pod was seen to run. It names no UID.
+scheduled as (
+
+    select
+        pod_names.pod_number,
+        resources.resource_key,
+        min(series.resource) as resource,
+        max(pod_names.namespace) as namespace,
+        max(pod_names.pod_name) as pod_name,
+        max(series.node_name) as node_name,
+        {{ whole_quotient('min(sightings.first_sampled_ms)', 1000) }} as first_sampled_second,
+        min(scheduler_runs.sample_quantity) as scheduler_device_count_min,
+        max(scheduler_runs.sample_quantity) as scheduler_device_count_max
+    from scheduler_runs
+    inner join series
+        on
+            scheduler_runs.cluster_id = series.cluster_id
+            and scheduler_runs.series_key = series.series_key
+    inner join resources
+        on series.resource = resources.resource
+    inner join pod_names
+        on
+            series.cluster_id = pod_names.cluster_id
+            and series.namespace = pod_names.namespace
+            and series.pod_name = pod_names.pod_name
+    inner join sightings
+        on
+            pod_names.pod_number = sightings.pod_number
+            and scheduler_runs.hour_second = sightings.hour_second
+            and scheduler_runs.first_sampled_ms <= sightings.last_sampled_ms
+            and sightings.first_sampled_ms <= scheduler_runs.last_sampled_ms
+    group by pod_names.pod_number, resources.resource_key
+
 )
 
-select * from requests
+select
+    coalesce(requests.pod_number, scheduled.pod_number) as pod_number,
+    coalesce(requests.resource_key, scheduled.resource_key) as resource_key,
+    coalesce(requests.resource, scheduled.resource) as resource,
+    coalesce(requests.namespace, scheduled.namespace) as namespace,
+    coalesce(requests.pod_name, scheduled.pod_name) as pod_name,
+    coalesce(requests.node_name, scheduled.node_name) as node_name,
+    coalesce(requests.first_sampled_second, scheduled.first_sampled_second)
+        as first_sampled_second,
+    coalesce(requests.device_count, scheduled.scheduler_device_count_max) as device_count,
+    coalesce(requests.device_count, 0) as container_device_count,
+    scheduled.scheduler_device_count_min,
+    scheduled.scheduler_device_count_max
+from requests
+full outer join scheduled
+    on
+        requests.pod_number = scheduled.pod_number
+        and requests.resource_key = scheduled.resource_key

@@ -48,18 +48,57 @@ heard as (
 
 ),
 
+-- The scheduler and kube-state-metrics are both sampled.
+of_pods as (
+
+    select
+        pods.cluster_id,
+        case
+            when contradictions.contradiction = 'sources_differ' then 'both'
+            else 'thanos'
+        end as source,
+        contradictions.first_sampled_second as observed_second,
+        'pods' as object_kind,
+        pods.pod_uid as object_uid,
+        contradictions.contradiction,
+        contradictions.before_value,
+        contradictions.after_value
+    from {{ ref('int_pod_contradictions') }} as contradictions
+    inner join {{ ref('int_pods') }} as pods
+        on contradictions.pod_number = pods.pod_number
+
+),
+
+every as (
+
+    select
+        cluster_id,
+        'kubernetes' as source,
+        observed_second,
+        object_kind,
+        object_uid,
+        contradiction,
+        before_value,
+        after_value
+    from heard
+    union all
+    select * from of_pods
+
+),
+
 named as (
 
     select
         parameters.billing_period,
-        heard.cluster_id,
-        {{ instant('heard.observed_second') }} as observed_at,
-        heard.object_kind,
-        heard.object_uid,
-        heard.contradiction,
-        heard.before_value,
-        heard.after_value
-    from heard
+        every.cluster_id,
+        every.source,
+        {{ instant('every.observed_second') }} as observed_at,
+        every.object_kind,
+        every.object_uid,
+        every.contradiction,
+        every.before_value,
+        every.after_value
+    from every
     cross join parameters
 
 )
