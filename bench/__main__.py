@@ -42,6 +42,7 @@ GOALS = {
     "demo month": "A month of the demo's three clusters, asked and landed",
     "collector": "An hour's complete list of 10,000 pods, against parsing its JSON",
     "fake estate": "Playing a large estate through, against its own floor",
+    "idle pruner": "A pass over 10,000 GPU pods, against its bare queries",
     "amd exporter": "What the AMD exporter costs on a node, with its tools",
 }
 BENCHES = {
@@ -56,6 +57,7 @@ BENCHES = {
     "bench_collector": ("collector",),
     "bench_fake_estate": ("fake estate",),
     "bench_amd_exporter": ("amd exporter",),
+    "bench_idle_pruner": ("idle pruner",),
 }
 # A bench that takes longer tells more of the machine's patience than of the goal.
 BENCH_SECONDS_LIMIT = 1200
