@@ -23,7 +23,13 @@ from billing.guard import require_writable
 from billing.mirror import read_estimates, write_estimates
 from billing.plan import Plan
 from billing.record import Record
-from billing.render import Progress, issued_documents, render_ahead, render_documents
+from billing.render import (
+    Progress,
+    issued_documents,
+    make_folders,
+    render_ahead,
+    render_documents,
+)
 from billing.rendering import MODEL_PAGES, month_files, verifier_file
 from billing.retention import require_held
 from domain.billing_period import BillingPeriod
@@ -118,6 +124,8 @@ def close_period(
     files = _files_of(books, period, plan, progress)
     if model_pages is not None:
         files[MODEL_PAGES] = model_pages()
+    # Whatever can fail has to fail before the commit.
+    make_folders(home, period, [draft.tenant for draft in plan.drafts])
     commit_close(books, period, plan, clock, holder, files)
     render_documents(home, period, ahead=files)
     return _as_recorded(record, record.ledger(), period, decisions)

@@ -17,7 +17,7 @@ from billing.grounds import read_grounds
 from billing.invoice import DRAFT
 from billing.plan import Draft
 from billing.record import Record
-from billing.render import Progress, render_ahead, write_file
+from billing.render import Progress, folder_of, render_ahead, write_file
 from billing.rendering import is_file_of
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
@@ -63,7 +63,7 @@ def write_drafts(
     folder = home.documents / period.name / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     return sorted(
-        write_file(folder / draft.tenant / Path(name).name, content)
+        write_file(folder, f"{folder_of(draft.tenant)}/{Path(name).name}", content)
         for draft in drafts
         for name, content in rendered.items()
         if is_file_of(draft.number, name)

@@ -7,6 +7,7 @@ Not here: what is in them (`rendering`, `bundle`).
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +23,12 @@ from billing.verifier import VERIFIER
 from domain.billing_period import BillingPeriod
 from domain.errors import EvidenceChanged
 from warehouse.home import Home
+from warehouse.store import KeyNotAllowed, StoreUnusable, validate_key
 
 Progress = Callable[[int, int, str], None]
+
+TENANTS = "tenants"
+"""Tenants' folders have a level of their own: a tenant may be called `provider` or `focus`."""
 
 
 class RenderedDifferently(EvidenceChanged):
@@ -80,16 +85,16 @@ def render_documents(
             bundled |= files
             whole = {**files, VERIFIER: _enclosed(record, event)[VERIFIER]}
             bundle = document_bundle(record, ledger, document, whole)
-            writer.write(Path(sealed["tenant"], f"{document.number}.zip"), bundle)
+            writer.write(f"{folder_of(sealed['tenant'])}/{document.number}.zip", bundle)
     close = ledger.closes().get(period.name)
     if close:
         # The head for a witness: the end of the chain right after this period was closed.
         head = {"period": period.name, "sequence": close.sequence, "sha256": close.sha256}
-        writer.write(Path("head.json"), to_bytes(head))
+        writer.write("head.json", to_bytes(head))
         files = writer.month(ledger, close)
         if not writer.differing:
             bundle = period_bundle(record, ledger, close, {**bundled, **files})
-            writer.write(Path(f"{period.name}.zip"), bundle)
+            writer.write(f"{period.name}.zip", bundle)
     if progress:
         progress(len(issued), len(issued), "")
     writer.require_whole(events)
@@ -110,9 +115,9 @@ class _Writer:
         """Write the files of one document; name in a bundle → content."""
         listed = self.record.listed_files(event)
         own = {name: listed[name] for name in listed if is_file_of(sealed["number"], name)}
-        tenant = self.folder / sealed["tenant"]
+        tenant = folder_of(sealed["tenant"])
         return self._as_issued(
-            own, lambda name: tenant / Path(name).name, lambda: document_files(sealed)
+            own, lambda name: f"{tenant}/{Path(name).name}", lambda: document_files(sealed)
         )
 
     def month(self, ledger: Ledger, close: Event) -> dict[str, bytes]:
@@ -130,10 +135,10 @@ class _Writer:
                 **_enclosed(self.record, close),
             }
 
-        return self._as_issued(own, lambda name: self.folder / name, render)
+        return self._as_issued(own, lambda name: name, render)
 
     def _as_issued(
-        self, listed: Mapping[str, str], place: Callable[[str], Path], render: Callable[[], Files]
+        self, listed: Mapping[str, str], place: Callable[[str], str], render: Callable[[], Files]
     ) -> dict[str, bytes]:
         """Write each file with the bytes that were issued; none where one of them differs.
 
@@ -141,22 +146,23 @@ class _Writer:
         """
         files = {}
         for name, digest in listed.items():
-            body = self.ahead.get(name) or _kept(place(name))
+            body = self.ahead.get(name) or _kept(self.folder / validate_key(place(name)))
             if sha256(body) == digest:
                 files[name] = body
         if len(files) < len(listed):
             rendered = render()
             again = {name: rendered.get(name, b"") for name in listed if name not in files}
             files |= {name: body for name, body in again.items() if sha256(body) == listed[name]}
-        differing = [str(place(name).relative_to(self.folder)) for name in listed.keys() - files]
+        differing = [place(name) for name in listed.keys() - files]
         self.differing += sorted(differing)
         if differing:
             return {}
-        self.written += [write_file(place(name), content) for name, content in files.items()]
+        for name, content in files.items():
+            self.write(place(name), content)
         return files
 
-    def write(self, path: Path, content: bytes) -> None:
-        self.written.append(write_file(self.folder / path, content))
+    def write(self, name: str, content: bytes) -> None:
+        self.written.append(write_file(self.folder, name, content))
 
     def require_whole(self, events: Iterable[Event]) -> None:
         if self.differing:
@@ -187,10 +193,34 @@ def _kept(path: Path) -> bytes:
     return path.read_bytes() if path.is_file() else b""
 
 
-def write_file(path: Path, content: bytes) -> Path:
-    """Whole or not at all; a reader never meets half a document."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_bytes(content)
-    unfinished.replace(path)
+def folder_of(tenant: str) -> str:
+    """A tenant's folder among a period's documents."""
+    if "/" in tenant:
+        raise KeyNotAllowed(tenant)
+    return f"{TENANTS}/{tenant}"
+
+
+def make_folders(home: Home, period: BillingPeriod, tenants: Iterable[str]) -> None:
+    """Make the folders of a period's documents; raises where one of them cannot be written."""
+    folder = home.documents / period.name
+    for name in ("focus", "provider", *map(folder_of, tenants)):
+        path = folder / validate_key(name)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if not os.access(path, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as cause:
+            raise StoreUnusable(str(folder), f"write to {name}", cause) from cause
+
+
+def write_file(folder: Path, name: str, content: bytes) -> Path:
+    """Write a file below a folder, whole or not at all; raises where its name leaves the folder."""
+    path = folder / validate_key(name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    except OSError as cause:
+        raise StoreUnusable(str(folder), f"write {name}", cause) from cause
     return path

@@ -74,7 +74,7 @@ def _publish(opened: OpenHome) -> Published:
 def model_pages(opened: OpenHome) -> Path:
     """The models' documentation, as one file beside the copy; it opens from disk."""
     body = model_page(opened.home)
-    return write_file(opened.home.published / MODEL_PAGES, body)
+    return write_file(opened.home.published, MODEL_PAGES, body)
 
 
 def model_page(home: Home) -> bytes:

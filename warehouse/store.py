@@ -46,7 +46,8 @@ class KeyNotAllowed(WrongUse):
             seen=f"{key[:80]!r} is not allowed: relative, of letters, digits and -_=+,@. only, "
             f"no part starting with a dot, at most {KEY_LENGTH_LIMIT} characters",
             why="a key that leaves the store could overwrite or reveal other files",
-            remedy="if it holds a cluster ID, check `cluster_id` in decisions/clusters.csv",
+            remedy="if it holds a cluster ID, correct `cluster_id` in decisions/clusters.csv; if a "
+            "namespace, no API server allows it: find out where its pods come from",
         )
 
 

@@ -148,7 +148,7 @@ def compare(period: BillingPeriod, home_path: Path, output: str) -> int:
 
 VERIFY_EPILOG = """\b
 Examples:
-  gpu-ledger verify documents/2026-10/team-a/INV-000001.zip
+  gpu-ledger verify documents/2026-10/tenants/team-a/INV-000001.zip
   gpu-ledger verify documents/2026-10/2026-10.zip --head head-as-witnessed.json
 """
 

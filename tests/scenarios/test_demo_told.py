@@ -81,9 +81,9 @@ def test_everything_that_the_last_screen_names_is_there(told: Told) -> None:
     for name in ("2026-10.zip", "provider/ccsp-hours.csv", "provider/ccsp-nodes.csv"):
         assert (folder / name).stat().st_size > 100
     for tenant in TENANTS:
-        kinds = {path.suffix for path in (folder / tenant).iterdir()}
+        kinds = {path.suffix for path in (folder / "tenants" / tenant).iterdir()}
         assert {".pdf", ".csv", ".json", ".zip"} <= kinds
-        assert list((folder / tenant).glob("*-focus.csv"))
+        assert list((folder / "tenants" / tenant).glob("*-focus.csv"))
     assert told.published.latest_path.is_file()
     page = told.model_pages.read_text(encoding="utf-8")
     assert "fct_charges" in page

@@ -103,7 +103,7 @@ def test_the_month_closes_and_prints_its_uncertainty(closed: Closed) -> None:
     for document in documents:
         assert read_lines(document)
         own = sum(pod["uncertain_device_seconds"] for pod in document["pods"])
-        folder = closed.opened.home.documents / PERIOD.name / document["tenant"]
+        folder = closed.opened.home.documents / PERIOD.name / "tenants" / document["tenant"]
         text = (folder / f"{document['number']}.txt").read_text()
         assert f"uncertainty of starts and ends: {own} device seconds" in text
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ from domain.money import Money
 from quality.run import judge
 from tests.marts_by_hand import SIGNED, Pod, World, at
 from warehouse.lease import LeaseHeld, lease
+from warehouse.store import KeyNotAllowed, StoreUnusable
 
 BOB = "bob,2026-11-02"
 NOVEMBER_FOURTH = datetime(2026, 11, 4, 9, 30, 15, tzinfo=UTC)
@@ -51,6 +53,11 @@ def world(tmp_path: Path) -> World:
         Pod("openshift-monitoring", "probe", at("09 10:00"), at("09 11:00"), belongs_to="provider"),
     ]
     return world
+
+
+def invoice_of(world: World, tenant: str, number: str) -> Any:
+    folder = world.path / "documents/2026-10/tenants"
+    return json.loads((folder / tenant / f"{number}.json").read_bytes())
 
 
 def judged(world: World) -> Callable[[], Judgement]:
@@ -96,7 +103,9 @@ def test_a_clean_month_gives_one_invoice_per_tenant(world: World) -> None:
 def test_the_sealed_invoice_says_what_a_pencil_says(world: World) -> None:
     world.write()
     close(world)
-    invoice = json.loads((world.path / "documents/2026-10/team-b/INV-000002.json").read_bytes())
+    invoice = json.loads(
+        (world.path / "documents/2026-10/tenants/team-b/INV-000002.json").read_bytes()
+    )
     assert invoice["total_cost"] == "15.428571429"
     assert invoice["total_billed_cost"] == "15.43"
     [line] = invoice["lines"]
@@ -113,7 +122,7 @@ def test_nothing_about_another_tenant_is_on_an_invoice(world: World) -> None:
     world.write()
     close(world)
     for name, body in documents(world.path).items():
-        if name.startswith("2026-10/team-a/"):
+        if name.startswith("2026-10/tenants/team-a/"):
             assert b"team-b" not in body, name
             assert b"serve" not in body, name
 
@@ -151,7 +160,7 @@ def test_a_signed_gap_is_printed_on_the_invoice(world: World) -> None:
     ]
     world.write()
     assert close(world).closed
-    text = (world.path / "documents/2026-10/team-a/INV-000001.txt").read_text()
+    text = (world.path / "documents/2026-10/tenants/team-a/INV-000001.txt").read_text()
     assert "743 of 744 hours" in text
     assert "bill_nothing, signed by bob on 2026-11-02 (upgrade)" in text
 
@@ -201,6 +210,49 @@ def test_facts_that_changed_after_they_were_judged_are_not_sealed(world: World) 
             dry_run=False,
         )
     assert Record(world.home.record_store()).events() == []
+
+
+NOT_A_NAME = ["../../../../x", "..", "a/b", "team\x00a", ".hidden", "a" * 600]
+
+
+@pytest.mark.parametrize("namespace", NOT_A_NAME)
+def test_a_tenant_that_is_no_folder_name_is_refused_before_anything_is_issued(
+    world: World, namespace: str
+) -> None:
+    world.pods.append(Pod(namespace, "late", at("11 00:00"), at("11 01:00")))
+    world.write()
+    outside = {*world.path.parent.rglob("*")} - {*world.path.rglob("*")}
+    with pytest.raises(KeyNotAllowed):
+        close(world)
+    assert Record(world.home.record_store()).events() == []
+    assert {*world.path.parent.rglob("*")} - {*world.path.rglob("*")} == outside
+
+
+def test_documents_that_cannot_be_written_are_not_issued(world: World) -> None:
+    world.write()
+    in_the_way = world.path / "documents/2026-10/tenants"
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("a file where the folder has to be")
+    with pytest.raises(StoreUnusable, match="could not write to tenants/team-a"):
+        close(world)
+    assert Record(world.home.record_store()).events() == []
+    in_the_way.unlink()
+    assert close(world).closed
+
+
+def test_tenants_may_be_called_as_the_providers_own_folders(world: World) -> None:
+    names = ("provider", "focus", "drafts", "tenants")
+    world.pods += [Pod(name, "train", at("11 00:00"), at("11 01:00")) for name in names]
+    world.write()
+    assert len(close(world).invoices) == 6
+    folder = world.path / "documents/2026-10"
+    for name in names:
+        [invoice] = (folder / "tenants" / name).glob("INV-??????.json")
+        assert json.loads(invoice.read_bytes())["tenant"] == name
+    own = {path.name for path in (folder / "provider").iterdir()}
+    assert "statement.json" in own
+    assert not any(name.startswith("INV") for name in own)
+    assert {path.suffix for path in (folder / "focus").iterdir()} == {".csv"}
 
 
 def test_a_judgement_without_its_required_checks_closes_nothing(world: World) -> None:
@@ -292,7 +344,7 @@ def test_without_a_price_list_consumption_is_stated(world: World) -> None:
     assert result.closed
     assert result.total is None
     assert [d.number for d in result.invoices] == ["CON-000001", "CON-000002"]
-    text = (world.path / "documents/2026-10/team-a/CON-000001.txt").read_text()
+    text = (world.path / "documents/2026-10/tenants/team-a/CON-000001.txt").read_text()
     assert text.startswith("Consumption statement CON-000001")
     assert "Amount" not in text
 
@@ -316,14 +368,16 @@ def test_an_outage_is_credited_on_a_line_of_its_own(world: World) -> None:
     world.outages = [f"c1,2026-10-09T10:30:00Z,2026-10-09T11:00:00Z,credit,power cut,{BOB}"]
     world.write()
     assert close(world).invoices[0].billed_nanos == 3_600_000_000
-    invoice = json.loads((world.path / "documents/2026-10/team-a/INV-000001.json").read_bytes())
+    invoice = json.loads(
+        (world.path / "documents/2026-10/tenants/team-a/INV-000001.json").read_bytes()
+    )
     # An hour and a half at 3.60, less half an hour of it.
     assert [(line["kind"], line["billed_cost"]) for line in invoice["lines"]] == [
         ("usage", "5.40"),
         ("credit", "-1.80"),
     ]
     assert invoice["lines"][1]["reason"] == "outage from 2026-10-09T10:30:00Z: power cut (bob)"
-    report = verify((world.path / "documents/2026-10/team-a/INV-000001.zip").read_bytes())
+    report = verify((world.path / "documents/2026-10/tenants/team-a/INV-000001.zip").read_bytes())
     assert report.problems == []
 
 
@@ -334,7 +388,9 @@ def test_two_outages_of_a_charge_are_one_line_with_both_reasons(world: World) ->
     ]
     world.write()
     close(world)
-    invoice = json.loads((world.path / "documents/2026-10/team-a/INV-000001.json").read_bytes())
+    invoice = json.loads(
+        (world.path / "documents/2026-10/tenants/team-a/INV-000001.json").read_bytes()
+    )
     # An hour and a half at 3.60, less twice a quarter.
     assert [(line["kind"], line["billed_cost"]) for line in invoice["lines"]] == [
         ("usage", "5.40"),
@@ -359,7 +415,9 @@ def test_what_was_decided_is_copied_onto_the_invoice(world: World) -> None:
     world.clusters["c2"] = "samples"
     world.write()
     close(world)
-    invoice = json.loads((world.path / "documents/2026-10/team-a/INV-000001.json").read_bytes())
+    invoice = json.loads(
+        (world.path / "documents/2026-10/tenants/team-a/INV-000001.json").read_bytes()
+    )
     assert [row["cluster_id"] for row in invoice["decisions"]["clusters"]] == ["c1"]
     assert [row["reason"] for row in invoice["decisions"]["outages"]] == ["power cut"]
     [rate] = invoice["rates"]

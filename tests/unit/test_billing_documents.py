@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     judgement = Judgement(world.period, facts, checks=(Check("by hand", 1, 0),))
     clock = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
     close_period(home, world.period, world.decisions, lambda: judgement, clock, dry_run=False)
-    return world.path / "documents" / "2026-10" / "team-a"
+    return world.path / "documents" / "2026-10" / "tenants" / "team-a"
 
 
 def test_no_cell_of_a_csv_is_a_formula(folder: Path) -> None:
@@ -67,7 +67,7 @@ def test_the_pdf_is_archival_tagged_and_the_same_twice(folder: Path) -> None:
     for wanted in (b"pdfuaid", b"pdfaid", b"/StructTreeRoot", b"/EmbeddedFiles", b"/Lang"):
         assert wanted in body, wanted
     document = json.loads((folder / "INV-000001.json").read_bytes())
-    digest = json.loads((folder.parent / "head.json").read_bytes())["sha256"]
+    digest = json.loads((folder.parent.parent / "head.json").read_bytes())["sha256"]
     assert invoice_pdf(document, digest) == invoice_pdf(document, digest)
 
 
@@ -104,7 +104,7 @@ def test_a_draft_says_on_every_page_that_it_is_one(tmp_path: Path) -> None:
         return [path.name for path in written]
 
     assert "DRAFT-000001.pdf" in draft()
-    folder = world.path / "documents/2026-10/drafts/team-a"
+    folder = world.path / "documents/2026-10/drafts/tenants/team-a"
     document = json.loads((folder / "DRAFT-000001.json").read_bytes())
     assert (document["amounts"], document["total_billed_cost"]) == ("estimated", "5.40")
     assert "nothing has been issued" in (folder / "DRAFT-000001.txt").read_text("utf-8")

@@ -85,8 +85,13 @@ def bundle(home: Path, name: str) -> bytes:
     return (home / "documents" / name).read_bytes()
 
 
-BUNDLES = ("2026-10/team-a/INV-000001.zip", "2026-10/2026-10.zip", "2026-11/2026-11.zip",
-           "2026-11/team-b/INV-000003.zip", "2026-11/team-a/INV-000004.zip")  # fmt: skip
+BUNDLES = (
+    "2026-10/tenants/team-a/INV-000001.zip",
+    "2026-10/2026-10.zip",
+    "2026-11/2026-11.zip",
+    "2026-11/tenants/team-b/INV-000003.zip",
+    "2026-11/tenants/team-a/INV-000004.zip",
+)
 
 
 @pytest.mark.parametrize("name", BUNDLES)
@@ -97,7 +102,7 @@ def test_what_was_issued_is_accepted(home: Path, name: str) -> None:
 
 
 def test_a_tenants_bundle_names_no_other_tenant(home: Path) -> None:
-    body = bundle(home, "2026-10/team-a/INV-000001.zip")
+    body = bundle(home, "2026-10/tenants/team-a/INV-000001.zip")
     assert b"team-a" in body
     assert b"team-b" not in body
 
@@ -106,7 +111,7 @@ def test_it_runs_alone(home: Path, tmp_path: Path) -> None:
     """A copy of the one file, in an empty folder, with an interpreter that sees nothing of ours."""
     copy = tmp_path / "verifier.py"
     copy.write_bytes(SOURCE.read_bytes())
-    path = home / "documents/2026-10/team-a/INV-000001.zip"
+    path = home / "documents/2026-10/tenants/team-a/INV-000001.zip"
     head = home / "documents/2026-11/head.json"
     command = [sys.executable, "-I", str(copy), str(path)]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
@@ -147,7 +152,7 @@ def test_every_one_byte_change_is_found(home: Path) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -1, -100])
 def test_a_cut_bundle_is_refused(home: Path, cut: int) -> None:
-    body = bundle(home, "2026-10/team-a/INV-000001.zip")
+    body = bundle(home, "2026-10/tenants/team-a/INV-000001.zip")
     assert not verify(body[:cut]).passed
     assert not verify(body + b"x").passed
 
@@ -261,7 +266,7 @@ def test_what_a_bundle_cannot_show_is_listed(home: Path) -> None:
         "was not taken from this bundle itself",
         "the evidence behind the amounts",
     ]  # fmt: skip
-    one = verify(bundle(home, "2026-10/team-a/INV-000001.zip")).unverified
+    one = verify(bundle(home, "2026-10/tenants/team-a/INV-000001.zip")).unverified
     assert any("without a witnessed head" in line for line in one)
     assert any(line.startswith("INV-000001: its basis") for line in one)
     assert any(line.startswith("1 other documents of the chain") for line in one)
@@ -277,7 +282,7 @@ def test_a_month_without_invoices_verifies(tmp_path: Path) -> None:
 
 def forged(home: Path, change: Callable[[dict[str, Any]], None]) -> list[str]:
     """The problems of a bundle whose invoice, events and hashes were all rewritten to fit."""
-    files = files_of(bundle(home, "2026-10/team-a/INV-000001.zip"))
+    files = files_of(bundle(home, "2026-10/tenants/team-a/INV-000001.zip"))
     event = json.loads(files["events/0000000001.json"])
     document = json.loads(files.pop(f"sealed/{event['body']['documents'][0]['sha256']}.json"))
     change(document)
@@ -373,7 +378,7 @@ def test_an_event_cannot_be_edited_moved_or_taken_out(home: Path) -> None:
 
 
 def test_a_void_that_does_not_negate_is_found(home: Path) -> None:
-    files = files_of(bundle(home, "2026-11/team-b/INV-000003.zip"))
+    files = files_of(bundle(home, "2026-11/tenants/team-b/INV-000003.zip"))
     event = json.loads(files[EVENT.format(2)])
     document = json.loads(files.pop(f"sealed/{event['body']['documents'][0]['sha256']}.json"))
     document["lines"][0]["billed_cost"] = document["total_billed_cost"] = "-1.00"
@@ -385,7 +390,7 @@ def test_a_void_that_does_not_negate_is_found(home: Path) -> None:
 
 
 def test_a_rewritten_chain_is_found_by_the_witnessed_head(home: Path) -> None:
-    body = bundle(home, "2026-10/team-a/INV-000001.zip")
+    body = bundle(home, "2026-10/tenants/team-a/INV-000001.zip")
     head = (home / "documents/2026-10/head.json").read_bytes()
     assert verify(body, head).passed
     assert "events up to the witnessed head: 1" in verify(body, head).checked
@@ -409,7 +414,7 @@ def test_a_rewritten_chain_is_found_by_the_witnessed_head(home: Path) -> None:
     ],
 )
 def test_what_is_no_head_witnesses_nothing(home: Path, head: str) -> None:
-    body = bundle(home, "2026-10/team-a/INV-000001.zip")
+    body = bundle(home, "2026-10/tenants/team-a/INV-000001.zip")
     report = verify(body, head.encode())
     assert not report.passed
     [problem] = report.problems
@@ -424,17 +429,17 @@ def test_a_record_made_anew_is_whole_and_not_the_one_that_was_witnessed(
     pods = [Pod("team-a", "train", at("09 10:00"), at("09 11:30:01"))]
     insider = World(tmp_path / "home", pods=pods, rates=halved)
     close(insider, datetime(2026, 11, 4, tzinfo=UTC))
-    forged = bundle(insider.path, "2026-10/team-a/INV-000001.zip")
+    forged = bundle(insider.path, "2026-10/tenants/team-a/INV-000001.zip")
     assert verify(forged).passed
     witnessed = (home / "documents/2026-10/head.json").read_bytes()
-    assert verify(bundle(home, "2026-10/team-a/INV-000001.zip"), witnessed).passed
+    assert verify(bundle(home, "2026-10/tenants/team-a/INV-000001.zip"), witnessed).passed
     [problem] = verify(forged, witnessed).problems
     assert "is not the one that was witnessed" in problem
 
 
 def test_no_seal_needs_a_key_that_could_be_lost_or_leaked(home: Path, tmp_path: Path) -> None:
     """Every seal is a hash that anybody can make again; who wrote it, a witnessed head shows."""
-    path = home / "documents/2026-10/team-a/INV-000001.zip"
+    path = home / "documents/2026-10/tenants/team-a/INV-000001.zip"
     command = [sys.executable, "-I", str(SOURCE), str(path), "--head"]
     ran = subprocess.run(
         [*command, str(home / "documents/2026-10/head.json")],

@@ -60,14 +60,14 @@ def test_a_void_says_its_number_and_a_second_one_is_refused(world: World) -> Non
     ran = run(void, "INV-000001", "--reason", "another party", home=world.path)
     folder = world.path / "documents" / "2026-11"
     assert ran.output == f"INV-000002 voids INV-000001; its document is in {folder}.\n"
-    assert {path.name for path in (folder / "team-a").iterdir()} >= {
+    assert {path.name for path in (folder / "tenants" / "team-a").iterdir()} >= {
         "INV-000002.pdf",
         "INV-000002.zip",
     }
     again = run(void, "INV-000001", "--reason", "once more", home=world.path)
     assert type(again.exception).__name__ == "CannotBeVoided"
     # The close of its month renders it again, to the same bytes.
-    files = {path: path.read_bytes() for path in (folder / "team-a").iterdir()}
+    files = {path: path.read_bytes() for path in (folder / "tenants" / "team-a").iterdir()}
     november = World(world.path, period=BillingPeriod("2026-11"))
     november.write()
     closed(november, now=datetime(2026, 12, 4, tzinfo=UTC))
