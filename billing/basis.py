@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from billing.invoice import party_entry
+from billing.record import Record
 from billing.sealing import Document, sha256, to_bytes
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions, Party, PartyRole, canonical_files, load_decisions
@@ -78,6 +79,15 @@ class Basis:
 def sealed_decisions(basis: Mapping[str, Any]) -> Decisions:
     """The decisions as they were sealed, whatever has been decided since."""
     return load_decisions(basis["decisions"])
+
+
+def sealed_copies(record: Record) -> dict[BillingPeriod, Decisions]:
+    """The decisions that each closed period was billed by, in the order of the periods."""
+    closes = sorted(record.ledger().closes().items())
+    return {
+        BillingPeriod(name): sealed_decisions(record.sealed(str(close.body["basis_sha256"])))
+        for name, close in closes
+    }
 
 
 def judgement_entry(judgement: Judgement) -> Document:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
-from domain.decisions import Decisions, Source
+from domain.decisions import Decisions, Source, edited_since, unsigned_since
 from domain.errors import LedgerError
 from domain.interval import HOUR, Interval
 from orchestration import ledger, standing
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from billing.close import CloseResult
     from billing.record import Record
     from billing.sealed_facts import SealedPeriod
+    from domain.decisions import ClosedDecisionEdited, PriceChangeNeedsSecondName
     from domain.findings import Judgement
     from ingestion.heads import ChainHead
     from ingestion.landing import Landing, LandingReport
@@ -197,17 +198,62 @@ def judge(opened: OpenHome, period: BillingPeriod) -> Judgement:
     require_kept_heads(landing, record)
     heads = heads_of(landing)
     have_facts(opened, period)
-    judgement = _judge(opened, period, opened.decisions)
+    since = compare_with_closed(opened, period)
+    decisions = opened.decisions
+    decisions = replace(decisions, problems=(*decisions.problems, *since.prices))
+    judgement = _judge(opened, period, decisions, since.edits)
     keep_heads(record, heads)
     return judgement
 
 
-def _judge(opened: OpenHome, period: BillingPeriod, decisions: Decisions) -> Judgement:
+def _judge(
+    opened: OpenHome,
+    period: BillingPeriod,
+    decisions: Decisions,
+    edits: Sequence[LedgerError] = (),
+) -> Judgement:
     from quality.run import judge as judge_period
 
-    judgement = judge_period(opened.home, period, decisions, opened.clock)
+    judgement = judge_period(opened.home, period, decisions, opened.clock, edits)
     standing.note_judged(opened.home, judgement, opened.clock.now())
     return judgement
+
+
+@dataclass(frozen=True, slots=True)
+class SinceClosed:
+    """How the decision tables differ from what closed periods were billed by."""
+
+    edits: tuple[ClosedDecisionEdited, ...]
+    prices: tuple[PriceChangeNeedsSecondName, ...]  # in the period that is looked at
+
+
+def compare_with_closed(opened: OpenHome, period: BillingPeriod | None = None) -> SinceClosed:
+    """Compare the tables with the sealed copy of every closed period, and prices with the last.
+
+    `period`: the month whose prices are compared with those of the last one that closed before it;
+    without it, the month after the last closed one.
+    """
+    from billing.basis import sealed_copies
+
+    present, copies = opened.decisions, sealed_copies(opened.record)
+    edits = [
+        edit
+        for closed, sealed in copies.items()
+        for edit in edited_since(
+            closed,
+            sealed.rows,
+            present.valid_in(closed.interval).rows,
+            (a.amended_table for a in present.amendments if a.billing_period == closed),
+        )
+    ]
+    before = [closed for closed in copies if period is None or closed.ended_at <= period.started_at]
+    prices: list[PriceChangeNeedsSecondName] = []
+    if before and period not in copies:
+        last = before[-1]
+        known = {problem.where for problem in present.problems}
+        changes = unsigned_since(copies[last].rates, present.rates, last.ended_at)
+        prices = [problem for problem in changes if problem.where not in known]
+    return SinceClosed(tuple(edits), tuple(prices))
 
 
 def count_before_close(

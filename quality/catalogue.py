@@ -275,6 +275,20 @@ _KINDS = (
         to_do="Let a second person check the rate and write their name in `second_name`.",
     ),
     Kind(
+        "EDIT-001",
+        "closed_decision_edited",
+        blocks=True,
+        remedy=Remedy.SIGN,
+        means="A row of a decision table that a closed period was billed by is not in the table "
+        "any more: it was edited in place, or removed. A decision changes by a new row with a date "
+        "of its own.",
+        bill="The closed period keeps its amounts. The month that is checked would be billed by "
+        "the edited row, and nothing on its invoices would say that it changed.",
+        to_do="Put the row back as it was, end it with `valid_until`, and add a row from then on. "
+        "To correct the closed period itself, add a row to amendments.csv with two names, then "
+        "run `gpu-ledger recount P`.",
+    ),
+    Kind(
         "DEV-001",
         "device_unknown",
         blocks=True,

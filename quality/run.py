@@ -6,7 +6,7 @@ Not here: any rule (`coverage`, `reconciliation`, `conservation`, `unknowns`, `v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock, ready_until
 from domain.decisions import Decisions
-from domain.errors import CouldNotLook
+from domain.errors import CouldNotLook, LedgerError
 from domain.findings import Check, Finding, Judgement, Verdict, VerdictState
 from domain.interval import HOUR, Interval
 from quality import facts
@@ -46,6 +46,7 @@ from quality.suites.runner import run_suites
 from quality.tables import write_judgement
 from quality.unknowns import (
     contradiction_findings,
+    edited_decision_findings,
     made_again_findings,
     price_change_findings,
     unknown_device_findings,
@@ -76,14 +77,23 @@ class FactsMissing(CouldNotLook):
         )
 
 
-def judge(home: Home, period: BillingPeriod, decisions: Decisions, clock: Clock) -> Judgement:
-    """Judge the facts that are in the warehouse now, and write down what was judged."""
+def judge(
+    home: Home,
+    period: BillingPeriod,
+    decisions: Decisions,
+    clock: Clock,
+    edits: Sequence[LedgerError] = (),
+) -> Judgement:
+    """Judge the facts that are in the warehouse now, and write down what was judged.
+
+    `edits`: how the decision tables differ from what closed periods were billed by.
+    """
     if not home.warehouse_path.is_file():
         raise FactsMissing(home, period)
     with writing(home) as connection:
         if not facts.has_period(connection, period.name):
             raise FactsMissing(home, period)
-        judgement = judge_facts(connection, period, decisions, clock)
+        judgement = judge_facts(connection, period, decisions, clock, edits)
         write_judgement(connection, judgement, clock.now())
     return judgement
 
@@ -93,6 +103,7 @@ def judge_facts(
     period: BillingPeriod,
     decisions: Decisions,
     clock: Clock,
+    edits: Sequence[LedgerError] = (),
 ) -> Judgement:
     """The judgement of the facts behind a connection; nothing is written."""
     due = due_time(period, clock)
@@ -107,6 +118,7 @@ def judge_facts(
     findings = [
         *_findings(connection, period, decisions, expectations, signed, clock),
         *broken,
+        *edited_decision_findings(edits),
         *_check_findings(checks, required),
     ]
     executed = {check.name for check in checks if check.evaluated_row_count}

@@ -49,6 +49,12 @@ def price_change_findings(changes: Iterable[LedgerError]) -> list[Finding]:
     return [kind.finding(where=c.where, seen=c.seen, what_to_do=c.remedy) for c in changes]
 
 
+def edited_decision_findings(edits: Iterable[LedgerError]) -> list[Finding]:
+    """Rows that closed periods were billed by, and that were edited since."""
+    kind = CATALOGUE["closed_decision_edited"]
+    return [kind.finding(where=e.where, seen=e.seen, what_to_do=e.remedy) for e in edits]
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class NamespaceLife:
     """One UID of a namespace, and when it was seen."""

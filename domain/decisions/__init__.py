@@ -17,7 +17,11 @@ from domain.decisions.errors import (
     WrongColumns,
 )
 from domain.decisions.policies import DEFAULT_POLICIES, BillableState
-from domain.decisions.price_changes import PriceChange, PriceChangeNeedsSecondName
+from domain.decisions.price_changes import (
+    PriceChange,
+    PriceChangeNeedsSecondName,
+    unsigned_since,
+)
 from domain.decisions.rates import Rates
 from domain.decisions.reading import load_decisions, load_sealed_copy, read_decisions
 from domain.decisions.references import unknown_to_catalogue
@@ -42,7 +46,14 @@ from domain.decisions.rows import (
     Tenant,
     Witnesses,
 )
-from domain.decisions.sealing import Difference, canonical_files, canonical_rows, differences
+from domain.decisions.sealing import (
+    ClosedDecisionEdited,
+    Difference,
+    canonical_files,
+    canonical_rows,
+    differences,
+    edited_since,
+)
 from domain.decisions.templates import reference_page, template_files
 
 __all__ = [
@@ -52,6 +63,7 @@ __all__ = [
     "Amendment",
     "BillableState",
     "Budget",
+    "ClosedDecisionEdited",
     "Cluster",
     "Decisions",
     "DecisionsContradict",
@@ -84,10 +96,12 @@ __all__ = [
     "canonical_files",
     "canonical_rows",
     "differences",
+    "edited_since",
     "load_decisions",
     "load_sealed_copy",
     "read_decisions",
     "reference_page",
     "template_files",
     "unknown_to_catalogue",
+    "unsigned_since",
 ]

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from domain.decisions.rows import Rate
 from domain.errors import BadInput
@@ -88,6 +88,28 @@ def unsigned_price_changes(rates: Iterable[Rate]) -> list[PriceChangeNeedsSecond
                 if change.is_large and not change.brought_by.second_name:
                     unsigned[change] = None
     return [PriceChangeNeedsSecondName(change) for change in unsigned]
+
+
+def unsigned_since(
+    sealed: Iterable[Rate], present: Iterable[Rate], at: datetime
+) -> list[PriceChangeNeedsSecondName]:
+    """The large changes at `at` from the prices that were billed until then to the present ones.
+
+    A price that was edited in place changes in no row of the present table; it does change from
+    what the last close sealed.
+    """
+    until = [replace(rate, valid_until=at) for rate in sealed if rate.validity.contains(_last(at))]
+    since = [
+        replace(rate, valid_from=max(rate.valid_from, at))
+        for rate in present
+        if rate.valid_until is None or rate.valid_until > at
+    ]
+    changes = unsigned_price_changes([*until, *since])
+    return [problem for problem in changes if problem.change.at == at]
+
+
+def _last(at: datetime) -> datetime:
+    return at - timedelta(seconds=1)
 
 
 def _changes(rows: list[Rate]) -> Iterator[PriceChange]:

@@ -1,6 +1,6 @@
 """Copies of the decisions: canonical, hashed, and cut to what held in a period.
 
-Put here: what belongs to a copy, its text, and how a later copy differs from it.
+Put here: what belongs to a copy, its text, and how the present tables differ from it.
 Not here: where a copy is kept (the record).
 
 A copy must not change when something is decided for a later time. So a row that holds beyond the
@@ -17,7 +17,9 @@ from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any
 
+from domain.billing_period import BillingPeriod
 from domain.decisions.contradictions import priced_currencies
+from domain.decisions.errors import listed
 from domain.decisions.rows import (
     NAMING_A_CLUSTER,
     Amendment,
@@ -29,6 +31,7 @@ from domain.decisions.rows import (
 )
 from domain.decisions.table_form import Table
 from domain.decisions.tables import TABLES
+from domain.errors import BadInput
 from domain.interval import Interval
 
 RowsOf = Callable[[TableName], Iterable[Row]]
@@ -127,3 +130,44 @@ def differences(sealed: RowsOf, present: RowsOf) -> list[Difference]:
         found += [Difference(table.name.value, "gone", cells) for cells in before - now]
         found += [Difference(table.name.value, "new", cells) for cells in now - before]
     return sorted(found)
+
+
+NEVER_BILLED = frozenset({TableName.BUDGETS, TableName.AMENDMENTS})
+"""No amount of a closed period follows from these; a budget has no dates to change it by."""
+
+
+class ClosedDecisionEdited(BadInput):
+    """A row that a closed period was billed by is not in the tables any more."""
+
+    code = "DEC-009"
+
+    def __init__(self, period: BillingPeriod, gone: Difference, new: Iterable[Difference]) -> None:
+        now = [f"`{row.cells}`" for row in new]
+        super().__init__(
+            where=f"decisions/{gone.table}.csv, closed period {period}",
+            seen=f"the period was closed with the row `{gone.cells}`, which is not there any more; "
+            f"rows that the close did not have: {listed(now) or 'none'}",
+            why="a row that was edited in place has no date and no second name, and months after "
+            "the closed one would be billed by it unnoticed",
+            remedy="put the row back as it was and end it (valid_until) where a new row begins; "
+            "to correct the closed period, let two people sign a row in amendments.csv",
+        )
+
+
+def edited_since(
+    period: BillingPeriod, sealed: RowsOf, present: RowsOf, amended: Iterable[TableName] = ()
+) -> list[ClosedDecisionEdited]:
+    """The rows of a closed period that were edited or removed since, as far as nobody amended them.
+
+    `present`: the copy that the present tables give for the period. A row that was only added is
+    not named: it changes nothing of what was decided, and a recount does not use it.
+    """
+    exempt = {table.value for table in (*NEVER_BILLED, *amended)}
+    found = [row for row in differences(sealed, present) if row.table not in exempt]
+    return [
+        ClosedDecisionEdited(
+            period, gone, (row for row in found if (row.table, row.what) == (gone.table, "new"))
+        )
+        for gone in found
+        if gone.what == "gone"
+    ]

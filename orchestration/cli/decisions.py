@@ -35,18 +35,22 @@ Examples:
 def check(home_path: Path, output: str) -> int:
     """Read every decision table; name every problem with file, line, values and remedy.
 
-    Exit 1 when there are problems.
+    Compares the tables with what each closed month was billed by, and the prices with those of the
+    last closed month. Exit 1 when there are problems.
     """
     from domain.decisions import read_decisions
     from domain.decisions.references import unknown_to_catalogue
-    from orchestration.open_home import decision_files
+    from orchestration.open_home import OpenHome, decision_files
+    from orchestration.steps import compare_with_closed
     from warehouse.classify import catalogue_of
-    from warehouse.home import Home
 
-    decisions, problems = read_decisions(decision_files(Home.open(home_path)))
+    opened = OpenHome.at(home_path)
+    decisions, problems = read_decisions(decision_files(opened.home))
     problems = [*problems, *decisions.problems]
     if not problems:
         problems += unknown_to_catalogue(decisions, catalogue_of(decisions))
+        since = compare_with_closed(opened)
+        problems += [*since.edits, *since.prices]
     rows = [problem.as_dict() for problem in problems]
     if rows or output != "table":
         emit(rows, output, ["code", "where", "seen", "why", "remedy"])

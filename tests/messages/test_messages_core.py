@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from domain.billing_period import BillingPeriod
-from domain.decisions import Rates, load_decisions, read_decisions
+from domain.decisions import Rates, edited_since, load_decisions, read_decisions
 from domain.errors import LedgerError
 from domain.interval import Interval, parse_instant
 from domain.money import Money, apportion, parse_nanos, price_nanos, require_creditable
@@ -66,6 +66,15 @@ def many_problems() -> None:
     load_decisions(table("rates", *rows) | {"rate.csv": ""})
 
 
+def price_edited_in_place() -> None:
+    october = BillingPeriod("2026-10")
+    sealed, present = (
+        decided(table("rates", RATE.format(price, "2026-01-01", ""))).valid_in(october.interval)
+        for price in ("1.20", "12.00")
+    )
+    raise edited_since(october, sealed.rows, present.rows)[0]
+
+
 PROVOKED: dict[str, Callable[[], object]] = {
     "TIME-001": lambda: parse_instant("2026-10-01T00:00:00", "clusters.csv line 2"),
     "TIME-002": lambda: Interval(ELEVEN, TEN),
@@ -92,6 +101,7 @@ PROVOKED: dict[str, Callable[[], object]] = {
         table("clusters", "prod-eu,Production,2026-10-01,,both,300,30"),
         table("outages", "prod-ue,2026-10-14T12:00:00Z,2026-10-14T21:00:00Z,credit"),
     ),
+    "DEC-009": price_edited_in_place,
     "RATE-001": lambda: decided(table("rates", OF_PROFILE)).rate(
         "prod-eu", "A100-40GB", "2g.10gb", TEN
     ),

@@ -1,0 +1,151 @@
+"""Decision tables that were edited after a month was closed by them.
+
+Put here: rows that are gone, prices that changed in place, and what a check makes of both.
+Not here: what a sealed copy holds (`test_decisions_sealing`).
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from billing.close import close_period
+from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from domain.decisions import (
+    Decisions,
+    TableName,
+    canonical_files,
+    edited_since,
+    load_decisions,
+    unsigned_since,
+)
+from orchestration.cli.main import cli
+from orchestration.open_home import OpenHome
+from orchestration.steps import compare_with_closed
+from quality.run import judge
+from tests.decisions_by_hand import decided, table
+from tests.marts_by_hand import SIGNED, Pod, World, at
+
+OCTOBER = BillingPeriod("2026-10")
+NOVEMBER = BillingPeriod("2026-11")
+PRICE = ",A100-40GB,whole,EUR,1.20,2026-01-01,,|,"
+TEN_TIMES = PRICE.replace("1.20", "12.00")
+ENDED = PRICE.replace("2026-01-01,,", "2026-01-01,2026-11-01,")
+FROM_NOVEMBER = ",A100-40GB,whole,EUR,12.00,2026-11-01,,|,"
+
+
+def rates(*rows: str) -> Decisions:
+    return decided(table("rates", *rows))
+
+
+def gone(sealed: Decisions, present: Decisions, *amended: TableName) -> list[str]:
+    window = OCTOBER.interval
+    copies = sealed.valid_in(window).rows, present.valid_in(window).rows
+    return [edit.seen for edit in edited_since(OCTOBER, *copies, amended)]
+
+
+def test_a_row_that_was_edited_in_place_is_named_with_both_texts() -> None:
+    [seen] = gone(rates(PRICE), rates(TEN_TIMES))
+    assert ",1.2," in seen
+    assert ",12," in seen
+    assert len(gone(rates(PRICE), rates())) == 1
+
+
+def test_an_amended_table_and_rows_that_come_later_are_no_edit() -> None:
+    assert gone(rates(PRICE), rates(TEN_TIMES), TableName.RATES) == []
+    assert gone(rates(PRICE), rates(ENDED, FROM_NOVEMBER + "Grace")) == []
+    assert gone(rates(PRICE), rates(PRICE, PRICE.replace("A100", "H100"))) == []
+    budget = [decided(table("budgets", f"a,,EUR,{amount}")) for amount in (1, 2)]
+    assert gone(*budget) == []
+
+
+@pytest.mark.parametrize(
+    ("present", "unsigned"),
+    [
+        ((PRICE,), 0),
+        ((TEN_TIMES,), 1),
+        ((TEN_TIMES + "Grace",), 0),
+        ((PRICE.replace("1.20", "1.50"),), 0),  # exactly a quarter
+        ((PRICE.replace("1.20", "1.501"),), 1),
+        ((PRICE.replace("1.20", "0.12"),), 1),
+        ((PRICE.replace("EUR", "USD"),), 1),
+        ((ENDED, FROM_NOVEMBER + "Grace"), 0),
+        ((ENDED,), 0),
+        ((PRICE, "c1" + TEN_TIMES), 1),  # a price of one cluster from the same instant on
+    ],
+)
+def test_prices_are_compared_with_those_of_the_last_closed_month(
+    present: tuple[str, ...], unsigned: int
+) -> None:
+    sealed = rates(PRICE).valid_in(OCTOBER.interval).rates
+    found = unsigned_since(sealed, rates(*present).rates, OCTOBER.ended_at)
+    assert len(found) == unsigned
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """October is closed, at 1.20; the tables of the home say what it was closed by."""
+    world = World(tmp_path / "home", pods=[Pod("team-a", "train", at("09 10:00"), at("09 11:00"))])
+    world.rates = [f",A100-40,whole,EUR,1.20,2026-01-01,,{SIGNED},"]
+    world.write()
+    clock = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
+    close_period(
+        world.home,
+        world.period,
+        world.decisions,
+        lambda: judge(world.home, world.period, world.decisions, clock),
+        clock,
+        dry_run=False,
+    )
+    for name, text in canonical_files(world.decisions.rows).items():
+        (world.home.decisions / name).write_text(text)
+    return world
+
+
+def edit(world: World, old: str, new: str) -> None:
+    path = world.home.decisions / "rates.csv"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+
+
+def checked(world: World) -> list[str]:
+    """The codes of the problems that the command names, and exits for with 1."""
+    words = ["decisions", "check", "--home", str(world.path), "-o", "json"]
+    ran = CliRunner().invoke(cli, words, standalone_mode=False)
+    codes = sorted(problem["code"] for problem in json.loads(ran.stdout))
+    assert ran.return_value == (1 if codes else 0)
+    codes.remove("DEC-008")  # the GPU class of marts written by hand is in no product table
+    return codes
+
+
+def test_a_price_edited_in_place_after_a_close_blocks_the_next_month(world: World) -> None:
+    opened = OpenHome.at(world.path)
+    assert compare_with_closed(opened, NOVEMBER).edits == ()
+    edit(world, ",1.2,", ",12,")
+    opened = OpenHome.at(world.path)
+    since = compare_with_closed(opened, NOVEMBER)
+    assert [problem.code for problem in (*since.edits, *since.prices)] == ["DEC-009", "DEC-006"]
+    november = World(world.path, period=NOVEMBER, pods=[])
+    november.write()
+    decisions = load_decisions(
+        {path.name: path.read_bytes() for path in world.home.decisions.glob("*.csv")}
+    )
+    judgement = judge(november.home, NOVEMBER, decisions, opened.clock, since.edits)
+    assert [finding.code for finding in judgement.blocking] == ["EDIT-001"]
+
+
+def test_the_check_of_the_tables_names_what_a_closed_month_was_billed_by(world: World) -> None:
+    assert checked(world) == []
+    edit(world, ",1.2,", ",12,")
+    assert checked(world) == ["DEC-006", "DEC-009"]
+    edit(world, ",12,", ",1.3,")
+    assert checked(world) == ["DEC-009"]
+    amendment = f"2026-10,rates,{SIGNED},bob"
+    header = "billing_period,amended_table,reason,decided_by,decided_on,second_name"
+    (world.home.decisions / "amendments.csv").write_text(f"{header}\n{amendment}\n")
+    assert checked(world) == []
