@@ -72,22 +72,36 @@ READING_UNITS: Mapping[str, float] = {
     "MB": 1,  # AMD's tools write MiB so
     "bytes": 2**20,
     "W": 1,
+    "degrees Celsius": 1,
 }
-"""How many of a unit are one of what readings are kept in: fractions, MiB and watts."""
+"""How many of a unit are one of what readings are kept in: fractions, MiB, watts and °C."""
 
-MOST_READING: Mapping[str, float] = {"fraction": 1, "percent": 1}
+MOST_READING: Mapping[str, float] = {"fraction": 1, "percent": 1, "degrees Celsius": 200}
 """The largest reading of a unit. More of it has another unit than its name says (DCGM before 4.7
 knew the name of a ratio for a percentage), or stands for "not supported" (65535)."""
 
 
+_DEVICE_LABELS = {
+    "DCGM_": ("gpu", "UUID"),
+    "gpu_": ("gpu_id", "hostname"),
+    "amd_gpu_": ("gpu", "uuid", "node"),
+}
+
+
 def _telemetry(
-    metric: str, unit: str, why: str, reading: str = "", *, of_cards_only: bool = False
+    metric: str,
+    unit: str,
+    why: str,
+    reading: str = "",
+    matchers: str = "",
+    *,
+    of_cards_only: bool = False,
 ) -> Entry:
-    labels = ("gpu_id", "hostname") if metric.startswith("gpu") else ("job", "instance")
-    labels = ("gpu", "UUID") if metric.startswith("DCGM") else labels
+    exporters = [labels for start, labels in _DEVICE_LABELS.items() if metric.startswith(start)]
+    labels = exporters[0] if exporters else ("job", "instance")
     speaker = Speaker.PROMETHEUS if metric.startswith("scrape") else Speaker.DEVICES
     return Entry(
-        *(metric, metric, why, unit, labels),
+        *(metric, metric, why, unit, labels, matchers),
         family=Family.TELEMETRY,
         functions=_HOURLY,
         reading=reading,
@@ -389,6 +403,7 @@ TELEMETRY_ENTRIES = (
         ("DEV_GPU_TEMP", "DEV_GPU_TEMP_CELSIUS"),
         ("degrees Celsius", "degrees Celsius"),
         "heat: why a clock is held down",
+        "temperature",
     ),
     *_renamed(
         ("DEV_MEMORY_TEMP", "DEV_MEMORY_TEMP_CELSIUS"),
@@ -483,9 +498,23 @@ TELEMETRY_ENTRIES = (
     _telemetry("gpu_package_power", "W", "AMD: power", "power", of_cards_only=True),
     _telemetry("gpu_average_package_power", "W", "AMD: power, older cards"),
     _telemetry("gpu_energy_consumed", "uJ", "AMD: a counter, only on partition 0"),
+    _telemetry("gpu_junction_temperature", "degrees Celsius", "AMD: heat", "temperature"),
+    # Of our own exporter for AMD, which leaves out what a partition does not measure.
+    _telemetry("amd_gpu_utilization_percent", "percent", "AMD: utilisation", "card_use"),
+    _telemetry(
+        "amd_gpu_memory_activity_percent", "percent", "AMD: memory traffic", "memory_traffic"
+    ),
+    _telemetry("amd_gpu_memory_used_bytes", "bytes", "AMD: memory in use", "memory_used"),
+    _telemetry("amd_gpu_memory_total_bytes", "bytes", "AMD: memory of the device"),
+    _telemetry("amd_gpu_power_watts", "W", "AMD: power", "power"),
+    _telemetry("amd_gpu_energy_joules_total", "J", "AMD: a counter, only on partition 0"),
+    _telemetry(
+        *("amd_gpu_temperature_celsius", "degrees Celsius", "AMD: heat", "temperature"),
+        'sensor="junction"',
+    ),
 )
 
-TELEMETRY_NAMES = ("scrape_samples_scraped", "DCGM_FI_.+", "gpu_.+")
+TELEMETRY_NAMES = ("scrape_samples_scraped", "DCGM_FI_.+", "gpu_.+", "amd_gpu_.+")
 """Which names to look for before single metrics are asked; what is absent is not asked."""
 
 POD_LABELS_METRIC = "kube_pod_labels"

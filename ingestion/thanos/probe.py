@@ -39,7 +39,7 @@ from ingestion.thanos.roll_call import (
 )
 from ingestion.thanos.telemetry import DeviceReading, function_answer
 
-DEVICE_METRICS = ("DCGM_FI_.+", "gpu_.+")
+DEVICE_METRICS = ("DCGM_FI_.+", "gpu_.+", "amd_gpu_.+")
 
 COUNT = "count_over_time"
 

@@ -44,8 +44,9 @@ ABSENT_BECAUSE = {
 }
 """Metrics that a healthy cluster may lack at any one time, and why."""
 
-VENDORS = {"nvidia_com": "DCGM_", "amd_com": "gpu_"}
-"""How resources of a vendor begin, as kube-state-metrics writes them, and its device metrics."""
+VENDORS = {"nvidia_com": ("DCGM_",), "amd_com": ("gpu_", "amd_gpu_")}
+"""How resources of a vendor begin, as kube-state-metrics writes them, and how the metrics of each
+of its exporters do: AMD's own and ours."""
 
 USE = frozenset(e.metric for e in TELEMETRY_ENTRIES if e.reading in ("use", "card_use"))
 """Without one of these nobody knows whether a device was used at all."""
@@ -121,17 +122,24 @@ def _pod_labels(wanted: Sequence[str], labels: Collection[str]) -> ProbeLine:
     )
 
 
+def _known(prefix: str) -> list[str]:
+    """The metrics of one exporter that the catalogue has, each field once."""
+    return [e.metric for e in TELEMETRY_ENTRIES if e.metric.startswith(prefix) and not e.replaces]
+
+
+def _present(prefix: str, names: Collection[str]) -> list[str]:
+    return [metric for metric in _known(prefix) if {metric, SINCE.get(metric)} & set(names)]
+
+
 def telemetry_lines(names: Collection[str], heard: Heard) -> Iterator[ProbeLine]:
     """What each vendor's exporter tells, and what it does not."""
     resources = heard.texts("kube_node_status_capacity", "resource")
     there = False
-    for resource, prefix in VENDORS.items():
-        known = [
-            entry.metric
-            for entry in TELEMETRY_ENTRIES
-            if entry.metric.startswith(prefix) and not entry.replaces
-        ]
-        found = [metric for metric in known if {metric, SINCE.get(metric)} & set(names)]
+    for resource, prefixes in VENDORS.items():
+        prefix, found = max(
+            ((each, _present(each, names)) for each in prefixes), key=lambda pair: len(pair[1])
+        )
+        known = _known(prefix)
         if not found and not any(text.startswith(resource) for text in resources):
             continue
         there = True

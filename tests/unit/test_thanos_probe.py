@@ -219,7 +219,7 @@ def test_a_vendor_whose_devices_tell_nothing_is_a_line() -> None:
     amd = with_labels("kube_node_status_capacity", resource="amd_com_gpu")
     found = wrong(told(amd, UTIL))
     assert list(found) == ["device telemetry of amd.com"]
-    assert found["device telemetry of amd.com"].seen == "0 of 7 metrics"
+    assert found["device telemetry of amd.com"].seen == "0 of 8 metrics"
 
 
 def test_whether_the_operators_namespace_is_scraped_is_told_by_its_targets() -> None:

@@ -184,6 +184,7 @@ def test_an_ask_is_named_by_its_metric_or_as_a_union() -> None:
 
 CARD = {"gpu": "0", "UUID": "GPU-1"}
 INSTANCE = CARD | {"GPU_I_ID": "7", "GPU_I_PROFILE": "1g.5gb"}
+OWN = {"gpu": "1", "uuid": "0x1", "partition": "1"}
 FIRST, SECOND = ({"gpu_id": "0", "gpu_partition_id": text} for text in "01")
 
 
@@ -212,6 +213,14 @@ FIRST, SECOND = ({"gpu_id": "0", "gpu_partition_id": text} for text in "01")
         # What they can.
         ("gpu_gfx_activity", FIRST, "0", ("card_use", 0)),
         ("gpu_used_vram", SECOND, "512", ("memory_used", 512)),
+        # Our own exporter for AMD.
+        ("amd_gpu_utilization_percent", OWN, "37", ("card_use", 0.37)),
+        ("amd_gpu_memory_activity_percent", OWN, "37", ("memory_traffic", 0.37)),
+        ("amd_gpu_memory_used_bytes", OWN, "21474836480", ("memory_used", 20480)),
+        ("amd_gpu_power_watts", OWN, "250", ("power", 250)),
+        ("amd_gpu_temperature_celsius", OWN, "61", ("temperature", 61)),
+        ("gpu_junction_temperature", FIRST, "61", ("temperature", 61)),
+        ("DCGM_FI_DEV_GPU_TEMP_CELSIUS", CARD, "61", ("temperature", 61)),
         # A field that no fact reads, and a name that nobody knows.
         ("DCGM_FI_DEV_SM_CLOCK_HERTZ", CARD, "1410000000", ("", 1410000000)),
         ("DCGM_FI_DEV_GPU_UTIL_PERMILLE", CARD, "370", ("", 370)),

@@ -1,6 +1,6 @@
 -- noqa: disable=LT02,LT05
 -- (jinja repeats parts of this model; its own indentation follows the loops)
-{#- Readings, and how many whole units one of them is: millionths, MiB, milliwatts. -#}
+{#- Readings, and how many whole units one of them is: millionths, MiB, mW, m°C. -#}
 {% set readings = [
     ('use', 1000000),
     ('card_use', 1000000),
@@ -14,6 +14,7 @@
     ('fp16_active', 1000000),
     ('memory_used', 1),
     ('power', 1000),
+    ('temperature', 1000),
 ] %}
 
 with
@@ -40,9 +41,9 @@ series as (
         {{ first_label(['Hostname', 'hostname', 'node']) }} as node_name,
         {{ first_label(['UUID', 'uuid', 'gpu_uuid', 'serial_number']) }} as device_uuid,
         {{ first_label(['gpu', 'gpu_id']) }} as gpu_index,
-        {{ first_label(['GPU_I_ID', 'gpu_partition_id']) }} as instance_id,
+        {{ first_label(['GPU_I_ID', 'gpu_partition_id', 'partition']) }} as instance_id,
         {{ first_label(['GPU_I_PROFILE']) }} as instance_profile,
-        {{ first_label(['modelName', 'card_model']) }} as model_name,
+        {{ first_label(['modelName', 'card_model', 'product']) }} as model_name,
         {{ first_label(['exported_namespace', 'namespace']) }} as namespace,
         {{ first_label(['exported_pod', 'pod']) }} as pod_name
     from {{ ref('stg_thanos__series') }}
