@@ -374,7 +374,7 @@ def test_the_headroom_of_a_quota(told: Told) -> None:
 
 
 def test_questions_are_listed_and_shown(told: Told) -> None:
-    assert len(json.loads(run(told, "query", "--list", "--json").stdout)) == 20
+    assert len(json.loads(run(told, "query", "--list", "--json").stdout)) == 23
     shown = run(told, "query", "usage-by-day", "--show").stdout
     assert shown.startswith("-- How much was used each day?")
     empty = run(told, "query", "cost-of-a-gap").stdout

@@ -39,8 +39,8 @@ def piece(hours: int = 0, **said: Any) -> dict[str, Any]:
     }
 
 
-def test_there_are_twenty_one_and_each_says_what_it_asks_and_what_nothing_means() -> None:
-    assert len(every_question()) == 21
+def test_there_are_twenty_three_and_each_says_what_it_asks_and_what_nothing_means() -> None:
+    assert len(every_question()) == 23
     for one in every_question():
         assert one.title.endswith("?")
         assert one.meaning
@@ -204,3 +204,53 @@ def test_a_parameter_that_nobody_reads_is_refused() -> None:
 def test_a_period_that_was_never_counted_is_no_empty_answer() -> None:
     with pytest.raises(NoFactsYet):
         ask(facts({}), question("usage-by-day"), {"period": "2026-09"})
+
+
+def test_use_is_averaged_by_cluster_product_and_tenant_over_the_hours_that_have_it() -> None:
+    """Of three hours one has no power, as a partition beyond the first: it counts in no average."""
+    hour = {"cluster_id": "c1", "model_name": "MI300X", "tenant": "vision"}
+    rows = [
+        {**hour, "use_millionths_average": 400_000, "memory_used_mib_average": 1000}
+        | {"power_milliwatts_average": 300_000, "power_milliwatts_maximum": 500_000},
+        {**hour, "use_millionths_average": 600_000, "memory_used_mib_average": 3000}
+        | {"power_milliwatts_average": 400_000, "power_milliwatts_maximum": 600_000},
+        {**hour, "use_millionths_average": None, "memory_used_mib_average": 5000}
+        | {"power_milliwatts_average": None, "power_milliwatts_maximum": None},
+        {**hour, "tenant": "", "use_millionths_average": 0, "memory_used_mib_average": 4}
+        | {"power_milliwatts_average": 100_000, "power_milliwatts_maximum": 100_000},
+    ]
+    told = answer(
+        facts({"fct_gpu_use": rows, "dim_clusters": CLUSTERS}),
+        "use-by-cluster-product-and-tenant",
+    )
+    assert told == [
+        ("east", "MI300X", "vision", 3, 500_000, 3000, 350_000, 600_000),
+        ("east", "MI300X", "", 1, 0, 4, 100_000, 100_000),
+    ]
+
+
+def test_anomalies_are_listed_by_device_with_their_farthest_hour() -> None:
+    hot = {
+        "cluster_id": "c1",
+        "node_name": "n",
+        "device_uuid": "G",
+        "gpu_index": "0",
+        "rule_name": "unlike_own_history",
+        "reading": "temperature_millicelsius",
+        "status": "anomaly",
+        "expected": 60_000,
+        "deviation_limit": 15_000,
+    }
+    rows = [
+        {**hot, "hour_started_at": NINTH, "observed": 80_000},
+        {**hot, "hour_started_at": NINTH + HOUR, "observed": 92_000},
+        {**hot, "hour_started_at": NINTH, "status": "not_enough_history", "observed": None},
+    ]
+    told = answer(
+        facts({"fct_device_anomalies": rows, "dim_clusters": CLUSTERS}), "device-anomalies"
+    )
+    [row] = told
+    assert row[5:] == (
+        *("unlike_own_history", "temperature_millicelsius", 2, NINTH, NINTH + HOUR),
+        *(92_000, 60_000, 15_000),
+    )

@@ -202,6 +202,8 @@ gpu_use as (
         judged.memory_used_maximum as memory_used_mib_maximum,
         judged.power_average as power_milliwatts_average,
         judged.power_maximum as power_milliwatts_maximum,
+        judged.temperature_average as temperature_millicelsius_average,
+        judged.temperature_maximum as temperature_millicelsius_maximum,
         cast(judged.running_seconds as bigint) as allocated_seconds,
         judged.life_count > 1 as is_ambiguous,
         coalesce(judged.is_idle, false) as is_idle,
