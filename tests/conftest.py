@@ -13,6 +13,8 @@ import sys
 import pytest
 from hypothesis import HealthCheck, settings
 
+from quality.suites import runner
+from tests import plain_expectations
 from tests.replayed_models import ReplayedProject
 from warehouse import build
 from warehouse.dbt_run import DbtProject
@@ -41,11 +43,14 @@ settings.register_profile("test", derandomize=True, max_examples=20, **EVERY_PRO
 settings.register_profile("random", max_examples=int(os.environ.get("N", "100")), **EVERY_PROFILE)
 settings.load_profile("test")
 
-THROUGH_DBT = ("dbt", "deep", "servers", "explore")
-"""Markers of tests in which dbt builds the models; the others run the statements that it ran."""
+WITH_ENGINES = ("engines", "deep", "servers", "explore")
+"""Markers of tests that run dbt and Great Expectations. The others replay the statements that dbt
+ran, and evaluate the suites plainly: most of their time would be that of the engines."""
+VALIDATE = runner._validate
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    through_dbt = any(item.get_closest_marker(name) for name in THROUGH_DBT)
-    build.DbtProject = DbtProject if through_dbt else ReplayedProject  # type: ignore[misc]
+    with_engines = any(item.get_closest_marker(name) for name in WITH_ENGINES)
+    build.DbtProject = DbtProject if with_engines else ReplayedProject  # type: ignore[misc]
+    runner._validate = VALIDATE if with_engines else plain_expectations.validate

@@ -53,7 +53,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, BuildResult]:
     return home, counted(home)
 
 
-@pytest.mark.dbt
+@pytest.mark.engines
 def test_replayed_statements_build_what_dbt_builds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,7 +147,7 @@ def test_a_closed_period_is_refused(built: tuple[Home, BuildResult]) -> None:
         build_period(home, PERIOD, decided(RATE), closed_periods=frozenset({"2026-10"}))
 
 
-@pytest.mark.dbt
+@pytest.mark.engines
 def test_the_models_refuse_a_closed_period_before_they_build_anything(tmp_path: Path) -> None:
     """Whoever runs dbt on such a file, by whatever way: it is dbt itself that does not begin."""
     home = Home.create(tmp_path)
