@@ -82,6 +82,7 @@ class CloseResult:
     closes_from: datetime  # when the grace time ends
     closed: bool
     facts_sha256: str  # of the facts that were judged, or sealed
+    closed_by: str = ""  # the holder of the lease under which it was closed
 
 
 def close_period(
@@ -213,6 +214,7 @@ def _as_recorded(
         closes_from=closes_from(period, decisions),
         closed=True,
         facts_sha256=str(basis["facts_sha256"]),
+        closed_by=event.recorded_by,
     )
 
 

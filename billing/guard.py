@@ -63,8 +63,11 @@ def require_writable(home: Home, record: Record, ledger: Ledger) -> None:
     """Refuse when a restore waits for somebody to vouch for it, or a known head is missing."""
     for restore_id in _unadmitted(record, ledger):
         raise RestoredRecord(f"{record.store.location}/{RESTORES}{restore_id}.json", ledger.head)
-    for path, head in _heads_in_documents(home):
-        require_head(record, ledger, head, str(path))
+    heads = list(_heads_in_documents(home))
+    # Another command may have added events meanwhile; read after the heads, it has all of them.
+    latest = record.ledger()
+    for path, head in heads:
+        require_head(record, latest, head, str(path))
 
 
 def require_head(record: Record, ledger: Ledger, witnessed: Head, witness: str) -> None:

@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from domain.clock import Clock
 from domain.errors import CouldNotLook
@@ -25,6 +25,9 @@ from warehouse.store import ObjectMissing, Store
 LEASE_KEY = "lease.json"
 LEASE_SECONDS = 600
 """Longer than the longest write to a record; a crashed holder blocks others for this long."""
+
+RELEASED = datetime(1970, 1, 1, tzinfo=UTC)
+"""The expiry of a lease that was given back: over by the clock of every host, also a slow one."""
 
 
 class LeaseHeld(CouldNotLook):
@@ -114,9 +117,8 @@ class Lease:
 
     def release(self) -> None:
         """Give it back. The fence stays in the store, so that the next one is higher."""
-        now = self._clock.now().replace(microsecond=0)
         with contextlib.suppress(LeaseLost):
-            self._swap(replace(self._state, expires_at=now))
+            self._swap(replace(self._state, expires_at=RELEASED))
 
     def _swap(self, state: LeaseState) -> None:
         if not self._store.replace(LEASE_KEY, state.to_bytes(), self._state.to_bytes()):

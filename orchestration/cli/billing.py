@@ -56,7 +56,7 @@ def close(
     The facts are judged again in the same step. Exit 1 while anything stands against it.
     """
     from billing.gate import what_helps
-    from orchestration.open_home import OpenHome
+    from orchestration.open_home import OpenHome, holder
     from orchestration.steps import close as close_period
 
     opened = OpenHome.at(home_path)
@@ -100,6 +100,8 @@ def close(
     for command, told in what_helps(period, result.refused_by, result.missing_checks):
         click.echo(f"`{command}` {told}.", err=True)
     if result.closed:
+        if result.closed_by != holder():
+            click.echo(f"Another command had closed {period}: {result.closed_by}.", err=True)
         click.echo(
             f"{period} is closed; documents in {opened.home.documents / period.name}", err=True
         )

@@ -20,7 +20,7 @@ from billing.close import (
 )
 from billing.gate import PeriodNotBillable
 from billing.grounds import FactsChangedSinceJudged
-from billing.record import Record
+from billing.record import Record, RecordMovedOn
 from billing.render import RenderedDifferently, render_documents
 from billing.verifier import verify
 from domain.billing_period import BillingPeriod
@@ -193,6 +193,38 @@ def test_closing_twice_issues_nothing_twice(world: World) -> None:
     assert again == first
     assert documents(world.path) == before
     assert len(Record(world.home.record_store()).events()) == 1
+
+
+def close_during(world: World, other: Callable[[], object], period: BillingPeriod) -> CloseResult:
+    """A close during whose judgement another command closes."""
+    clock = StoppedClock(datetime(2026, 12, 4, tzinfo=UTC))
+
+    def judge_slowly() -> Judgement:
+        judgement = judge(world.home, period, world.decisions, clock)
+        other()
+        return judgement
+
+    return close_period(
+        world.home, period, world.decisions, judge_slowly, clock, dry_run=False, holder="slow:2"
+    )
+
+
+def test_of_two_closes_at_once_the_second_reports_the_first(world: World) -> None:
+    world.write()
+    found = close_during(world, lambda: close(world), world.period)
+    assert found.closed
+    assert found.closed_by == "ada"
+    assert found == close(world)
+    assert len(Record(world.home.record_store()).events()) == 1
+
+
+def test_a_close_of_another_month_at_once_is_no_damage(world: World) -> None:
+    world.write()
+    november = World(world.path, period=BillingPeriod("2026-11"), pods=[])
+    november.write()
+    with pytest.raises(RecordMovedOn, match="ended at event 0 when this began, and ends at 1 now"):
+        close_during(world, lambda: close(world), november.period)
+    assert Record(world.home.record_store()).closed_periods() == {"2026-10"}
 
 
 def test_facts_that_changed_after_they_were_judged_are_not_sealed(world: World) -> None:

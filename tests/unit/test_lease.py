@@ -109,6 +109,15 @@ def test_a_lease_is_given_back_when_the_work_fails(store: Store, clock: StoppedC
     assert acquire(store, "next", clock, 600).fence == 2
 
 
+def test_a_lease_that_was_given_back_is_free_for_a_host_whose_clock_is_behind(
+    store: Store, clock: StoppedClock
+) -> None:
+    with lease(store, "fast clock", clock, 600):
+        pass
+    behind = StoppedClock(NOON - timedelta(hours=1))
+    assert acquire(store, "slow clock", behind, 600).fence == 2
+
+
 def test_a_lost_lease_object_does_not_lower_the_fence_that_the_record_has_seen(
     store: Store, clock: StoppedClock
 ) -> None:
