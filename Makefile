@@ -49,7 +49,7 @@ check: $(READY) ## Ruff, mypy strict, sqlfluff, architecture.
 	@$(BIN)/sqlfluff lint dbt/models dbt/data_tests --processes 2
 	@$(BIN)/python -m pytest tests/architecture
 
-test-deep: $(READY) ## What takes longer: pages typed as they stand, processes, 100 simulated tenant-months.
+test-deep: $(READY) ## What takes longer: pages typed as they stand, processes, simulated tenant-months.
 	@echo "Replay this run with: make test-deep SEED=$(SEED)"
 	@SEED=$(SEED) $(PYTEST) $(RANDOM_EXAMPLES) -m "deep and not servers" tests
 
