@@ -94,15 +94,19 @@ def effective_request_of_pod(
 
 def parse_count(quantity: object, where: str = "a quantity") -> int:
     """Read a Kubernetes quantity that counts devices: `4`, `"4"`, `"1k"`, `"4000m"`."""
-    if isinstance(quantity, int) and not isinstance(quantity, bool):
-        number = Fraction(quantity)
-    elif isinstance(quantity, str) and (match := _QUANTITY.fullmatch(quantity)):
-        number = _number(match)
-    else:
-        raise NotACount(where, quantity)
-    if number.denominator != 1 or not 0 <= number <= LARGEST_QUANTITY:
+    number = parse_quantity(quantity)
+    if number is None or number.denominator != 1 or not 0 <= number <= LARGEST_QUANTITY:
         raise NotACount(where, quantity)
     return int(number)
+
+
+def parse_quantity(quantity: object) -> Fraction | None:
+    """Read any Kubernetes quantity, exactly; None where it is none."""
+    if isinstance(quantity, int) and not isinstance(quantity, bool):
+        return Fraction(quantity)
+    if isinstance(quantity, str) and (match := _QUANTITY.fullmatch(quantity)):
+        return _number(match)
+    return None
 
 
 def _number(match: re.Match[str]) -> Fraction:

@@ -37,6 +37,9 @@ NODES = (
     ("cpx", "product: AMD_Instinct_MI300X_OAM, cards: 1, partition: cpx_nps4",
      [("{amd.com/gpu: 1}", 6)]),
     ("dra", "product: NVIDIA-B200, cards: 4, dra: true", [("claim", 3), ("shared", 3)]),
+    ("shares", "product: NVIDIA-A100-SXM4-40GB, cards: 2, dra: true, dra_shared: true, "
+     "discovery: false", [("memory: 10Gi", 4), ("memory: 7Gi", 3),
+     ("memory: 1536Mi, shared: crowd", 2)]),
 )  # fmt: skip
 KINDS = ("Deployment", "StatefulSet", "Job", "Job")
 
@@ -77,7 +80,7 @@ def fault_free_fleet(seed: int, *, by_samples: bool) -> str:
     No sample shows a claimed device, so a fleet that is measured `by_samples` alone has none.
     """
     rng = random.Random(f"fleet {seed}")
-    kinds = [node for node in NODES if not (by_samples and node[0] == "dra")]
+    kinds = [node for node in NODES if not (by_samples and "dra: true" in node[1])]
     chosen = rng.sample(kinds, rng.randint(0, 2))
     scrape = rng.choice([15, 30, 60])
     collect = rng.choice(["", ", collect_interval: 5m"])
@@ -133,6 +136,8 @@ def _asks(request: str) -> str:
             return "claims: [{device_class: gpu.nvidia.com}]"
         case "shared":
             return "claims: [{device_class: gpu.nvidia.com, shared: team}]"
+        case part if part.startswith("memory"):
+            return f"claims: [{{device_class: gpu.nvidia.com, {part}}}]"
         case _:
             return f"requests: {request}"
 

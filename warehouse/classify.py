@@ -1,6 +1,6 @@
 """What every device in the evidence is: each node label set with each resource, asked once.
 
-Put here: the raw tables `resources`, `device_kinds` and `device_weights`.
+Put here: the raw tables `claimed_devices`, `resources`, `device_kinds` and `device_weights`.
 Not here: the rules (`domain.gpu`), or which labels a node had when (`dbt/`).
 """
 
@@ -18,10 +18,13 @@ from domain.gpu import (
     Catalogue,
     Classified,
     DeviceKind,
+    Reason,
     RequestedNames,
     Unclassified,
     WeightPolicy,
+    claimed_resource,
     classify,
+    consumes_memory,
     may_be_a_device,
     parse_catalogue,
     weight,
@@ -44,9 +47,22 @@ _RESOURCES = """
     union select resource from raw.kubernetes_node_resources
     union select labels['resource'] from raw.thanos_series
         where metric like 'kube_%' and labels['resource'] is not null
-    union select driver || '/' || device from raw.kubernetes_claim_observations where device <> ''
+    union select resource from raw.claimed_devices
     union select driver || '/' || device from raw.kubernetes_slice_devices
     order by 1
+"""
+_CLAIMED = """
+    with offered as (
+        select cluster_id, driver, pool, device, arg_max(capacity, observed_at) as capacity
+        from raw.kubernetes_slice_devices
+        where not deleted
+        group by all
+    )
+    select distinct cluster_id, claim_uid, driver, pool, device, coalesce(share_id, ''),
+        consumed_capacity, capacity
+    from raw.kubernetes_claim_observations
+    left join offered using (cluster_id, driver, pool, device)
+    where device <> ''
 """
 _LABEL_SETS = """
     select labels_sha256, any_value(labels) as labels from (
@@ -64,6 +80,8 @@ def create_device_kinds(
 ) -> None:
     """Classify every resource that may be a device, under every label set that nodes had."""
     catalogue = catalogue_of(decisions)
+    claimed = (_claimed(*row) for row in connection.execute(_CLAIMED).fetchall())
+    create_table(connection, "claimed_devices", claimed)
     resources = [row[0] for row in connection.execute(_RESOURCES).fetchall()]
     requested = RequestedNames(catalogue)
     create_table(connection, "resources", (_resource(name, requested) for name in resources))
@@ -74,8 +92,9 @@ def create_device_kinds(
         for labels_sha256, labels in label_sets
         for resource in devices
     ]
+    units = _class_units(kind for _, _, kind in kinds if isinstance(kind, DeviceKind))
+    kinds = [(s, r, _countable(kind, units)) for s, r, kind in kinds]
     known = [(s, r, kind) for s, r, kind in kinds if isinstance(kind, DeviceKind)]
-    units = _class_units(kind for _, _, kind in known)
     create_table(connection, "device_kinds", (_kind(*kind, units) for kind in kinds))
     create_table(connection, "device_weights", _weights(known, catalogue, decisions, window))
     create_mig_codes(connection, (kind for _, _, kind in known))
@@ -108,6 +127,33 @@ def _product_line(row: object) -> str:
     return ",".join(str(getattr(row, column)) for column in _PRODUCT_COLUMNS)
 
 
+def _claimed(
+    cluster_id: str,
+    claim_uid: str,
+    driver: str,
+    pool: str,
+    device: str,
+    share_id: str,
+    consumed: Mapping[str, str] | None,
+    capacity: Mapping[str, str] | None,
+) -> Row:
+    """Pods divide what their claim holds; a device without stated parts, all pods on it."""
+    resource, key = f"{driver}/{device}", claim_uid
+    if share_id:
+        resource = claimed_resource(driver, device, consumed or {}, capacity or {})
+        key = f"{claim_uid}/{share_id}" if consumes_memory(consumed or {}) else f"{pool}/{device}"
+    return {
+        "cluster_id": cluster_id,
+        "claim_uid": claim_uid,
+        "driver": driver,
+        "pool": pool,
+        "device": device,
+        "share_id": share_id,
+        "holding_key": key,
+        "resource": resource,
+    }
+
+
 def resource_key(resource: str) -> str:
     """One spelling for a resource, as kube-state-metrics writes it."""
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in resource)
@@ -125,16 +171,38 @@ def _resource(name: str, requested: RequestedNames) -> Row:
 Units = Mapping[str, tuple[int, int]]
 
 
+UNIT_LIMIT = 10**11
+"""Units of a card that fit, times the seconds of a month and the cards of a node, into 63 bits."""
+
+
 def _class_units(kinds: Iterable[DeviceKind]) -> Units:
-    """Per class the smallest unit in which all shares seen are whole numbers, per dimension."""
+    """Per class the smallest unit in which the shares seen are whole numbers, per dimension.
+
+    Shares by bytes may have no common unit that can be counted: those are left out.
+    """
     units: dict[str, tuple[int, int]] = {}
-    for kind in kinds:
+    for kind in sorted(kinds, key=lambda kind: kind.memory_share.denominator):
         compute, memory = units.get(kind.gpu_class, (1, 1))
-        units[kind.gpu_class] = (
+        finer = (
             lcm(compute, kind.compute_share.denominator),
             lcm(memory, kind.memory_share.denominator),
         )
+        if max(finer) <= UNIT_LIMIT:
+            units[kind.gpu_class] = finer
     return units
+
+
+def _countable(kind: Classified, units: Units) -> Classified:
+    """The kind, where its shares are whole numbers of its class's units."""
+    if not isinstance(kind, DeviceKind):
+        return kind
+    compute, memory = units.get(kind.gpu_class, (1, 1))
+    if compute % kind.compute_share.denominator or memory % kind.memory_share.denominator:
+        return Unclassified(
+            Reason.UNKNOWN_RESOURCE,
+            f"{kind.memory_share} of a card has no unit in common with other shares of its class",
+        )
+    return kind
 
 
 def _kind(labels_sha256: str, resource: str, kind: Classified, units: Units) -> Row:

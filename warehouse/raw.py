@@ -26,6 +26,7 @@ from warehouse.home import Home
 from warehouse.manifests import AttemptHour, attempt_hours, inside
 from warehouse.schema import (
     KUBERNETES_TABLES,
+    LABELS_SHA256,
     THANOS_TABLES,
     create_table,
     create_view_of_files,
@@ -64,6 +65,35 @@ class RunsMissing(CouldNotLook):
         )
 
 
+# A node without feature discovery says nowhere what its cards are but in its ResourceSlices.
+_PRODUCTS_OF_SLICES = f"""
+    alter view raw.kubernetes_node_observations rename to kubernetes_node_observations_as_told;
+    create view raw.kubernetes_node_observations as
+    with stated as (
+        select cluster_id, node_name,
+            case driver when 'gpu.nvidia.com' then 'nvidia.com/gpu.product'
+                when 'gpu.amd.com' then 'amd.com/gpu.product-name' end as label,
+            replace(
+                any_value(product), ' ', case driver when 'gpu.amd.com' then '_' else '-' end
+            ) as product
+        from raw.kubernetes_slice_devices
+        where product <> '' and driver in ('gpu.nvidia.com', 'gpu.amd.com')
+        group by cluster_id, node_name, driver
+        having count(distinct product) = 1
+    ),
+    labelled as (
+        select told.* exclude (labels, labels_sha256),
+            case
+                when stated.product is null or map_contains(told.labels, stated.label)
+                    then told.labels
+                else map_concat(told.labels, map([stated.label], [stated.product]))
+            end as labels
+        from raw.kubernetes_node_observations_as_told as told
+        left join stated using (cluster_id, node_name)
+    )
+    select *, {LABELS_SHA256} as labels_sha256 from labelled
+"""
+
 StoodOn = Callable[[AttemptHour], bool]
 
 
@@ -87,6 +117,7 @@ def create_raw_evidence(
         for table in tables:
             files = _existing(home.runs / source, attempts, table)
             create_view_of_files(connection, f"{source}_{table}", files, among)
+    connection.execute(_PRODUCTS_OF_SLICES)
 
 
 def evidence_of(

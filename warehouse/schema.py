@@ -139,6 +139,8 @@ KUBERNETES_TABLES: dict[str, Columns] = {
         "deleted": "BOOLEAN",
         "admin_access": "BOOLEAN",
         "extended_resource": "BOOLEAN",
+        "share_id": "VARCHAR",
+        "consumed_capacity": _LABELS,
     },
     "slice_devices": {
         **_OBSERVED,
@@ -146,6 +148,8 @@ KUBERNETES_TABLES: dict[str, Columns] = {
         "driver": "VARCHAR",
         "pool": "VARCHAR",
         "device": "VARCHAR",
+        "product": "VARCHAR",
+        "capacity": _LABELS,
         "tainted": "BOOLEAN",
         "deleted": "BOOLEAN",
     },
@@ -270,6 +274,17 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "resource_key": "VARCHAR",
         "requested_name": "VARCHAR",
         "is_gpu": "BOOLEAN",
+    },
+    # What each claim got of a device, and between whom that is divided.
+    "claimed_devices": {
+        "cluster_id": "VARCHAR",
+        "claim_uid": "VARCHAR",
+        "driver": "VARCHAR",
+        "pool": "VARCHAR",
+        "device": "VARCHAR",
+        "share_id": "VARCHAR",
+        "holding_key": "VARCHAR",
+        "resource": "VARCHAR",
     },
     "device_kinds": {
         "labels_sha256": "VARCHAR",

@@ -8,7 +8,9 @@ from domain.gpu.catalogue import NOT_A_DEVICE as NOT_A_DEVICE
 from domain.gpu.catalogue import Catalogue as Catalogue
 from domain.gpu.catalogue import Product as Product
 from domain.gpu.catalogue import Vendor as Vendor
+from domain.gpu.claims import claimed_resource as claimed_resource
 from domain.gpu.claims import classify_claim as classify_claim
+from domain.gpu.claims import consumes_memory as consumes_memory
 from domain.gpu.classify import classify as classify
 from domain.gpu.kinds import WHOLE_CARD as WHOLE_CARD
 from domain.gpu.kinds import Classified as Classified

@@ -3,6 +3,9 @@
 Put here: reading a device's name and, where they are known, its attributes.
 Not here: which pods share a claim, and how (k pods hold 1/k each).
 
+Several claims can share a device. Then each consumes a part of its memory, which stands behind
+the device's name as an exact fraction: `gpu.nvidia.com/gpu-0:1/4`.
+
 NVIDIA's driver names a card `gpu-0` and a MIG instance `gpu-0-mig-1g5gb-19-0`: card, profile
 without its dots, profile id, first slot. No request metric shows such a device.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 from domain.gpu.amd import amd_partition, amd_product, classify_amd
 from domain.gpu.catalogue import Catalogue, Product, Vendor
@@ -31,14 +35,50 @@ from domain.gpu.nvidia import GPU, parse_product_label
 from domain.mig.errors import NotAMigProfile, shown
 from domain.mig.geometry import InstanceProfile
 from domain.mig.profile import parse_resource_profile
+from domain.request import parse_quantity
 
 CLAIM_DRIVERS = ("gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com")
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_PART = re.compile(r"([1-9][0-9]{0,17})/([1-9][0-9]{0,17})", re.ASCII)
 _CARD = re.compile(rf"(?:gpu-)?(?:[0-9]{{1,4}}|{_UUID})", re.ASCII)
 _MIG = re.compile(r"gpu-[0-9]{1,4}-mig-([0-9a-z-]+)-([0-9]{1,3})-([0-9]{1,2})", re.ASCII)
 _AMD_CARD = re.compile(r"gpu-[0-9]{1,4}-[0-9]{1,4}", re.ASCII)
 _INTEL_CARD = re.compile(r"[0-9a-f]{4}-[0-9a-f]{2}-[0-9a-f]{2}-[0-7]-0x([0-9a-f]{4})", re.ASCII)
+
+
+SHARE_MARK = ":"
+UNKNOWN_SHARE = "unknown"
+
+
+def claimed_resource(
+    driver: str, device: str, consumed: Mapping[str, str], capacity: Mapping[str, str]
+) -> str:
+    """The name of what a claim got: the device, or the part of its memory that it consumes.
+
+    A claim that consumes no memory of a shared device has the device's plain name: whoever holds
+    it then divides it evenly.
+    """
+    name = f"{driver}/{device}"
+    used = _memory(consumed)
+    if used is None:
+        return name
+    part, whole = parse_quantity(used), parse_quantity(_memory(capacity))
+    if part is None or whole is None or not 0 < part <= whole:
+        return f"{name}{SHARE_MARK}{UNKNOWN_SHARE}"
+    share = part / whole
+    return name if share == 1 else f"{name}{SHARE_MARK}{share.numerator}/{share.denominator}"
+
+
+def consumes_memory(consumed: Mapping[str, str]) -> bool:
+    """Whether a claim says how much of a device's memory it consumes."""
+    return _memory(consumed) is not None
+
+
+def _memory(amounts: Mapping[str, str]) -> str | None:
+    """A dimension is named `memory`, or `<domain>/memory`."""
+    named = [text for name, text in amounts.items() if name.rpartition("/")[2] == "memory"]
+    return named[0] if len(named) == 1 else None
 
 
 def classify_claim(
@@ -57,8 +97,33 @@ def classify_claim(
         return Unclassified(
             Reason.UNKNOWN_RESOURCE, f"no device of the driver {shown(driver)} is known"
         )
-    found = reader(device, known, labels, catalogue)
+    name, mark, part = device.partition(SHARE_MARK)
+    found = reader(name, known, labels, catalogue)
+    if mark and isinstance(found, DeviceKind):
+        found = _share(found, part)
     return replace(found, is_claimed=True) if isinstance(found, DeviceKind) else found
+
+
+def _share(device: DeviceKind, part: str) -> Classified:
+    """A part of a claimed card. The card is not divided by compute: its users take turns."""
+    match = _PART.fullmatch(part)
+    share = Fraction(int(match[1]), int(match[2])) if match else None
+    if share is None or share > 1:
+        return Unclassified(
+            Reason.UNKNOWN_RESOURCE,
+            "a share of a device whose memory no ResourceSlice states, or states as less",
+        )
+    if device.kind is not Kind.WHOLE:
+        return Unclassified(
+            Reason.UNKNOWN_RESOURCE, f"a share of a {device.kind.value} device, not of a card"
+        )
+    return replace(
+        device,
+        kind=Kind.SHARE,
+        compute_share=share,
+        memory_share=share,
+        evidence=f"{part} of {device.evidence}",
+    )
 
 
 def _nvidia(

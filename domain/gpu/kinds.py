@@ -25,6 +25,7 @@ class Kind(StrEnum):
     REPLICA = "replica"  # one of n that share a card in time (time-slicing, MPS)
     MIG_REPLICA = "mig_replica"  # one of n that share a MIG instance
     PASSTHROUGH = "passthrough"  # the card itself, given to a virtual machine
+    SHARE = "share"  # what one of several claims on a card consumes of it
     PARTITION = "partition"  # one of n parts into which an AMD card is partitioned
 
 
@@ -63,7 +64,7 @@ class DeviceKind:
     @property
     def unit_share(self) -> Fraction:
         """The part of what `mig_profile` names: 1, or 1/n for a replica. For prices by profile."""
-        return Fraction(1, self.replicas)
+        return self.memory_share if self.kind is Kind.SHARE else Fraction(1, self.replicas)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,35 +115,41 @@ class ClaimDesk:
             if any(entry[0][3] is None for entry in opened.users.values()):
                 still.add(lot.claim_uid)
                 continue
-            self.finished.append(_frozen(self.cluster_id, opened, at))
+            self.finished.append(self._frozen(opened, at))
             del self._open[lot.claim_uid]
             self._shared.pop((opened.namespace, opened.spec.shared), None)
         return frozenset(still)
 
     def all_claims(self) -> tuple[ClaimLife, ...]:
         """Finished and open ones, at the end of the play."""
-        lives = [*self.finished, *(_frozen(self.cluster_id, o, None) for o in self._open.values())]
+        lives = [*self.finished, *(self._frozen(o, None) for o in self._open.values())]
         return tuple(sorted(lives, key=lambda c: (c.created_at, c.namespace, c.name)))
 
-
-def _frozen(cluster_id: str, opened: _Open, gone_at: int | None) -> ClaimLife:
-    return ClaimLife(
-        cluster_id=cluster_id,
-        namespace=opened.namespace,
-        name=opened.name,
-        uid=opened.uid,
-        created_at=opened.created_at,
-        allocated_at=opened.allocated_at,
-        gone_at=gone_at,
-        device_class=opened.spec.device_class,
-        request="gpu",
-        count=opened.spec.count,
-        results=tuple(
-            ClaimResult("gpu", DRIVER, opened.node, b.device.dra_name, b.device.device_id)
-            for b in opened.bookings
-        ),
-        reserved=tuple(entry[0] for entry in opened.users.values()),
-        template_name=opened.template,
-        extended_resource=opened.extended,
-        admin_access=opened.spec.admin_access,
-    )
+    def _frozen(self, opened: _Open, gone_at: int | None) -> ClaimLife:
+        memory = opened.spec.memory
+        devices = {b.device.device_id: b.device.dra_name for b in opened.bookings}
+        return ClaimLife(
+            cluster_id=self.cluster_id,
+            namespace=opened.namespace,
+            name=opened.name,
+            uid=opened.uid,
+            created_at=opened.created_at,
+            allocated_at=opened.allocated_at,
+            gone_at=gone_at,
+            device_class=opened.spec.device_class,
+            request="gpu",
+            count=opened.spec.count,
+            results=tuple(
+                ClaimResult(
+                    *("gpu", DRIVER, opened.node, dra_name, device_id),
+                    uuid_of(self.seed, self.cluster_id, "share", opened.uid) if memory else "",
+                    memory,
+                )
+                for device_id, dra_name in devices.items()
+            ),
+            reserved=tuple(entry[0] for entry in opened.users.values()),
+            template_name=opened.template,
+            extended_resource=opened.extended,
+            admin_access=opened.spec.admin_access,
+            memory=memory,
+        )

@@ -121,6 +121,15 @@ def _instance(
 
 def _shared(spec: NodeSpec, device: Device) -> Device:
     """The same device, offered as replicas where the node shares its devices."""
+    if spec.dra_shared:
+        each = Fraction(1, device.memory_mib)
+        return replace(
+            device,
+            makeup="shared",
+            compute_share=each,
+            memory_share=each,
+            replica_count=device.memory_mib,
+        )
     if spec.sharing is None:
         return device
     count = spec.sharing.replicas

@@ -36,7 +36,7 @@ def node_labels(spec: NodeSpec, name: str, cuts: Sequence[CardCut]) -> dict[str,
         "kubernetes.io/os": "linux",
     }
     labels |= {f"node-role.kubernetes.io/{role}": "" for role in spec.roles}
-    if not spec.product:
+    if not spec.product or not spec.discovery:
         return labels
     product = products()[spec.product]
     if product.vendor == "amd":

@@ -13,7 +13,10 @@ from typing import Literal
 
 from fake_gpu.estate.model_time import holds
 
-DeviceMakeup = Literal["whole", "mig", "replica", "mig_replica", "passthrough", "partition"]
+# "shared": a card that claims share by its memory; each MiB is one replica.
+DeviceMakeup = Literal[
+    "whole", "mig", "replica", "mig_replica", "shared", "passthrough", "partition"
+]
 
 
 @dataclass(frozen=True, slots=True)

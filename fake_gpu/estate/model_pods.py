@@ -235,6 +235,8 @@ class ClaimResult:
     pool: str  # the node's name
     device: str  # Device.dra_name
     device_id: str
+    share_id: str = ""  # of a card that several claims share
+    memory: str = ""  # how much of its memory the claim consumes
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,3 +258,4 @@ class ClaimLife:
     template_name: str = ""
     extended_resource: bool = False
     admin_access: bool = False
+    memory: str = ""  # requested of a card that several claims share

@@ -36,12 +36,13 @@ def wants_of(spec: WorkloadSpec) -> tuple[Want, ...]:
     """A pod's effective request and its claims."""
     requests = effective_requests(spec.all_containers())
     wants = [Want(resource, count, resource) for resource, count in requests.items() if count]
-    wants += [Want(claim_offer(c), c.count, "", c) for c in spec.claims]
+    wants += [Want(claim_offer(c), c.memory_mib or c.count, "", c) for c in spec.claims]
     return tuple(wants)
 
 
 def claim_offer(claim: ClaimSpec) -> str:
-    return f"dra:{claim.device_class}:{claim.profile or 'whole'}"
+    kind = "shared" if claim.memory else claim.profile or "whole"
+    return f"dra:{claim.device_class}:{kind}"
 
 
 def offers_of(device: Device, spec: NodeSpec) -> tuple[str, ...]:
@@ -49,7 +50,8 @@ def offers_of(device: Device, spec: NodeSpec) -> tuple[str, ...]:
     if not spec.dra:
         return (device.resource,)
     kind = "mig" if device.makeup in ("mig", "mig_replica") else "gpu"
-    offers = (f"dra:{kind}.nvidia.com:{device.profile}",)
+    profile = "shared" if device.makeup == "shared" else device.profile
+    offers = (f"dra:{kind}.nvidia.com:{profile}",)
     return (*offers, "nvidia.com/gpu") if spec.dra_extended_resource and kind == "gpu" else offers
 
 
@@ -182,6 +184,10 @@ class Room:
             bookings = calendar.book(
                 want.offer, want.count, at, end, unusable=ill, only=only, whole_life=whole_life
             )
+            is_share = want.claim is not None and bool(want.claim.memory)
+            if bookings and is_share and len({b.device.device_id for b in bookings}) > 1:
+                self._give_back(number, bookings, at)  # a share is of one card
+                bookings = None
             if bookings is None:
                 for lot in taken:
                     if not lot.joined:

@@ -167,6 +167,8 @@ def claim_document(life: ClaimLife, at: int, version: int) -> Document:
     }
     if life.admin_access:
         exactly["adminAccess"] = True
+    if life.memory:
+        exactly["capacity"] = {"requests": {"memory": life.memory}}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -189,6 +191,11 @@ def _claim_status(life: ClaimLife, at: int) -> Document:
         results = [
             {"device": r.device, "driver": r.driver, "pool": r.pool, "request": r.request}
             | ({"adminAccess": True} if life.admin_access else {})
+            | (
+                {"shareID": r.share_id, "consumedCapacity": {"memory": r.memory}}
+                if r.share_id
+                else {}
+            )
             for r in life.results
         ]
         status["allocation"] = {"devices": {"results": results}}

@@ -215,6 +215,10 @@ def _device(node: Node, device: Device, broken: bool) -> Document:
         "attributes": attributes,
         "capacity": {"memory": {"value": f"{device.memory_mib}Mi"}},
     }
+    if device.makeup == "shared":
+        document["allowMultipleAllocations"] = True
+        valid = {"min": "1Mi", "step": "1Mi"}
+        document["capacity"]["memory"]["requestPolicy"] = {"default": "1Mi", "validRange": valid}
     if broken:
         document["taints"] = [{"key": "gpu.nvidia.com/xid", "effect": "NoExecute"}]
     return document

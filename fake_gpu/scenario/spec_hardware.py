@@ -139,6 +139,13 @@ class NodeSpec:
         default="",
     )
     dra: bool = key("Offer devices by ResourceSlices instead of a device plugin.", default=False)
+    dra_shared: bool = key(
+        "With `dra`: several claims can share a card, each with some of its memory.", default=False
+    )
+    discovery: bool = key(
+        "GPU feature discovery sets labels; without it only ResourceSlices name the product.",
+        default=True,
+    )
     dra_extended_resource: bool = key(
         "With `dra`: the device class also answers requests for nvidia.com/gpu.", default=False
     )
@@ -188,6 +195,8 @@ class NodeSpec:
         return tuple(pattern.replace("{i}", str(i)) for i in range(self.count))
 
     def _check_kind(self) -> None:
+        if self.dra_shared and (not self.dra or self.mig or self.dra_extended_resource):
+            raise Unreadable("dra_shared without whole cards of dra", "give `dra: true` alone")
         vendor = products()[self.product].vendor if self.product else ""
         if self.partition and vendor != "amd":
             raise Unreadable("partition on a card that is not AMD's", "use mig for NVIDIA cards")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Literal
 
+from domain.request import parse_quantity
 from fake_gpu.scenario.scalars import (
     DrawnSpan,
     Requests,
@@ -91,7 +92,26 @@ class ClaimSpec:
         "The name of one claim that all pods of the workload share; else one for each pod.",
         default="",
     )
+    memory: str = key(
+        "How much memory of one card it consumes, as 10Gi, on a node with `dra_shared`; else it "
+        "has whole devices.",
+        default="",
+    )
     admin_access: bool = key("Looks on without holding; never billable.", default=False)
+
+    def __post_init__(self) -> None:
+        if self.memory and (self.memory_mib < 1 or self.count != 1 or self.profile):
+            raise Unreadable(
+                f"a claim of {self.memory!r} of {self.count} devices {self.profile}".rstrip(),
+                "whole MiB of one card, as 10Gi or 512Mi, without profile",
+            )
+
+    @property
+    def memory_mib(self) -> int:
+        """0 where the claim says none, or what is no whole MiB."""
+        quantity = parse_quantity(self.memory)
+        mib = Fraction(0) if quantity is None else quantity / 2**20
+        return int(mib) if mib.denominator == 1 else 0
 
 
 @dataclass(frozen=True, slots=True)

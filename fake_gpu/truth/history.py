@@ -55,10 +55,15 @@ class TruePod:
 class TrueHold:
     pod: TruePod
     device: TrueDevice
-    count: int  # replicas; 1 of anything else
+    count: int  # replicas; MiB of a card that claims share; 1 of anything else
     claim_uid: str
     from_at: int
     until_at: int
+
+    @property
+    def devices(self) -> int:
+        """How many devices that is: a share of a card is one, whatever its size."""
+        return 1 if self.device.makeup == "shared" else self.count
 
     def runs_at(self, second: int) -> bool:
         started = self.pod.started_at

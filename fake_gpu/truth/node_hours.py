@@ -13,7 +13,7 @@ from typing import Any
 from fake_gpu.truth.fewest_cards import Cut, cuts_of, fewest_mig_cards
 from fake_gpu.truth.history import HOUR, History, Rows, TrueHold, edges, holds_by_node_hour
 
-WHOLE = ("whole", "passthrough")
+WHOLE = ("whole", "shared", "passthrough")
 MIG = ("mig", "mig_replica")
 
 
@@ -78,7 +78,7 @@ class _Node:
 
     def _fewest(self, at: int, holds: list[TrueHold]) -> int:
         """The bound at one second, from counts alone."""
-        # A card of its own for each; pods that share one claim are on one card, and say so.
+        # A card of its own for each; pods that share a claim or a card are on one card, and say so.
         whole = len({hold.device.device_id for hold in holds if hold.device.makeup in WHOLE})
         return whole + self._fewest_shared(holds) + self._fewest_mig(at, holds)
 

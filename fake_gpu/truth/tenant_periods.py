@@ -73,7 +73,7 @@ def _add(
     key = (_month(begin), pod.namespace, pod.cluster_id, device.product, device.mig_profile)
     seconds = Fraction((end - begin) * hold.count, k)
     weight = max(device.compute, device.memory)
-    sums[key][f"{state}_device_seconds"] += seconds
+    sums[key][f"{state}_device_seconds"] += Fraction((end - begin) * hold.devices, k)
     sums[key][f"{state}_compute_seconds"] += seconds * device.compute
     sums[key][f"{state}_memory_seconds"] += seconds * device.memory
     sums[key][f"{state}_weighted_seconds"] += seconds * weight

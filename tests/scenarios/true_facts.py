@@ -159,14 +159,42 @@ class Truth:
         """(cluster, node, class, profile, hour): most devices running at once; seconds of them."""
         found: Facts = {}
         grouped: defaultdict[tuple[Any, ...], list[tuple[int, int, int, int]]] = defaultdict(list)
+        cards: tuple[defaultdict[tuple[Any, ...], list[tuple[int, int]]], ...] = (
+            defaultdict(list),
+            defaultdict(list),
+        )
+        shared = self._cards_of_shares
         for row, state, began, ended in self._on_nodes():
             key = (row["cluster_id"], row["node_name"], *self.class_and_profile(row))
             running = int(state == "running")
+            if card := shared.get((row["cluster_id"], row["claim_uid"])):
+                cards[running][key, card].append((began, ended))
+                continue
             grouped[key].append((running, began, ended, row["device_count"]))
+        # Shares of a card are one device, which runs while any of them does.
+        held, ran = cards
+        for key, card in {*held, *ran}:
+            busy = _united(ran[key, card])
+            grouped[key] += [(1, began, ended, 1) for began, ended in busy]
+            for began, ended in _united(held[key, card]):
+                grouped[key] += [(0, *piece, 1) for piece in _between(began, ended, busy)]
         for key, spans in grouped.items():
             for hour in self.hours():
                 found[*key, hour] = _most_and_seconds(spans, hour, hour + HOUR)
         return {key: numbers for key, numbers in found.items() if any(numbers)}
+
+    @cached_property
+    def _cards_of_shares(self) -> dict[tuple[str, str], str]:
+        """(cluster, claim): the card of which it has a share."""
+        makeup = {
+            (d["cluster_id"], d["node_name"], d["device_id"]): d["makeup"]
+            for d in self.rows["devices"]
+        }
+        return {
+            (hold["cluster_id"], hold["claim_uid"]): hold["device_id"]
+            for hold in self.rows["holds"]
+            if makeup[hold["cluster_id"], hold["node_name"], hold["device_id"]] == "shared"
+        }
 
     @cached_property
     def node_shares(self) -> Facts:
@@ -197,7 +225,7 @@ class Truth:
         cut = {
             (row["cluster_id"], row["node_name"], row["device_id"])
             for row in self.rows["devices"]
-            if row["makeup"] not in ("whole", "passthrough")
+            if row["makeup"] not in ("whole", "shared", "passthrough")
         }
         held = ((h["cluster_id"], h["node_name"], h["device_id"]) for h in self.rows["holds"])
         return {key[:2] for key in held if key in cut}

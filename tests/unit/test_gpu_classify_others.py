@@ -12,9 +12,12 @@ from domain.gpu import (
     Kind,
     Reason,
     Unclassified,
+    WeightPolicy,
+    claimed_resource,
     classify,
     classify_claim,
     parse_catalogue,
+    weight,
 )
 from warehouse.project import seed_text
 
@@ -295,3 +298,54 @@ def test_a_claimed_device_that_nobody_can_tell(
     driver: str, name: str, labels: dict[str, str], attributes: dict[str, str], expected: Reason
 ) -> None:
     assert reason(classify_claim(driver, name, labels, CATALOGUE, attributes)) is expected
+
+
+# --- shares of claimed devices --------------------------------------------------------------------
+
+MEMORY = {"memory": "40Gi"}
+
+
+@pytest.mark.parametrize(
+    ("consumed", "capacity", "expected"),
+    [
+        ({"memory": "10Gi"}, MEMORY, "gpu.nvidia.com/gpu-0:1/4"),
+        ({"memory": "15Gi"}, {"memory": "40960Mi"}, "gpu.nvidia.com/gpu-0:3/8"),
+        ({"gpu.nvidia.com/memory": "10737418240"}, MEMORY, "gpu.nvidia.com/gpu-0:1/4"),
+        ({"memory": "40Gi"}, MEMORY, "gpu.nvidia.com/gpu-0"),
+        # Nothing of memory: those who hold it divide it.
+        ({}, MEMORY, "gpu.nvidia.com/gpu-0"),
+        ({"lanes": "2"}, MEMORY, "gpu.nvidia.com/gpu-0"),
+        # More than there is, of a device that no slice knows, and no quantities.
+        ({"memory": "41Gi"}, MEMORY, "gpu.nvidia.com/gpu-0:unknown"),
+        ({"memory": "10Gi"}, {}, "gpu.nvidia.com/gpu-0:unknown"),
+        ({"memory": "0"}, MEMORY, "gpu.nvidia.com/gpu-0:unknown"),
+        ({"memory": "-1"}, MEMORY, "gpu.nvidia.com/gpu-0:unknown"),
+        ({"memory": "much"}, {"memory": "0"}, "gpu.nvidia.com/gpu-0:unknown"),
+    ],
+)
+def test_a_share_is_named_by_the_exact_part_of_the_devices_memory(
+    consumed: dict[str, str], capacity: dict[str, str], expected: str
+) -> None:
+    assert claimed_resource("gpu.nvidia.com", "gpu-0", consumed, capacity) == expected
+
+
+def test_a_share_weighs_its_part_under_every_policy() -> None:
+    found = classify("gpu.nvidia.com/gpu-0:3/8", A100, CATALOGUE)
+    assert isinstance(found, DeviceKind)
+    assert (found.kind, found.gpu_class, found.mig_profile) == (Kind.SHARE, "A100-40GB", "whole")
+    assert found.is_claimed
+    for policy in WeightPolicy:
+        assert weight(found, policy, CATALOGUE) == Fraction(3, 8)
+
+
+@pytest.mark.parametrize("part", ["unknown", "0/4", "", "1/0", "4", "1/4/2", "5/4"])
+def test_a_share_of_no_known_size_is_not_classified(part: str) -> None:
+    found = classify(f"gpu.nvidia.com/gpu-0:{part}", A100, CATALOGUE)
+    assert isinstance(found, Unclassified)
+    assert "whose memory no ResourceSlice states" in found.explanation
+
+
+def test_a_share_of_a_mig_instance_is_not_classified() -> None:
+    found = classify("gpu.nvidia.com/gpu-0-mig-1g5gb-19-0:1/2", A100, CATALOGUE)
+    assert isinstance(found, Unclassified)
+    assert "a share of a mig device, not of a card" in found.explanation

@@ -6,7 +6,11 @@ spans as (
         *,
         {{ each_hour('started_second', 'ended_second') }} as hour_second
     from {{ ref('int_device_spans') }}
-    where allocation_state = 'running' and started_second < ended_second
+    where
+        allocation_state = 'running'
+        and started_second < ended_second
+        -- Of shares the card is a row of its own.
+        and devices_per_card is not null
 
 ),
 

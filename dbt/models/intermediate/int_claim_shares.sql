@@ -2,7 +2,9 @@ with
 
 devices as (
 
-    select * from {{ ref('int_claimed_devices') }}
+    select *
+    from {{ ref('int_claimed_devices') }}
+    where not is_card_of_shares
 
 ),
 

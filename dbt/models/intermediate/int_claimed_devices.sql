@@ -13,6 +13,12 @@ claims as (
 
 ),
 
+given as (
+
+    select * from {{ ref('stg_devices__claimed_devices') }}
+
+),
+
 attempts as (
 
     select * from {{ ref('int_journal_attempts') }}
@@ -38,15 +44,48 @@ reserved as (
 
     select distinct
         claims.cluster_id,
-        claims.claim_uid,
+        given.holding_key as claim_uid,
         claims.pool_name,
-        claims.driver_name || '/' || claims.device_name as resource,
+        claims.driver_name || '/' || claims.device_name as device,
+        given.resource,
         {{ each_item('claims.pod_uids') }} as pod_uid
     from claims
     inner join attempts
         on
             claims.cluster_id = attempts.cluster_id
             and claims.attempt_id = attempts.attempt_id
+    inner join given
+        on
+            claims.cluster_id = given.cluster_id
+            and claims.claim_uid = given.claim_uid
+            and claims.driver_name = given.driver_name
+            and claims.pool_name = given.pool_name
+            and claims.device_name = given.device_name
+            and claims.share_id = given.share_id
+
+),
+
+-- Shares of one card are counted one by one, and the card is counted once.
+held as (
+
+    select
+        cluster_id,
+        claim_uid,
+        pool_name,
+        resource,
+        pod_uid,
+        false as is_card_of_shares
+    from reserved
+    union all
+    select distinct
+        cluster_id,
+        '' as claim_uid,
+        pool_name,
+        device as resource,
+        pod_uid,
+        true as is_card_of_shares
+    from reserved
+    where resource <> device
 
 ),
 
@@ -54,18 +93,19 @@ devices as (
 
     select
         pods.pod_number,
-        reserved.cluster_id,
-        reserved.claim_uid,
-        reserved.pool_name,
+        held.cluster_id,
+        held.claim_uid,
+        held.pool_name,
         resources.resource_key,
-        reserved.resource
-    from reserved
+        held.resource,
+        held.is_card_of_shares
+    from held
     inner join pods
         on
-            reserved.cluster_id = pods.cluster_id
-            and reserved.pod_uid = pods.pod_uid
+            held.cluster_id = pods.cluster_id
+            and held.pod_uid = pods.pod_uid
     inner join resources
-        on reserved.resource = resources.resource
+        on held.resource = resources.resource
 
 )
 

@@ -42,10 +42,30 @@ claimants as (
         cluster_id,
         claim_uid,
         resource_key,
-        min(allocation_number) as allocation_number
+        min(allocation_number) as allocation_number,
+        max(case when device_kind = 'share' then 1 else 0 end) as is_share
     from allocations
     where claim_uid <> ''
     group by cluster_id, claim_uid, resource_key
+
+),
+
+-- Shares of a card fill it together; the card itself is in use as long as any of them is.
+shared_cards as (
+
+    select
+        cards.cluster_id,
+        cards.pool_name,
+        cards.resource_key,
+        min(allocations.allocation_number) as allocation_number
+    from {{ ref('int_claimed_devices') }} as cards
+    inner join allocations
+        on
+            cards.pod_number = allocations.pod_number
+            and allocations.device_kind = 'share'
+            and allocations.resource like cards.resource || ':%'
+    where cards.is_card_of_shares
+    group by cards.cluster_id, cards.pool_name, cards.resource_key
 
 ),
 
@@ -53,6 +73,7 @@ spans as (
 
     select
         allocations.allocation_number,
+        'device' as counted_as,
         reconciled.allocation_state,
         reconciled.started_second,
         reconciled.ended_second
@@ -63,6 +84,7 @@ spans as (
     union all
     select
         disputed.allocation_number,
+        'device' as counted_as,
         disputed.allocation_state,
         disputed.started_second,
         disputed.ended_second
@@ -73,6 +95,7 @@ spans as (
     union all
     select
         claimants.allocation_number,
+        case when claimants.is_share = 1 then 'share' else 'device' end as counted_as,
         case when claim_levels.running_count > 0 then 'running' else 'held' end
             as allocation_state,
         claim_levels.started_second,
@@ -83,6 +106,21 @@ spans as (
             claim_levels.cluster_id = claimants.cluster_id
             and claim_levels.claim_uid = claimants.claim_uid
             and claim_levels.resource_key = claimants.resource_key
+    union all
+    select
+        shared_cards.allocation_number,
+        'card' as counted_as,
+        case when claim_levels.running_count > 0 then 'running' else 'held' end
+            as allocation_state,
+        claim_levels.started_second,
+        claim_levels.ended_second
+    from claim_levels
+    inner join shared_cards
+        on
+            claim_levels.cluster_id = shared_cards.cluster_id
+            and claim_levels.pool_name = shared_cards.pool_name
+            and claim_levels.resource_key = shared_cards.resource_key
+            and claim_levels.claim_uid = ''
 
 )
 

@@ -34,25 +34,42 @@ on_nodes as (
         node_classes.node_class_number,
         allocations.resource_key,
         allocations.mig_profile,
-        allocations.device_count,
-        {{ devices_per_card(
-            'allocations.device_kind',
-            'allocations.compute_share_numerator',
-            whole_quotient('allocations.compute_share_denominator', 'allocations.holder_count')
-        ) }} as devices_per_card,
+        -- Shares fill their card, and the card is counted; neither is counted twice.
+        case spans.counted_as
+            when 'share' then 0
+            when 'card' then 1
+            else allocations.device_count
+        end as device_count,
+        case spans.counted_as
+            when 'share' then null
+            when 'card' then 1
+            else {{ devices_per_card(
+                'allocations.device_kind',
+                'allocations.compute_share_numerator',
+                whole_quotient('allocations.compute_share_denominator', 'allocations.holder_count')
+            ) }}
+        end as devices_per_card,
         coalesce(mig_codes.code_multiplier, 0) as code_multiplier,
-        allocations.device_count
-        * allocations.compute_share_numerator
-        * {{ whole_quotient(
-            'allocations.class_compute_unit * allocations.holder_count',
-            'allocations.compute_share_denominator'
-        ) }} as compute_units,
-        allocations.device_count
-        * allocations.memory_share_numerator
-        * {{ whole_quotient(
-            'allocations.class_memory_unit * allocations.holder_count',
-            'allocations.memory_share_denominator'
-        ) }} as memory_units
+        case
+            when spans.counted_as = 'card' then 0
+            else
+                allocations.device_count
+                * allocations.compute_share_numerator
+                * {{ whole_quotient(
+                    'allocations.class_compute_unit * allocations.holder_count',
+                    'allocations.compute_share_denominator'
+                ) }}
+        end as compute_units,
+        case
+            when spans.counted_as = 'card' then 0
+            else
+                allocations.device_count
+                * allocations.memory_share_numerator
+                * {{ whole_quotient(
+                    'allocations.class_memory_unit * allocations.holder_count',
+                    'allocations.memory_share_denominator'
+                ) }}
+        end as memory_units
     from spans
     inner join allocations
         on spans.allocation_number = allocations.allocation_number

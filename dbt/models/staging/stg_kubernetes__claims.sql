@@ -20,6 +20,7 @@ renamed as (
         pool as pool_name,
         device as device_name,
         request_name,
+        coalesce(share_id, '') as share_id,
         deleted as is_deleted,
         coalesce(admin_access, false) as is_admin_access,
         coalesce(extended_resource, false) as is_of_extended_resource
