@@ -57,7 +57,7 @@ class Hold:
 def alone(folder: Path, url: str) -> Iterator[Hold]:
     """Have Dagster's folder of a home for oneself; refuse where somebody has it."""
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _take(descriptor, folder / LOCK)
         hold = Hold(descriptor, url)

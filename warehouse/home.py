@@ -84,8 +84,11 @@ class Home:
             for found in sorted(home.path.iterdir()):
                 if found.name not in KEPT:
                     raise FolderInUse(path, found.name)
+        is_new = not home.path.exists()
         for folder in (home.path, home.decisions, home.landing, home.record):
             make_folder(folder)
+        if is_new:  # a folder that was there may be shared on purpose
+            home.path.chmod(0o700)
         if not home.config_path.exists():
             home.config_path.write_text(config, encoding="utf-8")
         return home

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -17,6 +18,7 @@ from typing import NoReturn
 import click
 
 from domain.errors import CouldNotLook, LedgerError, WrongUse
+from orchestration.cli.output import guard_terminals
 
 # name -> (module below orchestration.cli, attribute, one-line help), in the order of the pipeline.
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -117,6 +119,8 @@ class LazyGroup(click.Group):
 
 
 JSON_ERRORS = "--json-errors"
+PRIVATE = 0o077
+"""Of files and folders that are made: prices and usage concern their owner alone."""
 EPILOG = """\b
 Examples:
   gpu-ledger demo                          from nothing to sealed invoices, in a minute or two
@@ -142,6 +146,8 @@ def cli(json_errors: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; every error of ours becomes its four parts and its exit code."""
+    os.umask(PRIVATE)
+    guard_terminals()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     as_json = JSON_ERRORS in arguments
     arguments = [argument for argument in arguments if argument != JSON_ERRORS]

@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -21,7 +22,7 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
@@ -36,6 +37,42 @@ LOOK_SECONDS = 0.5  # how late such a line may be
 WIDTH_OF_A_FILE = 200
 """Of tables that no terminal shows, unless COLUMNS says otherwise."""
 BETWEEN_COLUMNS, AT_THE_EDGES = 3, 2
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """The text with its control characters spelled out: on a terminal they could hide other text.
+
+    So are the marks that reverse the order of text. Tabs and line ends stay.
+    """
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class VisibleStream:
+    """A stream to a terminal that spells out control characters."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self.terminal = terminal
+
+    def write(self, text: str) -> int:
+        return self.terminal.write(visible(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.terminal, name)
+
+
+def guard_terminals() -> None:
+    """Let no control character of any text reach a terminal; files and pipes stay as they are."""
+    for name in ("stdout", "stderr"):
+        if (stream := getattr(sys, name)).isatty():
+            setattr(sys, name, VisibleStream(stream))
+
+
+def _drawn_on(stream: TextIO) -> TextIO:
+    """Where rich may draw: colours and bars are control characters, too."""
+    return stream.terminal if isinstance(stream, VisibleStream) else stream
 
 
 def output_option(command: Decorated) -> Decorated:
@@ -159,20 +196,21 @@ def _table(rows: Sequence[Row], names: Sequence[str], title: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[_text(row.get(name)) for name in names] for row in rows]
+    cells = [[visible(_text(row.get(name))) for name in names] for row in rows]
     widths = [
         (max(map(_longest_word, column)), max(map(cell_len, column)))
         for column in ([name, *(row[n] for row in cells)] for n, name in enumerate(names))
     ]
     is_told = sys.stdout.isatty() or "COLUMNS" in os.environ
     console = Console(
+        file=_drawn_on(sys.stdout),
         width=None if is_told else WIDTH_OF_A_FILE,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
         highlight=False,
     )
     fitted = fitting(widths, console.width - BETWEEN_COLUMNS * (len(names) - 1) - AT_THE_EDGES)
     if title:  # a table would break its title at its own width
-        console.print(Text(title, style="table.title"), soft_wrap=True)
+        console.print(Text(visible(title), style="table.title"), soft_wrap=True)
     if fitted is None:
         click.echo("\n" + "\n\n".join(_record(names, row) for row in cells) + "\n")
         return
@@ -235,11 +273,11 @@ def progress(title: str) -> Iterator[Progress]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[what]}"),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
+    with Progress(*columns, console=Console(file=_drawn_on(sys.stderr))) as bars:
         task = bars.add_task(title, total=None, what="")
 
         def report(done: int, total: int, what: str) -> None:
-            bars.update(task, completed=done, total=total, what=what)
+            bars.update(task, completed=done, total=total, what=visible(what))
 
         yield report
 
