@@ -48,33 +48,6 @@ def pod() -> dict[str, Any]:
     return found
 
 
-def test_every_instruction_is_one_that_there_is() -> None:
-    known = {"ARG", "FROM", "COPY", "RUN", "ENV", "WORKDIR", "USER", "EXPOSE", "ENTRYPOINT"}
-    assert {word for word, _ in instructions()} == known
-
-
-def test_it_is_made_of_one_base_that_can_be_replaced_and_that_the_project_supports() -> None:
-    name, _, base = last("ARG").partition("=")
-    assert {rest.split()[0] for word, rest in instructions() if word == "FROM"} == {f"${{{name}}}"}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    [version] = re.findall(r"3\.(\d+)", base)
-    low, high = re.findall(r"3\.(\d+)", project["requires-python"])
-    assert int(low) <= int(version) < int(high)
-
-
-def test_it_installs_the_wheel_under_the_constraints_and_nothing_that_builds() -> None:
-    run = last("RUN")
-    assert "--only-binary :all:" in run
-    assert "--constraint /dist/constraints.txt" in run
-    [copied] = [rest for word, rest in instructions() if word == "COPY" and "--from" not in rest]
-    assert copied == "constraints.txt *.whl /dist/"
-    makes = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert "cp constraints.txt build/image/" in makes
-    assert "uv build --quiet --wheel --out-dir build/image" in makes
-    assert "--file deploy/Containerfile --tag $(IMAGE) build/image" in makes
-    assert (ROOT / "constraints.txt").is_file()
-
-
 def test_its_user_is_a_number_that_is_not_root_with_the_group_of_the_volume(
     pod: dict[str, Any],
 ) -> None:
