@@ -324,6 +324,7 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
     "unsold-remainder": [("east", "gpu-b", "A100-40GB", "memory", 21600 // 8, 2 * 21600)],
     "idle-money-by-workload": [],
     "used-without-allocation": [],
+    "device-anomalies": [],
     # Six of 744 hours: in the month, 124 times as much.
     "dearest-workloads": [
         ("vision", "Deployment", "serve", 1, 21600, "10.8", "1.8", "1339.2", "USD"),
@@ -360,12 +361,31 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", [one.name for one in questions() if one.name != "quota-headroom"])
+APART = ("quota-headroom", "use-by-cluster-product-and-tenant")  # below
+
+
+@pytest.mark.parametrize("name", [one.name for one in questions() if one.name not in APART])
 def test_a_question_has_the_answer_of_a_pencil(told: Told, name: str) -> None:
     found = document(told, "query", name)
     hidden = ("forecast_method",)
     rows = [tuple(v for k, v in row.items() if k not in hidden) for row in found["rows"]]
     assert rows == ANSWERS[name]
+
+
+def test_the_use_of_devices_by_tenant(told: Told) -> None:
+    """Every hour of a device counts once for each pod that it names, and once for none.
+
+    `train` has two cards in two hours, `serve` one in six; the two `sweep`s one hour each, the
+    notebook five, and `blink` was scraped once. Without a pod: the two cards of `train` in five
+    hours, that of `sweep` in six, the notebook's instance in three, and nine others in six.
+    """
+    rows = document(told, "query", "use-by-cluster-product-and-tenant")["rows"]
+    assert {(row["tenant"], row["device_hour_count"]) for row in rows} == {
+        *(("", 10 + 6 + 3 + 54), ("vision", 4 + 6), ("speech", 2 + 5 + 1)),
+        ("openshift-nvidia-test", 6),
+    }
+    [free] = [row for row in rows if not row["tenant"]]
+    assert (free["use_millionths_average"], free["memory_used_mib_average"]) == (0, 4)
 
 
 def test_the_headroom_of_a_quota(told: Told) -> None:
