@@ -34,7 +34,6 @@ CONSUMED_UNIT = "Device-Hours"
 SERVICE_NAME = "GPU Cloud"
 SERVICE_CATEGORY = "AI and Machine Learning"
 SERVICE_SUBCATEGORY = "AI Platforms"
-PAYMENT_TERMS = "As agreed"
 _NO_ISSUER = "gpu-ledger"  # until somebody decides in parties.csv who the issuer is
 
 Row = dict[str, str]
@@ -161,6 +160,40 @@ def cost_and_usage(document: Mapping[str, Any]) -> Iterator[Row]:
             yield _row(document, line, use, billed)
         if not uses:
             yield _row(document, line, _whole_line(line), parse_nanos(line["billed_cost"]))
+    if _has_tax(document):
+        yield _tax_row(document)
+
+
+def _has_tax(document: Mapping[str, Any]) -> bool:
+    return bool(parse_nanos(document["tax"]["amount"]))
+
+
+def _tax_row(document: Mapping[str, Any]) -> Row:
+    """The tax of an invoice as a row of its own: no use, no price, no resource."""
+    amount = document["tax"]["amount"]
+    return {
+        **dict.fromkeys(COST_AND_USAGE, ""),
+        **_shared(document),
+        "BilledCost": amount,
+        "ChargeCategory": "Tax",
+        "ChargeClass": "Correction" if document["voids"] else "",
+        "ChargeDescription": _tax_description(document),
+        "ChargeFrequency": "Recurring",
+        "ChargePeriodStart": document["period_started_at"],
+        "ChargePeriodEnd": document["period_ended_at"],
+        "ContractedCost": amount,
+        "EffectiveCost": amount,
+        "ListCost": amount,
+        "PricingCurrency": document["currency"],
+        "PricingCurrencyEffectiveCost": amount,
+        "Tags": "{}",
+        "x_RefersTo": document["voids"],
+    }
+
+
+def _tax_description(document: Mapping[str, Any]) -> str:
+    tax = document["tax"]
+    return f"Tax {tax['percent']} %" + (f", {tax['note']}" if tax["note"] else "")
 
 
 def _shares(nanos: int, uses: list[Mapping[str, Any]]) -> list[int]:
@@ -255,7 +288,7 @@ def _resource(document: Mapping[str, Any], line: Mapping[str, Any], use: Mapping
     """The workload; it lives in the tenant's namespace of one cluster, which is the sub-account."""
     account = f"{line['cluster_id']}/{document['tenant']}"
     kind, name = use["workload_kind"], use["workload_name"]
-    labels = dict(use.get("labels", {}))
+    labels = _labels(document, line["cluster_id"], kind, name)
     return {
         "ResourceId": f"{account}/{kind}/{name}" if name else "",
         "ResourceName": name,
@@ -265,6 +298,14 @@ def _resource(document: Mapping[str, Any], line: Mapping[str, Any], use: Mapping
         "SubAccountType": "Namespace",
         "Tags": json.dumps(labels, sort_keys=True),
     }
+
+
+def _labels(document: Mapping[str, Any], cluster: str, kind: str, name: str) -> dict[str, str]:
+    workload = (cluster, kind, name)
+    for entry in document["workload_labels"]:
+        if (entry["cluster_id"], entry["workload_kind"], entry["workload_name"]) == workload:
+            return dict(entry["labels"])
+    return {}
 
 
 def pricing_quantity(device_seconds: int, weight: str) -> str:
@@ -309,9 +350,67 @@ def _description(line: Mapping[str, Any]) -> str:
 
 
 def _invoice_details(document: Mapping[str, Any]) -> Iterator[Row]:
-    """One row per invoice line, those of 0 as well."""
+    """One row per invoice line, those of 0 as well; of a void also its invoice's, as Voided."""
     if not document["currency"]:
         return
+    details = [*_line_details(document), *_tax_details(document)]
+    yield from details
+    if document["voids"]:
+        for detail in details:
+            yield _voided(detail, document)
+
+
+def _voided(detail: Row, void: Mapping[str, Any]) -> Row:
+    """The detail of the voided invoice that a detail of its void negates, in its last state."""
+    voided = void["voided"]
+    amounts = {name: _negated(detail[name]) for name in ("BilledCost", "x_PricingQuantity")}
+    return {
+        **detail,
+        **amounts,
+        "BillingPeriodStart": voided["period_started_at"],
+        "BillingPeriodEnd": voided["period_ended_at"],
+        "InvoiceDetailCreated": voided["issued_at"],
+        "InvoiceDetailId": detail["InvoiceDetailId"].replace(void["number"], void["voids"], 1),
+        "InvoiceDetailLastUpdated": void["issued_at"],
+        "InvoiceId": void["voids"],
+        "InvoiceIssueDate": voided["issued_at"],
+        "InvoiceIssueStatus": "Voided",
+        "ReferenceInvoiceId": void["number"],
+    }
+
+
+def _negated(amount: str) -> str:
+    return format_nanos(-parse_nanos(amount), len(amount.partition(".")[2])) if amount else ""
+
+
+def _tax_details(document: Mapping[str, Any]) -> Iterator[Row]:
+    if _has_tax(document):
+        grain = {"ServiceName": SERVICE_NAME, "x_TaxPercent": document["tax"]["percent"]}
+        yield {
+            **_detail(document, "tax", grain),
+            "BilledCost": document["tax"]["amount"],
+            "ChargeCategory": "Tax",
+            "InvoiceDetailDescription": _tax_description(document),
+            "ReferenceInvoiceId": document["voids"] or document["number"],
+            "x_PricingQuantity": "",
+        }
+
+
+def _detail(document: Mapping[str, Any], name: str, grain: Mapping[str, str]) -> Row:
+    return {
+        **_shared(document),
+        "InvoiceDetailCreated": document["issued_at"],
+        "InvoiceDetailGrain": json.dumps(grain, sort_keys=True),
+        "InvoiceDetailId": f"{document['number']}/{name}",
+        "InvoiceDetailLastUpdated": document["issued_at"],
+        "InvoiceIssueDate": document["issued_at"],
+        "InvoiceIssueStatus": "Issued",
+        "PaymentDueDate": document["payment"]["due_on"],
+        "PaymentTerms": document["payment"]["terms"],
+    }
+
+
+def _line_details(document: Mapping[str, Any]) -> Iterator[Row]:
     for line in document["lines"]:
         grain = {
             "ServiceName": SERVICE_NAME,
@@ -321,18 +420,10 @@ def _invoice_details(document: Mapping[str, Any]) -> Iterator[Row]:
             "x_ChargePeriod": line["charge_period"],
         }
         yield {
-            **_shared(document),
+            **_detail(document, str(line["line"]), grain),
             "BilledCost": line["billed_cost"],
             "ChargeCategory": _category(line),
-            "InvoiceDetailCreated": document["issued_at"],
             "InvoiceDetailDescription": _description(line),
-            "InvoiceDetailGrain": json.dumps(grain, sort_keys=True),
-            "InvoiceDetailId": f"{document['number']}/{line['line']}",
-            "InvoiceDetailLastUpdated": document["issued_at"],
-            "InvoiceIssueDate": document["issued_at"],
-            "InvoiceIssueStatus": "Issued",
-            "PaymentDueDate": "",
-            "PaymentTerms": PAYMENT_TERMS,
             "ReferenceInvoiceId": line["refers_to"] or document["number"],
             "x_PricingQuantity": pricing_quantity(line["device_seconds"], line["weight"]),
         }

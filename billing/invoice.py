@@ -11,18 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
 from billing.lines import Line, LineKind, Total
 from billing.sealing import Document
-from billing.usage import ChargeKey, PodUse, Usage, WorkloadDay
+from billing.usage import ChargeKey, PodUse, Usage, WorkloadDay, WorkloadLabels
 from domain.billing_period import BillingPeriod
 from domain.decisions.rows import Party, Policy, Rate
 from domain.interval import format_instant, parse_instant
-from domain.money import format_nanos, minor_unit_digits, parse_nanos
+from domain.money import (
+    divide_rounding_half_even,
+    format_nanos,
+    minor_unit_digits,
+    minor_unit_nanos,
+    parse_nanos,
+)
 from domain.tenant import BelongsTo
 
 SCHEMA = "gpu-ledger/invoice/1"
@@ -77,8 +83,10 @@ def invoice_document(header: Header, total: Total, usage: Usage) -> Document:
         "currency": header.currency,
         "total_cost": format_nanos(total.exact_nanos),
         "total_billed_cost": format_nanos(total.billed_nanos, digits),
+        **_payable(header, total.billed_nanos, digits),
         "lines": [line_entry(line, names, digits) for line in total.lines],
         "workload_days": [_day_entry(day, line_numbers) for day in usage.workload_days],
+        "workload_labels": [_labels_entry(labels) for labels in usage.labels],
         "pods": [_pod_entry(pod, line_numbers) for pod in usage.pods],
         "measured": list(header.measured),
         "policies": [policy_entry(policy) for policy in header.policies],
@@ -86,8 +94,46 @@ def invoice_document(header: Header, total: Total, usage: Usage) -> Document:
         "decisions": dict(header.decisions),
         "stands_on": dict(header.stands_on),
         "voids": "",
+        "voided": {},
         "reason": "",
     }
+
+
+def _payable(header: Header, billed_nanos: int, digits: int) -> Document:
+    """Tax, what is to be paid, and how: `total_billed_cost` is the net amount."""
+    percent = _of_either(header, "tax_percent")
+    tax_nanos = tax_of(billed_nanos, percent, header.currency) if header.currency else 0
+    days = _of_either(header, "payment_days")
+    is_due = billed_nanos + tax_nanos > 0 and days is not None
+    due_on = header.issued_at.date() + timedelta(days=days) if is_due else None
+    bank = next((p.bank_lines for p in (header.customer, header.issuer) if p and p.bank_lines), [])
+    return {
+        "tax": {
+            "percent": percent or "",
+            "note": _of_either(header, "tax_note") or "",
+            "amount": format_nanos(tax_nanos, digits),
+        },
+        "total_payable": format_nanos(billed_nanos + tax_nanos, digits),
+        "payment": {
+            "due_on": due_on.isoformat() if due_on else "",
+            "terms": _of_either(header, "payment_terms") or "",
+            "bank_details": bank,
+            "purchase_order": header.customer.purchase_order if header.customer else "",
+        },
+    }
+
+
+def tax_of(billed_nanos: int, percent: str, currency: str) -> int:
+    """Tax on a net amount, rounded once to what can be paid; 0 where no tax is decided."""
+    share = Fraction(percent or 0) / 100 * billed_nanos / minor_unit_nanos(currency)
+    units = divide_rounding_half_even(share.numerator, share.denominator)
+    return units * minor_unit_nanos(currency)
+
+
+def _of_either(header: Header, name: str) -> Any:
+    """A cell of the customer, or else of the issuer."""
+    cells = (getattr(party, name) for party in (header.customer, header.issuer) if party)
+    return next((cell for cell in cells if cell not in ("", None)), None)
 
 
 def read_line(tenant: str, entry: Mapping[str, Any]) -> Line:
@@ -126,11 +172,12 @@ def read_lines(document: Mapping[str, Any]) -> list[Line]:
 
 def party_entry(party: Party | None) -> Document:
     if party is None:
-        return {"name": "", "address": [], "tax_id": "", "email": ""}
+        return {"name": "", "address": [], "tax_id": "", "tax_id_label": "", "email": ""}
     return {
         "name": party.name,
         "address": party.address_lines,
         "tax_id": party.tax_id,
+        "tax_id_label": party.tax_id_label,
         "email": party.email,
     }
 
@@ -203,6 +250,15 @@ def _day_entry(day: WorkloadDay, line_numbers: Mapping[ChargeKey, int]) -> Docum
         "workload_name": day.workload_name,
         "device_seconds": day.device_seconds,
         "cost": format_nanos(day.cost_nanos),
+    }
+
+
+def _labels_entry(labels: WorkloadLabels) -> Document:
+    return {
+        "cluster_id": labels.cluster_id,
+        "workload_kind": labels.workload_kind,
+        "workload_name": labels.workload_name,
+        "labels": dict(labels.labels),
     }
 
 

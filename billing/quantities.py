@@ -7,18 +7,27 @@ Not here: the amounts themselves, which a document already has as text.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 from domain.billing_period import BillingPeriod
-from domain.money import divide_rounding_half_even, format_nanos, parse_nanos
+from domain.money import (
+    divide_rounding_half_even,
+    format_nanos,
+    minor_unit_digits,
+    parse_nanos,
+    round_lines_to_minor_units,
+)
 
 
-def hours_text(seconds: int, decimals: int = 2) -> str:
+def hours_text(seconds: int | Fraction, decimals: int = 2) -> str:
     """Seconds as hours, for reading; the exact seconds stand in the JSON and the CSV."""
     scale = 10**decimals
-    scaled = divide_rounding_half_even(seconds * scale, 3600)
+    exact = Fraction(seconds) * scale
+    scaled = divide_rounding_half_even(exact.numerator, exact.denominator * 3600)
     sign = "-" if scaled < 0 else ""
     whole, part = divmod(abs(scaled), scale)
     return f"{sign}{whole:,}.{part:0{decimals}}"
@@ -31,16 +40,9 @@ def grouped(amount: str) -> str:
     return f"{sign}{int(whole):,}{point}{decimals}"
 
 
-def aligned(amounts: Iterable[str]) -> list[str]:
-    """Amounts that stand below each other: exact, with as many decimals as the longest has."""
-    texts = list(amounts)
-    decimals = max((len(text.partition(".")[2]) for text in texts), default=0)
-    return [_padded(grouped(text), decimals) for text in texts]
-
-
-def _padded(text: str, decimals: int) -> str:
-    whole, _, part = text.partition(".")
-    return f"{whole}.{part:0<{decimals}}" if decimals else whole
+def money(amount: str, currency: str) -> str:
+    """`1234.5` as `1,234.50`: all decimals that it has, and no fewer than the currency's."""
+    return grouped(format_nanos(parse_nanos(amount), minor_unit_digits(currency)))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,19 +52,46 @@ class WorkloadSum:
     workload_kind: str
     workload_name: str
     device_seconds: int
-    cost: str
+    gpu_seconds: Fraction  # weighted
+    billed_cost: str  # rounded so that all workloads come to their rounded sum; '' without a price
 
 
-def workload_sums(days: Iterable[Mapping[str, Any]]) -> list[WorkloadSum]:
-    """The workloads of a document, the dearest first."""
+def workload_sums(document: Mapping[str, Any]) -> list[WorkloadSum]:
+    """The workloads of a document, those of the largest amounts first."""
+    weights = {line["line"]: Fraction(line["weight"]) for line in document["lines"]}
     seconds: defaultdict[tuple[str, str], int] = defaultdict(int)
+    gpu_seconds: defaultdict[tuple[str, str], Fraction] = defaultdict(Fraction)
     nanos: defaultdict[tuple[str, str], int] = defaultdict(int)
-    for day in days:
+    for day in document["workload_days"]:
         key = (day["workload_kind"], day["workload_name"])
         seconds[key] += day["device_seconds"]
+        gpu_seconds[key] += day["device_seconds"] * weights[day["line"]]
         nanos[key] += parse_nanos(day["cost"])
-    ordered = sorted(seconds, key=lambda key: (-nanos[key], -seconds[key], key))
-    return [WorkloadSum(*key, seconds[key], format_nanos(nanos[key])) for key in ordered]
+    ordered = sorted(seconds, key=lambda key: (-abs(nanos[key]), -abs(seconds[key]), key))
+    costs = _rounded([nanos[key] for key in ordered], document["currency"])
+    return [
+        WorkloadSum(*key, seconds[key], gpu_seconds[key], cost)
+        for key, cost in zip(ordered, costs, strict=True)
+    ]
+
+
+def _rounded(nanos: Sequence[int], currency: str) -> list[str]:
+    """Amounts as they are paid; they add up to their exact sum rounded once."""
+    if not currency:
+        return [""] * len(nanos)
+    keys = [f"{place:09}" for place in range(len(nanos))]
+    rounded = round_lines_to_minor_units(dict(zip(keys, nanos, strict=True)), currency)
+    return [format_nanos(rounded.lines[key], minor_unit_digits(currency)) for key in keys]
+
+
+def tax_id_text(party: Mapping[str, Any]) -> str:
+    """`VAT ID DE123456789`; nothing without an ID."""
+    return f"{party['tax_id_label'] or 'Tax ID'} {party['tax_id']}" if party["tax_id"] else ""
+
+
+def gpu_seconds(line: Mapping[str, Any]) -> Fraction:
+    """Device seconds of a line by its weight: what its rate is multiplied with."""
+    return Fraction(line["weight"]) * int(line["device_seconds"])
 
 
 def seconds_by_method(pods: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -78,27 +107,28 @@ class DaySum:
     """A day's part of a document, over all lines and workloads."""
 
     day: str
-    device_seconds: int
-    nanos: int
+    gpu_seconds: Fraction  # weighted
+    billed_cost: str  # rounded so that all days come to their rounded sum; '' without a price
 
     @property
-    def cost(self) -> str:
-        return format_nanos(self.nanos)
+    def amount(self) -> Fraction:
+        """The cost of the day; without a price its GPU-seconds."""
+        return Fraction(self.billed_cost or self.gpu_seconds)
 
 
 def day_sums(document: Mapping[str, Any]) -> list[DaySum]:
-    """Every day of the period, those without use as well; none when nothing was used at all."""
-    if not document["workload_days"]:
-        return []
-    seconds: defaultdict[str, int] = defaultdict(int)
+    """Every day of the months in which something was used, those without use as well."""
+    weights = {line["line"]: Fraction(line["weight"]) for line in document["lines"]}
+    seconds: defaultdict[str, Fraction] = defaultdict(Fraction)
     nanos: defaultdict[str, int] = defaultdict(int)
     for entry in document["workload_days"]:
-        seconds[entry["day"]] += entry["device_seconds"]
+        seconds[entry["day"]] += entry["device_seconds"] * weights[entry["line"]]
         nanos[entry["day"]] += parse_nanos(entry["cost"])
-    days = sorted({*_days_of(document), *seconds})
-    return [DaySum(day, seconds[day], nanos[day]) for day in days]
+    months = sorted({day[:7] for day in seconds})
+    days = [day.date().isoformat() for month in months for day in _days_of(month)]
+    costs = _rounded([nanos[day] for day in days], document["currency"])
+    return [DaySum(day, seconds[day], cost) for day, cost in zip(days, costs, strict=True)]
 
 
-def _days_of(document: Mapping[str, Any]) -> list[str]:
-    period = BillingPeriod(document["billing_period"])
-    return sorted({hour.date().isoformat() for hour in period.hours()})
+def _days_of(month: str) -> list[datetime]:
+    return [hour for hour in BillingPeriod(month).hours() if hour.hour == 0]

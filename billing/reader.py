@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import UTC, datetime
 from fractions import Fraction
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from billing.usage import Charge, ChargeKey, PodUse, Usage, WorkloadDay
+from billing.usage import Charge, ChargeKey, PodUse, Usage, WorkloadDay, WorkloadLabels
 from domain.billing_period import BillingPeriod
 from domain.tenant import BelongsTo
 from warehouse.manifests import attempt_hours, inside
@@ -87,6 +88,29 @@ _PODS = f"""
 """
 
 
+# A label belongs to a workload when every pod of it has it with the same value.
+_WORKLOAD_LABELS = """
+    with pods as (
+        select distinct tenant, cluster_id, workload_kind, workload_name, pod_uid
+        from marts.fct_pod_hours where billing_period = $period
+    ),
+    counts as (
+        select tenant, cluster_id, workload_kind, workload_name, count(*) as pod_count
+        from pods group by all
+    )
+    select tenant, cluster_id, workload_kind, workload_name, label_key, min(label_value)
+    from pods
+    inner join counts using (tenant, cluster_id, workload_kind, workload_name)
+    inner join (
+        select cluster_id, pod_uid, label_key, label_value
+        from marts.dim_pod_labels where billing_period = $period
+    ) as labels using (cluster_id, pod_uid)
+    group by tenant, cluster_id, workload_kind, workload_name, label_key, pod_count
+    having count(*) = pod_count and min(label_value) = max(label_value)
+    order by all
+"""
+
+
 def read_usage(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> Usage:
     """Charges, workload-days and pods of a period. Use that costs nothing is read as well."""
     return Usage(
@@ -96,6 +120,12 @@ def read_usage(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> 
         ),
         tuple(_workload_day(row) for row in _rows(connection, _WORKLOAD_DAYS, period)),
         tuple(_pod(row) for row in _rows(connection, _PODS, period)),
+        tuple(
+            WorkloadLabels(tenant, cluster, kind, name, tuple((row[4], row[5]) for row in rows))
+            for (tenant, cluster, kind, name), rows in groupby(
+                _rows(connection, _WORKLOAD_LABELS, period), key=lambda row: row[:4]
+            )
+        ),
     )
 
 

@@ -14,17 +14,18 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
-from billing.glyphs import displayable_everywhere
 from billing.quantities import (
-    DaySum,
-    aligned,
     day_sums,
+    gpu_seconds,
     grouped,
     hours_text,
+    money,
     seconds_by_method,
+    tax_id_text,
     workload_sums,
 )
 from billing.sealing import to_bytes
+from domain.glyphs import displayable_everywhere
 from domain.interval import parse_instant
 
 WORKLOADS_SHOWN = 15
@@ -72,8 +73,7 @@ def view(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     return {
         "title": f"{TITLES[document['document']]} {document['number']}",
         "noun": noun,
-        "subtitle": f"Period {document['billing_period']} (UTC) · issued "
-        f"{document['issued_at'][:10]} · amounts {document['amounts']}",
+        "subtitle": _subtitle(document),
         "description": f"GPU use of {document['tenant']} in {document['billing_period']}",
         "issued": {
             part: getattr(issued_at, part)
@@ -83,8 +83,11 @@ def view(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
         "customer": _party(document["customer"], document["tenant"]),
         "tenant": document["tenant"],
         "currency": currency,
-        "total": grouped(document["total_billed_cost"]) if currency else "",
+        "total": grouped(document["total_payable"]) if currency else "",
         "total_label": _total_label(document),
+        "sums": _sums(document) if currency else [],
+        "payment": _payment(document) if currency else [],
+        "purchase_order": document["payment"]["purchase_order"],
         "notice": _notice(document),
         "footer": f"{TITLES[document['document']]} {document['number']}",
         "attachment": f"{document['number']}.json",
@@ -104,6 +107,38 @@ def view(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     }
 
 
+def _subtitle(document: Mapping[str, Any]) -> str:
+    parts = [f"Period {document['billing_period']} (UTC)", f"issued {document['issued_at'][:10]}"]
+    if document["payment"]["due_on"]:
+        parts.append(f"due {document['payment']['due_on']}")
+    return " · ".join([*parts, f"amounts {document['amounts']}"])
+
+
+def _sums(document: Mapping[str, Any]) -> list[list[str]]:
+    """The rows below the lines: net, tax, and what is to be paid."""
+    tax, currency = document["tax"], document["currency"]
+    if not tax["percent"]:
+        return [[f"Total {currency}", grouped(document["total_billed_cost"])]]
+    return [
+        [f"Net total {currency}", grouped(document["total_billed_cost"])],
+        [f"Tax {tax['percent']} %", grouped(tax["amount"])],
+        [f"Total {currency}", grouped(document["total_payable"])],
+    ]
+
+
+def _payment(document: Mapping[str, Any]) -> list[list[str]]:
+    """What the receiver has to know to pay: name, and lines of text."""
+    payment, tax = document["payment"], document["tax"]
+    tax_note = tax["note"] or ("" if tax["percent"] else "No tax is included in these amounts.")
+    entries = [
+        ["Tax", tax_note],
+        ["Due", payment["due_on"]],
+        ["Terms", payment["terms"]],
+        *(["" if place else "Pay to", line] for place, line in enumerate(payment["bank_details"])),
+    ]
+    return [entry for entry in entries if entry[1]]
+
+
 def _total_label(document: Mapping[str, Any]) -> str:
     if document["amounts"] == "estimated":
         return "Estimated total"
@@ -119,76 +154,72 @@ def _notice(document: Mapping[str, Any]) -> str:
 
 
 def _lines(document: Mapping[str, Any]) -> dict[str, Any]:
-    columns = ["", "GPU class", "Shape", "Cluster", "Weight", "GPU-hours"]
+    columns = ["", "GPU class", "Shape", "Cluster", "Device-hours", "Weight", "GPU-hours"]
     if document["currency"]:
-        columns += ["Rate per hour", f"Amount {document['currency']}"]
+        columns += ["Rate", f"Amount {document['currency']}"]
     notes = [
-        f"Line {line['line']} is a {line['kind']}: {line['reason']}"
+        f"Line {line['line']} is a {line['kind']}: {line['reason']}."
         for line in document["lines"]
-        if line["kind"] != "usage"
+        if line["kind"] not in ("usage", "void")
     ]
-    amounts = "Amounts are seconds × weight × rate ÷ 3600, exact to 10⁻⁹ until the total is "
-    amounts += "rounded once; the lines are rounded so that they add up to it."
+    hours = "GPU-hours are device-hours × weight."
+    amounts = "The rate is the price of a GPU-hour. Amounts are seconds × weight × rate ÷ 3600, "
+    amounts += "exact to 10⁻⁹ until the total is rounded once; the lines are rounded so that they "
+    amounts += "add up to it."
     return {
         "line_columns": columns,
-        "line_widths": [int(name == "GPU class") for name in columns],
-        "line_numeric_from": columns.index("Weight"),
-        "lines": [_line(line, bool(document["currency"])) for line in document["lines"]],
-        "lines_note": " ".join([amounts if document["currency"] else "", *notes]).strip(),
+        "line_widths": [int(name in ("GPU class", "Cluster")) for name in columns],
+        "line_numeric_from": columns.index("Device-hours"),
+        "lines": [_line(line, document["currency"]) for line in document["lines"]],
+        "lines_note": " ".join([hours, *([amounts] if document["currency"] else []), *notes]),
     }
 
 
-def _line(line: Mapping[str, Any], priced: bool) -> list[str]:
+def _line(line: Mapping[str, Any], currency: str) -> list[str]:
     shape = "full GPU" if line["mig_profile"] == "whole" else line["mig_profile"]
     cells = [
         str(line["line"]),
         line["gpu_class"],
         shape,
         line["cluster_name"] or line["cluster_id"],
-        "1" if line["weight"] == "1/1" else line["weight"],
         hours_text(line["device_seconds"]),
+        "1" if line["weight"] == "1/1" else line["weight"],
+        hours_text(gpu_seconds(line)),
     ]
-    return [*cells, line["rate_per_hour"], grouped(line["billed_cost"])] if priced else cells
+    if not currency:
+        return cells
+    return [*cells, money(line["rate_per_hour"], currency), grouped(line["billed_cost"])]
 
 
 def _days(document: Mapping[str, Any]) -> dict[str, Any]:
     sums = day_sums(document)
-    priced = bool(document["currency"])
-    most = max((_height(day, priced) for day in sums), default=0)
-    unit = document["currency"] if priced else "GPU-hours"
-    highest = max(sums, key=lambda day: _height(day, priced), default=None)
-    peak = (highest.cost if priced else hours_text(highest.device_seconds)) if highest else "0"
-    caption = f"{'Cost' if priced else 'Use'} per day in {unit}; the highest bar is {peak}"
-    values = [
-        f"{day.day}: {grouped(day.cost) if priced else hours_text(day.device_seconds)}"
-        for day in sums
-    ]
+    currency = document["currency"]
+    values = [grouped(day.billed_cost) if currency else hours_text(day.gpu_seconds) for day in sums]
+    most = max((abs(day.amount) for day in sums), default=0)
+    peak = next((v for v, day in zip(values, sums, strict=True) if abs(day.amount) == most), "0")
+    caption = f"{'Cost' if currency else 'Use'} per day in {currency or 'GPU-hours'}; the highest "
+    caption += f"bar is {peak}"
+    named = [f"{day.day}: {value}" for day, value in zip(sums, values, strict=True)]
     return {
         "days": [
-            {"label": day.day[-2:], "share": 100 * _height(day, priced) // most}
+            {"label": day.day[-2:], "share": int(100 * abs(day.amount) / most)}
             for day in sums
             if most
         ],
         "days_caption": caption,
-        "days_alt": f"{caption}. {'; '.join(values)}",
+        "days_alt": f"{caption}. {'; '.join(named)}",
     }
 
 
-def _height(day: DaySum, priced: bool) -> int:
-    return max(0, day.nanos if priced else day.device_seconds)
-
-
 def _workloads(document: Mapping[str, Any]) -> dict[str, Any]:
-    sums = workload_sums(document["workload_days"])
-    priced = bool(document["currency"])
+    sums = workload_sums(document)
+    currency = document["currency"]
     columns = ["Workload", "GPU-hours"]
-    columns += [f"Cost {document['currency']}, before rounding"] if priced else []
-    shown = sums[:WORKLOADS_SHOWN]
-    costs = aligned(s.cost for s in shown)
+    columns += [f"Cost {currency}"] if currency else []
     rows = [
-        [f"{s.workload_kind} {s.workload_name}".strip(), hours_text(s.device_seconds)]
-        + ([cost] if priced else [])
-        for s, cost in zip(shown, costs, strict=True)
+        [f"{s.workload_kind} {s.workload_name}".strip(), hours_text(s.gpu_seconds)]
+        + ([grouped(s.billed_cost)] if currency else [])
+        for s in sums[:WORKLOADS_SHOWN]
     ]
     hidden = len(sums) - WORKLOADS_SHOWN
     note = f"{hidden} more workloads are in {document['number']}-pods.csv." if hidden > 0 else ""
@@ -199,7 +230,7 @@ def _measured(document: Mapping[str, Any]) -> dict[str, Any]:
     entries = document["measured"]
     uncertain = sum(pod["uncertain_device_seconds"] for pod in document["pods"])
     methods = [
-        f"{hours_text(seconds)} GPU-hours {METHODS.get(method, method)}"
+        f"{hours_text(seconds)} device-hours {METHODS.get(method, method)}"
         for method, seconds in seconds_by_method(document["pods"]).items()
     ]
     methods.append(f"uncertainty of starts and ends: {uncertain:,} device-seconds in all")
@@ -250,5 +281,5 @@ def _hashes(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _party(party: Mapping[str, Any], otherwise: str) -> dict[str, Any]:
-    lines = [*party["address"], party["tax_id"], party["email"]]
+    lines = [*party["address"], tax_id_text(party), party["email"]]
     return {"name": party["name"] or otherwise, "lines": [line for line in lines if line]}

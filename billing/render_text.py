@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from billing.quantities import grouped, hours_text, seconds_by_method, workload_sums
+from billing.quantities import (
+    gpu_seconds,
+    grouped,
+    hours_text,
+    money,
+    seconds_by_method,
+    tax_id_text,
+    workload_sums,
+)
 
 TITLES = {
     "invoice": "Invoice",
@@ -23,7 +31,7 @@ _WORKLOADS_SHOWN = 20
 
 def invoice_text(document: Mapping[str, Any], sha256: str) -> str:
     """The whole document as text."""
-    parts = (_head, _lines, _workloads, _measured, _rules)
+    parts = (_head, _lines, _payment, _workloads, _measured, _rules)
     lines = [line for part in parts for line in part(document)]
     return "\n".join(line.rstrip() for line in [*lines, *_check(document, sha256)]) + "\n"
 
@@ -37,6 +45,9 @@ def _head(document: Mapping[str, Any]) -> Iterator[str]:
     )
     customer = document["customer"]["name"]
     yield f"Bill to: {customer or document['tenant']} (tenant {document['tenant']})"
+    for name in ("issuer", "customer"):
+        if tax_id := tax_id_text(document[name]):
+            yield f"{tax_id} ({name})"
     if document["amounts"] == "estimated":
         yield "Draft. These amounts are estimated; nothing has been issued."
     if document["voids"]:
@@ -46,20 +57,45 @@ def _head(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     currency = document["currency"]
-    head = f"{'':>3} {'GPU class':<24} {'Shape':<12} {'Weight':>7} {'Hours':>12}"
-    yield f"{head} {'Rate':>10} {'Amount ' + currency:>18}" if currency else head
+    head = f"{'':>3} {'GPU class':<20} {'Shape':<10} {'Device-hours':>13} {'Weight':>7} "
+    head += f"{'GPU-hours':>12}"
+    yield f"{head} {'Rate':>10} {'Amount ' + currency:>14}" if currency else head
     yield "-" * _WIDTH
     for line in document["lines"]:
         row = (
-            f"{line['line']:>3} {line['gpu_class']:<24} {line['mig_profile']:<12} "
-            f"{line['weight']:>7} {hours_text(line['device_seconds']):>12}"
+            f"{line['line']:>3} {line['gpu_class']:<20} {line['mig_profile']:<10} "
+            f"{hours_text(line['device_seconds']):>13} {line['weight']:>7} "
+            f"{hours_text(gpu_seconds(line)):>12}"
         )
-        money = f" {line['rate_per_hour']:>10} {grouped(line['billed_cost']):>18}"
-        yield row + money if currency else row
+        if currency:
+            row += f" {money(line['rate_per_hour'], currency):>10}"
+            row += f" {grouped(line['billed_cost']):>14}"
+        yield row
         yield _line_detail(line)
     yield "-" * _WIDTH
     if currency:
-        yield f"{'Total ' + currency:<72}{grouped(document['total_billed_cost']):>22}"
+        tax = document["tax"]
+        if tax["percent"]:
+            yield f"{'Net total ' + currency:<74}{grouped(document['total_billed_cost']):>22}"
+            yield f"{'Tax ' + tax['percent'] + ' %':<74}{grouped(tax['amount']):>22}"
+        yield f"{'Total ' + currency:<74}{grouped(document['total_payable']):>22}"
+    yield ""
+
+
+def _payment(document: Mapping[str, Any]) -> Iterator[str]:
+    payment, tax = document["payment"], document["tax"]
+    if not document["currency"]:
+        return
+    if tax["note"] or not tax["percent"]:
+        yield tax["note"] or "No tax is included in these amounts."
+    for name, text in (
+        ("Due", payment["due_on"]),
+        ("Terms", payment["terms"]),
+        ("Pay to", ", ".join(payment["bank_details"])),
+        ("Purchase order", payment["purchase_order"]),
+    ):
+        if text:
+            yield f"{name}: {text}"
     yield ""
 
 
@@ -73,14 +109,14 @@ def _line_detail(line: Mapping[str, Any]) -> str:
 
 
 def _workloads(document: Mapping[str, Any]) -> Iterator[str]:
-    sums = workload_sums(document["workload_days"])
+    sums = workload_sums(document)
     if not sums:
         return
     yield "By workload"
     for entry in sums[:_WORKLOADS_SHOWN]:
         name = f"{entry.workload_kind} {entry.workload_name}".strip()
-        cost = f" {grouped(entry.cost):>24}" if document["currency"] else ""
-        yield f"    {name:<48} {hours_text(entry.device_seconds):>12} h{cost}"
+        cost = f" {grouped(entry.billed_cost):>18}" if document["currency"] else ""
+        yield f"    {name:<48} {hours_text(entry.gpu_seconds):>12} GPU-hours{cost}"
     if len(sums) > _WORKLOADS_SHOWN:
         yield f"    and {len(sums) - _WORKLOADS_SHOWN} more, in the CSV"
     yield ""
@@ -101,7 +137,7 @@ def _measured(document: Mapping[str, Any]) -> Iterator[str]:
                 f"({gap['reason']})"
             )
     for method, seconds in seconds_by_method(document["pods"]).items():
-        yield f"    {hours_text(seconds):>12} device hours {method}"
+        yield f"    {hours_text(seconds):>12} device-hours {method}"
     uncertain = sum(pod["uncertain_device_seconds"] for pod in document["pods"])
     yield f"    uncertainty of starts and ends: {uncertain} device seconds"
     yield ""

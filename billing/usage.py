@@ -85,6 +85,17 @@ class PodUse:
     cost_nanos: int
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class WorkloadLabels:
+    """The labels that all pods of a workload have in a period."""
+
+    tenant: str
+    cluster_id: str
+    workload_kind: str
+    workload_name: str
+    labels: tuple[tuple[str, str], ...]
+
+
 Row = TypeVar("Row", Charge, WorkloadDay, PodUse)
 
 
@@ -95,6 +106,7 @@ class Usage:
     charges: tuple[Charge, ...]
     workload_days: tuple[WorkloadDay, ...]
     pods: tuple[PodUse, ...]
+    labels: tuple[WorkloadLabels, ...] = ()
 
     def by_tenant(self) -> dict[str, Usage]:
         """Each tenant's part, in order, and nothing of anybody else's or the provider's."""
@@ -106,6 +118,7 @@ class Usage:
                 tuple(sorted(charges[tenant])),
                 tuple(sorted(days.get(tenant, ()))),
                 tuple(sorted(pods.get(tenant, ()))),
+                tuple(sorted(labels for labels in self.labels if labels.tenant == tenant)),
             )
             for tenant in sorted(charges)
         }

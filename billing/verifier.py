@@ -495,6 +495,9 @@ def _check_cents(document: dict[str, Any]) -> int:
         raise Wrong("the cents are not shared out by largest remainder")
     if sum(billed) != total:
         raise Wrong("the lines do not add up to the total")
+    tax = half_even(Fraction(document["tax"]["percent"] or 0) * total / 100 / unit) * unit
+    if [nanos(document["tax"]["amount"]), nanos(document["total_payable"])] != [tax, total + tax]:
+        raise Wrong("tax or the amount to pay does not follow from the total")
     return len(lines)
 
 

@@ -17,6 +17,8 @@ from billing.sealing import Document
 from domain.billing_period import BillingPeriod
 from domain.interval import format_instant
 
+_OF_THE_VOIDED = ("billing_period", "period_started_at", "period_ended_at", "issued_at")
+
 
 def open_period_after(ledger: Ledger, period: str) -> BillingPeriod:
     """The first period after this one that is not closed."""
@@ -45,10 +47,14 @@ def negated(
         "issued_at": format_instant(issued_at),
         "total_cost": _minus(original["total_cost"]),
         "total_billed_cost": _minus(original["total_billed_cost"]),
+        "tax": {**original["tax"], "amount": _minus(original["tax"]["amount"])},
+        "total_payable": _minus(original["total_payable"]),
+        "payment": {**original["payment"], "due_on": "", "terms": "", "bank_details": []},
         "lines": [_negated_line(line, original["number"]) for line in original["lines"]],
         "workload_days": [_negated_use(day) for day in original["workload_days"]],
         "pods": [_negated_use(pod) for pod in original["pods"]],
         "voids": original["number"],
+        "voided": {name: original[name] for name in _OF_THE_VOIDED},
         "reason": reason,
     }
 

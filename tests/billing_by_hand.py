@@ -19,12 +19,16 @@ from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions, load_decisions
 from domain.findings import Check, Judgement
 from domain.tenant import BelongsTo
-from tests.marts_by_hand import RATES, SIGNED
+from tests.marts_by_hand import PARTIES, RATES, SIGNED
 
 RATE_PER_HOUR = "3.333333333"
 RATE_NANOS = 3_333_333_333
+TAXED = f"issuer,,Cloud,,,,2020-01-01,,{SIGNED},,19"
 DECISIONS: Decisions = load_decisions(
-    {"rates.csv": RATES + f",A100-40,whole,EUR,{RATE_PER_HOUR},2020-01-01,,{SIGNED},"}
+    {
+        "rates.csv": RATES + f",A100-40,whole,EUR,{RATE_PER_HOUR},2020-01-01,,{SIGNED},",
+        "parties.csv": f"{PARTIES.rstrip()},tax_id_label,tax_percent\n{TAXED}",
+    }
 )
 [RATE] = DECISIONS.rates
 Price = tuple[str, int]

@@ -22,7 +22,8 @@ HEADERS = {
     "decided_on,pod_uid",
     "policies": "policy,version,value,valid_from,valid_until,reason,decided_by,decided_on",
     "parties": "role,tenant,name,address,tax_id,email,valid_from,valid_until,reason,decided_by,"
-    "decided_on",
+    "decided_on,tax_id_label,tax_percent,tax_note,payment_days,payment_terms,bank_details,"
+    "purchase_order",
     "products": "product,vendor,gpu_class,memory_mib,compute_slots,memory_slots,mig_geometry,"
     "reason,decided_by,decided_on",
     "amendments": "billing_period,amended_table,reason,decided_by,decided_on,second_name",
@@ -31,13 +32,16 @@ HEADERS = {
 
 SIGNED_LAST = {"clusters", "tenants", "budgets", "outages", "policies", "parties", "products"}
 
+EMPTY_LAST = {"parties": 7}
+"""Columns after the signature, which the rows of tests leave empty."""
+
 
 def table(name: str, *rows: str) -> dict[str, str]:
     """One file. Where the signature ends the row it may be left out; `|` stands in its place."""
     lines = [HEADERS[name]]
     for row in rows:
         full = f"{row},|" if name in SIGNED_LAST and "|" not in row else row
-        lines.append(full.replace("|", SIGNED))
+        lines.append(full.replace("|", SIGNED) + "," * EMPTY_LAST.get(name, 0))
     return {f"{name}.csv": "\n".join(lines) + "\n"}
 
 

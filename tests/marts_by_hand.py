@@ -119,6 +119,10 @@ TABLES = {
         billing_period VARCHAR, cluster_id VARCHAR, source VARCHAR, gap_started_at TIMESTAMPTZ,
         gap_ended_at TIMESTAMPTZ
     """,
+    "dim_pod_labels": """
+        billing_period VARCHAR, cluster_id VARCHAR, pod_uid VARCHAR, label_key VARCHAR,
+        label_value VARCHAR
+    """,
     "fct_sampled_pods": """
         billing_period VARCHAR, cluster_id VARCHAR, pod_uid VARCHAR, first_sampled_at TIMESTAMPTZ,
         last_sampled_at TIMESTAMPTZ
@@ -170,6 +174,7 @@ class Pod:
     belongs_to: str = "tenant"
     uncertainty_seconds: int = 0
     workload: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def uid(self) -> str:
@@ -196,6 +201,7 @@ class World:
     )
     accepted_gaps: list[str] = field(default_factory=list)
     parties: list[str] = field(default_factory=list)
+    parties_header: str = PARTIES
     outages: list[str] = field(default_factory=list)
     policies: list[str] = field(default_factory=list)
     dbt_tests_left_out: tuple[str, ...] = ()
@@ -225,7 +231,7 @@ class World:
             "clusters.csv": CLUSTERS + "\n".join(clusters),
             "rates.csv": RATES + "\n".join(self.rates),
             "accepted_gaps.csv": GAPS + "\n".join(self.accepted_gaps),
-            "parties.csv": PARTIES + "\n".join(self.parties),
+            "parties.csv": self.parties_header + "\n".join(self.parties),
             "outages.csv": OUTAGES + "\n".join(self.outages),
             "policies.csv": "\n".join([HEADERS["policies"], *self.policies]),
         }
@@ -284,6 +290,11 @@ class World:
                 "fct_node_hours": list(self._node_hours()),
                 "fct_gpu_use": list(self._gpu_use()),
                 "fct_metric_coverage": list(self._metric_coverage()),
+                "dim_pod_labels": [
+                    (self.period.name, pod.cluster_id, pod.uid, *label)
+                    for pod in self.pods
+                    for label in pod.labels
+                ],
                 "fct_sampled_pods": list(self._sampled_pods()),
                 "fct_gaps": list(self._gaps()),
                 "dim_namespaces": list(self._namespaces()),

@@ -15,10 +15,12 @@ from datetime import date, datetime
 from enum import Enum
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
+from unicodedata import normalize
 
 from domain.billing_period import BillingPeriod
 from domain.decisions.errors import shown
 from domain.errors import BadInput
+from domain.glyphs import can_be_shown
 from domain.interval import format_instant, parse_instant
 from domain.mig.profile import parse_profile
 from domain.money import format_nanos, parse_nanos, require_currency
@@ -58,6 +60,37 @@ class Cell(Generic[T]):
 def text() -> Cell[str]:
     """Free text that says something."""
     return Cell(_read_text, str)
+
+
+def printed_text() -> Cell[str]:
+    """Free text that an invoice has to show as it is: every character has a glyph in its fonts."""
+
+    def read(typed: str) -> str:
+        text = _read_text(typed)
+        hidden = sorted({char for char in normalize("NFC", text) if not can_be_shown(char)})
+        if hidden:
+            named = ", ".join(f"{char} (U+{ord(char):04X})" for char in hidden[:5])
+            raise CellRefused(
+                f"{shown(typed)}: the fonts of an invoice have no glyph for {named}",
+                "write it in Latin, Greek, Cyrillic, Armenian or Hebrew letters",
+            )
+        return text
+
+    return Cell(read, str)
+
+
+def percent() -> Cell[str]:
+    """A percentage from 0 to 100 with at most three decimals, in its shortest spelling."""
+    parse = _said_by_domain(parse_nanos)
+
+    def read(typed: str) -> str:
+        nanos = parse(typed)
+        if not 0 <= nanos <= 100 * 10**9 or nanos % 10**6:
+            remedy = "write a percentage from 0 to 100 with at most 3 decimals, such as 8.875"
+            raise CellRefused(shown(typed), remedy)
+        return format_nanos(nanos)
+
+    return Cell(read, str)
 
 
 def optional(cell: Cell[T], empty: Any = None) -> Cell[Any]:

@@ -121,7 +121,8 @@ def _row(file: str, number: int, line: str) -> TextRow | UnreadableTable | None:
     try:
         cells = tuple(cell.strip() for cell in next(csv.reader([line], strict=True)))
     except csv.Error as error:
-        remedy = "close the quote on the same line, and double a quote inside a cell"
+        remedy = "close the quote on the same line (a cell has no line break: the lines of an "
+        remedy += "address are separated by ;), and double a quote inside a cell"
         return _unreadable(where, f"{error} in {shown(line)}", remedy)
     is_blank_or_comment = not any(cells) or cells[0].startswith("#")
     return None if is_blank_or_comment else TextRow(number, cells)

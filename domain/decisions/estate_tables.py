@@ -26,6 +26,9 @@ from domain.tenant import BelongsTo
 LONGEST_INTERVAL_SECONDS = 3_600
 """Hours are the grain of everything; a store with rarer samples cannot be a witness to an hour."""
 
+MOST_PAYMENT_DAYS = 3_650
+"""Ten years: a longer term is a slip of the pen."""
+
 LARGEST_MEMORY_MIB = 10_000_000
 """Ten terabytes on one card: a hundred times the largest one sold."""
 
@@ -107,22 +110,80 @@ PARTIES = Table(
             "a customer's tenant; empty for the issuer",
             "team-a",
         ),
-        Column("name", cells.text(), "the legal name", "Example Research Ltd"),
+        Column("name", cells.printed_text(), "the legal name", "Example Research Ltd"),
         Column(
             "address",
-            cells.optional(cells.text(), ""),
+            cells.optional(cells.printed_text(), ""),
             "on one line, its lines separated by ;",
             "1 Example Street; 12345 Exampletown; DE",
         ),
         Column(
-            "tax_id", cells.optional(cells.text(), ""), "the VAT number or its like", "DE123456789"
+            "tax_id",
+            cells.optional(cells.printed_text(), ""),
+            "the VAT number or its like",
+            "DE123456789",
         ),
         Column(
-            "email", cells.optional(cells.text(), ""), "where questions go", "billing@example.org"
+            "email",
+            cells.optional(cells.printed_text(), ""),
+            "where questions go",
+            "billing@example.org",
         ),
         VALID_FROM,
         VALID_UNTIL,
         *SIGNED,
+        Column(
+            "tax_id_label",
+            cells.optional(cells.printed_text(), ""),
+            "what the tax ID is called; without it `Tax ID`",
+            "VAT ID",
+            may_be_absent=True,
+        ),
+        Column(
+            "tax_percent",
+            cells.optional(cells.percent(), ""),
+            "tax that is added, in percent of the net amount; the customer's, else the issuer's; "
+            "empty in both: the invoice says that no tax is included",
+            "19",
+            may_be_absent=True,
+        ),
+        Column(
+            "tax_note",
+            cells.optional(cells.printed_text(), ""),
+            "a sentence about tax, such as a reverse charge; the customer's, else the issuer's",
+            "",
+            may_be_absent=True,
+        ),
+        Column(
+            "payment_days",
+            cells.optional(cells.whole_number(0, MOST_PAYMENT_DAYS)),
+            "days from the issue to the due date; the customer's, else the issuer's; "
+            "empty in both: no due date",
+            "30",
+            may_be_absent=True,
+        ),
+        Column(
+            "payment_terms",
+            cells.optional(cells.printed_text(), ""),
+            "a sentence about payment; the customer's, else the issuer's",
+            "30 days net",
+            may_be_absent=True,
+        ),
+        Column(
+            "bank_details",
+            cells.optional(cells.printed_text(), ""),
+            "where to pay, its lines separated by ;; the customer's (an account of the issuer for "
+            "this customer), else the issuer's",
+            "Example Bank; IBAN IE29 AIBK 9311 5212 3456 78; BIC AIBKIE2D",
+            may_be_absent=True,
+        ),
+        Column(
+            "purchase_order",
+            cells.optional(cells.printed_text(), ""),
+            "a customer's number for the order, printed on its invoices",
+            "PO-4711",
+            may_be_absent=True,
+        ),
     ),
     _check_party,
 )

@@ -239,10 +239,25 @@ class Party(DatedRow):
     address: str = ""
     tax_id: str = ""
     email: str = ""
+    tax_id_label: str = ""
+    tax_percent: str = ""  # canonical decimal text; '' says nothing about tax
+    tax_note: str = ""
+    payment_days: int | None = None
+    payment_terms: str = ""
+    bank_details: str = ""
+    purchase_order: str = ""
 
     @property
     def address_lines(self) -> list[str]:
-        return [part.strip() for part in self.address.split(";") if part.strip()]
+        return _lines_of(self.address)
+
+    @property
+    def bank_lines(self) -> list[str]:
+        return _lines_of(self.bank_details)
+
+
+def _lines_of(cell: str) -> list[str]:
+    return [part.strip() for part in cell.split(";") if part.strip()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

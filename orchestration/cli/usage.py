@@ -91,6 +91,8 @@ def usage(
         found = read_usage(facts, window, by, tenant=tenant, of_provider=provider)
         periods = facts.require(window)
         notes = _notes(facts, window, found, tenant, provider)
+        label_notes = _label_notes(facts, periods, by)
+        notes += label_notes
         notes += [] if asked else [nobody_named(facts.newest)]
     final = set(periods) <= closed_periods(home_path)
     rows = _rows(found, unit)
@@ -113,6 +115,8 @@ def usage(
     columns = [name for name in (rows[0] if rows else ()) if not name.endswith("_exact")]
     if output == "csv":
         emit(rows, output, columns)
+        for note in label_notes:
+            click.echo(note, err=True)
         if not asked:
             click.echo(notes[-1], err=True)
         return
@@ -236,6 +240,20 @@ def _total_line(total: dict[str, Any], unit: str, *, final: bool) -> str:
 
 def _span(window: Interval) -> str:
     return f"{format_instant(window.started_at)} to {format_instant(window.ended_at)}"
+
+
+def _label_notes(facts: Facts, periods: Sequence[str], by: str) -> list[str]:
+    """Why every row of a label may be empty: no pod has it, or it is not among those kept."""
+    from warehouse.reports.usage import LABEL, kept_labels
+
+    key = by.removeprefix(LABEL)
+    if not by.startswith(LABEL) or key in (kept := kept_labels(facts, periods)):
+        return []
+    return [
+        f"No pod of {', '.join(periods)} has the label {key}; labels that are kept: "
+        f"{', '.join(kept) or 'none'}. "
+        "A label is kept from when pod_labels under [ask] in config.toml names it."
+    ]
 
 
 def _notes(

@@ -271,7 +271,9 @@ class Months(RuleBasedStateMachine):
             total = parse_nanos(document["total_billed_cost"])
             assert sum(billed) == total
             rows = list(cost_and_usage(document))
-            assert sum(Decimal(row["BilledCost"]) for row in rows) * 10**9 == total
+            payable = sum(Decimal(row["BilledCost"]) for row in rows)
+            assert payable == Decimal(document["total_payable"])
+            assert parse_nanos(document["tax"]["amount"]) == payable * 10**9 - total
             exact = sum(parse_nanos(line["cost"]) for line in document["lines"])
             assert parse_nanos(document["total_cost"]) == exact
             for line, cents in zip(document["lines"], billed, strict=True):

@@ -143,6 +143,7 @@ def test_a_label_that_nobody_set_is_one_empty_value(told: Told) -> None:
         ("speech", None, "4.740285714"),
         ("vision", None, "17.38"),
     ]
+    assert any("has the label no-such-label" in note for note in found["notes"])
 
 
 def test_the_providers_own_use_is_apart(told: Told) -> None:
@@ -510,16 +511,17 @@ def test_what_is_corrected_voided_and_restored_is_so_as_the_page_says(
     shutil.copytree(told.opened.home.path, home)
     witnessed = shutil.copy(home / "documents" / "2026-10" / "head.json", tmp_path)
     monkeypatch.setenv("GPU_LEDGER_HOME", str(home))
-    late, wrong, keep, restored, lost = of("how-to/correct-void-and-restore.md", "sh")
+    late, wrong, again, keep, restored, lost = of("how-to/correct-void-and-restore.md", "sh")
     instead: dict[str, Path | str] = {
         "INV-000007": "INV-000001",
         "documents/": f"{home}/documents/",
         "head-as-witnessed.json": str(witnessed),
         "/mnt/backup/2026-11-18": tmp_path / "backup",
     }
-    for command in [*commands_in(late), *commands_in(keep)[:-1], *commands_in(wrong)]:
-        ends_well(command, **instead)
-    assert counted == [True, False]
+    for step in (late, keep, wrong, again):
+        for command in commands_in(step)[: -1 if step == keep else None]:
+            ends_well(command, **instead)
+    assert counted == [True, False, False]
     for number, after in enumerate(commands_in(restored)):
         place = {**instead, "restored-ledger": tmp_path / f"restored-{number}"}
         ends_well(commands_in(keep)[-1], **place)

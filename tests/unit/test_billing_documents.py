@@ -13,12 +13,12 @@ import pytest
 from billing.close import close_period
 from billing.csv_text import csv_bytes
 from billing.drafts import write_drafts
-from billing.glyphs import DISPLAYABLE, can_be_shown, displayable
-from billing.quantities import aligned, grouped, hours_text
+from billing.quantities import grouped, hours_text, money
 from billing.record import Record
 from billing.render_pdf import invoice_pdf, view
 from domain.clock import StoppedClock
 from domain.findings import Check, Judgement
+from domain.glyphs import DISPLAYABLE, can_be_shown, displayable
 from quality.run import judge
 from tests.marts_by_hand import Pod, World, at
 from warehouse.connection import connected
@@ -77,7 +77,17 @@ def test_the_page_says_what_is_sealed(folder: Path) -> None:
     # Nine times an hour and a half at 3.60.
     assert (page["total"], page["currency"]) == ("48.60", "EUR")
     [line] = page["lines"]
-    assert line == ["1", "A100-40", "full GPU", "name-of-c1", "1", "13.50", "3.6", "48.60"]
+    assert line == [
+        "1",
+        "A100-40",
+        "full GPU",
+        "name-of-c1",
+        "13.50",
+        "1",
+        "13.50",
+        "3.60",
+        "48.60",
+    ]
     assert len(page["days"]) == 31
     assert [day["share"] for day in page["days"][:10]] == [100] * 9 + [0]
     text = (folder / "INV-000001.txt").read_text("utf-8")
@@ -131,22 +141,29 @@ def test_quantities_are_read_as_people_do() -> None:
     assert hours_text(-5400) == "-1.50"
     assert grouped("1234567.891") == "1,234,567.891"
     assert grouped("-1234.50") == "-1,234.50"
-    assert aligned(["1.5", "22.125", "3"]) == ["1.500", "22.125", "3.000"]
-    assert aligned([]) == []
+    assert [money(text, "EUR") for text in ("1.5", "1234", "0.125")] == [
+        "1.50",
+        "1,234.00",
+        "0.125",
+    ]
+    assert money("1234", "JPY") == "1,234"
 
 
 def test_every_character_that_counts_as_displayable_has_a_glyph() -> None:
     document = {
         "schema": "x", "document": "invoice", "number": "INV-000001", "amounts": "final",
         "billing_period": "2026-10", "issued_at": "2026-11-04T00:00:00Z", "tenant": "a",
-        "issuer": {"name": "", "address": [], "tax_id": "", "email": ""}, "currency": "",
-        "total_billed_cost": "0", "lines": [], "workload_days": [], "pods": [], "measured": [],
-        "policies": [], "stands_on": {}, "voids": "", "reason": "",
+        "currency": "", "total_billed_cost": "0", "total_payable": "0", "lines": [],
+        "workload_days": [], "pods": [], "measured": [], "policies": [], "stands_on": {},
+        "voids": "", "reason": "", "tax": {"percent": "", "note": "", "amount": "0"},
+        "payment": {"due_on": "", "terms": "", "bank_details": [], "purchase_order": ""},
     }  # fmt: skip
+    party = {"name": "", "address": [], "tax_id": "", "tax_id_label": "", "email": ""}
+    document["issuer"] = party
     every = [chr(p) for first, last in DISPLAYABLE for p in range(first, last + 1)]
     shown = "".join(char for char in every if can_be_shown(char))
     assert len(shown) > 1500
-    document["customer"] = {"name": shown, "address": [], "tax_id": "", "email": ""}
+    document["customer"] = {**party, "name": shown}
     assert invoice_pdf(document, "").startswith(b"%PDF")
 
 

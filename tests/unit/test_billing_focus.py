@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -13,7 +14,13 @@ import pytest
 
 from billing.books import Books
 from billing.close import close_period
-from billing.focus import COST_AND_USAGE, cost_and_usage, pricing_quantity
+from billing.focus import (
+    BILLING_PERIOD,
+    COST_AND_USAGE,
+    INVOICE_DETAIL,
+    cost_and_usage,
+    pricing_quantity,
+)
 from billing.record import Record
 from billing.voiding import void_document
 from domain.clock import StoppedClock
@@ -114,6 +121,23 @@ def test_a_void_is_a_correction_that_refers_to_its_invoice(home: Path) -> None:
     # It is in November's books, and still speaks about October's days.
     assert {row["BillingPeriodStart"] for row in found} == {"2026-11-01T00:00:00Z"}
     assert all(row["ChargePeriodStart"] < "2026-11-01" for row in found)
+
+
+def test_the_page_names_every_column_of_every_data_set() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/focus.md").read_text(encoding="utf-8")
+    _, cost, detail, period = page.split("| columns | content |")
+    for columns, part in (
+        (COST_AND_USAGE, cost),
+        (INVOICE_DETAIL, detail),
+        (BILLING_PERIOD, period),
+    ):
+        named = [name for row in part.splitlines() for name in re.findall(r"`(\w+)`", cell_of(row))]
+        assert sorted(named) == sorted(columns)
+
+
+def cell_of(row: str) -> str:
+    """The first cell of a row of a table."""
+    return row.split("|")[1] if row.startswith("| `") else ""
 
 
 def test_quantities_have_nine_decimals() -> None:

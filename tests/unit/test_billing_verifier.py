@@ -312,6 +312,11 @@ def test_a_consistent_forgery_needs_every_number_to_fit(home: Path) -> None:
     one_cent_more = forged(home, lambda d: d.update(total_billed_cost="99.99"))
     assert any("cents" in problem for problem in one_cent_more)
 
+    def taxed(document: dict[str, Any]) -> None:
+        document["tax"]["percent"] = "19"
+
+    assert any("tax or the amount to pay" in problem for problem in forged(home, taxed))
+
     def more_seconds(document: dict[str, Any]) -> None:
         document["lines"][0]["device_seconds"] += 1
 

@@ -204,7 +204,7 @@ CELLS = {
     "2026-10-15,",
     "policies": "mig_weight,v2,memory,2026-10-01,,agreed,Ada,2026-09-15",
     "parties": "customer,team-a,Example Ltd,1 Street; DE,DE1,a@example.org,2026-10-01,,agreed,"
-    "Ada,2026-09-15",
+    "Ada,2026-09-15,VAT ID,8.875,,30,30 days net,Bank; IBAN 1,PO-1",
     "products": "NVIDIA-X200,nvidia,X200,196608,7,8,,agreed,Ada,2026-09-15",
     "amendments": "2026-09,tenants,agreed,Ada,2026-10-15,Grace",
 }
@@ -277,6 +277,10 @@ def test_the_good_row_of_every_table_is_read(name: str) -> None:
         ("parties", "role", "seller"),
         ("parties", "tenant", ""),
         ("parties", "name", ""),
+        ("parties", "name", "\N{CJK UNIFIED IDEOGRAPH-682A}"),
+        ("parties", "tax_percent", "101"),
+        ("parties", "tax_percent", "0.0001"),
+        ("parties", "payment_days", "-1"),
         ("products", "product", "NVIDIA X200"),
         ("products", "vendor", "Nvidia"),
         ("products", "compute_slots", "0"),

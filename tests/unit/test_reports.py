@@ -9,6 +9,7 @@ import pytest
 
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval
+from orchestration.cli.usage import _label_notes
 from tests.marts_in_memory import START, facts
 from warehouse.reports import inventory, nodes, quotas
 from warehouse.reports.usage import NotWholeHours, UnknownGrouping, outage_credits, usage
@@ -52,6 +53,15 @@ def test_a_label_parts_use_and_what_has_none_is_a_row_of_its_own() -> None:
         ((("label_value", "red"),), 2, 14400),
         ((("label_value", None),), 1, 7200),
     ]
+
+
+def test_a_label_that_is_not_kept_is_named_with_those_that_are() -> None:
+    row = {"billing_period": "2026-10", "cluster_id": "c1", "pod_uid": "a", "label_value": "x"}
+    marts = facts({"dim_pod_labels": [{**row, "label_key": key} for key in ("team", "app")]})
+    assert _label_notes(marts, ["2026-10"], "label:team") == []
+    assert _label_notes(marts, ["2026-10"], "tenant") == []
+    [note] = _label_notes(marts, ["2026-10"], "label:owner")
+    assert "No pod of 2026-10 has the label owner; labels that are kept: app, team." in note
 
 
 def test_thirds_and_sevenths_of_cards_add_up_exactly() -> None:

@@ -8,7 +8,7 @@ A window is whole hours, because costs are apportioned to hours and never cut ag
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
@@ -127,6 +127,16 @@ def usage(
         )
         for row in found
     ]
+
+
+def kept_labels(facts: Facts, periods: Sequence[str]) -> list[str]:
+    """The keys of all labels that pods of these periods have."""
+    rows = facts.rows(
+        "select distinct label_key from dim_pod_labels "
+        "where list_contains($periods, billing_period) order by all",
+        {"periods": list(periods)},
+    )
+    return [row["label_key"] for row in rows]
 
 
 def _common_denominator(facts: Facts) -> int:

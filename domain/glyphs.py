@@ -1,7 +1,7 @@
 """Which characters the fonts of a PDF can show, and what stands in for the others.
 
 Put here: the ranges, and the substitution.
-Not here: laying out pages.
+Not here: laying out pages, or where a character without a glyph is refused (`decisions.cells`).
 
 An archival PDF must not hold a character that its fonts cannot show, and the fonts are those inside
 typst, the same everywhere. Latin, Greek, Cyrillic, Armenian and Hebrew letters, punctuation,
