@@ -143,13 +143,13 @@ def test_late_evidence_becomes_a_line_of_the_next_open_period(ledger: Ledger) ->
     billed = ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
     assert billed == {"a": 7_200_000_000}
     folder = ledger.path / "documents"
-    invoice = json.loads((folder / "2026-11/a/INV-000002.json").read_bytes())
+    invoice = json.loads((folder / "2026-11/tenants/a/INV-000002.json").read_bytes())
     assert [(line["kind"], line["charge_period"]) for line in invoice["lines"]] == [
         ("usage", "2026-11"),
         ("correction", "2026-10"),
     ]
     assert invoice["lines"][1]["reason"] == "evidence that arrived or changed after the close"
-    text = (folder / "2026-11/a/INV-000002.txt").read_text()
+    text = (folder / "2026-11/tenants/a/INV-000002.txt").read_text()
     assert "correction of 2026-10" in text
     assert "2.00 hours before" in text
 

@@ -60,7 +60,7 @@ def rows(home: Path, name: str) -> list[dict[str, str]]:
 
 
 def test_rows_add_up_to_the_invoice_without_a_tolerance(home: Path) -> None:
-    found = rows(home, "team-a/INV-000001-focus.csv")
+    found = rows(home, "tenants/team-a/INV-000001-focus.csv")
     record = Record(World(home).home.record_store())
     document = Books(record, record.ledger()).document("INV-000001")
     # 9 × 18001 s × 3.333333333 / 3600 = 150.0083333183... and 5401 s × 3/7 × the same: 2.1432...
@@ -74,14 +74,14 @@ def test_rows_add_up_to_the_invoice_without_a_tolerance(home: Path) -> None:
 
 
 def test_a_row_gets_its_part_of_the_payable_amount_by_its_seconds(home: Path) -> None:
-    found = rows(home, "team-a/INV-000001-focus.csv")
+    found = rows(home, "tenants/team-a/INV-000001-focus.csv")
     ratios = {Decimal(row["BilledCost"]) / Decimal(row["ConsumedQuantity"]) for row in found[1:]}
     assert len(found[1:]) == 18
     assert max(ratios) - min(ratios) < Decimal("0.000001")
 
 
 def test_each_row_lies_in_one_day_and_one_period(home: Path) -> None:
-    for row in rows(home, "team-a/INV-000001-focus.csv"):
+    for row in rows(home, "tenants/team-a/INV-000001-focus.csv"):
         assert list(row) == list(COST_AND_USAGE)
         assert row["ChargePeriodStart"].endswith("T00:00:00Z")
         assert row["BillingPeriodStart"] <= row["ChargePeriodStart"] < row["ChargePeriodEnd"]
@@ -90,7 +90,7 @@ def test_each_row_lies_in_one_day_and_one_period(home: Path) -> None:
 
 
 def test_unit_price_times_quantity_is_the_list_cost(home: Path) -> None:
-    for row in rows(home, "team-a/INV-000001-focus.csv"):
+    for row in rows(home, "tenants/team-a/INV-000001-focus.csv"):
         assert Decimal(row["ListUnitPrice"]) * Decimal(row["PricingQuantity"]) == Decimal(
             row["ListCost"]
         )

@@ -99,7 +99,7 @@ def test_a_customers_cells_stand_before_the_issuers(tmp_path: Path) -> None:
     assert invoice["total_payable"] == "9.00"
     assert invoice["payment"]["due_on"] == "2026-11-18"
     assert invoice["payment"]["bank_details"][0] == "Example Bank"
-    text = (world.path / "documents/2026-10/team-b/INV-000002.txt").read_text()
+    text = (world.path / "documents/2026-10/tenants/team-b/INV-000002.txt").read_text()
     for said in (
         "Reverse charge",
         "USt-IdNr. DE123456789 (customer)",
@@ -112,7 +112,7 @@ def test_a_customers_cells_stand_before_the_issuers(tmp_path: Path) -> None:
 
 def test_an_invoice_without_tax_says_so(tmp_path: Path) -> None:
     world = closed(tmp_path / "home", [])
-    text = (world.path / "documents/2026-10/team-a/INV-000001.txt").read_text()
+    text = (world.path / "documents/2026-10/tenants/team-a/INV-000001.txt").read_text()
     assert "No tax is included in these amounts." in text
     page = view(document(world, "INV-000001"), "")
     assert page["payment"] == [["Tax", "No tax is included in these amounts."]]
@@ -147,14 +147,14 @@ def test_quantities_and_money_have_one_name_and_form_each(tmp_path: Path) -> Non
     assert (named["Device-hours"], named["Weight"], named["GPU-hours"]) == ("3.00", "3/7", "1.29")
     assert (named["Rate"], named["Amount EUR"]) == ("3.60", "4.63")
     assert page["workloads"] == [["Job slices", "1.29", "4.63"]]
-    [row] = rows(world, "2026-10/a/INV-000001-focus.csv")
+    [row] = rows(world, "2026-10/tenants/a/INV-000001-focus.csv")
     assert (row["ConsumedQuantity"], row["ConsumedUnit"]) == ("3", "Device-Hours")
     assert (row["PricingQuantity"], row["PricingUnit"]) == ("1.285714286", "GPU-Hours")
 
 
 def test_focus_has_the_tax_and_the_terms_of_the_invoice(tmp_path: Path) -> None:
     world = closed(tmp_path / "home", [ISSUER])
-    found = rows(world, "2026-10/team-a/INV-000001-focus.csv")
+    found = rows(world, "2026-10/tenants/team-a/INV-000001-focus.csv")
     assert [(row["ChargeCategory"], row["BilledCost"]) for row in found] == [
         ("Usage", "9"),
         ("Tax", "2.07"),
@@ -240,5 +240,6 @@ def test_labels_that_all_pods_of_a_workload_have_are_tags(tmp_path: Path) -> Non
         Pod("a", "bare", at("09 12:00"), at("09 13:00")),
     ]  # fmt: skip
     world = closed(tmp_path / "home", [], pods=pods)
-    tags = {r["ResourceName"]: r["Tags"] for r in rows(world, "2026-10/a/INV-000001-focus.csv")}
+    found = rows(world, "2026-10/tenants/a/INV-000001-focus.csv")
+    tags = {row["ResourceName"]: row["Tags"] for row in found}
     assert tags == {"train": '{"team": "vision"}', "bare": "{}"}
