@@ -304,7 +304,9 @@ profiles: [{{schedulerName: {name}}}]
 
 
 @contextmanager
-def scheduler(plane: ControlPlane, folder: Path, name: str = "for-nobody") -> Iterator[str]:
+def scheduler(
+    plane: ControlPlane, folder: Path, name: str = "for-nobody", *options: str
+) -> Iterator[str]:
     """A kube-scheduler for the pods that name it; the URL of its resource metrics."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
@@ -319,6 +321,7 @@ def scheduler(plane: ControlPlane, folder: Path, name: str = "for-nobody") -> It
         # Without both, every token is anonymous.
         f"--authentication-kubeconfig={plane.kubeconfig()}",
         f"--authorization-kubeconfig={plane.kubeconfig()}",
+        *options,
     ]
     url = f"https://127.0.0.1:{port}"
     log = folder / "scheduler.log"
