@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from billing.sealing import require_seal
-from warehouse.store import Store
+from warehouse.store import Store, reading
 
 MENTIONS_LISTED = 3
 """Offsets shown per answer; a pod of a month is named thousands of times."""
@@ -34,7 +34,13 @@ def read_answer(landing: Store, digest: str) -> bytes:
     import zstandard
 
     key = answer_key(digest)
-    body = zstandard.ZstdDecompressor().decompressobj().decompress(landing.read(key))
+    stored = landing.read(key)
+    with reading(
+        f"{landing.location}/{key}",
+        "`gpu-ledger landing verify` names the command that asks again for this answer",
+        zstandard.ZstdError,
+    ):
+        body = zstandard.ZstdDecompressor().decompressobj().decompress(stored)
     return require_seal(f"{landing.location}/{key}", body, digest)
 
 

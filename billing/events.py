@@ -10,16 +10,22 @@ tenant can be handed the chain as a proof without learning anything about anothe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import cast
 
-from billing.sealing import Document, from_bytes, sha256, to_bytes
+from billing.numbering import position_of
+from billing.sealing import from_bytes, sha256, to_bytes
+from domain.billing_period import BillingPeriod
+from domain.errors import BadInput
 from domain.interval import format_instant, parse_instant
 
 VERSION = 1
+NO_EVENT = (ValueError, LookupError, TypeError, AttributeError, RecursionError, BadInput)
+"""What reading an event from other bytes raises."""
 
 
 class EventKind(StrEnum):
@@ -27,6 +33,18 @@ class EventKind(StrEnum):
     INVOICE_VOIDED = "invoice_voided"
     CORRECTIONS_RECORDED = "corrections_recorded"
     RECORD_RESTORED = "record_restored"
+
+
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_NEEDED: Mapping[EventKind, frozenset[str]] = {
+    EventKind.PERIOD_CLOSED: frozenset({"period", "basis_sha256", "statement_sha256"}),
+    EventKind.INVOICE_VOIDED: frozenset({"period", "voids", "documents"}),
+    EventKind.CORRECTIONS_RECORDED: frozenset(
+        {"corrects_period", "basis_sha256", "corrections_sha256"}
+    ),
+    EventKind.RECORD_RESTORED: frozenset({"restore_id"}),
+}
+"""What the body of an event must have, so that what follows from it can be told."""
 
 
 class DocumentStatus(StrEnum):
@@ -62,16 +80,35 @@ class Event:
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Event:
+        """The event in these bytes; one of NO_EVENT where there is none."""
         document = from_bytes(body)
-        return cls(
-            sequence=cast(int, document["sequence"]),
-            previous_sha256=cast(str, document["previous_sha256"]),
-            fence=cast(int, document["fence"]),
-            recorded_at=parse_instant(cast(str, document["recorded_at"])),
-            recorded_by=cast(str, document["recorded_by"]),
-            kind=EventKind(cast(str, document["kind"])),
-            body=cast(Document, document["body"]),
+        event = cls(
+            sequence=_whole(document["sequence"]),
+            previous_sha256=_text(document["previous_sha256"]),
+            fence=_whole(document["fence"]),
+            recorded_at=parse_instant(_text(document["recorded_at"])),
+            recorded_by=_text(document["recorded_by"]),
+            kind=EventKind(document["kind"]),
+            body=document["body"],
         )
+        event._require_readable_body()
+        return event
+
+    def _require_readable_body(self) -> None:
+        """The newest event is proved by no later one, so its form is not taken for granted."""
+        needed = _NEEDED[self.kind] - self.body.keys()
+        if needed:
+            raise ValueError(f"it has no {min(needed)}")
+        for name, value in self.body.items():
+            if name in ("period", "corrects_period"):
+                BillingPeriod(_text(value))
+            elif name.endswith("_sha256"):
+                _text(value)
+        for document in self.documents():
+            position_of(_text(document.number))
+        for digest in self.sealed_sha256s():
+            if not _SHA256.fullmatch(_text(digest)):
+                raise ValueError(f"{digest[:80]!r} is not a SHA-256")
 
     @property
     def sha256(self) -> str:
@@ -187,6 +224,18 @@ class Ledger:
         return [e for e in pending if cast(str, e.body["corrects_period"]) < period]
 
 
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{str(value)[:80]!r} is not a whole number")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:80]!r} is not text")
+    return value
+
+
 def chain_problems(events: Sequence[tuple[str, bytes]]) -> list[tuple[str, str]]:
     """Walk (key, bytes) in order; (key, what is wrong) for every break of the chain."""
     problems = []
@@ -204,10 +253,11 @@ def _link_problems(
 ) -> Iterable[str]:
     try:
         event = Event.from_bytes(body)
-    except (ValueError, KeyError, TypeError) as cause:
+        canonical = event.to_bytes()
+    except NO_EVENT as cause:
         yield f"it is no event: {cause}"
         return
-    if event.to_bytes() != body:
+    if canonical != body:
         yield "its bytes are not the canonical ones of what it says"
     if event.sequence != sequence or not key.endswith(f"{sequence:010}.json"):
         yield f"it says sequence {event.sequence} and stands at place {sequence}"
@@ -220,5 +270,5 @@ def _link_problems(
 def _fence(body: bytes) -> int:
     try:
         return Event.from_bytes(body).fence
-    except (ValueError, KeyError, TypeError):
+    except NO_EVENT:
         return 0

@@ -24,6 +24,7 @@ from domain.errors import CheckFailed, WrongUse
 from domain.interval import format_instant
 from warehouse.home import Home
 from warehouse.lease import lease
+from warehouse.store import reading
 
 RESTORES = "restores/"
 
@@ -134,5 +135,7 @@ def _unadmitted(record: Record, ledger: Ledger) -> Iterator[str]:
 
 def _heads_in_documents(home: Home) -> Iterator[tuple[Path, Head]]:
     for path in sorted(home.documents.glob("*/head.json")):
-        found = json.loads(path.read_bytes())
-        yield path, Head(found["sequence"], found["sha256"])
+        with reading(str(path), "delete it: a close of the same month writes it again"):
+            found = json.loads(path.read_bytes())
+            head = Head(int(found["sequence"]), str(found["sha256"]))
+        yield path, head

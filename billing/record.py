@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from billing.events import Event, EventKind, Head, Ledger, NumberedDocument, chain_problems
+from billing.events import (
+    NO_EVENT,
+    Event,
+    EventKind,
+    Head,
+    Ledger,
+    NumberedDocument,
+    chain_problems,
+)
 from billing.numbering import INVOICE, STATEMENT, gaps_in
 from billing.sealing import Document, SealBroken, from_bytes, require_seal, sha256, to_bytes
 from domain.errors import CouldNotLook, EvidenceChanged
@@ -149,7 +157,7 @@ class Record:
         for key, body in self._event_bytes():
             try:
                 seals = sorted(set(Event.from_bytes(body).sealed_sha256s()))
-            except (ValueError, KeyError, TypeError):
+            except NO_EVENT:
                 continue  # named by _chain
             for digest in seals:
                 try:

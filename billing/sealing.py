@@ -48,10 +48,14 @@ def to_bytes(document: Mapping[str, object]) -> bytes:
 
 def from_bytes(body: bytes) -> Document:
     """Read sealed bytes back; numbers are whole, so nothing is lost."""
-    document = json.loads(body)
+    document = json.loads(body, parse_float=_refuse, parse_constant=_refuse)
     if not isinstance(document, dict):
         raise ValueError("a sealed document is a JSON object")
     return document
+
+
+def _refuse(text: str) -> int:
+    raise ValueError(f"{text} is not a whole number")
 
 
 def sha256(body: bytes) -> str:

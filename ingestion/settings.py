@@ -165,7 +165,7 @@ def parse_settings(text: str, where: str = "config.toml") -> Settings:
     """The settings in a text; every key that is not known is refused with its line."""
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as cause:
+    except (tomllib.TOMLDecodeError, RecursionError) as cause:
         raise SettingsUnreadable(where, str(cause)) from None
     return _Reader(text, where).settings(tables)
 

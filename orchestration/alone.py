@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from domain.errors import WrongUse
+from warehouse.store import reading
 
 LOCK = "up.lock"
 
@@ -96,6 +97,6 @@ def _take(descriptor: int, lock: Path) -> None:
 
 def _said(lock: Path) -> dict[str, Any]:
     """Nothing, in the instant between taking the lock and naming its holders."""
-    text = lock.read_text(encoding="utf-8")
-    said: dict[str, Any] = json.loads(text) if text else {}
-    return said
+    text = lock.read_bytes()
+    with reading(str(lock), "end the running `gpu-ledger up` by hand, then delete this file"):
+        return dict(json.loads(text)) if text else {}

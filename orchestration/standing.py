@@ -25,9 +25,12 @@ from orchestration import ledger
 from orchestration.open_home import OpenHome
 from warehouse.home import Home
 from warehouse.project import project_sha256
+from warehouse.store import reading
 
 if TYPE_CHECKING:
     from domain.findings import Judgement
+
+NOTE_IS_MADE_AGAIN = "delete it: the next refresh and check of the period write it again"
 
 FINDINGS_KEPT = 100
 """Blocking findings that the note names; the judgement's own tables hold all of them."""
@@ -90,16 +93,21 @@ def evidence_sha256(opened: OpenHome, period: BillingPeriod) -> str:
 
 def built(home: Home, period: BillingPeriod) -> Built | None:
     """The note about the facts that are in the warehouse; None when they are not."""
-    value = _read(_path(home, period, "built")) if home.warehouse_path.is_file() else None
-    return Built(**value) if value else None
+    path = _path(home, period, "built")
+    value = _read(path) if home.warehouse_path.is_file() else None
+    with reading(str(path), NOTE_IS_MADE_AGAIN):
+        return Built(**value) if value else None
 
 
 def judged(home: Home, period: BillingPeriod) -> Judged | None:
-    value = _read(_path(home, period, "judged"))
+    path = _path(home, period, "judged")
+    value = _read(path)
     if value is None:
         return None
-    against = tuple(Against(**entry) for entry in value.pop("against"))
-    return Judged(**{**value, "against": against, "missing_checks": tuple(value["missing_checks"])})
+    with reading(str(path), NOTE_IS_MADE_AGAIN):
+        against = tuple(Against(**entry) for entry in value.pop("against"))
+        missing_checks = tuple(value.pop("missing_checks"))
+        return Judged(**value, against=against, missing_checks=missing_checks)
 
 
 def note_built(home: Home, period: BillingPeriod, evidence: str, facts: str) -> None:
@@ -154,11 +162,11 @@ def _path(home: Home, period: BillingPeriod, kind: str) -> Path:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        body = path.read_bytes()
     except FileNotFoundError:
         return None
-    assert isinstance(value, dict)
-    return value
+    with reading(str(path), NOTE_IS_MADE_AGAIN):
+        return dict(json.loads(body))
 
 
 def _write(path: Path, value: Mapping[str, Any]) -> None:

@@ -85,10 +85,11 @@ def address(url: str) -> str:
 
 def _decisions(opened: OpenHome) -> dict[str, Any]:
     """How many rows each table has; what stands in them is the provider's own."""
+    sha256 = opened.decisions.sha256  # a table that cannot be read is named by its error
     return {
         path.name: len([line for line in _rows(path) if line])
         for path in sorted(opened.home.decisions.glob("*.csv"))
-    } | {"sha256": opened.decisions.sha256}
+    } | {"sha256": sha256}
 
 
 def _rows(path: Path) -> Iterator[list[str]]:

@@ -6,6 +6,7 @@ Not here: what is in it (`warehouse.schema`, `dbt/`), or who may write (`warehou
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from domain.errors import CheckFailed, CouldNotLook
+from warehouse.store import StoreUnusable
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,6 +30,9 @@ LOCK_WAIT_SECONDS = 30.0
 """A switch of the largest month takes seconds; whoever holds the file longer is another writer."""
 
 _LOCK_POLL_SECONDS = 0.1
+
+_FULL = ("No space left", "File too large", "Disk quota exceeded")
+"""What the operating system says, in DuckDB's messages."""
 
 
 class WarehouseInUse(CouldNotLook):
@@ -99,9 +104,16 @@ def connect(
 @contextmanager
 def connected(path: Path | str, *, read_only: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that is closed at the end, however the work ends."""
+    import duckdb
+
     connection = connect(path, read_only=read_only)
     try:
         yield connection
+    except (duckdb.IOException, duckdb.FatalException, duckdb.SerializationException) as cause:
+        said = _first_line(cause)
+        if any(full in said for full in _FULL):
+            raise StoreUnusable(str(path), "write", OSError(errno.ENOSPC, said)) from cause
+        raise WarehouseUnreadable(Path(path), said) from cause
     finally:
         connection.close()
 

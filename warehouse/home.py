@@ -144,7 +144,7 @@ class Home:
     def _place(self, name: str) -> str:
         try:
             config = tomllib.loads(self.config_path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as cause:
+        except (OSError, ValueError, RecursionError) as cause:
             raise PlacesUnreadable(self.config_path, f"it is not readable TOML: {cause}") from None
         places = config.get("places", {})
         place = places.get(name, "") if isinstance(places, dict) else None

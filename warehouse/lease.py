@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from domain.clock import Clock
 from domain.errors import CouldNotLook
 from domain.interval import format_instant, parse_instant
-from warehouse.store import ObjectMissing, Store
+from warehouse.store import ObjectMissing, Store, reading
 
 LEASE_KEY = "lease.json"
 LEASE_SECONDS = 600
@@ -83,7 +83,7 @@ class LeaseState:
     def from_bytes(cls, body: bytes) -> LeaseState:
         value = json.loads(body)
         expires_at = parse_instant(value["expires_at"])
-        return cls(value["fence"], value["holder"], expires_at, value["nonce"])
+        return cls(int(value["fence"]), str(value["holder"]), expires_at, str(value["nonce"]))
 
 
 class Lease:
@@ -156,7 +156,9 @@ def _present(store: Store) -> tuple[bytes | None, LeaseState | None]:
         body = store.read(LEASE_KEY)
     except ObjectMissing:
         return None, None
-    return body, LeaseState.from_bytes(body)
+    remedy = "when no other command is writing, delete it, then run the same command again"
+    with reading(f"{store.location}/{LEASE_KEY}", remedy):
+        return body, LeaseState.from_bytes(body)
 
 
 def _expiry(clock: Clock, seconds: int) -> datetime:

@@ -14,9 +14,10 @@ from datetime import datetime
 from typing import Any
 
 from domain.interval import Interval, parse_instant
-from warehouse.store import Store
+from warehouse.store import Store, reading
 
 MANIFESTS = "manifests/"
+RESTORE = "restore this file from a backup, then run `gpu-ledger landing verify`"
 USABLE = frozenset({"ok", "warned", "empty", "degraded", "truncated"})
 """Outcomes after which there may be rows to read; `failed` and `refused` brought nothing."""
 
@@ -39,7 +40,12 @@ class AttemptHour:
 
 def attempt_hours(store: Store) -> list[AttemptHour]:
     """Every hour of every attempt that ever was landed, in the order of their keys."""
-    return [hour for key in store.list(MANIFESTS) for hour in _hours(store.read(key))]
+    found: list[AttemptHour] = []
+    for key in store.list(MANIFESTS):
+        body = store.read(key)
+        with reading(f"{store.location}/{key}", RESTORE):
+            found += _hours(body)
+    return found
 
 
 def inside(hours: Iterable[AttemptHour], window: Interval) -> list[AttemptHour]:

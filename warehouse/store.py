@@ -21,7 +21,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Protocol
 
-from domain.errors import CouldNotLook, WrongUse
+from domain.errors import BadInput, CheckFailed, CouldNotLook, WrongUse
 
 KEY_LENGTH_LIMIT = 512
 """S3 allows 1024 bytes; half of it leaves room for any prefix that a bucket location adds."""
@@ -77,6 +77,34 @@ class StoreUnusable(CouldNotLook):
             why="nothing was written; what was there before is untouched",
             remedy="free space or repair access (df -h, ls -ld), then run the same command again",
         )
+
+
+class FileDamaged(CheckFailed):
+    """A file of the home is not what the ledger wrote."""
+
+    code = "STORE-005"
+
+    def __init__(self, where: str, cause: Exception, remedy: str) -> None:
+        super().__init__(
+            where=where,
+            seen=f"gpu-ledger cannot read it ({type(cause).__name__}: {str(cause)[:200]})",
+            why="the file was cut, edited or overwritten, and nothing goes on without it",
+            remedy=remedy,
+        )
+
+
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, BadInput)
+"""What reading text, JSON or CSV of another form raises."""
+
+
+@contextlib.contextmanager
+def reading(where: str, remedy: str, *errors: type[Exception]) -> Iterator[None]:
+    """Read something that the ledger wrote; FileDamaged where it has another form."""
+    unreadable: tuple[type[Exception], ...] = (*UNREADABLE, *errors)
+    try:
+        yield
+    except unreadable as cause:
+        raise FileDamaged(where, cause, remedy) from cause
 
 
 class Store(Protocol):

@@ -22,6 +22,7 @@ from domain.errors import CheckFailed
 from warehouse.connection import connected
 from warehouse.content import mart_names, period_sha256, row_counts
 from warehouse.home import Home
+from warehouse.store import reading
 
 if TYPE_CHECKING:
     import duckdb
@@ -99,13 +100,16 @@ def switched_periods(home: Home) -> dict[str, Switched]:
     path = home.build / FILE
     if not path.is_file():
         return {}
-    found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-    return {
-        period: Switched(
-            row["facts_sha256"], row["row_counts"], tuple(row.get("reshaped_sha256s", ()))
-        )
-        for period, row in sorted(found.items())
-    }
+    with reading(str(path), "delete it, then run `gpu-ledger refresh`: it is written again"):
+        found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            period: Switched(
+                str(row["facts_sha256"]),
+                {str(mart): int(count) for mart, count in row["row_counts"].items()},
+                tuple(row.get("reshaped_sha256s", ())),
+            )
+            for period, row in sorted(found.items())
+        }
 
 
 def require_intact(home: Home, period: str, *, deep: bool = False) -> None:

@@ -54,6 +54,11 @@ def places_unreadable(folder: Path) -> None:
     Home.create(folder / "home", "[places]\nlanding = 3\n").landing_store()
 
 
+def lease_damaged(folder: Path) -> None:
+    (folder / "lease.json").write_text("[")
+    acquire(FolderStore(folder), "host-a:4711", StoppedClock(TEN), 600)
+
+
 def lease_held(folder: Path) -> None:
     clock = StoppedClock(TEN)
     acquire(FolderStore(folder), "host-a:4711", clock, 600)
@@ -140,6 +145,7 @@ PROVOKED: dict[str, Callable[[Path], object]] = {
     "STORE-002": lambda folder: FolderStore(folder).read("objects/ab/abcd.zst"),
     "STORE-003": disk_is_full,
     "STORE-004": lambda folder: open_store("ftp://user:secret@host/landing"),
+    "STORE-005": lease_damaged,
     "HOME-001": lambda folder: Home.open(folder),
     "HOME-002": folder_in_use,
     "HOME-003": places_unreadable,

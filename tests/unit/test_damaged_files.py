@@ -1,0 +1,310 @@
+"""Files of a home that a disk, an editor or a forger damaged: a named error, never a traceback.
+
+Put here: every kept file and note of a closed home, damaged in many ways, and the commands that
+read it; random input for the parsers of bundles, backups, decisions and settings.
+Not here: responses of sources (`test_hostile_responses`), or what each error says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from billing import verifier
+from billing.backup import NotABackup, back_up, verify_backup
+from billing.close import close_period
+from billing.record import Record
+from billing.verifier import canonical, verify, write_bundle
+from domain.clock import StoppedClock
+from domain.decisions import canonical_files, read_decisions
+from domain.errors import LedgerError
+from ingestion.heads import heads_of, keep_heads
+from ingestion.landing import Landing
+from ingestion.settings import parse_settings, template_config
+from orchestration.cli.main import cli
+from orchestration.steps import verify_landing
+from quality.run import judge
+from tests.marts_by_hand import SIGNED, Pod, World, at
+from tests.unit.test_landing import draft
+from warehouse.home import Home
+from warehouse.store import Store
+from warehouse.switched import Switched, note
+
+CASES = int(os.environ.get("N", "2000"))
+SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+"""A failure prints the seed; SEED=… repeats it."""
+
+Damage = Callable[[bytes, random.Random], bytes]
+
+
+def flipped(body: bytes, choose: random.Random) -> bytes:
+    changed = bytearray(body or b"\0")
+    for _ in range(choose.randrange(1, 4)):
+        changed[choose.randrange(len(changed))] ^= choose.randrange(1, 256)
+    return bytes(changed)
+
+
+def other_value(body: bytes, choose: random.Random) -> bytes:
+    """Valid JSON of another shape: one value is replaced, removed, or of another type."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return flipped(body, choose)
+    places = [place for place in _places(document) if place]
+    if not places:
+        return b"7\n"
+    *path, last = choose.choice(places)
+    inside = document
+    for step in path:
+        inside = inside[step]
+    if choose.random() < 0.25:
+        del inside[last]
+    else:
+        inside[last] = choose.choice(
+            (None, True, -1, 0, 1.5, 10**30, "", "\x00", "é", "1e999999999", "9/0", [], {}, [[]],
+             {"": {}}, "2026-13-99T99:99:99Z", float("nan"))
+        )  # fmt: skip
+    return canonical(document)
+
+
+def _places(value: object, *path: str | int) -> Iterator[tuple[str | int, ...]]:
+    yield path
+    items: list[tuple[str | int, object]] = []
+    if isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, list):
+        items = list(enumerate(value))
+    for key, item in items:
+        yield from _places(item, *path, key)
+
+
+DAMAGES: tuple[Damage, ...] = (
+    lambda body, _: b"",
+    lambda body, _: body[: len(body) // 2],
+    lambda body, _: b"\xff\xfe\x00" + body,
+    lambda body, _: b"[]",
+    lambda body, _: b'{"a":' * 50_000,
+    lambda body, _: b"[" * 100_000,
+    lambda body, choose: choose.randbytes(len(body)),
+    lambda body, choose: body + choose.randbytes(20),
+    flipped,
+    other_value,
+    other_value,
+    other_value,
+)
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """October is closed on real evidence; the notes of checks and counts are there."""
+    folder = tmp_path_factory.mktemp("damaged")
+    world = World(folder / "home", pods=[Pod("team-a", "train", at("08 10:10"), at("08 10:40"))])
+    world.parties = [f"customer,team-a,Team A,1 Road,,a@example.org,2026-01-01,,{SIGNED}"]
+    landing = Landing(world.home.landing_store())
+    for day in ("08", "09"):
+        digest = landing.land_body(f"evidence of {day}".encode() * 20).sha256
+        landing.append_attempt(draft(hour=at(f"{day} 10:00"), sha256=digest))
+    world.write()
+    clock = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
+    judgement = judge(world.home, world.period, world.decisions, clock)
+    close_period(world.home, world.period, world.decisions, lambda: judgement, clock, dry_run=False)
+    for name, text in canonical_files(world.decisions.rows).items():
+        (world.home.decisions / name).write_text(text)
+    world.home.config_path.write_text(template_config())
+    note(world.home, "2026-10", Switched(judgement.facts_sha256, {"fct_charges": 1}))
+    keep_heads(world.home.record_store(), heads_of(world.home.landing_store()))
+    back_up(world.home, folder / "copy", evidence_problems)
+    return world
+
+
+def evidence_problems(landing: Store, record: Record) -> tuple[LedgerError, ...]:
+    return verify_landing(Landing(landing), record).problems
+
+
+def run(*words: object) -> BaseException | None:
+    """The exception that would be a traceback; none where a command ends as it should."""
+    ran = CliRunner().invoke(cli, [*map(str, words)], standalone_mode=False)
+    expected = (LedgerError, click.ClickException, OSError, SystemExit)
+    return None if isinstance(ran.exception, (*expected, type(None))) else ran.exception
+
+
+def commands(home: Path) -> Iterator[tuple[object, ...]]:
+    at_home = ("--home", home)
+    yield ("explain", "INV-000001", "--line", 1, *at_home)
+    yield ("landing", "verify", *at_home)
+    yield ("landing", "heads", *at_home)
+    yield ("invoice", "2026-10", *at_home)
+    yield ("invoice", "2026-10", "--number", "INV-000001", *at_home)
+    yield ("decisions", "check", *at_home)
+    yield ("support-bundle", home.parent / "support.zip", *at_home)
+    yield ("doctor", *at_home)
+    yield ("hours", *at_home)
+    yield ("void", "INV-000001", "--reason", "a test", *at_home)
+    yield ("close", "2026-10", "--issue", "--no-recheck", *at_home)
+    yield ("backup", home.parent / "again", *at_home)
+
+
+FOLDERS = ("config.toml", "decisions", "landing", "record", "build", "documents/2026-10/head.json")
+
+
+def files_of(home: Path) -> list[Path]:
+    found = []
+    for name in FOLDERS:
+        path = home / name
+        found += sorted(path.rglob("*")) if path.is_dir() else [path]
+    return [path.relative_to(home) for path in found if path.is_file()]
+
+
+def damaged_homes(closed: World, folder: Path, count: int, choose: random.Random) -> list[str]:
+    """Damage one file of a fresh copy at a time; the tracebacks that a command ended in."""
+    names = files_of(closed.path)
+    assert len(names) > 15
+    cases = [(name, damage) for name in names for damage in DAMAGES]
+    choose.shuffle(cases)
+    tracebacks = []
+    for number in range(count):
+        name, damage = cases[number % len(cases)]
+        home = folder / f"{number}" / "home"
+        shutil.copytree(closed.path, home)
+        body = damage((home / name).read_bytes(), choose)
+        (home / name).write_bytes(body)
+        for words in commands(home):
+            if (raised := run(*words)) is not None:
+                frames = "".join(traceback.format_exception(raised)[-3:])
+                tracebacks.append(f"{name} {body[:60]!r}: {words[0]}: {frames}")
+        shutil.rmtree(home.parent)
+    return tracebacks
+
+
+@pytest.mark.deep
+def test_a_damaged_file_ends_no_command_in_a_traceback(closed: World, tmp_path: Path) -> None:
+    whole = shutil.copytree(closed.path, tmp_path / "whole" / "home")
+    assert [words for words in commands(whole) if run(*words) is not None] == []
+    assert damaged_homes(closed, tmp_path, 40, random.Random(20261119)) == []
+
+
+@pytest.mark.explore
+def test_damaged_homes(closed: World, tmp_path: Path) -> None:
+    found = damaged_homes(closed, tmp_path, max(1, CASES // 20), random.Random(SEED))
+    assert found == [], f"SEED={SEED}"
+
+
+@pytest.mark.explore
+def test_random_bundles(closed: World) -> None:
+    """No damage passes, and none raises: also where the listing and the chain were made to fit."""
+    choose = random.Random(SEED)
+    body = (closed.path / "documents/2026-10/2026-10.zip").read_bytes()
+    whole = verifier.Bundle()
+    verifier._read(body, whole)
+    for number in range(CASES):
+        files = dict(whole.files)
+        name = choose.choice(sorted(files))
+        files[name] = choose.choice(DAMAGES)(files[name], choose)
+        if choose.random() < 0.5:
+            files = fitted(files)
+        bundle = write_bundle(choose.choice(["2026-10", "INV-000001", "", "\ud800"]), files)
+        if number % 5 == 0:
+            bundle = flipped(bundle, choose)
+        report = verify(bundle, choose.choice([None, files.get("head.json", b"")]))
+        assert report.problems or files == whole.files, f"SEED={SEED} {number} {name}"
+
+
+def fitted(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Seals under the hash that they have now; as a careless forger leaves them."""
+    return {
+        f"sealed/{verifier._sha256(body)}.json" if name.startswith("sealed/") else name: body
+        for name, body in files.items()
+    }
+
+
+@pytest.mark.explore
+def test_random_backups(closed: World, tmp_path: Path) -> None:
+    choose = random.Random(SEED)
+    source = closed.path.parent / "copy"
+    names = sorted(p.relative_to(source) for p in source.rglob("*") if p.is_file())
+    copy = shutil.copytree(source, tmp_path / "copy")
+    for number in range(max(1, CASES // 4)):
+        name = choose.choice([Path("backup.json"), *names])
+        body = (source / name).read_bytes()
+        damaged = choose.choice(DAMAGES)(body, choose)
+        (copy / name).write_bytes(damaged)
+        try:
+            problems = verify_backup(copy, evidence_problems).problems
+        except NotABackup:
+            problems = ()
+            assert name.name == "backup.json", f"SEED={SEED} {number} {name}"
+        else:
+            assert problems or damaged == body or name.name == "backup.json", f"SEED={SEED} {name}"
+        (copy / name).write_bytes(body)
+
+
+@pytest.mark.explore
+def test_random_decisions(closed: World) -> None:
+    """Whatever the tables say, they are read, or every problem names its file."""
+    choose = random.Random(SEED)
+    files = {path.name: path.read_bytes() for path in Home(closed.path).decisions.glob("*.csv")}
+    for number in range(CASES):
+        name = choose.choice(sorted(files))
+        body = choose.choice((*DAMAGES, other_cell, other_cell, other_cell))(files[name], choose)
+        decisions, problems = read_decisions({**files, name: body})
+        for problem in problems:
+            assert problem.where, f"SEED={SEED} {number}"
+        _ = decisions.valid_in(closed.period.interval).sha256
+
+
+CELLS = ("", ",", '"', "\0", "é", "\u202e", "1e9999", "-1", "0", "9" * 400, "NaN", "Infinity",
+         "2026-02-30", "0001-01-01", "9999-12-31T23:59:59+23:59", "2026-10-01T00:00:00.5Z",
+         "../../x", "=1+1", "'", "both", "EUR", "\n", "\r", " ", "x" * 5000)  # fmt: skip
+
+
+def other_cell(body: bytes, choose: random.Random) -> bytes:
+    lines = body.split(b"\n")
+    row = choose.randrange(len(lines))
+    cells = lines[row].split(b",")
+    cells[choose.randrange(len(cells))] = choose.choice(CELLS).encode()
+    lines[row] = b",".join(cells)
+    return b"\n".join(lines)
+
+
+SETTINGS = (template_config(), """
+[thanos.hub]
+url = "https://hub.example:9090/prometheus"
+cluster_matcher = 'cluster="a"'
+[clusters.6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11]
+thanos = "hub"
+[places]
+landing = "s3://bucket/landing"
+""")  # fmt: skip
+TOML = ("", "[", "]", "=", '"', "'''", "[a]", "a.b.c", "1e999999", "nan", "2026-13-01", "{", "}",
+        "[[[[", "\\u0000", "\\ud800", "true", "-1", "0", "https://u:p@h", "file:///", "\x00",
+        "[thanos.x]", "[places]", "url = 3")  # fmt: skip
+
+
+@pytest.mark.explore
+def test_random_settings(tmp_path: Path) -> None:
+    choose = random.Random(SEED)
+    config, refused = tmp_path / "config.toml", 0
+    for _ in range(CASES):
+        lines = choose.choice(SETTINGS).splitlines()
+        for _ in range(choose.randrange(1, 4)):
+            row = choose.randrange(len(lines))
+            place = choose.randrange(len(lines[row]) + 1)
+            lines[row] = lines[row][:place] + choose.choice(TOML) + lines[row][place + 1 :]
+        text = "\n".join(lines).removeprefix("#" * choose.randrange(2))
+        for read in (lambda said=text: parse_settings(said), lambda: Home(tmp_path).record_store()):
+            config.write_text(text, encoding="utf-8")
+            try:
+                read()
+            except LedgerError as error:
+                refused += bool(error.where)
+    assert refused
