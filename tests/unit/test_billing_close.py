@@ -60,8 +60,8 @@ def invoice_of(world: World, tenant: str, number: str) -> Any:
     return json.loads((folder / tenant / f"{number}.json").read_bytes())
 
 
-def judged(world: World) -> Callable[[], Judgement]:
-    clock = StoppedClock(NOVEMBER_FOURTH)
+def judged(world: World, now: datetime = NOVEMBER_FOURTH) -> Callable[[], Judgement]:
+    clock = StoppedClock(now)
     return lambda: judge(world.home, world.period, world.decisions, clock)
 
 
@@ -75,7 +75,7 @@ def close(
         world.home,
         world.period,
         world.decisions,
-        judged(world),
+        judged(world, now),
         StoppedClock(now),
         dry_run=dry_run,
         holder="ada",
@@ -367,6 +367,28 @@ def test_numbers_go_on_in_the_next_period(world: World) -> None:
     result = close(november, now=datetime(2026, 12, 5, tzinfo=UTC))
     assert [(d.number, d.tenant) for d in result.invoices] == [("INV-000003", "team-a")]
     assert result.total == Money.parse("3.60", "EUR")
+
+
+def test_a_february_of_29_days_closes_with_its_last_day(tmp_path: Path) -> None:
+    began = datetime(2028, 2, 28, 12, tzinfo=UTC)
+    february = World(
+        tmp_path / "home",
+        period=BillingPeriod("2028-02"),
+        pods=[Pod("team-a", "train", began, datetime(2028, 3, 1, tzinfo=UTC))],
+    )
+    february.write()
+    result = close(february, now=datetime(2028, 3, 4, tzinfo=UTC))
+    assert result.total == Money.parse("129.60", "EUR")  # 36 h at 3.60
+    record = Record(february.home.record_store())
+    [issued] = record.invoices("2028-02")
+    document = record.sealed(issued.sha256)
+    assert document["period_ended_at"] == "2028-03-01T00:00:00Z"
+    days = [(entry["day"], entry["device_seconds"]) for entry in document["workload_days"]]
+    assert days == [("2028-02-28", 12 * 3600), ("2028-02-29", 24 * 3600)]
+    [basis] = [event.body["basis_sha256"] for event in record.events()]
+    assert len(record.sealed(basis)["judgement"]["verdicts"]) == 2 * 29 * 24
+    bundle = (tmp_path / "home/documents/2028-02/2028-02.zip").read_bytes()
+    assert verify(bundle).problems == []
 
 
 def test_without_a_price_list_consumption_is_stated(world: World) -> None:

@@ -175,6 +175,29 @@ def test_a_correction_of_a_correction_ends_at_the_recounted_truth(ledger: Ledger
     assert billed == {"a": 7_200_000_000}
 
 
+def test_two_corrections_of_one_line_stand_on_one_invoice_and_verify(ledger: Ledger) -> None:
+    """2 h were billed at 3.60; then 3 h are counted, then 1 h, then 2 h again."""
+    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
+    ledger.recount([pod("a", "x", 3)], day(11, 20))
+    ledger.recount([pod("a", "x", 1)], day(11, 21))
+    november = ledger.facts(NOVEMBER, [november_pod("a")])
+    # 3.60 of November, and of October + 1 h and - 2 h
+    assert ledger.close(november, day(12, 4)) == {
+        "a": 3_600_000_000 + 3_600_000_000 - 7_200_000_000
+    }
+    lines = ledger.books.document("INV-000002")["lines"]
+    corrections = [
+        (line["device_seconds_before"], line["device_seconds"], line["cost"])
+        for line in lines
+        if line["kind"] == "correction"
+    ]
+    assert corrections == [(7200, 3600, "3.6"), (10800, -7200, "-7.2")]
+    assert ledger.billed() == 3_600_000_000
+    [line] = ledger.recount([pod("a", "x", 2)], day(12, 10)).lines
+    assert (line.seconds_before, line.device_seconds) == (3600, 3600)
+    assert verified(ledger) == []
+
+
 def test_a_correction_is_billed_once(ledger: Ledger) -> None:
     ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
     ledger.recount([pod("a", "x", 3)], day(11, 20))
