@@ -26,7 +26,8 @@ from quality.coverage import SAMPLES, Expectation, Gap, HourCoverage
 
 HEALTH_METRIC = "up"
 STEADY_METRICS = "kube_node_"
-"""Due as long as there is a node; when their target is down, all of them are missing."""
+"""Due as long as there is a node; when their target is down, all that are due in the whole hour are
+missing."""
 NEEDED_METRICS = (
     HEALTH_METRIC,
     "kube_pod_container_resource_requests",
@@ -84,7 +85,11 @@ def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> Cause:
         return Cause.NOT_WHOLE
     health = metrics.get(HEALTH_METRIC)
     if health and health.is_whole and any(not one.is_whole for one in metrics.values()):
-        steady = [one for name, one in metrics.items() if name.startswith(STEADY_METRICS)]
+        steady = [
+            one
+            for name, one in metrics.items()
+            if name.startswith(STEADY_METRICS) and one.expected_count >= health.expected_count
+        ]
         return Cause.METRIC_LOST if any(one.is_whole for one in steady) else Cause.TARGET_DOWN
     if metrics and not all(one.is_gone for one in metrics.values()):
         return Cause.PUSH_LOST

@@ -39,6 +39,11 @@ def row(seen: int = 60, outcome: str = "ok", source: str = SAMPLES) -> HourCover
         ),
         (
             row(60),
+            {"up": WHOLE, "kube_node_status_capacity": MetricHour(60, 0), "kube_pod_info": PART},
+            Cause.TARGET_DOWN,
+        ),
+        (
+            row(60),
             {"up": WHOLE, "kube_node_labels": PART, "kube_pod_info": WHOLE},
             Cause.TARGET_DOWN,
         ),
