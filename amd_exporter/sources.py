@@ -247,7 +247,7 @@ class AmdSmiLibrary:
                     raise self._runner.late(self.name)
                 chunk = os.read(process.stdout.fileno(), 65536)
                 if not chunk:
-                    raise SourceError("crashed", f"amdsmi ended with {process.wait(1)}")
+                    raise SourceError("crashed", "amdsmi ended without an answer")
                 line += chunk
                 if len(line) > OUTPUT_BYTES_LIMIT:
                     raise SourceError(
@@ -297,14 +297,18 @@ class AmdSmiTool:
         return _Inventory(state, indexes, version, listed, static)
 
     def _first_that_works(self, path: str, variants: list[tuple[str, ...]]) -> Any:
-        """The output of the first variant that the tool accepts; those it refused are forgotten."""
-        while True:
+        """The output of the first variant that the tool accepts; it is tried first from then on."""
+        for position, variant in enumerate(variants, 1):
             try:
-                return self._json(path, *variants[0])
+                document = self._json(path, *variant)
             except SourceError as error:
-                if error.reason != "exit_status" or len(variants) == 1:
+                # A tool that accepts none of them is broken, and forgets nothing.
+                if error.reason != "exit_status" or position == len(variants):
                     raise
-                del variants[0]
+            else:
+                del variants[: position - 1]
+                return document
+        raise AssertionError("there is no variant")
 
     def _json(self, path: str, *arguments: str) -> Any:
         return parse_json(self._runner.output([path, *arguments]), self.name)

@@ -66,7 +66,7 @@ class Rocm:
             (self.folder / f"amd-smi-{name}.json").write_text(text)
         versions = [{"tool": "AMDSMI Tool", "version": f"{version}+7ed2", "rocm_version": "7.0.2"}]
         (self.folder / "amd-smi-version.json").write_text(json.dumps(versions))
-        lines = [f"echo $1 >> {self.folder}/amd-smi.calls"]
+        lines = [f'echo "$*" >> {self.folder}/amd-smi.calls']
         if refused:
             lines.append(
                 f'case "$*" in *{refused}*) echo "{refused}: not available" >&2; exit 2;; esac'
@@ -74,12 +74,16 @@ class Rocm:
         lines.append(f"cat {self.folder}/amd-smi-$1.json")
         self._program("amd-smi", "\n".join(lines))
 
-    def calls(self) -> list[str]:
-        """The subcommands with which amd-smi was started, since the last look."""
+    def arguments(self) -> list[str]:
+        """With what amd-smi was started, since the last look."""
         path = self.folder / "amd-smi.calls"
-        found = path.read_text().split()
+        found = path.read_text().splitlines()
         path.write_text("")
         return found
+
+    def calls(self) -> list[str]:
+        """The subcommands of these starts."""
+        return [line.split()[0] for line in self.arguments()]
 
     def failing(self, tool: str, how: str) -> None:
         """The tool fails from now on."""

@@ -13,22 +13,35 @@ from pathlib import Path
 
 from tests.servers.process import missing
 
-OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.94.1"
-OPERATOR_SUM = "h1:QEIb2wenPH+SdMN1xMf8l4Pmj00YYXXI6HlbLlQWkww="
-FOLDER = "example/prometheus-operator-crd"
-NAMES = ("servicemonitors", "prometheusrules")
+PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.94.1"
+OPENSHIFT = "github.com/openshift/api@v0.0.0-20251214014457-bfa868a22401"
+SUMS = {
+    PROMETHEUS_OPERATOR: "h1:QEIb2wenPH+SdMN1xMf8l4Pmj00YYXXI6HlbLlQWkww=",
+    OPENSHIFT: "h1:goMf6pBtRFSQaVElFk6K+GIAqnv7O84p7PJHH6pDz/E=",
+}
+MONITORING = "example/prometheus-operator-crd/monitoring.coreos.com"
+SECURITY = "security/v1/zz_generated.crd-manifests/0000_03_config-operator_01"
 
 
 def prometheus_operator(folder: Path) -> list[Path]:
     """The files that define ServiceMonitor and PrometheusRule."""
+    names = ("servicemonitors", "prometheusrules")
+    return _files(folder, PROMETHEUS_OPERATOR, [f"{MONITORING}_{name}.yaml" for name in names])
+
+
+def security_context_constraints(folder: Path) -> list[Path]:
+    """The file that defines OpenShift's SecurityContextConstraints."""
+    return _files(folder, OPENSHIFT, [f"{SECURITY}_securitycontextconstraints.crd.yaml"])
+
+
+def _files(folder: Path, module: str, names: list[str]) -> list[Path]:
     if shutil.which("go") is None:
         missing("Go is not here: it downloads the definitions of custom resources")
     (folder / "go.mod").write_text("module definitions\n\ngo 1.24\n")
-    command = ["go", "mod", "download", "-json", OPERATOR]
+    command = ["go", "mod", "download", "-json", module]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if ran.returncode:
-        missing(f"{OPERATOR} cannot be downloaded: {ran.stderr[-300:]}")
+        missing(f"{module} cannot be downloaded: {ran.stderr[-300:]}")
     found = json.loads(ran.stdout)
-    assert found["Sum"] == OPERATOR_SUM
-    place = Path(found["Dir"]) / FOLDER
-    return [place / f"monitoring.coreos.com_{name}.yaml" for name in NAMES]
+    assert found["Sum"] == SUMS[module]
+    return [Path(found["Dir"]) / name for name in names]

@@ -16,7 +16,7 @@ import yaml
 from amd_exporter.node import KubernetesNode, NodeError
 from tests.how_to import commands_in, of
 from tests.servers.control_plane import ControlPlane, control_plane, token_of
-from tests.servers.custom_resources import prometheus_operator
+from tests.servers.custom_resources import prometheus_operator, security_context_constraints
 from tests.servers.process import required, wait_for
 
 pytestmark = pytest.mark.servers
@@ -31,6 +31,12 @@ KIND = "gpu-ledger-amd-exporter"
 BEYOND_RESTRICTED = {
     "base": {"restricted volume types", "runAsNonRoot != true", "runAsUser=0"},
     "non-root": {"restricted volume types"},
+    "openshift": {
+        "restricted volume types",
+        "runAsNonRoot != true",
+        "runAsUser=0",
+        "seLinuxOptions",
+    },
     "privileged": {
         *("restricted volume types", "runAsNonRoot != true", "runAsUser=0", "privileged"),
         *("allowPrivilegeEscalation != false", "unrestricted capabilities"),
@@ -42,11 +48,13 @@ Document = dict[str, Any]
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with control_plane(tmp_path_factory.mktemp("plane")) as plane:
-        files = prometheus_operator(tmp_path_factory.mktemp("definitions"))
+        folder = tmp_path_factory.mktemp("definitions")
+        files = [*prometheus_operator(folder), *security_context_constraints(folder)]
         for path in files:
             kubectl(plane, "apply", "--server-side", "-f", str(path))
         names = ["crd/servicemonitors.monitoring.coreos.com"]
         names += ["crd/prometheusrules.monitoring.coreos.com"]
+        names += ["crd/securitycontextconstraints.security.openshift.io"]
         kubectl(plane, "wait", "--for=condition=Established", "--timeout=60s", *names)
         yield plane
 
@@ -92,6 +100,7 @@ EVERY = ("monitoring", "node-access", "tls")
     [
         ("base", EVERY),
         ("base", ("non-root", "monitoring")),
+        ("base", ("openshift",)),
         ("overlays/privileged", EVERY),
     ],
 )
@@ -116,6 +125,7 @@ def test_every_part_passes_strict_validation(
     [
         ("base", "base", EVERY),
         ("non-root", "base", ("non-root",)),
+        ("openshift", "base", ("openshift",)),
         ("privileged", "overlays/privileged", ()),
     ],
 )

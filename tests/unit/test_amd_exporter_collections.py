@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,7 +29,13 @@ from amd_exporter.pod_resources_pb2 import (
     PodResources,
 )
 from amd_exporter.settings import Settings, read_settings
-from amd_exporter.sources import AmdSmiLibrary, AmdSmiTool, RocmSmiTool, Runner
+from amd_exporter.sources import (
+    AMD_SMI_METRICS,
+    AmdSmiLibrary,
+    AmdSmiTool,
+    RocmSmiTool,
+    Runner,
+)
 from tests.fake_rocm import (
     Kubelet,
     Rocm,
@@ -261,6 +268,32 @@ def test_options_that_a_tool_refuses_are_left_out(rocm: Rocm, collection: Collec
     assert rocm.calls() == ["metric", "metric", "version", "list", "static"]
     collection.collect()
     assert rocm.calls() == ["metric"]
+
+
+def test_a_tool_that_fails_for_a_while_reads_as_before_afterwards(
+    rocm: Rocm, collection: Collection
+) -> None:
+    """A crash is no refusal of an option: what is read is not widened for good."""
+    rocm.amd_smi([amd_smi_gpu(0, bdf=CARD)])
+    collection.collect()
+    rocm.failing("amd-smi", "crash")
+    collection.collect()
+    rocm.amd_smi([amd_smi_gpu(0, bdf=CARD)], refused="--never")
+    rocm.calls()
+    assert collection.collect().devices
+    assert rocm.arguments()[0] == " ".join(("metric", *AMD_SMI_METRICS[0][1:]))
+
+
+def test_a_program_that_cannot_be_killed_is_not_started_twice(rocm: Rocm, tmp_path: Path) -> None:
+    rocm.rocm_smi(ROCM_SMI)
+    runner = Runner(seconds_limit=5)
+    source = RocmSmiTool(rocm.folder, runner)
+    collection = Collection(settings(tmp_path), [source])
+    with subprocess.Popen(["sleep", "600"]) as held:
+        runner._running = held  # as if the driver held it
+        assert collection.collect().problems == {"rocm-smi": "stuck"}
+        held.kill()
+    assert collection.collect().devices
 
 
 def test_three_failures_end_readiness_and_try_every_source(
