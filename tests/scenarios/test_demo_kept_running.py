@@ -14,7 +14,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -95,7 +95,7 @@ def test_a_demo_that_is_kept_running_shows_its_pages_until_it_is_asked_to_end(
         assert len(links) > 2
         for link in links:
             assert httpx.get(link, timeout=60).status_code == 401, link
-        with in_session(begins) as operator:
+        with closing(in_session(begins)) as operator:
             for link in links:
                 assert operator.get(link).status_code == 200, link
             assert operator.get("/server_info").json()["dagster_webserver_version"]
