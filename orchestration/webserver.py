@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -44,6 +45,8 @@ async def _lifespan(app: Any) -> AsyncIterator[None]:
 
 def serve(host: str, port: int, folder: Path) -> None:
     """Serve Dagster's pages from the prepared folder of a home, until a signal."""
+    # Ended by it like by Ctrl-C: the code server has to end with us.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         dg.DagsterInstance.get() as instance,
         WorkspaceProcessContext(
