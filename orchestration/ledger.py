@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
-from domain.interval import HOUR, Interval
+from domain.interval import HOUR, Interval, hour_of
 from ingestion.hours import Debt, HourEntry, debts, hour_ledger, neighbours
 from ingestion.manifest import Outcome
 from ingestion.settings import DEFAULT_RAW_RETENTION_DAYS
@@ -146,7 +146,7 @@ def _is_over(
     opened: OpenHome, cluster_id: str, source: Source, hour: datetime, now: datetime
 ) -> bool:
     """Whether an hour, and the sample after it, have passed."""
-    decided = opened.decisions.cluster_at(cluster_id, hour)
+    decided = opened.decisions.cluster_in_hour(cluster_id, hour)
     overlap = decided.sample_interval_seconds if decided and source is Source.THANOS else 0
     return hour + HOUR + timedelta(seconds=overlap) <= now
 
@@ -165,8 +165,15 @@ def retention_days(opened: OpenHome, cluster_id: str) -> int:
 
 
 def sampling_edges(opened: OpenHome) -> list[tuple[str, datetime]]:
-    """Where a decision changes how a cluster is sampled: no window reaches over one."""
-    return [(row.cluster_id, row.valid_from) for row in opened.decisions.clusters]
+    """Hours from which another decision says how a cluster is sampled: no window reaches over one.
+
+    An hour within which a decision begins has one of its own.
+    """
+    return [
+        (row.cluster_id, edge)
+        for row in opened.decisions.clusters
+        for edge in {hour_of(row.valid_from), hour_of(row.valid_from - timedelta(seconds=1)) + HOUR}
+    ]
 
 
 def attempts_since(

@@ -72,13 +72,13 @@ class OpenHome:
         place = kubernetes.journal if kubernetes else ""
         return open_store(place or self.home.path / "journal" / cluster_id)
 
-    def thanos_source(self, cluster_id: str, at: datetime) -> ClusterSource | None:
-        """How the samples of a cluster are asked for an instant; None where nobody expects them."""
+    def thanos_source(self, cluster_id: str, hour: datetime) -> ClusterSource | None:
+        """How the samples of a cluster are queried for an hour; None where none are expected."""
         from ingestion.manifest import Sampling
         from ingestion.settings import ClusterSource
 
         cluster = self.settings.cluster(cluster_id)
-        decided = self.decisions.cluster_at(cluster_id, at)
+        decided = self.decisions.cluster_in_hour(cluster_id, hour)
         if cluster.thanos is None or decided is None:
             return None
         sampling = Sampling(decided.sample_interval_seconds, decided.scrape_interval_seconds)

@@ -23,7 +23,7 @@ from domain.errors import CouldNotLook
 from warehouse.alone import alone
 from warehouse.derived_notes import read_note, sha256_of_file
 
-LAYOUT = 3
+LAYOUT = 4
 """What the columns of these files are. Files of another layout are never found, so that their
 attempts count as not decoded yet, and are decoded again from the landing."""
 

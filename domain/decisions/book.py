@@ -37,7 +37,7 @@ from domain.decisions.rows import (
 from domain.decisions.sealing import canonical_rows, held_in
 from domain.gpu.weights import WeightPolicy
 from domain.identity import sha256
-from domain.interval import Interval, union
+from domain.interval import HOUR, Interval, hour_of, union
 from domain.tenant import BelongsTo, Ownership
 
 
@@ -100,6 +100,16 @@ class Decisions:
         """The decision to measure a cluster, or None at instants at which it is not measured."""
         rows = (c for c in self.clusters if c.cluster_id == cluster_id and holds(c, instant))
         return next(rows, None)
+
+    def cluster_in_hour(self, cluster_id: str, hour: datetime) -> Cluster | None:
+        """The first decision to measure a cluster that holds at any instant of an hour."""
+        within = Interval(hour_of(hour), hour_of(hour) + HOUR)
+        rows = (c for c in self.clusters if c.cluster_id == cluster_id)
+        return min(
+            (row for row in rows if row.validity.clipped_to(within)),
+            key=lambda row: row.valid_from,
+            default=None,
+        )
 
     def measured(self, window: Interval) -> list[tuple[Interval, Cluster]]:
         """When each cluster is measured inside the window, and how; by cluster and time."""

@@ -126,6 +126,14 @@ class Look:
             ended_ms + interval_ms,
         )
 
+    def contains(self, time_ms: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which samples lie inside, and are counted."""
+        return (time_ms >= self.started_ms) & (time_ms < self.ended_ms)
+
+    def hour_of(self, time_ms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The hour of each sample; a neighbour belongs to the hour at its edge."""
+        return np.clip(time_ms, self.started_ms, self.ended_ms - 1) // HOUR_MS * HOUR_MS
+
 
 @dataclass(frozen=True, slots=True)
 class Runs:
@@ -142,6 +150,9 @@ class Runs:
     hour_ms: NDArray[np.int64]
     first_ms: NDArray[np.int64]
     last_ms: NDArray[np.int64]
+    # The same, or the neighbour beyond the window that has the same value.
+    reaches_from_ms: NDArray[np.int64]
+    reaches_until_ms: NDArray[np.int64]
     sample_count: NDArray[np.int64]
     value_index: NDArray[np.int64]
     facts: dict[str, int] = field(default_factory=dict)
@@ -210,9 +221,8 @@ class _TextCounts:
 
     def note(self, samples: Samples, texts: Sequence[int]) -> None:
         """What these texts hold; some may be told again."""
-        started_ms, ended_ms = self._look.started_ms, self._look.ended_ms
-        inside = (samples.time_ms >= started_ms) & (samples.time_ms < ended_ms)
-        hours = (samples.time_ms[inside] - started_ms) // HOUR_MS
+        inside = self._look.contains(samples.time_ms)
+        hours = (samples.time_ms[inside] - self._look.started_ms) // HOUR_MS
         cells = samples.owner[inside] * self._hour_count + hours
         found = np.bincount(cells, minlength=samples.owner_count * self._hour_count)
         self._of_text[np.array(texts, np.int64)] = found.reshape(samples.owner_count, -1)
@@ -253,8 +263,9 @@ def _unions(
     return list(texts_by_series), list(unions), np.array(union_of_series, np.int64)
 
 
-CutRuns = tuple[Samples, NDArray[Any], NDArray[Any]]
-"""The first sample of each run (as samples), the last time, and the number of samples."""
+CutRuns = tuple[Samples, NDArray[Any]]
+"""The first sample of each run (as samples); the last time, the number of samples, and from when
+until when it reaches, a column each."""
 
 
 def _all_cut_into_runs(
@@ -299,16 +310,15 @@ def _some_at_once(
 
 
 def _one_after_the_other(parts: Sequence[CutRuns]) -> CutRuns:
-    begins = one_after_the_other([begin for begin, _, _ in parts])
+    begins = one_after_the_other([begin for begin, _ in parts])
     return (
         begins,
-        np.concatenate([last_ms for _, last_ms, _ in parts]),
-        np.concatenate([sample_count for _, _, sample_count in parts]),
+        np.concatenate([rest for _, rest in parts]),
     )
 
 
 def _united(samples: Samples, unions: Unions, look: Look) -> tuple[Samples, dict[str, int]]:
-    """Samples by union of texts (one text each, unless there are replicas), clipped and in order.
+    """Samples by union of texts (one text each, unless there are replicas), as queried, in order.
 
     The same timestamp with the same value counts once; with another value both stay, counted.
     """
@@ -319,10 +329,9 @@ def _united(samples: Samples, unions: Unions, look: Look) -> tuple[Samples, dict
     pick = _ranges(bounds[texts], lengths)
     time_ms, value = samples.time_ms[pick], samples.value[pick]
 
-    outside = (time_ms < look.asked_from_ms) | (time_ms > look.asked_until_ms)
-    inside = (time_ms >= look.started_ms) & (time_ms < look.ended_ms)
-    facts = {"samples_outside_the_question": int(outside.sum())}
-    owner, time_ms, value = owner[inside], time_ms[inside], value[inside]
+    queried = (time_ms >= look.asked_from_ms) & (time_ms <= look.asked_until_ms)
+    facts = {"samples_outside_the_question": int((~queried).sum())}
+    owner, time_ms, value = owner[queried], time_ms[queried], value[queried]
     same_owner = owner[1:] == owner[:-1]
     if (same_owner & (time_ms[1:] <= time_ms[:-1])).any():
         # Contradictions at one time go by their text, not by which was met first.
@@ -331,30 +340,42 @@ def _united(samples: Samples, unions: Unions, look: Look) -> tuple[Samples, dict
         owner, time_ms, value = owner[order], time_ms[order], value[order]
         same_time = (owner[1:] == owner[:-1]) & (time_ms[1:] == time_ms[:-1])
         again = same_time & (value[1:] == value[:-1])
-        facts["contradicting_samples"] = int((same_time & ~again).sum())
+        inside = look.contains(time_ms[1:])
+        facts["contradicting_samples"] = int((same_time & ~again & inside).sum())
         keep = np.concatenate(([True], ~again))
         owner, time_ms, value = owner[keep], time_ms[keep], value[keep]
     return Samples(len(unions), owner, time_ms, value, samples.values), facts
 
 
 def _cut_into_runs(samples: Samples, look: Look) -> CutRuns:
+    """Runs of the window; the first and the last may reach to a neighbour beyond it.
+
+    A neighbour with the same value proves the time up to the edge of the window, whether or not the
+    hour beyond it is ever queried. It is not counted.
+    """
     owner, time_ms, value = samples.owner, samples.time_ms, samples.value
     if not owner.size:
-        return samples, _NOTHING, _NOTHING
+        return samples, np.empty((0, 4), np.int64)
+    hour = look.hour_of(time_ms)
     new = np.empty(owner.size, bool)
     new[0] = True
     new[1:] = (
         (owner[1:] != owner[:-1])
         | (value[1:] != value[:-1])
         | (time_ms[1:] - time_ms[:-1] > look.hole_ms)
-        | (time_ms[1:] // HOUR_MS != time_ms[:-1] // HOUR_MS)
+        | (hour[1:] != hour[:-1])
     )
     first = np.flatnonzero(new)
     last = np.append(first[1:], owner.size) - 1
+    begin = first + np.add.reduceat((time_ms < look.started_ms).astype(np.int64), first)
+    end = last - np.add.reduceat((time_ms >= look.ended_ms).astype(np.int64), first)
+    counts = begin <= end  # a run of neighbours alone is none
+    first, begin, end, last = first[counts], begin[counts], end[counts], last[counts]
     begins = Samples(
-        samples.owner_count, owner[first], time_ms[first], value[first], samples.values
+        samples.owner_count, owner[begin], time_ms[begin], value[begin], samples.values
     )
-    return begins, time_ms[last], last - first + 1
+    columns = (time_ms[end], end - begin + 1, time_ms[first], time_ms[last])
+    return begins, np.stack(columns, axis=1)
 
 
 def _spread(
@@ -365,7 +386,7 @@ def _spread(
     facts: dict[str, int],
 ) -> Runs:
     """Give every series the runs of its union."""
-    begins, last_ms, sample_count = runs
+    begins, rest = runs
     bounds = np.searchsorted(begins.owner, np.arange(begins.owner_count + 1))
     starts, lengths = bounds[union_of_series], np.diff(bounds)[union_of_series]
     pick = _ranges(starts, lengths)
@@ -378,8 +399,10 @@ def _spread(
         series_index=np.repeat(np.arange(len(series), dtype=np.int32), lengths),
         hour_ms=first_ms // HOUR_MS * HOUR_MS,
         first_ms=first_ms,
-        last_ms=last_ms[pick],
-        sample_count=sample_count[pick],
+        last_ms=rest[pick, 0],
+        reaches_from_ms=rest[pick, 2],
+        reaches_until_ms=rest[pick, 3],
+        sample_count=rest[pick, 1],
         value_index=begins.value[pick],
         facts=facts,
     )

@@ -204,8 +204,8 @@ def _columns(
         columns = (
             key[part.series_index],
             part.hour_ms,
-            part.first_ms,
-            part.last_ms,
+            part.reaches_from_ms,
+            part.reaches_until_ms,
             part.sample_count,
             value[part.value_index],
         )

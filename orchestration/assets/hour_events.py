@@ -161,7 +161,7 @@ def _expected_and_seen(opened: OpenHome, entry: HourEntry, hour: Hour) -> tuple[
     if entry.source is Source.KUBERNETES:
         watched = hour.facts.get("watched_seconds", 0)
         return "3600 s watched without a break", f"{watched} s watched"
-    decided = opened.decisions.cluster_at(entry.cluster_id, entry.hour_started_at)
+    decided = opened.decisions.cluster_in_hour(entry.cluster_id, entry.hour_started_at)
     due = 3600 // decided.sample_interval_seconds if decided else 0
     return (
         f"{due} samples of every series that lives through the hour",

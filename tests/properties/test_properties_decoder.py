@@ -32,14 +32,17 @@ def naive_runs(body: bytes, look: Look) -> set[tuple[Any, ...]]:
         name = json.dumps(labels, sort_keys=True)
         for seconds, value in series.get("values", []):
             millis = round(seconds * 1000)
-            if look.started_ms <= millis < look.ended_ms:
+            if look.asked_from_ms <= millis <= look.asked_until_ms:
                 samples.setdefault(name, set()).add((millis, value))
     runs: set[tuple[Any, ...]] = set()
     for name, points in samples.items():
         run: list[tuple[int, str]] = []
         for point in [*sorted(points), None]:
             if run and (point is None or breaks(run[-1], point, look)):
-                runs.add((name, run[0][0], run[-1][0], len(run), run[0][1]))
+                # Neighbours of the window are never counted, and no run is made of them alone.
+                if inside := [ms for ms, _ in run if look.started_ms <= ms < look.ended_ms]:
+                    reach = (run[0][0], run[-1][0])
+                    runs.add((name, inside[0], inside[-1], reach, len(inside), run[0][1]))
                 run = []
             if point is not None:
                 run.append(point)
@@ -50,8 +53,13 @@ def breaks(left: tuple[int, str], right: tuple[int, str], look: Look) -> bool:
     return (
         left[1] != right[1]
         or right[0] - left[0] > look.hole_ms
-        or left[0] // HOUR_MS != right[0] // HOUR_MS
+        or hour_of(left[0]) != hour_of(right[0])
     )
+
+
+def hour_of(millis: int) -> int:
+    """A neighbour of the window belongs to the hour at its edge."""
+    return min(max(millis, START_MS), START_MS + 2 * HOUR_MS - 1) // HOUR_MS * HOUR_MS
 
 
 def as_set(runs: Runs) -> set[tuple[Any, ...]]:
@@ -60,6 +68,7 @@ def as_set(runs: Runs) -> set[tuple[Any, ...]]:
             json.dumps({"__name__": one.metric, **one.labels}, sort_keys=True),
             int(runs.first_ms[row]),
             int(runs.last_ms[row]),
+            (int(runs.reaches_from_ms[row]), int(runs.reaches_until_ms[row])),
             int(runs.sample_count[row]),
             runs.values[runs.value_index[row]],
         )
@@ -86,9 +95,11 @@ odd_values = st.sampled_from(["1", "],[", 'a"b', "", "1,2", "\n"])
 
 
 def pairs(texts: st.SearchStrategy[str]) -> st.SearchStrategy[list[list[Any]]]:
-    moments = st.integers(START_MS - 90_000, START_MS + 2 * HOUR_MS + 90_000).map(
-        lambda ms: ms // 1000 if ms % 3 == 0 else ms / 1000
-    )
+    near_the_edges = [(START_MS + edge, 90_000) for edge in (0, HOUR_MS, 2 * HOUR_MS)]
+    moments = st.one_of(
+        st.integers(START_MS - 90_000, START_MS + 2 * HOUR_MS + 90_000),
+        *(st.integers(edge - reach, edge + reach) for edge, reach in near_the_edges),
+    ).map(lambda ms: ms // 1000 if ms % 3 == 0 else ms / 1000)
     return st.lists(st.tuples(moments, texts).map(list), max_size=12)
 
 
@@ -157,7 +168,9 @@ def test_runs_are_the_same_however_many_series_are_read_at_once(
 
 def as_rows(runs: Runs) -> list[tuple[Any, ...]]:
     """Every run in its place, with its value as text."""
-    columns = (runs.series_index, runs.hour_ms, runs.first_ms, runs.last_ms, runs.sample_count)
+    reach = (runs.reaches_from_ms, runs.reaches_until_ms)
+    times = (runs.hour_ms, runs.first_ms, runs.last_ms, *reach)
+    columns = (runs.series_index, *times, runs.sample_count)
     words = [runs.values[place] for place in runs.value_index]
     return list(zip(*(column.tolist() for column in columns), words, strict=True))
 

@@ -47,7 +47,7 @@ def pulled(tmp_path: Path, *series: dict[str, str], hours: int = 1) -> tuple[Lan
 
 
 def stored(runs: Path, kind: str) -> list[dict[str, Any]]:
-    paths = sorted(runs.rglob(f"*.{kind}.3.parquet"))
+    paths = sorted(runs.rglob(f"*.{kind}.4.parquet"))
     return [row for path in paths for row in pq.read_table(path).to_pylist()]
 
 
@@ -140,10 +140,10 @@ def test_files_of_another_layout_are_made_again_from_the_landing(tmp_path: Path)
     compact_settled(landing, runs, LATER)
     folder = runs / "thanos/c1"
     for path in sorted(folder.iterdir()):  # as the version before this one wrote them
-        path.rename(path.with_name(path.name.replace(".3.", ".2.")))
+        path.rename(path.with_name(path.name.replace(".4.", ".3.")))
     assert DerivedFolder(folder).present() == set()
     assert heal(landing, runs) == 2
     assert rows_landed(landing, runs, "c1", "runs") == before
-    assert [path.name for path in folder.iterdir() if ".3." not in path.name] == []
+    assert [path.name for path in folder.iterdir() if ".4." not in path.name] == []
     rebuild(landing, runs)
     assert rows_landed(landing, runs, "c1", "runs") == before

@@ -89,10 +89,23 @@ def test_runs_are_cut_at_the_hour_which_belongs_to_the_later_hour() -> None:
     assert [int(hour) // 1000 - TEN for hour in runs.hour_ms] == [0, 3600]
 
 
-def test_the_overlap_is_asked_for_and_not_kept() -> None:
+def test_the_overlap_is_not_counted_and_runs_reach_into_it() -> None:
     overlap = samples(-30, 0, 7170, 7199.999, 7200, 7230)
     assert rows(decoded((A, overlap))) == [("a", 0, 0, 1, "1"), ("a", 7170, 7199.999, 2, "1")]
+    assert reaches(decoded((A, overlap))) == [(-30, 0), (7170, 7230)]
     assert "samples_outside_the_question" not in _positive(decoded((A, overlap)))
+
+
+def test_a_neighbour_of_another_value_or_alone_proves_nothing() -> None:
+    other = samples(-30, value="2") + samples(0, 7190) + samples(7220, value="2")
+    assert reaches(decoded((A, other))) == [(0, 0), (7190, 7190)]
+    assert rows(decoded((A, samples(-30, 7200, 7230)))) == []
+
+
+def reaches(runs: Runs) -> list[tuple[float, float]]:
+    """From when until when each run reaches, in seconds after ten o'clock."""
+    both = zip(runs.reaches_from_ms.tolist(), runs.reaches_until_ms.tolist(), strict=True)
+    return sorted((first / 1000 - TEN, last / 1000 - TEN) for first, last in both)
 
 
 def test_samples_that_nobody_asked_for_are_counted() -> None:

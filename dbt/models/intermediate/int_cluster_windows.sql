@@ -41,6 +41,12 @@ clipped as (
         clusters.expects_journal,
         clusters.sample_interval_seconds,
         clusters.scrape_interval_seconds,
+        -- How old the newest sample may be when a hub collects it; a store that scrapes has it new.
+        case
+            when clusters.scrape_interval_seconds < clusters.sample_interval_seconds
+                then clusters.scrape_interval_seconds
+            else 0
+        end as sample_delay_seconds,
         clusters.sample_interval_seconds
         + clusters.scrape_interval_seconds
         + {{ clock_tolerance_seconds() }} as agreement_seconds

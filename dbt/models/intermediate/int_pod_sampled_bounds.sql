@@ -60,7 +60,7 @@ bounded as (
             else
                 witnesses.first_sampled_second
                 - witnesses.sample_interval_seconds
-                - witnesses.scrape_interval_seconds
+                - witnesses.sample_delay_seconds
         end as unseen_until_second,
         case
             when mass_endings.window_number is not null then witnesses.window_ended_second
@@ -74,7 +74,7 @@ bounded as (
             else
                 witnesses.last_sampled_second
                 + witnesses.sample_interval_seconds
-                + witnesses.scrape_interval_seconds
+                + witnesses.sample_delay_seconds
                 + 1
         end as unseen_from_second
     from witnesses

@@ -74,7 +74,7 @@ select
     windows.expects_samples,
     windows.expects_journal,
     windows.sample_interval_seconds,
-    windows.scrape_interval_seconds,
+    windows.sample_delay_seconds,
     windows.agreement_seconds
 from paired
 inner join windows

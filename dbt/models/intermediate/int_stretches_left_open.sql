@@ -36,7 +36,7 @@ open_ends as (
         -- The next sentinel came in time, and did not show the pod.
         coalesce(
             sampled_spans.uncertainty_after_seconds
-            <= witnesses.sample_interval_seconds + witnesses.scrape_interval_seconds + 1,
+            <= witnesses.sample_interval_seconds + witnesses.sample_delay_seconds + 1,
             false
         ) as is_seen_ended
     from witnesses

@@ -1,0 +1,55 @@
+"""A cluster whose measuring begins within an hour: the hour is pulled, and counted from then on.
+
+Put here: the pull of such an hour and its day, and the seconds that count in it.
+Not here: which hours are expected (`tests/unit/test_decisions_book`).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from domain.billing_period import BillingPeriod
+from domain.interval import HOUR, Interval, parse_instant
+from fake_gpu.clock import driven
+from fake_gpu.estate.build import build_estate
+from fake_gpu.scenario.load import load_scenario
+from fake_gpu.serve import serve
+from ingestion.manifest import Outcome
+from orchestration import steps
+from orchestration.demo.home import make_home
+from orchestration.open_home import OpenHome
+from tests.scenarios import against_truth as truth
+
+PERIOD = BillingPeriod("2026-10")
+EIGHT = parse_instant("2026-10-02T08:00:00Z")
+HALF_PAST = EIGHT + timedelta(minutes=30)
+
+
+def test_hours_are_pulled_and_counted_from_within_an_hour_on(tmp_path: Path) -> None:
+    """Two cards are used from 08:00 to 12:00, and measured from 08:30 until 10:00."""
+    estate = build_estate(load_scenario("idle_nights_and_weekends"))
+    clock = driven(EIGHT + 2 * HOUR + timedelta(minutes=15))
+    with serve(estate, clock) as running:
+        home = make_home(tmp_path / "home", estate, running.thanos_url, running.kubernetes_urls)
+        table = home.decisions / "clusters.csv"
+        rows = table.read_text().replace(",both,", ",samples,")
+        assert ",2026-10-02T00:00:00Z," in rows
+        table.write_text(rows.replace(",2026-10-02T00:00:00Z,", ",2026-10-02T08:30:00Z,"))
+        opened = OpenHome(home, clock)
+        attempts = steps.pull(opened, PERIOD.interval)
+        assert [(one.draft.window, one.hours[0].outcome) for one in attempts] == [
+            (Interval(EIGHT, EIGHT + HOUR), Outcome.OK),
+            (Interval(EIGHT + HOUR, EIGHT + 2 * HOUR), Outcome.OK),
+        ]
+        again = steps.pull(opened, Interval(EIGHT, EIGHT + HOUR), only_debts=False)
+        assert [one.draft.window for one in again] == [Interval(EIGHT, EIGHT + HOUR)]
+        steps.refresh(opened, PERIOD)
+        assert [f.code for f in steps.judge(opened, PERIOD).findings] == []
+    statement = """
+        select min(segment_started_at), sum(running_seconds * device_count)
+        from marts.fct_pod_hours
+    """
+    [(started_at, seconds)] = truth.ask(home, statement)
+    assert started_at == HALF_PAST
+    assert int(seconds) == 2 * 90 * 60
