@@ -8,7 +8,7 @@ Not here: what a gap is called and what follows from it (`gap_findings`), the ve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -92,17 +92,19 @@ class HourUse:
 
 @dataclass(frozen=True, slots=True)
 class Stakes:
-    """Use by cluster and hour."""
+    """Use by cluster and hour, and the hours that were measured, with use or without."""
 
     by_hour: Mapping[tuple[str, datetime], HourUse]
+    measured: Set[tuple[str, datetime]] = frozenset()
 
     def nearest(self, cluster_id: str, interval: Interval) -> HourUse | None:
-        """The use of the nearest hour outside: before the gap if there is one, else after it."""
-        hours = sorted(hour for cluster, hour in self.by_hour if cluster == cluster_id)
+        """The use of the nearest measured hour: before the gap if there is one, else after it."""
+        known = {*self.by_hour, *self.measured}
+        hours = sorted(hour for cluster, hour in known if cluster == cluster_id)
         before = [hour for hour in hours if hour + HOUR <= interval.started_at]
         after = [hour for hour in hours if hour >= interval.ended_at]
         nearest = before[-1:] or after[:1]
-        return self.by_hour[cluster_id, nearest[0]] if nearest else None
+        return self.by_hour.get((cluster_id, nearest[0])) if nearest else None
 
     def inside(self, cluster_id: str, interval: Interval) -> HourUse:
         """The use of all hours that the interval touches."""

@@ -96,7 +96,8 @@ def read_about(
 _REACH = """
     select coalesce(max(hour_started_at) + interval 1 hour, min_start)
     from (select min(hour_started_at) as min_start from marts.dim_hours where billing_period = $p)
-    left join marts.fct_coverage on fct_coverage.billing_period = $p
+    left join marts.fct_coverage
+        on fct_coverage.billing_period = $p and fct_coverage.outcome <> 'not_asked'
     group by min_start
 """
 _FIRST_INCOMPLETE = "select min(hour_started_at) from marts.fct_coverage where {where}"

@@ -260,7 +260,12 @@ def _notes(
     facts: Facts, window: Interval, found: Sequence[Usage], tenant: str, provider: bool
 ) -> list[str]:
     """What a reader would ask next: why nothing, how far, what is not in it."""
-    from warehouse.reports.usage import counted_window, outage_credits, tenants_with_use
+    from warehouse.reports.usage import (
+        counted_window,
+        journal_is_uncertain,
+        outage_credits,
+        tenants_with_use,
+    )
 
     notes = []
     if not found:
@@ -278,6 +283,12 @@ def _notes(
     uncertain = sum(row.uncertainty_device_seconds for row in found)
     if uncertain:
         notes.append(
-            f"{uncertain} device-seconds of it are uncertain: `gpu-ledger judge` says why."
+            f"{uncertain} device-seconds of it are uncertain: of these starts and ends only the "
+            "two samples are known between which they lie."
         )
+        notes += [
+            f"`gpu-ledger judge {name}` shows where the journal of {name} has gaps."
+            for name in facts.require(window)
+            if journal_is_uncertain(facts, name)
+        ]
     return notes

@@ -173,6 +173,16 @@ def test_money_at_stake_comes_from_the_nearest_measured_hour_before() -> None:
     assert "this concerns a, b, about 12.34 EUR" in finding.seen
 
 
+def test_nothing_is_at_stake_after_an_hour_that_was_measured_without_use() -> None:
+    stakes = Stakes(
+        {("c1", at(7)): HourUse(12_340_000_000, 7200, ("a",))}, {("c1", at(7)), ("c1", at(8))}
+    )
+    gaps = [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(9, 10))]
+    [finding] = coverage_findings(MEASURED, gaps, [], stakes)
+    assert (finding.affected_nanos, finding.blocks) == (0, True)
+    assert "concerns" not in finding.seen
+
+
 def test_hours_that_were_never_asked_for_are_gaps() -> None:
     rows = [HourCoverage("c1", SAMPLES, at(h), 120, 120, 0) for h in range(24) if h != 5]
     rows += [HourCoverage("c1", JOURNAL, at(h), 1, 1, 0) for h in range(24)]

@@ -210,11 +210,22 @@ def tenants_with_use(facts: Facts, window: Interval) -> list[str]:
     return [row["tenant"] for row in rows]
 
 
+def journal_is_uncertain(facts: Facts, period: str) -> bool:
+    """Whether a start or an end is uncertain of which a journal was to tell."""
+    [row] = facts.rows(
+        "select count(*) as pod_hours from fct_pod_hours inner join dim_clusters "
+        "using (billing_period, cluster_id) "
+        "where billing_period = $period and uncertainty_seconds > 0 and expects_journal",
+        {"period": period},
+    )
+    return bool(row["pod_hours"])
+
+
 def counted_window(facts: Facts, period: str) -> Interval | None:
-    """From the first to the last hour that the calendar expected of a period."""
+    """From the first to the last hour of a period that was queried."""
     [row] = facts.rows(
         "select min(hour_started_at) as first, max(hour_started_at) as last "
-        "from fct_coverage where billing_period = $period",
+        "from fct_coverage where billing_period = $period and outcome <> 'not_asked'",
         {"period": period},
     )
     return Interval(row["first"], row["last"] + HOUR) if row["first"] else None
