@@ -192,8 +192,8 @@ def read_gap_reports(
     intervals = {row.cluster_id: row.sample_interval_seconds for _, row in measured}
     refused = facts.read_refused_samples(connection, period.name)
     gaps += refused_gaps(expectations, refused, intervals)
-    measured = {(row.cluster_id, row.hour_started_at) for row in coverage if row.seen_count}
-    stakes = Stakes(facts.read_hour_use(connection, period.name), measured)
+    seen = {(row.cluster_id, row.hour_started_at) for row in coverage if row.seen_count}
+    stakes = Stakes(facts.read_hour_use(connection, period.name), seen)
     return gap_reports(expectations, gaps, signed_gaps_of(decisions), stakes)
 
 

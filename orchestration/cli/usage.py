@@ -287,8 +287,8 @@ def _notes(
             "two samples are known between which they lie."
         )
         notes += [
-            f"`gpu-ledger judge {name}` shows where the journal of {name} has gaps."
-            for name in facts.require(window)
-            if journal_is_uncertain(facts, name)
+            f"`gpu-ledger judge {period}` shows where the journal of {period} has gaps."
+            for period in facts.require(window)
+            if journal_is_uncertain(facts, period)
         ]
     return notes
