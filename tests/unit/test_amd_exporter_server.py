@@ -166,6 +166,18 @@ def test_tls_serves_the_certificate_that_lies_there_now(rocm: Rocm, tmp_path: Pa
         assert httpx.get(f"{url}/readyz", verify=trusting(new)).status_code == 200
 
 
+def test_a_client_that_does_not_greet_blocks_no_other(rocm: Rocm, tmp_path: Path) -> None:
+    """It connects and says nothing; a handshake in the loop that accepts would wait for it."""
+    authority = Authority(tmp_path / "ca")
+    certificate, key = authority.issue("server", folder=tmp_path)
+    chosen = settings(rocm, "--tls-cert", str(certificate), "--tls-key", str(key))
+    with serving(chosen) as url:
+        port = int(url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)):
+            answer = httpx.get(f"{url}/readyz", verify=trusting(authority), timeout=5)
+            assert answer.status_code == 200
+
+
 def test_with_a_client_ca_only_its_clients_read_metrics(rocm: Rocm, tmp_path: Path) -> None:
     authority, other = Authority(tmp_path / "ca"), Authority(tmp_path / "other")
     certificate, key = authority.issue("server", folder=tmp_path)
