@@ -62,6 +62,7 @@ SERVERS = (
         "kubectl", {"kubectl": "k8s.io/kubernetes/cmd/kubectl"}, flags=("-ldflags", VERSION_FLAGS)
     ),
     Server("kube-state-metrics", {"kube-state-metrics": "k8s.io/kube-state-metrics/v2"}),
+    Server("kube-state-metrics-2.20", {"kube-state-metrics-2.20": "k8s.io/kube-state-metrics/v2"}),
     Server(
         "prometheus",
         {"prometheus": "./cmd/prometheus", "promtool": "./cmd/promtool"},

@@ -272,7 +272,9 @@ def controller_manager(plane: ControlPlane, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def kube_state_metrics(plane: ControlPlane, folder: Path) -> Iterator[str]:
+def kube_state_metrics(
+    plane: ControlPlane, folder: Path, program: str = "kube-state-metrics"
+) -> Iterator[str]:
     """A kube-state-metrics that shows every label, as on OpenShift; the URL of its page."""
     port, own = free_port(), free_port()
     allowed = "pods=[*],nodes=[*],namespaces=[*]"
@@ -280,7 +282,7 @@ def kube_state_metrics(plane: ControlPlane, folder: Path) -> Iterator[str]:
         "cronjobs,deployments,jobs,namespaces,nodes,pods,replicasets,resourcequotas,statefulsets"
     )
     command = [
-        required("kube-state-metrics"),
+        required(program),
         f"--kubeconfig={plane.kubeconfig()}",
         f"--metric-labels-allowlist={allowed}",
         f"--resources={kinds},statefulsets",
@@ -289,7 +291,7 @@ def kube_state_metrics(plane: ControlPlane, folder: Path) -> Iterator[str]:
     ]
     url = f"http://127.0.0.1:{port}"
     folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "kube-state-metrics.log"
+    log = folder / f"{program}.log"
     with running(command, lambda: _answers(f"{url}/healthz"), log, gently=False):
         yield f"{url}/metrics"
 

@@ -196,6 +196,28 @@ def test_the_real_kube_state_metrics_exposes_what_the_fake_exposes(written: Writ
     assert any(written.moment.shows in row for row in real), written.moment.shows
 
 
+def _asked(text: str) -> Counter[str]:
+    """The samples of every metric that a pull asks for, claims too."""
+    asked = {entry.metric for entry in ALLOCATION_ENTRIES} - FROM_ELSEWHERE
+    return Counter(
+        row
+        for row in text.splitlines()
+        if row.partition("{")[0] in asked
+        and not any(f'namespace="{own}"' in row for own in OWN_NAMESPACES)
+    )
+
+
+def test_a_newer_kube_state_metrics_exposes_what_a_pull_asks_for_alike(written: Written) -> None:
+    """2.20 knows claims, and leaves out reasons that a pod does not have."""
+    fake = _asked(exposition(written.documents))
+    program = "kube-state-metrics-2.20"
+    with kube_state_metrics(written.plane, written.folder, program) as url:
+        real = _settled(lambda: _asked(httpx.get(url).text), fake)
+    assert (real - fake, fake - real) == (Counter(), Counter())
+    claims = any(pod["spec"].get("resourceClaims") for pod in written.pods)
+    assert any(row.startswith("kube_pod_resourceclaim_info{") for row in real) == claims
+
+
 def test_every_metric_that_a_pull_asks_for_has_a_line_in_some_moment() -> None:
     """What has none is the same on both sides, and compares nothing."""
     rows = [row for moment in MOMENTS for row in _rows(exposition(_documents(moment)))]
