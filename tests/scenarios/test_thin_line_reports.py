@@ -511,7 +511,7 @@ def test_what_is_corrected_voided_and_restored_is_so_as_the_page_says(
     shutil.copytree(told.opened.home.path, home)
     witnessed = shutil.copy(home / "documents" / "2026-10" / "head.json", tmp_path)
     monkeypatch.setenv("GPU_LEDGER_HOME", str(home))
-    late, wrong, again, keep, restored, lost = of("how-to/correct-void-and-restore.md", "sh")
+    late, wrong, again, keep, restored, heads, lost = of("how-to/correct-void-and-restore.md", "sh")
     instead: dict[str, Path | str] = {
         "INV-000007": "INV-000001",
         "documents/": f"{home}/documents/",
@@ -522,6 +522,12 @@ def test_what_is_corrected_voided_and_restored_is_so_as_the_page_says(
         for command in commands_in(step)[: -1 if step == keep else None]:
             ends_well(command, **instead)
     assert counted == [True, False, False]
+    handed_out, *compared = commands_in(heads)
+    [*words, sign, name] = handed_out[1:]
+    assert sign == ">"
+    (tmp_path / name).write_text(CliRunner().invoke(cli, words).stdout)
+    for command in compared:
+        ends_well(command, **instead, **{name: tmp_path / name})
     for number, after in enumerate(commands_in(restored)):
         place = {**instead, "restored-ledger": tmp_path / f"restored-{number}"}
         ends_well(commands_in(keep)[-1], **place)
