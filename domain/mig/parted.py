@@ -1,9 +1,11 @@
-"""mig-parted's configuration files: read exactly as mig-parted reads them, bare or in a ConfigMap.
+"""mig-parted's configuration files: read as mig-parted reads them, bare or in ConfigMaps.
 
 Put here: which files it accepts, and what they say.
 Not here: whether a configuration fits a card (`domain.mig.fitting`).
 
-What mig-parted accepts here it may still fail to apply: it looks at the form only.
+Three things are read that mig-parted does not read: a single number of `devices` (with a warning,
+and `is_accepted` is false), a ConfigMap among other objects, in a `kind: List` or as one of
+several. What mig-parted accepts it may still fail to apply: it looks at the form only.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from domain.mig.yaml_tree import Document, Value, read_documents
 
 ACCEPTED = "Selected MIG configuration is valid"
 """What `nvidia-mig-parted assert --valid-config` prints."""
+
+REFUSED = "refused: devices is a single number, and has to be a list"
 
 DEFAULT_KEY = "config.yaml"
 """The key of the ConfigMap's data that the GPU operator mounts."""
@@ -67,6 +71,7 @@ class PartedFile:
 
     configs: Mapping[str, tuple[PartedEntry, ...]]
     warnings: tuple[str, ...] = ()
+    is_accepted: bool = True  # by mig-parted itself
 
     def chosen(self, where: str, name: str | None) -> Mapping[str, tuple[PartedEntry, ...]]:
         """One configuration by its name, or all of them."""
@@ -89,58 +94,57 @@ def effective_entry(
     return matching[-1] if matching else None
 
 
-def parse_parted_file(
-    body: str | bytes, where: str = "the file", *, lenient: bool = False
-) -> PartedFile:
-    """Read a file, or raise one error with all that mig-parted would refuse.
-
-    `lenient` also takes a scalar `devices: 0`, which mig-parted refuses, with a warning.
-    """
-    reader = _Reader(where, lenient)
+def parse_parted_file(body: str | bytes, where: str = "the file") -> PartedFile:
+    """Read a file, or raise one error with everything that is wrong in it."""
+    reader = _Reader(where)
     found = reader.file(read_documents(where, body))
     if reader.problems:
         shown_first = reader.problems[:MOST_PROBLEMS_SHOWN]
         listed = "; ".join(f"line {line}: {problem}" for line, problem in shown_first)
         more = len(reader.problems) - len(shown_first)
         raise NotAMigPartedFile(where, listed + (f"; and {more} more" if more else ""))
-    return PartedFile(found, tuple(reader.warnings))
+    return PartedFile(found, tuple(reader.warnings), reader.is_accepted)
 
 
 class _Reader:
     """Walks the tree of one file and collects problems and warnings."""
 
-    def __init__(self, where: str, lenient: bool) -> None:
+    def __init__(self, where: str) -> None:
         self.where = where
-        self.lenient = lenient
+        self.is_accepted = True
         self.problems: list[tuple[int, str]] = []
         self.warnings: list[str] = []
 
     def file(self, documents: list[Document]) -> dict[str, tuple[PartedEntry, ...]]:
-        inner = self._config_map(documents)
-        if inner is not None:
-            documents = read_documents(f"{self.where} in its ConfigMap", inner)
+        config_maps = [
+            fields
+            for document in documents
+            for fields in _objects(document.root)
+            if fields["kind"].content == "ConfigMap"
+        ]
+        if not config_maps:
+            return self._of_documents(documents)
+        found: dict[str, tuple[PartedEntry, ...]] = {}
+        for fields in config_maps:
+            name, text = _name_of(fields), self._config_text(fields)
+            configs = self._of_documents(read_documents(f"{self.where} in ConfigMap {name}", text))
+            found |= {(f"{name}/{key}" if key in found else key): configs[key] for key in configs}
+        return found
+
+    def _of_documents(self, documents: list[Document]) -> dict[str, tuple[PartedEntry, ...]]:
         if len(documents) > 1:
             self.warnings.append("mig-parted reads only the first YAML document")
         for line, key in documents[0].repeated_keys:
             self.warnings.append(f"line {line}: {shown(key)} is there twice; the last one counts")
         return self._spec(documents[0].root)
 
-    def _config_map(self, documents: list[Document]) -> str | None:
-        """The text in a ConfigMap's data, when one of the documents is a ConfigMap."""
-        for document in documents:
-            fields = document.root.content
-            if not isinstance(fields, dict) or "kind" not in fields:
-                continue
-            if fields["kind"].content == "ConfigMap":
-                return self._config_text(document.root.line, fields.get("data"))
-        return None
-
-    def _config_text(self, line: int, data: Value | None) -> str:
+    def _config_text(self, fields: Mapping[str, Value]) -> str:
+        data = fields.get("data")
         values = data.content if data is not None and isinstance(data.content, dict) else {}
         texts = {key: v.content for key, v in values.items() if isinstance(v.content, str)}
         if DEFAULT_KEY not in texts and len(texts) != 1:
             raise NotAMigPartedFile(
-                f"{self.where} line {line}",
+                f"{self.where} line {fields['kind'].line}",
                 f"the ConfigMap has {len(texts)} texts and none under {DEFAULT_KEY}",
             )
         return texts.get(DEFAULT_KEY, next(iter(texts.values())))
@@ -227,7 +231,8 @@ class _Reader:
         content = value.content
         if content == "all":
             return ALL_DEVICES
-        if self.lenient and isinstance(content, int) and not isinstance(content, bool):
+        if _is_integer(value):
+            self.is_accepted = False
             self.warnings.append(
                 f"line {value.line}: devices is the single number {content}; "
                 f"mig-parted wants a list, [{content}]"
@@ -274,6 +279,24 @@ class _Reader:
             else:
                 counts[profile] = counts.get(profile, 0) + number
         return counts
+
+
+def _objects(root: Value) -> list[Mapping[str, Value]]:
+    """The Kubernetes objects of a document: itself, or the items of its List."""
+    fields = root.content
+    if not isinstance(fields, dict) or "kind" not in fields:
+        return []
+    items = fields.get("items")
+    if fields["kind"].content == "List" and items is not None and isinstance(items.content, list):
+        return [found for item in items.content for found in _objects(item)]
+    return [fields]
+
+
+def _name_of(fields: Mapping[str, Value]) -> str:
+    metadata = fields.get("metadata")
+    inner = metadata.content if metadata is not None else None
+    name = inner.get("name") if isinstance(inner, dict) else None
+    return str(name.content) if name is not None else "without a name"
 
 
 def _is_integer(value: Value) -> bool:

@@ -107,15 +107,18 @@ def read_scenario(text: str, source: str, folder: Path | None) -> Loaded:
 def _with_files(scenario: Scenario, source: str, folder: Path | None) -> Loaded:
     """The files that a scenario names, read too; then all that its faults can be about is known."""
     layouts = LayoutBook()
+    warnings: tuple[str, ...] = ()
     if scenario.mig_configs:
         path = _beside(scenario.mig_configs, source, folder, "mig_configs")
-        layouts = book_of(parse_parted_file(path.read_bytes(), str(path)))
+        parted = parse_parted_file(path.read_bytes(), str(path))
+        layouts = book_of(parted)
+        warnings = tuple(f"{path}: {warning}" for warning in parted.warnings)
     if scenario.workload_trace:
         path = _beside(scenario.workload_trace, source, folder, "workload_trace")
         scenario = with_trace(scenario, parse_trace(_text_of(path), str(path)), str(path))
     if problems := target_problems(scenario):
         raise BadScenario(source, problems)
-    return Loaded(scenario, source, layouts, target_warnings(scenario))
+    return Loaded(scenario, source, layouts, (*warnings, *target_warnings(scenario)))
 
 
 def _beside(name: str, source: str, folder: Path | None, key: str) -> Path:

@@ -136,18 +136,16 @@ Examples:
 @click.argument("file", type=click.File("rb"))
 @click.option("--product", help="The card it is meant for: a product, a GPU class or a geometry.")
 @click.option("--config", "config_name", help="Only this configuration of the file.")
-@click.option("--lenient", is_flag=True, help="Also take `devices: 0`, with a warning.")
 @products_option
 @output_option
 def check(
     file: BinaryIO,
     product: str | None,
     config_name: str | None,
-    lenient: bool,
     products_path: Path | None,
     output: str,
 ) -> None:
-    """Check a mig-parted FILE, bare or in its ConfigMap (- reads standard input).
+    """Check a mig-parted FILE, bare or in ConfigMaps (- reads standard input).
 
     For each entry: what mig-parted itself says, what adding up slices says, whether it fits the
     card and at which slots or why not, which shares it sells and what stays unsold. Without
@@ -155,11 +153,12 @@ def check(
     entry fits if it fits one of them. Exit code 1 when an entry does not fit.
     """
     from domain.mig.errors import LayoutDoesNotFit
-    from domain.mig.parted import ACCEPTED, parse_parted_file
+    from domain.mig.parted import ACCEPTED, REFUSED, parse_parted_file
     from domain.mig.yaml_tree import LARGEST_FILE_BYTES
 
     catalogue = read_catalogue(products_path)
-    parsed = parse_parted_file(file.read(LARGEST_FILE_BYTES + 1), file.name, lenient=lenient)
+    parsed = parse_parted_file(file.read(LARGEST_FILE_BYTES + 1), file.name)
+    verdict = ACCEPTED if parsed.is_accepted else REFUSED
     rows: list[Row] = []
     failed = total = 0
     for name, entries in parsed.chosen(file.name, config_name).items():
@@ -171,7 +170,7 @@ def check(
             total += 1
             failed += all(row["fits"] is False for row in found)
     if output == "json":
-        about = {"file": file.name, "valid": True, "mig_parted": ACCEPTED}
+        about = {"file": file.name, "valid": parsed.is_accepted, "mig_parted": verdict}
         emit_document({**about, "warnings": list(parsed.warnings), "entries": rows})
     else:
         columns = TABLE_COLUMNS if output == "table" else None
@@ -180,7 +179,7 @@ def check(
             shown if columns else rows,
             output,
             columns,
-            title=f"{file.name}: mig-parted says: {ACCEPTED}",
+            title=f"{file.name}: mig-parted says: {verdict}",
         )
         for warning in parsed.warnings:
             click.echo(f"warning: {warning}", err=True)

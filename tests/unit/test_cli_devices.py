@@ -136,12 +136,19 @@ def test_a_file_that_mig_parted_refuses_is_wrong_use(
 ) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(
-        "version: v1\nmig-configs: {a: [{devices: 0, mig-enabled: true, mig-devices: {}}]}"
+        "version: v1\nmig-configs: {a: [{devices: none, mig-enabled: true, mig-devices: {}}]}"
     )
     assert run("mig", "check", str(path)) == 2
     assert capsys.readouterr().err.startswith("MIG-002")
-    assert run("mig", "check", str(path), "--lenient") == 0
-    assert "warning: line 2: devices is the single number 0" in capsys.readouterr().err
+    path.write_text(
+        "version: v1\nmig-configs: {a: [{devices: 0, mig-enabled: true, mig-devices: {}}]}"
+    )
+    assert run("mig", "check", str(path), "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["valid"], found["mig_parted"].partition(":")[0]) == (False, "refused")
+    assert found["warnings"] == [
+        "line 2: devices is the single number 0; mig-parted wants a list, [0]"
+    ]
     path.write_bytes(b"#" * 2_000_000)
     assert run("mig", "check", str(path)) == 2
     assert run("mig", "check", str(tmp_path / "missing.yaml")) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from domain.mig.errors import NotAMigChoice, NotAMigPartedFile
 from domain.mig.fitting import fit_entry, slices_add_up, sold_share
 from domain.mig.parted import PartedEntry, effective_entry, parse_parted_file
 from domain.mig.yaml_tree import LARGEST_FILE_BYTES, MOST_LEVELS, MOST_VALUES
+from fake_gpu.estate.build import build_estate
+from fake_gpu.scenario.load import load_scenario
 from warehouse.project import seed_text
 
 GEOMETRIES = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles")).geometries
@@ -75,7 +78,7 @@ def test_what_mig_parted_accepts_is_accepted(text: str) -> None:
         ),
         (entry_text("{devices: all, mig-enabled: false, bogus: 1}"), "unexpected field"),
         (entry_text("{devices: bogus, mig-enabled: false}"), "only text allowed is `all`"),
-        (entry_text("{devices: 0, mig-enabled: false}"), "neither `all` nor a list"),
+        (entry_text("{devices: 0.5, mig-enabled: false}"), "neither `all` nor a list"),
         (entry_text("{devices: {}, mig-enabled: false}"), "neither `all` nor a list"),
         (entry_text('{devices: [0, "1"], mig-enabled: false}'), "neither `all` nor a list"),
         (entry_text("{devices: [true], mig-enabled: false}"), "neither `all` nor a list"),
@@ -102,7 +105,7 @@ def test_what_mig_parted_refuses_is_refused_with_the_reason(text: str, problem: 
 
 
 def test_all_problems_are_shown_at_once_with_their_lines() -> None:
-    text = "version: v2\nmig-configs:\n  a:\n  - devices: 0\n    mig-enabled: maybe\n"
+    text = "version: v2\nmig-configs:\n  a:\n  - devices: {}\n    mig-enabled: maybe\n"
     with pytest.raises(NotAMigPartedFile) as caught:
         parse_parted_file(text, "a.yaml")
     assert caught.value.where == "a.yaml"
@@ -112,15 +115,16 @@ def test_all_problems_are_shown_at_once_with_their_lines() -> None:
     )
 
 
-def test_the_lenient_mode_takes_a_single_number_with_a_warning() -> None:
+def test_a_single_number_of_devices_is_read_with_a_warning() -> None:
     text = entry_text("{devices: 0, mig-enabled: false}")
-    parsed = parse_parted_file(text, lenient=True)
+    parsed = parse_parted_file(text)
     assert parsed.configs["only"][0].devices == (0,)
+    assert not parsed.is_accepted
     assert parsed.warnings == (
         "line 1: devices is the single number 0; mig-parted wants a list, [0]",
     )
     with pytest.raises(NotAMigPartedFile):
-        parse_parted_file(entry_text("{devices: true, mig-enabled: false}"), lenient=True)
+        parse_parted_file(entry_text("{devices: true, mig-enabled: false}"))
 
 
 BARE = """\
@@ -154,6 +158,58 @@ def test_a_file_in_its_config_map_says_the_same_as_bare() -> None:
 def test_a_config_map_among_other_objects_is_found() -> None:
     objects = f"kind: DaemonSet\nspec: {{}}\n---\n{CONFIG_MAP}"
     assert parse_parted_file(objects).configs == parse_parted_file(BARE).configs
+
+
+def test_several_config_maps_and_lists_are_read_together() -> None:
+    other = CONFIG_MAP.replace("default-mig-parted-config", "second")
+    parsed = parse_parted_file(f"{CONFIG_MAP}---\n{other}")
+    assert list(parsed.configs) == ["all-1g.5gb.me", "second/all-1g.5gb.me"]
+    items = "".join(
+        f"{'- ' if first else '  '}{line}\n"
+        for text in (CONFIG_MAP, other)
+        for first, line in zip([True] + [False] * 99, text.splitlines(), strict=False)
+    )
+    assert parse_parted_file(f"apiVersion: v1\nkind: List\nitems:\n{items}") == parsed
+
+
+DESIGN_EXAMPLE = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: mig-parted-config
+data:
+  config.yaml: |
+    version: v1
+    mig-configs:
+      profil1:
+        - devices: 0
+          mig-enabled: true
+          mig-devices: {"1g.5gb": 2, "2g.10gb": 1, "3g.20gb": 1}
+        - devices: 1
+          mig-enabled: true
+          mig-devices: {"1g.5gb": 5, "2g.10gb": 1}
+"""
+
+
+def test_a_scenario_takes_the_layouts_of_a_file_with_single_numbers(tmp_path: Path) -> None:
+    (tmp_path / "mig.yaml").write_text(DESIGN_EXAMPLE)
+    (tmp_path / "scenario.yaml").write_text("""\
+name: cut
+from: 2026-10-01
+until: 2026-10-02
+mig_configs: mig.yaml
+clusters:
+  - name: east
+    nodes: [{name: n1, product: NVIDIA-A100-SXM4-40GB, cards: 2, mig: {layout: profil1}}]
+""")
+    loaded = load_scenario(tmp_path / "scenario.yaml")
+    assert [w.rsplit(": ", 1)[1] for w in loaded.warnings] == [
+        "devices is the single number 0; mig-parted wants a list, [0]",
+        "devices is the single number 1; mig-parted wants a list, [1]",
+    ]
+    [cluster] = build_estate(loaded).clusters
+    found = sorted(device.profile for device in cluster.nodes[0].devices)
+    assert found == ["1g.5gb"] * 7 + ["2g.10gb"] * 2 + ["3g.20gb"]
 
 
 def test_a_config_map_without_the_file_is_refused() -> None:
