@@ -47,7 +47,7 @@ def test_compare_shows_each_rule_with_its_difference(world: World) -> None:
     # 1.5 h at 3.60; steps of a quarter of an hour are rounded up to two whole hours.
     assert rows[0] == {
         "tenant": "team-a",
-        "rule": "Steps, rounded up to whole hours",
+        "rule": "MOC (NERC): steps, rounded up to whole hours",
         "ledger": "5.4",
         "would_bill": "7.2",
         "difference": "1.8",
