@@ -141,10 +141,11 @@ def _record(opened: OpenHome) -> list[dict[str, Any]]:
 
 
 def _files(opened: OpenHome) -> dict[str, Any]:
-    """Files and bytes below each part of the home; no name below that."""
+    """Files and bytes below each part of the home: no name below that, nothing behind a link."""
     told = {}
     for path in sorted(opened.home.path.iterdir()):
-        files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+        below = [path] if path.is_file() or path.is_symlink() else path.rglob("*")
+        files = [p for p in below if p.is_file() and not p.is_symlink()]
         told[path.name] = {"files": len(files), "bytes": sum(p.stat().st_size for p in files)}
     return told
 

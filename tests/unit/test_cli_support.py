@@ -65,6 +65,25 @@ def test_no_canary_is_in_the_bundle_and_what_helps_is(
     assert support_bundle(home) == bundle
 
 
+def test_no_link_is_followed_out_of_the_home(tmp_path: Path) -> None:
+    home = opened(tmp_path)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("x" * 1000)
+    (home.home.path / "documents").symlink_to(outside)
+    (home.home.path / "published").mkdir()
+    (home.home.path / "published" / "link").symlink_to(outside / "secret")
+    (home.home.path / "runs").symlink_to(home.home.path)
+    files = told(support_bundle(home))["files.json"]
+    assert isinstance(files, dict)
+    nothing = {"files": 0, "bytes": 0}
+    assert {name: files[name] for name in ("documents", "published", "runs")} == {
+        "documents": nothing,
+        "published": nothing,
+        "runs": nothing,
+    }
+
+
 def test_a_setting_that_cannot_be_meant_is_told_by_its_error_alone(tmp_path: Path) -> None:
     home = opened(tmp_path)
     home.home.config_path.write_text(f'[{CANARY}]\nurl = "x"\n')
