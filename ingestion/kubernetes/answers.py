@@ -11,6 +11,7 @@ should be evidence and repeats it is refused, as the other witness does.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
@@ -23,6 +24,8 @@ from ingestion.json_text import NOT_JSON
 
 # 500 pods of the largest size that etcd stores would be 750 MB; a real page is 5 MB.
 PAGE_BYTES_LIMIT = 64 * 1024 * 1024
+# A page of that size takes some seconds; httpx limits only the silence between two parts.
+PAGE_SECONDS_LIMIT = 120.0
 # One object is at most 1.5 MB in etcd; JSON of it is somewhat longer.
 EVENT_BYTES_LIMIT = 4 * 1024 * 1024
 
@@ -85,8 +88,12 @@ class Answer:
 
     def _bytes(self) -> bytes:
         parts, size = [], 0
+        deadline = time.monotonic() + PAGE_SECONDS_LIMIT
         for part in self._parts():
             size += len(part)
+            if time.monotonic() > deadline:
+                seen = f"an answer that still arrived after {PAGE_SECONDS_LIMIT:.0f} s"
+                raise NotKubernetes(self.url, self.path, seen)
             if size > PAGE_BYTES_LIMIT:
                 seen = f"an answer of more than {PAGE_BYTES_LIMIT} bytes"
                 raise NotKubernetes(self.url, self.path, seen)
