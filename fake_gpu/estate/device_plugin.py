@@ -42,7 +42,7 @@ def cards_of(seed: int, cluster: str, spec: NodeSpec, node: str, position: int) 
                 memory_mib=spec.memory_mib or product.memory_mib,
                 compute_slots=product.compute_slots,
                 memory_slots=product.memory_slots,
-                pci_bus_id=f"00000000:{0x10 + 8 * index:02X}:00.0",
+                pci_bus_id=f"{index // 28:08X}:{0x10 + 8 * (index % 28):02X}:00.0",
                 serial=str(draw.between(10**12, 10**13 - 1)),
                 pci_device=product.pci_device,
                 idle_watts=product.idle_watts,

@@ -21,6 +21,9 @@ from fake_gpu.scenario.spec_work import ClaimSpec, WorkloadSpec
 
 ANYTHING = ""  # the offer of a node to pods that ask for no device
 
+MOST_NODES_SHOWN = 10
+"""Of a fleet of thousands; the error names as many, and says how many more there are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Want:
@@ -306,9 +309,26 @@ class Room:
             return
         node = self.bind(life, at, life.finished_at, whole_life=True)
         if node is None:
-            raise does_not_fit(life, "no node has that many free devices then")
+            raise does_not_fit(life, self._why_nowhere(life, at))
         life.node_name = node
         require_memory(life)
+
+    def _why_nowhere(self, life: Life, at: int) -> str:
+        """What a pod wants, and what each node that is there has free of it."""
+        wants = self._wants(life)
+        wanted = " and ".join(f"{want.count} of {want.offer}" for want in wants)
+        free = [
+            f"{self.nodes[number].name} ("
+            + ", ".join(str(self._calendars[number].free(want.offer, at)) for want in wants)
+            + ")"
+            for number in sorted(self._states)
+        ]
+        shown = ", ".join(free[:MOST_NODES_SHOWN]) or "there is no node"
+        more = f" and {len(free) - MOST_NODES_SHOWN} more" if len(free) > MOST_NODES_SHOWN else ""
+        return (
+            f"it wants {wanted} from {format_instant(instant(at))}, and no node has them free for "
+            f"all of its time; nodes then, with what is free at first: {shown}{more}"
+        )
 
     def _why_not(self, life: Life, number: int, until: int) -> str:
         assert life.scheduled_at is not None, "only bound pods are reserved"

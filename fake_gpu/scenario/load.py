@@ -21,7 +21,7 @@ from fake_gpu.scenario.scalars import parse_time
 from fake_gpu.scenario.schema import Reader, Unreadable, line_at
 from fake_gpu.scenario.spec import Scenario
 from fake_gpu.scenario.targets import target_problems, target_warnings
-from fake_gpu.scenario.trace import parse_trace
+from fake_gpu.scenario.trace import parse_trace, rounding_warnings
 from fake_gpu.scenario.trace_scenario import scenario_of_trace, with_trace
 from fake_gpu.scenario.utilisation import quoted_loads
 
@@ -55,7 +55,8 @@ def load_scenario(name_or_path: str | Path, *, data: str | Path | None = None) -
     path = Path(text)
     if path.suffix == ".csv" and path.is_file():
         rows = parse_trace(_text_of(path), text)
-        return Loaded(scenario_of_trace(rows, path.stem, text), text)
+        scenario = scenario_of_trace(rows, path.stem, text)
+        return Loaded(scenario, text, warnings=rounding_warnings(rows, text))
     if _is_yaml(text) and path.is_file():
         return read_scenario(_text_of(path), text, path.parent)
     if text == OPENB:
@@ -115,7 +116,9 @@ def _with_files(scenario: Scenario, source: str, folder: Path | None) -> Loaded:
         warnings = tuple(f"{path}: {warning}" for warning in parted.warnings)
     if scenario.workload_trace:
         path = _beside(scenario.workload_trace, source, folder, "workload_trace")
-        scenario = with_trace(scenario, parse_trace(_text_of(path), str(path)), str(path))
+        rows = parse_trace(_text_of(path), str(path))
+        warnings += rounding_warnings(rows, str(path))
+        scenario = with_trace(scenario, rows, str(path))
     if problems := target_problems(scenario):
         raise BadScenario(source, problems)
     return Loaded(scenario, source, layouts, (*warnings, *target_warnings(scenario)))

@@ -22,8 +22,9 @@ LAYOUT_NOTATION = (
     "a name such as all-1g.5gb or all-balanced, or {all: {1g.5gb: 7}} or {0-1: {3g.20gb: 2}}"
 )
 
-# The largest machines have 16 cards; NVL72 racks are 18 nodes of 4.
-MAXIMUM_CARDS = 64
+# The largest machines have 16 cards. Composed hosts have more: this only keeps a slip of the pen
+# from filling the memory.
+MAXIMUM_CARDS = 1024
 MAXIMUM_REPLICAS = 1000  # fractions of a card in thousandths are the finest that anyone shares
 MAXIMUM_NODES = 2000
 

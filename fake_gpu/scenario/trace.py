@@ -19,6 +19,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from domain.errors import LedgerError
@@ -46,6 +47,7 @@ COLUMNS = (
 # A million pods are a month of ten thousand GPUs; more than that is not read whole.
 MAXIMUM_ROWS = 2_000_000
 
+_FRACTION = re.compile(r"\.(\d+)", re.ASCII)
 _EPOCH = re.compile(r"(-?\d+)(?:\.(\d*))?", re.ASCII)
 # The year 5138 in seconds, March 1973 in milliseconds: nobody means the former.
 FIRST_MILLISECOND = 100_000_000_000
@@ -69,6 +71,7 @@ class TraceRow:
     owner_kind: str
     owner_name: str
     line: int = 0  # where it stands
+    is_rounded: bool = False  # one of its times had a fraction of a second
 
 
 def parse_trace(text: str, source: str) -> list[TraceRow]:
@@ -93,9 +96,30 @@ def parse_trace(text: str, source: str) -> list[TraceRow]:
     return rows
 
 
+def rounding_warnings(rows: Sequence[TraceRow], source: str) -> tuple[str, ...]:
+    """One warning about all times of a trace that were rounded."""
+    lines = [row.line for row in rows if row.is_rounded]
+    if not lines:
+        return ()
+    return (
+        f"{source}: {len(lines)} rows have fractions of a second, the first in line {lines[0]}; "
+        "the pod's start was rounded down and its end up",
+    )
+
+
 def _row(cells: dict[str, str], source: str, line: int) -> TraceRow:
+    rounded: list[str] = []
+
     def time(name: str) -> int | None:
-        return _time((cells[name] or "").strip(), name, source, line)
+        text = (cells[name] or "").strip()
+        if fraction := _FRACTION.search(text):
+            # A pod exists in every second that it touches.
+            text = text.replace(fraction[0], "", 1)
+            if fraction[1].strip("0"):
+                rounded.append(name)
+        seconds = _time(text, name, source, line)
+        is_up = seconds is not None and name == "finished_at" and name in rounded
+        return seconds + 1 if is_up and seconds is not None else seconds
 
     count = (cells["count"] or "").strip()
     if not (count.isascii() and count.isdigit()):
@@ -112,6 +136,7 @@ def _row(cells: dict[str, str], source: str, line: int) -> TraceRow:
         started_at=time("started_at"),
         finished_at=time("finished_at"),
         line=line,
+        is_rounded=bool(rounded),
         **plain,
     )
     _check(row, source, line)
@@ -119,7 +144,7 @@ def _row(cells: dict[str, str], source: str, line: int) -> TraceRow:
 
 
 def _time(text: str, name: str, source: str, line: int) -> int | None:
-    """A cell as whole seconds: nothing is rounded here, and no unit is guessed."""
+    """A cell without its fraction as seconds; no unit is guessed."""
     if not text:
         return None
     match = _EPOCH.fullmatch(text)
@@ -129,9 +154,6 @@ def _time(text: str, name: str, source: str, line: int) -> int | None:
         except LedgerError as error:
             raise bad_trace(source, line, f"{name}: {error.seen}", error.remedy) from error
     seconds = int(match[1])
-    if (match[2] or "").strip("0"):
-        seen = f"{name}: {text} has a fraction of a second"
-        raise bad_trace(source, line, seen, "write whole seconds, as Kubernetes does")
     if seconds >= FIRST_MILLISECOND:
         seen = f"{name}: {text} are no seconds since 1970, but milliseconds or less"
         raise bad_trace(source, line, seen, f"write whole seconds, as {str(seconds)[:10]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import re
 import subprocess
 import sys
 
@@ -264,6 +265,32 @@ def test_two_exact_pods_on_one_card_at_one_time_are_refused() -> None:
     )
     with pytest.raises(DoesNotFit, match="2026-10-01T02:00:00Z"):
         cluster_of(body)
+
+
+def test_a_pod_that_fits_nowhere_says_what_it_wants_and_what_there_is() -> None:
+    with pytest.raises(DoesNotFit) as raised:
+        cluster_of(
+            """\
+    nodes:
+      - {product: Tesla-T4, name: small, cards: 2}
+      - {product: Tesla-T4, name: large, cards: 4}
+    workloads:
+      - {name: p, namespace: x, kind: Pod, requests: 5,
+         pods: [{created: +1h, started: +1h, ended: +3h}]}
+"""
+        )
+    assert raised.value.seen.startswith(
+        "it wants 5 of nvidia.com/gpu from 2026-10-01T01:00:00Z, and no node has them free"
+    )
+    assert raised.value.seen.endswith("free at first: small (2), large (4)")
+
+
+def test_a_node_has_as_many_cards_as_it_is_given() -> None:
+    cluster = cluster_of("    nodes: [{product: Tesla-T4, name: n, cards: 100}]")
+    [node] = cluster.nodes
+    buses = {card.pci_bus_id for card in node.cards}
+    assert len(buses) == 100
+    assert all(re.fullmatch("[0-9A-F]{8}:[0-9A-F]{2}:00.0", bus) for bus in buses)
 
 
 @pytest.mark.parametrize(

@@ -221,12 +221,27 @@ def test_what_a_scenario_and_its_trace_both_have_is_refused(
 # --- times ----------------------------------------------------------------------------------------
 
 
+def test_fractions_of_seconds_are_rounded_outwards_with_a_warning(tmp_path: Path) -> None:
+    """A job log has them: the pod exists in every second that it touches."""
+    header = ",".join(COLUMNS)
+    first = "c,a,p,u,,,nvidia.com/gpu,1,1790812800.9,1790812801.5,1790812802.25,1790812860.1"
+    whole = "c,a,q,v,,,nvidia.com/gpu,1,1790812800.0,1790812801,2026-10-01T00:00:02.000Z,1790812860"
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"{header}\n{whole},Succeeded,,\n{first},Succeeded,,\n")
+    times = ("created_at", "scheduled_at", "started_at", "finished_at")
+    rows = parse_trace(path.read_text(), "jobs.csv")
+    assert [[getattr(row, name) - 1790812800 for name in times] for row in rows] == [
+        [0, 1, 2, 60],
+        [0, 1, 2, 61],
+    ]
+    [warning] = load_scenario(path).warnings
+    assert "1 rows have fractions of a second, the first in line 3" in warning
+
+
 @pytest.mark.parametrize(
     ("written", "seen"),
     [
         ("1790812800000", "created_at: 1790812800000 are no seconds since 1970, but milliseconds"),
-        ("1790812800.5", "created_at: 1790812800.5 has a fraction of a second"),
-        ("2026-10-01T00:00:00.7Z", "created_at: 2026-10-01T00:00:00.7Z has a fraction of a second"),
         ("-5", "created_at: -5 is before 1970"),
         ("--5", "created_at: '--5' is not a time"),
         ("1e9", "created_at: '1e9' is not a time"),
@@ -269,8 +284,8 @@ def test_a_line_is_counted_as_an_editor_counts_it() -> None:
     [
         ("c,a,p,u,n,,nvidia.com/gpu,1,1,,,,Pending,,", "it is on node 'n' and never was scheduled"),
         (row(owner="CronJob,nightly"), "a CronJob without arrivals"),
-        (row(count=65), "node n would need more than it can have: 65 cards"),
-        (row(node="", count=65), "node traced-0-0 would need more than it can have: 65 cards"),
+        (row(count=1025), "node n would need more than it can have: 1025 cards"),
+        (row(node="", count=1025), "node traced-0-0 would need more than it can have: 1025 cards"),
     ],
 )
 def test_what_no_estate_can_have_is_refused_with_its_line(line: str, seen: str) -> None:
