@@ -92,8 +92,8 @@ class Refusal:
 class Access:
     """An ASGI application that passes on what may reach `application`, and refuses the rest.
 
-    A POST is passed on only to one of the paths `posts`, as JSON and without a query string; other
-    methods that write never are.
+    A POST is passed on only to one of the paths `posts`, and only as JSON, which no form can send;
+    a GET of such a path only without a query string. Other methods that write never are.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Access:
         method, path = scope["method"], "/" + scope["path"].strip("/")
         if method not in ("GET", "HEAD", "POST") or (method == "POST" and path not in self._posts):
             return Refusal(403, f"{method} is not allowed here.")
-        if path in self._posts and scope["query_string"]:
+        if method != "POST" and path in self._posts and scope["query_string"]:
             return Refusal(405, "Queries are sent by POST, as JSON.")
         if method == "POST" and _media_types(scope) != [JSON]:
             return Refusal(415, f"A request has to be {JSON}.")
