@@ -191,11 +191,12 @@ Columns, in any order:
 
     {columns}
 
-Times are whole seconds since the epoch or `2026-10-01T00:00:00Z`; milliseconds and fractions of a
-second are refused, because nothing here rounds or guesses. An empty `node` lets the scheduler
-choose; an empty `scheduled_at` is a pod that never was bound, an empty `started_at` one that never
-ran, an empty `finished_at` one that still runs. `phase` is how it ended: `Succeeded`, `Failed`, or
-anything else for a pod that was deleted while it ran.
+Times are whole seconds since the epoch or `2026-10-01T00:00:00Z`; milliseconds are
+refused. A fraction of a second is rounded outwards, with a warning: starts down, `finished_at` up.
+An empty `node` lets the scheduler choose; an empty `scheduled_at` is a pod that never was bound, an
+empty `started_at` one that never ran, an empty `finished_at` one that still runs.
+`phase` is how it ended: `Succeeded`, `Failed`, or anything else for a
+pod that was deleted while it ran.
 
 Rows of one `uid` are one pod with several resources; without UIDs, rows of one name and one
 `created_at` are. They differ in `resource` and `count` alone. A name is one pod's at a time.

@@ -75,7 +75,7 @@ def test_an_unknown_key_names_the_one_that_was_meant() -> None:
             "Tesla-T4 has no MIG",
         ),
         ("{name: n, product: Tesla-T4, cards: 1, partition: cpx_nps4}", "not AMD"),
-        ("{name: n, product: Tesla-T4, cards: 99}", "99 cards"),
+        ("{name: n, product: Tesla-T4, cards: 1025}", "1025 cards"),
         ("{name: n, product: Tesla-T4, cards: 1, sharing: {replicas: 1}}", "1 replicas"),
         ("{name: n, name: m}", "stands here twice"),
         ("{name: n, product: Tesla-T4, cards: 1, incidents: [{card: 1, from: +1h}]}", "no card 1"),
