@@ -224,7 +224,7 @@ def test_no_busy_workload_is_ever_idle_whatever_the_samples_lack() -> None:
 @pytest.mark.explore
 def test_a_million_random_workloads() -> None:
     count = int(os.environ.get("N", "1000")) * 1000
-    found = check_random_workloads(count, os.environ.get("GPU_LEDGER_SEED", "explore"))
+    found = check_random_workloads(count, os.environ.get("SEED", "explore"))
     assert sum(found.values()) == count
 
 
