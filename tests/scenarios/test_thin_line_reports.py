@@ -362,7 +362,11 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
 }
 
 
-APART = ("quota-headroom", "use-by-cluster-product-and-tenant")  # below
+APART = (  # below
+    "hourly-cost-of-pods",
+    "quota-headroom",
+    "use-by-cluster-product-and-tenant",
+)
 
 
 @pytest.mark.parametrize("name", [one.name for one in questions() if one.name not in APART])
@@ -371,6 +375,20 @@ def test_a_question_has_the_answer_of_a_pencil(told: Told, name: str) -> None:
     hidden = ("forecast_method",)
     rows = [tuple(v for k, v in row.items() if k not in hidden) for row in found["rows"]]
     assert rows == ANSWERS[name]
+
+
+def test_the_hourly_cost_of_pods(told: Told) -> None:
+    """A card costs 1.80, `train` has two, the notebook half of one. `blink` ran for 11 seconds at
+    a seventh: 785,714 nanos of 11 seconds are 257,142,763 of an hour, rounded down."""
+    rows = document(told, "query", "hourly-cost-of-pods")["rows"]
+    assert sorted((row["tenant"], row["hourly_cost"]) for row in rows) == [
+        ("speech", "0.257142763"),
+        ("speech", "0.9"),
+        ("speech", "1.8"),
+        ("speech", "1.8"),
+        ("vision", "1.8"),
+        ("vision", "3.6"),
+    ]
 
 
 def test_the_use_of_devices_by_tenant(told: Told) -> None:

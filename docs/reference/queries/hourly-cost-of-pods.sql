@@ -15,8 +15,9 @@ held as (
         pod_uid,
         resource,
         currency,
-        sum(cost_nanos) as cost_nanos,
-        sum(billable_seconds) as billable_seconds
+        -- `//` divides integers only.
+        cast(sum(cost_nanos) as hugeint) as cost_nanos,
+        cast(sum(billable_seconds) as hugeint) as billable_seconds
     from fct_pod_hours
     where billing_period = $period and belongs_to = 'tenant'
     group by all
