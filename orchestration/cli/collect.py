@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -26,21 +27,25 @@ EPILOG = """\b
 Examples:
   gpu-ledger collect CLUSTER_ID --home my-ledger
   gpu-ledger collect CLUSTER_ID --health-port 8080      with pages for probes and metrics
+  gpu-ledger collect CLUSTER_ID CLUSTER_ID --drive-to 2026-10-02    of a simulated fleet
 """
 
 
 @click.command(epilog=EPILOG)
-@click.argument("cluster_id")
+@click.argument("cluster_ids", metavar="CLUSTER_ID...", nargs=-1, required=True)
 @click.option("--health-port", type=int, help="Answer /healthz and /metrics on this port.")
 @click.option(
     "--drive-to",
     type=INSTANT,
     help="Of a fake estate whose clock is driven ($GPU_LEDGER_NOW is its address): turn the clock "
-    "to this time, hour by hour, and end.",
+    "to this time, hour by hour, and end; of several clusters, with all of their collectors.",
 )
 @home_option
 def collect(
-    cluster_id: str, health_port: int | None, drive_to: datetime | None, home_path: Path
+    cluster_ids: Sequence[str],
+    health_port: int | None,
+    drive_to: datetime | None,
+    home_path: Path,
 ) -> None:
     """Watch one cluster's Kubernetes API into a journal, until interrupted.
 
@@ -62,29 +67,35 @@ def collect(
     driven = isinstance(opened.clock, EstateClock)
     if drive_to is not None and not driven:
         raise click.UsageError("--drive-to needs GPU_LEDGER_NOW=http://…/-/clock of a fake estate")
-    collector = collector_of(opened, cluster_id, lockstep=driven)
+    if len(cluster_ids) > 1 and (drive_to is None or health_port is not None):
+        raise click.UsageError("several clusters need --drive-to, and have no --health-port")
+    collectors = [collector_of(opened, cluster_id, lockstep=driven) for cluster_id in cluster_ids]
     if health_port is not None:
         from ingestion.kubernetes.health import HealthServer
 
-        HealthServer(collector.health, opened.clock, "0.0.0.0", health_port)
+        HealthServer(collectors[0].health, opened.clock, "0.0.0.0", health_port)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stopped)
-    click.echo(f"Collecting {cluster_id}; stop with Ctrl-C.", err=True)
+    click.echo(f"Collecting {', '.join(cluster_ids)}; stop with Ctrl-C.", err=True)
     if drive_to is not None and isinstance(opened.clock, EstateClock):
-        _drive(opened.clock, collector, stop, drive_to)
+        _drive(opened.clock, collectors, stop, drive_to)
     else:
-        collector.run(stop)
-    health = collector.health
-    click.echo(f"{health.lines_written} lines in {health.segments_written} segments.", err=True)
+        collectors[0].run(stop)
+    lines = sum(collector.health.lines_written for collector in collectors)
+    segments = sum(collector.health.segments_written for collector in collectors)
+    click.echo(f"{lines} lines in {segments} segments.", err=True)
 
 
-def _drive(clock: EstateClock, collector: Collector, stop: threading.Event, end: datetime) -> None:
+def _drive(
+    clock: EstateClock, collectors: Sequence[Collector], stop: threading.Event, end: datetime
+) -> None:
     from orchestration.demo.clockwork import STEP_SECONDS_LIMIT, drive
 
-    thread = collector.run_in_thread(stop)
+    threads = [collector.run_in_thread(stop) for collector in collectors]
     try:
         with progress("Living through it") as report:
-            drive(clock, collector, end, report)
+            drive(clock, collectors, end, report)
     finally:
         stop.set()
-        thread.join(STEP_SECONDS_LIMIT)
+        for thread in threads:
+            thread.join(STEP_SECONDS_LIMIT)

@@ -12,7 +12,7 @@ happens is not told of each second at which another one stops.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -127,11 +127,11 @@ def instants(running: Driven, span: Interval) -> dict[datetime, set[str]]:
 
 def drive(
     clock: EstateClock,
-    collector: Collector,
+    collectors: Sequence[Collector],
     end: datetime,
     progress: Progress | None = None,
 ) -> None:
-    """Turn an estate's clock on, hour by hour, with one collector that keeps up with it.
+    """Turn a simulated fleet's clock on, hour by hour, with collectors that keep up with it.
 
     It stops a second before each hour is over as well: what happened in an hour is told in it.
     """
@@ -143,9 +143,10 @@ def drive(
     for number, instant in enumerate([now, *stops]):
         if instant > now:
             clock.advance_to(instant)
-        if not collector.wait_until_caught_up(0, STEP_SECONDS_LIMIT):
-            cluster_id = collector.settings.cluster_id
-            raise CollectorStuck(cluster_id, instant, collector.health.trouble)
+        for collector in collectors:
+            if not collector.wait_until_caught_up(0, STEP_SECONDS_LIMIT):
+                cluster_id = collector.settings.cluster_id
+                raise CollectorStuck(cluster_id, instant, collector.health.trouble)
         if progress:
             progress(number, len(stops), f"{instant:%d %b %H:%M}")
 

@@ -9,12 +9,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from domain.interval import HOUR, Interval
 from fake_gpu.clock import driven, epoch
 from fake_gpu.estate.build import build_estate
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
+from orchestration.cli.collect import collect
 from orchestration.demo.clockwork import Driven, collecting, live_through
 from orchestration.demo.estate_clock import EstateClock, EstateGone
 from orchestration.demo.estate_process import _fired_before, served_apart, serving
@@ -84,3 +86,24 @@ def test_a_scenario_that_cannot_be_built_ends_its_process_in_silence(
     with serving("nonsense") as from_then_on, pytest.raises(EstateGone):
         from_then_on(epoch(0))
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.deep
+def test_collect_drives_the_clusters_of_a_fleet_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three clusters, two hours: each journal has the segments of both hours."""
+    estate = build_estate(load_scenario("tenant_in_two_clusters"))
+    start = epoch(estate.started_at)
+    with serve(estate, driven(start)) as running:
+        home = make_home(tmp_path, estate, running.thanos_url, running.kubernetes_urls)
+        monkeypatch.setenv("GPU_LEDGER_NOW", f"{running.control_url}/-/clock")
+        ids = [cluster.cluster_id for cluster in estate.clusters]
+        until = f"{start + 2 * HOUR:%Y-%m-%dT%H}"
+        ran = CliRunner().invoke(collect, [*ids, "--drive-to", until, "--home", str(home.path)])
+        assert (ran.exit_code, running.clock.now()) == (0, start + 2 * HOUR), ran.output
+    journals = [list(home.path.rglob(f"*{cluster_id}*/**/*.jsonl")) for cluster_id in ids]
+    assert len(ids) == 3
+    assert all(len(segments) >= 2 for segments in journals)
+    refused = CliRunner().invoke(collect, [*ids, "--home", str(home.path)])
+    assert "several clusters need --drive-to" in refused.output
