@@ -179,7 +179,8 @@ class Record:
         if witnessed is None or witnessed.sequence == 0:
             return
         events = self.events()
-        own = events[witnessed.sequence - 1].sha256 if witnessed.sequence <= len(events) else ""
+        place = witnessed.sequence
+        own = events[place - 1].sha256 if 0 < place <= len(events) else ""
         if own != witnessed.sha256:
             wrong = f"its hash is {own or 'unknown: the record ends earlier'}, "
             wrong += f"and {witnessed.sha256} was witnessed"

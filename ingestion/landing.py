@@ -27,7 +27,7 @@ from domain.decisions.rows import Source
 from domain.errors import CouldNotLook, EvidenceChanged, LedgerError
 from domain.identity import sha256_bytes
 from ingestion.manifest import Attempt, AttemptDraft
-from warehouse.store import UNREADABLE, ObjectMissing, Store, validate_key
+from warehouse.store import UNREADABLE, KeyNotAllowed, ObjectMissing, Store, validate_key
 
 BODY_BYTES_LIMIT = 1 << 30
 """1 GiB uncompressed: the largest body that ACM itself accepts; more is a bomb, not an answer."""
@@ -318,11 +318,12 @@ class Landing:
         body = self.store.read(key)
         try:
             attempt = Attempt.from_bytes(body)
-        except UNREADABLE as cause:
+            chain = chain_prefix(attempt.cluster_id, attempt.source)
+            place = f"{chain}{attempt.sequence:010d}.json"
+        except (*UNREADABLE, KeyNotAllowed) as cause:
             raise ManifestChanged(
                 self.store.location, key, f"not a manifest as it was written: {cause}"
             ) from None
-        place = f"{chain_prefix(attempt.cluster_id, attempt.source)}{attempt.sequence:010d}.json"
         if place != key:
             raise ManifestChanged(self.store.location, key, f"its content belongs at {place}")
         return attempt

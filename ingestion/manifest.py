@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -22,6 +23,7 @@ from domain.decisions.rows import Source
 from domain.identity import sha256_bytes
 from domain.interval import HOUR, Interval, format_instant, parse_instant
 
+_SHA256_OR_NONE = re.compile(r"(?:[0-9a-f]{64})?", re.ASCII)
 _sorted = msgspec.json.Encoder(order="sorted")
 
 MANIFEST_VERSION = 1
@@ -281,12 +283,19 @@ def _window(value: dict[str, str]) -> Interval:
     return Interval(parse_instant(value["from"]), parse_instant(value["until"]))
 
 
+def _digest(value: object) -> str:
+    """The hash of an answer; empty where no bytes came."""
+    if not isinstance(value, str) or not _SHA256_OR_NONE.fullmatch(value):
+        raise ValueError(f"{str(value)[:80]!r} is not a SHA-256")
+    return value
+
+
 def _answer(value: dict[str, Any]) -> Answer:
     return Answer(
         ask=value["ask"],
         query=value["query"],
         status=value["status"],
-        sha256=value["sha256"],
+        sha256=_digest(value["sha256"]),
         byte_count=value["byte_count"],
         stored_byte_count=value["stored_byte_count"],
         warnings=tuple(value["warnings"]),
