@@ -156,3 +156,14 @@ def test_the_operators_own_pages_write_and_listen(world: World) -> None:
     assert found[5] == 403
     assert found[6] == "open"
     assert world.effects == 1  # of seven attempts, the one that is JSON and has our origin
+
+
+def test_the_operators_own_pages_get_every_answer(world: World) -> None:
+    page = world.operator.page.context.new_page()
+    answered: list[tuple[int, str]] = []
+    page.on("response", lambda answer: answered.append((answer.status, answer.url)))
+    page.goto(f"http://127.0.0.1:{world.port}/runs")
+    page.wait_for_load_state("networkidle")
+    page.close()
+    assert [url for _, url in answered if "/graphql?op=" in url]
+    assert [(status, url) for status, url in answered if status >= 400] == []
