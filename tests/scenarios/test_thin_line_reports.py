@@ -25,18 +25,21 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from domain.billing_period import BillingPeriod
 from domain.errors import LedgerError
 from orchestration.cli.main import cli
 from orchestration.column_lineage import FILE
 from orchestration.demo.story import Told, telling
 from orchestration.publishing import publish
+from tests.decisions_by_hand import decided
 from tests.how_to import commands_in, of
 from tests.json_output import differences
 from tests.lineage import PAGE, Models, as_text, changed, followed, lineage_page
 from tests.written_pages import DOCS
-from warehouse.build import WORKING_NAME
+from warehouse.build import WORKING_NAME, build_period
 from warehouse.connection import connected
 from warehouse.dbt_run import DbtProject
+from warehouse.home import Home
 from warehouse.project import dbt_project_dir
 from warehouse.reports.questions import questions
 from warehouse.reports.source import open_facts
@@ -698,18 +701,15 @@ def test_the_models_page_of_the_same_models_is_the_same_bytes(told: Told, tmp_pa
     assert again.read_bytes() == told.model_pages.read_bytes()
 
 
-def test_every_situation_that_a_model_names_is_counted_as_it_says(told: Told) -> None:
-    """dbt's unit tests bring their own rows; they only need the tables' types, which are here."""
-    home = told.opened.home
-    working = home.build / WORKING_NAME
-    shutil.copy(home.build / "2026-10.duckdb", working)
-    try:
-        project = DbtProject(home.build / "dbt", working)
-        project.parse()
-        ran = project.run_unit_tests()  # and what every run begins with
-        results = {one.node.name: one for one in ran if one.node.resource_type == "unit_test"}
-    finally:
-        working.unlink()
+def test_every_situation_that_a_model_names_is_counted_as_it_says(tmp_path: Path) -> None:
+    """dbt's unit tests bring their own rows; they only need the tables' types, as an empty home."""
+    home = Home.create(tmp_path / "home")
+    built = build_period(home, BillingPeriod("2026-10"), decided(), closed_periods=frozenset())
+    shutil.copy(built.build_path, home.build / WORKING_NAME)
+    project = DbtProject(home.build / "dbt", home.build / WORKING_NAME)
+    project.parse()
+    ran = project.run_unit_tests()  # and what every run begins with
+    results = {one.node.name: one for one in ran if one.node.resource_type == "unit_test"}
     declared = [
         case["name"]
         for path in dbt_project_dir().rglob("*.yml")
