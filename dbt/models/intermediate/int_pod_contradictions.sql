@@ -30,11 +30,11 @@ series as (
     select distinct
         cluster_id,
         series_key,
-        pod_name,
+        coalesce(nullif({{ label('labels', 'exported_pod') }}, ''), pod_name) as pod_name,
         metric,
-        {{ label('labels', 'namespace') }} as namespace,
+        {{ first_label(['exported_namespace', 'namespace']) }} as namespace,
         {{ label('labels', 'node') }} as node_name,
-        {{ label('labels', 'container') }} as container_name,
+        {{ first_label(['exported_container', 'container']) }} as container_name,
         {{ label('labels', 'resource') }} as resource
     from {{ ref('stg_thanos__series') }}
     where metric like 'kube_pod_%'

@@ -54,8 +54,8 @@ series as (
         cluster_id,
         series_key,
         metric,
-        pod_name,
-        {{ label('labels', 'namespace') }} as namespace,
+        coalesce(nullif({{ label('labels', 'exported_pod') }}, ''), pod_name) as pod_name,
+        {{ first_label(['exported_namespace', 'namespace']) }} as namespace,
         {{ label('labels', 'node') }} as node_name,
         {{ label('labels', 'resource') }} as resource
     from {{ ref('stg_thanos__series') }}
@@ -82,9 +82,9 @@ named as (
         series_key,
         metric = 'kube_pod_init_container_resource_requests' as is_init,
         pod_uid,
-        {{ label('labels', 'namespace') }} as namespace,
-        pod_name,
-        {{ label('labels', 'container') }} as container_name,
+        {{ first_label(['exported_namespace', 'namespace']) }} as namespace,
+        coalesce(nullif({{ label('labels', 'exported_pod') }}, ''), pod_name) as pod_name,
+        {{ first_label(['exported_container', 'container']) }} as container_name,
         {{ label('labels', 'node') }} as node_name,
         {{ label('labels', 'resource') }} as resource
     from {{ ref('stg_thanos__series') }}

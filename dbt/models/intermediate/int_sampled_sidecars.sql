@@ -13,7 +13,7 @@ named as (
     select distinct
         cluster_id,
         pod_uid,
-        {{ label('labels', 'container') }} as container_name
+        {{ first_label(['exported_container', 'container']) }} as container_name
     from series
     where {{ label('labels', 'restart_policy') }} = 'Always'
 
