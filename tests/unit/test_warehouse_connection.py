@@ -115,3 +115,31 @@ def _stopped_in_the_middle(connection: Any) -> None:
     with transaction(connection):
         connection.execute("insert into t values (1)")
         raise RuntimeError("stopped in the middle")
+
+
+WRITE_MORE_THAN_FITS = """
+import resource, signal, sys
+from pathlib import Path
+from warehouse.connection import connected
+from warehouse.store import StoreUnusable
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+try:
+    with connected(Path(sys.argv[1])) as connection:
+        connection.execute("create table numbers (n bigint)")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        connection.execute("insert into numbers select hash(n) >> 1 from range(3000000) r(n)")
+        connection.execute("checkpoint")
+except StoreUnusable as refused:
+    print(refused.message())
+"""
+
+
+@pytest.mark.deep
+def test_a_warehouse_without_room_names_its_file_and_the_remedy(tmp_path: Path) -> None:
+    """A limit on the size of a file is refused by the operating system as a full disk is."""
+    path = tmp_path / "warehouse.duckdb"
+    command = [sys.executable, "-c", WRITE_MORE_THAN_FITS, str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith(f"STORE-003 {path}\n"), ran.stdout + ran.stderr
+    assert "File too large" in ran.stdout
