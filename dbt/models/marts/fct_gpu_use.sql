@@ -39,7 +39,10 @@ resources as (
             and pod_hours.namespace = named.namespace
             and pod_hours.pod_name = named.pod_name
             and {{ epoch_seconds('pod_hours.hour_started_at') }} = named.hour_second
-    where pod_hours.state = 'running' and pod_hours.running_seconds > 0
+    -- A pod of one sample has no second of its own, and held a device all the same.
+    where
+        pod_hours.state = 'running'
+        and (pod_hours.running_seconds > 0 or pod_hours.uncertainty_seconds > 0)
     group by
         pod_hours.cluster_id,
         pod_hours.namespace,
@@ -221,7 +224,7 @@ gpu_use as (
             as decimal(38, 0)
         ) as idle_nanos,
         judged.has_two_names,
-        judged.running_seconds = 0 and coalesce(judged.use_millionths_maximum, 0) > 0
+        judged.life_count = 0 and coalesce(judged.use_millionths_maximum, 0) > 0
             as is_used_unallocated
     from judged
     cross join parameters
