@@ -130,10 +130,6 @@ class Look:
         """Which samples lie inside, and are counted."""
         return (time_ms >= self.started_ms) & (time_ms < self.ended_ms)
 
-    def hour_of(self, time_ms: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The hour of each sample; a neighbour belongs to the hour at its edge."""
-        return np.clip(time_ms, self.started_ms, self.ended_ms - 1) // HOUR_MS * HOUR_MS
-
 
 @dataclass(frozen=True, slots=True)
 class Runs:
@@ -348,34 +344,43 @@ def _united(samples: Samples, unions: Unions, look: Look) -> tuple[Samples, dict
 
 
 def _cut_into_runs(samples: Samples, look: Look) -> CutRuns:
-    """Runs of the window; the first and the last may reach to a neighbour beyond it.
+    """Runs of the window's hours; each may reach to its neighbour beyond its hour.
 
-    A neighbour with the same value proves the time up to the edge of the window, whether or not the
+    A neighbour with the same value proves the time up to the edge of the hour, whether or not the
     hour beyond it is ever queried. It is not counted.
     """
     owner, time_ms, value = samples.owner, samples.time_ms, samples.value
     if not owner.size:
         return samples, np.empty((0, 4), np.int64)
-    hour = look.hour_of(time_ms)
-    new = np.empty(owner.size, bool)
-    new[0] = True
-    new[1:] = (
-        (owner[1:] != owner[:-1])
-        | (value[1:] != value[:-1])
-        | (time_ms[1:] - time_ms[:-1] > look.hole_ms)
-        | (hour[1:] != hour[:-1])
+    goes_on = np.zeros(owner.size, bool)
+    goes_on[1:] = (
+        (owner[1:] == owner[:-1])
+        & (value[1:] == value[:-1])
+        & (time_ms[1:] - time_ms[:-1] <= look.hole_ms)
     )
+    hour_ms = time_ms // HOUR_MS * HOUR_MS
+    new = ~goes_on
+    new[1:] |= hour_ms[1:] != hour_ms[:-1]
     first = np.flatnonzero(new)
     last = np.append(first[1:], owner.size) - 1
-    begin = first + np.add.reduceat((time_ms < look.started_ms).astype(np.int64), first)
-    end = last - np.add.reduceat((time_ms >= look.ended_ms).astype(np.int64), first)
-    counts = begin <= end  # a run of neighbours alone is none
-    first, begin, end, last = first[counts], begin[counts], end[counts], last[counts]
-    begins = Samples(
-        samples.owner_count, owner[begin], time_ms[begin], value[begin], samples.values
+    # The overlap that is queried is one interval long, whichever hours are queried together.
+    overlap_ms = look.asked_until_ms - look.ended_ms
+    before, after = np.maximum(first - 1, 0), np.minimum(last + 1, owner.size - 1)
+    is_before = goes_on[first] & (time_ms[before] >= hour_ms[first] - overlap_ms)
+    is_after = (last < owner.size - 1) & goes_on[after]
+    is_after &= time_ms[after] <= hour_ms[last] + HOUR_MS + overlap_ms
+    columns = (
+        time_ms[last],
+        last - first + 1,
+        np.where(is_before, time_ms[before], time_ms[first]),
+        np.where(is_after, time_ms[after], time_ms[last]),
     )
-    columns = (time_ms[end], end - begin + 1, time_ms[first], time_ms[last])
-    return begins, np.stack(columns, axis=1)
+    inside = look.contains(time_ms[first])
+    first = first[inside]
+    begins = Samples(
+        samples.owner_count, owner[first], time_ms[first], value[first], samples.values
+    )
+    return begins, np.stack(columns, axis=1)[inside]
 
 
 def _spread(

@@ -21,6 +21,7 @@ from ingestion.thanos.texts import MalformedSeries, decoded_texts
 
 HOUR_MS = 3_600_000
 START_MS = 1_790_848_800_000  # 2026-10-01T10:00:00Z
+OVERLAP_MS = 30_000
 REPLICA = "replica"
 
 
@@ -36,30 +37,35 @@ def naive_runs(body: bytes, look: Look) -> set[tuple[Any, ...]]:
                 samples.setdefault(name, set()).add((millis, value))
     runs: set[tuple[Any, ...]] = set()
     for name, points in samples.items():
-        run: list[tuple[int, str]] = []
-        for point in [*sorted(points), None]:
-            if run and (point is None or breaks(run[-1], point, look)):
-                # Neighbours of the window are never counted, and no run is made of them alone.
-                if inside := [ms for ms, _ in run if look.started_ms <= ms < look.ended_ms]:
-                    reach = (run[0][0], run[-1][0])
-                    runs.add((name, inside[0], inside[-1], reach, len(inside), run[0][1]))
-                run = []
-            if point is not None:
-                run.append(point)
+        cut: list[list[tuple[int, str]]] = []
+        for point in sorted(points):
+            if not cut or breaks(cut[-1][-1], point, look):
+                cut.append([])
+            cut[-1].append(point)
+        for place, run in enumerate(cut):
+            first, last = run[0][0], run[-1][0]
+            if look.started_ms <= first < look.ended_ms:
+                reach = [first, last]
+                hour = first // HOUR_MS * HOUR_MS
+                if place and goes_on(cut[place - 1][-1], run[0], look):
+                    reach[0] = neighbour(cut[place - 1][-1][0], hour, first)
+                if place + 1 < len(cut) and goes_on(run[-1], cut[place + 1][0], look):
+                    reach[1] = neighbour(cut[place + 1][0][0], hour, last)
+                runs.add((name, first, last, tuple(reach), len(run), run[0][1]))
     return runs
 
 
+def neighbour(millis: int, hour: int, own: int) -> int:
+    """A neighbour that is queried, too, when this hour alone is; else the run's own sample."""
+    return millis if hour - OVERLAP_MS <= millis <= hour + HOUR_MS + OVERLAP_MS else own
+
+
+def goes_on(left: tuple[int, str], right: tuple[int, str], look: Look) -> bool:
+    return left[1] == right[1] and right[0] - left[0] <= look.hole_ms
+
+
 def breaks(left: tuple[int, str], right: tuple[int, str], look: Look) -> bool:
-    return (
-        left[1] != right[1]
-        or right[0] - left[0] > look.hole_ms
-        or hour_of(left[0]) != hour_of(right[0])
-    )
-
-
-def hour_of(millis: int) -> int:
-    """A neighbour of the window belongs to the hour at its edge."""
-    return min(max(millis, START_MS), START_MS + 2 * HOUR_MS - 1) // HOUR_MS * HOUR_MS
+    return not goes_on(left, right, look) or left[0] // HOUR_MS != right[0] // HOUR_MS
 
 
 def as_set(runs: Runs) -> set[tuple[Any, ...]]:

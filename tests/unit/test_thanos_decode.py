@@ -92,7 +92,7 @@ def test_runs_are_cut_at_the_hour_which_belongs_to_the_later_hour() -> None:
 def test_the_overlap_is_not_counted_and_runs_reach_into_it() -> None:
     overlap = samples(-30, 0, 7170, 7199.999, 7200, 7230)
     assert rows(decoded((A, overlap))) == [("a", 0, 0, 1, "1"), ("a", 7170, 7199.999, 2, "1")]
-    assert reaches(decoded((A, overlap))) == [(-30, 0), (7170, 7230)]
+    assert reaches(decoded((A, overlap))) == [(-30, 0), (7170, 7200)]
     assert "samples_outside_the_question" not in _positive(decoded((A, overlap)))
 
 
