@@ -216,7 +216,8 @@ _KINDS = (
         "the journal says that it did not run, none where they were due, a pod the journal never "
         "saw, or another number of devices. Or the samples differ among themselves: two "
         "namespaces, names or nodes of one pod UID, two requests of one container, another number "
-        "of devices by the scheduler, or two products of its node at one time "
+        "of devices by the scheduler, two products of its node at one time; or, without a journal, "
+        "requests without a phase, or a start before the pod was there "
         "(`fct_contradictions` has the statements).",
         bill="One of the statements is wrong, and the amount depends on which.",
         to_do="`gpu-ledger judge P` names the pod, the time, and what each witness says. Accept "

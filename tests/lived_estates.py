@@ -13,7 +13,7 @@ as all to know who is on which card.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -59,6 +59,7 @@ CARDS_ALONE = "DCGM_FI_DEV_FB_USED"
 
 
 Spans = Sequence[tuple[int, int]]
+Proxy = Callable[[httpx.BaseTransport], httpx.BaseTransport]
 
 
 WHILE_ASKED = ("late_arrival", "receiver_gone", "store_hangs", "store_vanishes")
@@ -88,6 +89,7 @@ def live(
     unwatched: Spans = (),
     telemetry: bool | str = False,
     windows: Iterable[Interval] = (),
+    through: Proxy = lambda transport: transport,
 ) -> FaultLedger:
     """Write into a home what both witnesses say of an estate; which of its faults fired.
 
@@ -95,7 +97,7 @@ def live(
     seconds since 1970: what happened then is known from the list that follows, as far as it shows
     there. `telemetry` is whether it is asked, or the one field that
     exporters have. `windows` is what is asked at once, in which order; a day at once, in the order
-    of time, unless it is said.
+    of time, unless it is said. `through` puts a proxy between the ledger and the sample store.
     """
     ledger = FaultLedger()
     for fault_id, count in estate.fired.items():
@@ -106,7 +108,7 @@ def live(
     for cluster in estate.clusters if watched else ():
         history = histories[cluster.cluster_id]
         _keep_journal(home, landing, estate, history, ledger, unwatched, parts)
-    _ask_samples(home, landing, estate, histories, ledger, telemetry, parts)
+    _ask_samples(home, landing, estate, histories, ledger, telemetry, parts, through)
     return ledger
 
 
@@ -322,6 +324,7 @@ def _ask_samples(
     ledger: FaultLedger,
     telemetry: bool | str,
     windows: Iterable[Interval],
+    through: Proxy,
 ) -> None:
     labels = tuple(sorted({c.monitoring.replica_label for c in estate.clusters}))
     connection = Connection("http://thanos.fake")
@@ -329,7 +332,8 @@ def _ask_samples(
         clock = driven(epoch(at))
         source = EstateSeries(estate, dict(histories), clock, ledger)
         app = make_app(source, clock, ApiOptions(replica_labels=labels))
-        client = ThanosClient(connection, InProcess(app, telemetry), wait=lambda seconds: None)
+        transport = through(InProcess(app, telemetry))
+        client = ThanosClient(connection, transport, wait=lambda seconds: None)
         for cluster in estate.clusters:
             settings = ThanosSettings("hub", connection, replica_labels=labels)
             asked = ClusterSource(cluster.cluster_id, settings, sampling_of(cluster))

@@ -104,6 +104,8 @@ MUTANTS = (
            "then 'disputed'", "then reconciled.method"),
     Mutant("a_scheduler_of_another_life", f"{INT}/int_sampled_requests.sql",
            "            and scheduler_runs.first_sampled_ms <= sightings.last_sampled_ms\n", ""),
+    Mutant("phases_may_be_missing", f"{INT}/int_pod_contradictions.sql",
+           "last_request_second - last_phase_second > agreement_seconds", "false"),
     Mutant("labels_that_never_overlap", f"{INT}/int_pod_contradictions.sql",
            ">= windows.sample_interval_seconds * 1000", ">= 3600000"),
     Mutant("a_charge_of_one_device", f"{INT}/int_charges.sql",

@@ -36,7 +36,7 @@ def cluster(name: str, *pods: Pod, **changes: Any) -> Cluster:
 
 REQUESTS, PHASE = "kube_pod_container_resource_requests", "kube_pod_status_phase"
 A100_PRODUCT = A100["nvidia.com/gpu.product"]
-SCHEDULER = "kube_pod_resource_request"
+SCHEDULER, STARTED = "kube_pod_resource_request", "kube_pod_container_state_started"
 WHO = {"namespace": "team-a", "pod": "p", "uid": "uid-team-a-p"}
 ASKED = {"container": "main", "node": "n1", "resource": "nvidia_com_gpu", "unit": "integer"}
 SCHEDULED = {"namespace": "team-a", "pod": "p", "node": "n1", "resource": "nvidia.com/gpu"}
@@ -64,6 +64,37 @@ CONTRADICTED = [
     contradicted("free_by_its_request", (SCHEDULER, SCHEDULED, "1"), requests={GPU: 0}),
     contradicted("fewer_by_its_request", (SCHEDULER, SCHEDULED, "4"), requests={GPU: 1}),
     contradicted("two_products", ("kube_node_labels", OTHER_PRODUCT, "1")),
+]
+WITHOUT_A_PHASE = "11111111-2222-4333-8444-555555555555"
+OTHER = {"namespace": "team-b", "pod": "q", "uid": WITHOUT_A_PHASE}
+TIMES = [
+    cluster(
+        "phase_of_one_pod_missing",
+        Pod("p", 1000, 2000),
+        series=[(REQUESTS, OTHER | ASKED, 1000, 2000, "1")],
+        with_journal=False,
+    ),
+    cluster(
+        "started_before_it_was_there",
+        Pod("p", 1000, 2000, namespace="team-b"),
+        series=[
+            (
+                STARTED,
+                WHO | {"namespace": "team-b", "uid": "uid-team-b-p", "container": "x"},
+                *(1000, 2000, str(epoch(10))),
+            )
+        ],
+        with_journal=False,
+    ),
+    cluster(
+        "request_of_one_pod_missing",
+        Pod("p", 1000, 2000),
+        series=[
+            (PHASE, OTHER | {"phase": "Running"}, 1000, 2000, "1"),
+            (SCHEDULER, SCHEDULED | {"namespace": "team-b", "pod": "q"}, 1000, 2000, "1"),
+        ],
+        with_journal=False,
+    ),
 ]
 CONSISTENT = [
     contradicted("scheduler_agrees", (SCHEDULER, SCHEDULED, "1")),
@@ -141,6 +172,7 @@ BOTH = [
 ]
 SAMPLES_ONLY = [
     *CONTRADICTED,
+    *TIMES,
     *CONSISTENT,
     cluster("samples_alone", Pod("p", 1000, 2000), with_journal=False),
     cluster("samples_alone_restarted", Pod("p", 1000, 2000, restarted=1300), with_journal=False),
@@ -275,6 +307,14 @@ EXPECTED: dict[str, list[Stretch]] = {
         for one in CONSISTENT
     },
     "requests_none": [],
+    **{
+        one.cluster_id: [
+            ("samples_only", "journal_not_expected", 1000, 1987, 33 + 61),
+            ("disputed", "contradicted", 1027, 1987, 60 + 61),
+        ]
+        for one in TIMES
+    },
+    "started_before_it_was_there": [("disputed", "contradicted", 10, 1987, 61)],
     "unknown_to_the_journal": [("disputed", "unknown_uid", 1000, 1987, 33 + 61)],
     "end_without_a_time": [("confirmed", "agree", 100, 2500, 0)],
     "never_started": [],
@@ -337,6 +377,21 @@ def test_contradicting_evidence_is_told_with_both_statements(home: Home) -> None
         ("another_namespace_in_the_samples", "thanos", "namespaces_differ", "team-a", "team-b"),
         ("fewer_by_its_request", "thanos", "scheduler_differs", "1", "4"),
         ("free_by_its_request", "thanos", "scheduler_differs", "0", "1"),
+        (
+            "phase_of_one_pod_missing",
+            "thanos",
+            "phases_missing",
+            "960 s of requests",
+            "0 s of phases",
+        ),
+        ("request_of_one_pod_missing", "thanos", "scheduler_differs", "0", "1"),
+        (
+            "started_before_it_was_there",
+            "thanos",
+            "starts_differ",
+            f"{epoch(10)}",
+            f"{epoch(1027)}",
+        ),
         ("two_names", "thanos", "pod_names_differ", "p", "q"),
         ("two_namespaces", "thanos", "namespaces_differ", "team-a", "team-b"),
         ("two_nodes", "thanos", "nodes_differ", "n1", "n2"),

@@ -56,6 +56,7 @@ sampled_pods as (
             runs.cluster_id = pods.cluster_id
             and runs.series_key = pods.series_key
     group by pods.cluster_id, pods.pod_uid
+    having max(case when pods.metric = 'requests' then 1 else 0 end) = 1
 
 ),
 

@@ -18,7 +18,8 @@ runs as (
         series_key,
         min(sample_quantity) as smallest_quantity,
         max(sample_quantity) as largest_quantity,
-        {{ whole_quotient('min(first_sampled_ms)', 1000) }} as first_sampled_second
+        {{ whole_quotient('min(first_sampled_ms)', 1000) }} as first_sampled_second,
+        {{ whole_quotient('max(last_sampled_ms)', 1000) }} as last_sampled_second
     from {{ ref('int_sample_runs') }}
     where metric like 'kube_pod_%'
     group by cluster_id, series_key
@@ -99,9 +100,20 @@ windows as (
 
     select
         cluster_id,
+        min(window_started_second) as window_started_second,
+        max(case when expects_journal then 1 else 0 end) = 1 as expects_journal,
+        max(agreement_seconds) as agreement_seconds,
         max(sample_interval_seconds) as sample_interval_seconds
     from {{ ref('int_cluster_windows') }}
     group by cluster_id
+
+),
+
+gaps as (
+
+    select *
+    from {{ ref('int_sample_gaps') }}
+    where metric in ('', 'kube_pod_container_resource_requests', 'kube_pod_status_phase')
 
 ),
 
@@ -124,7 +136,8 @@ sampled as (
         series.resource,
         runs.smallest_quantity,
         runs.largest_quantity,
-        runs.first_sampled_second
+        runs.first_sampled_second,
+        runs.last_sampled_second
     from pod_series
     inner join runs
         on
@@ -203,6 +216,94 @@ contradicting_names as (
     where node_name <> ''
     group by pod_number
     having min(node_name) <> max(node_name)
+
+),
+
+lives as (
+
+    select
+        sampled.pod_number,
+        pods.cluster_id,
+        min(sampled.first_sampled_second) as first_sampled_second,
+        min(case when sampled.metric = 'requests' then sampled.first_sampled_second end)
+            as first_request_second,
+        max(case when sampled.metric = 'requests' then sampled.last_sampled_second end)
+            as last_request_second,
+        min(
+            case
+                when sampled.metric = 'kube_pod_status_phase' then sampled.first_sampled_second
+            end
+        ) as first_phase_second,
+        max(
+            case
+                when sampled.metric = 'kube_pod_status_phase' then sampled.last_sampled_second
+            end
+        ) as last_phase_second,
+        min(
+            case
+                when sampled.metric = 'kube_pod_container_state_started'
+                    then sampled.smallest_quantity
+            end
+        ) as started_second
+    from sampled
+    inner join pods
+        on sampled.pod_number = pods.pod_number
+    group by sampled.pod_number, pods.cluster_id
+
+),
+
+-- Nothing but its samples tells when such a pod ran.
+by_samples_alone as (
+
+    select distinct
+        lives.*,
+        gaps.cluster_id is not null as is_beside_gap,
+        windows.window_started_second,
+        windows.agreement_seconds
+    from lives
+    inner join windows
+        on
+            lives.cluster_id = windows.cluster_id
+            and not windows.expects_journal
+    left join gaps
+        on
+            lives.cluster_id = gaps.cluster_id
+            and gaps.started_second <= lives.last_request_second
+            and lives.first_sampled_second - windows.agreement_seconds <= gaps.ended_second
+
+),
+
+-- Phases are sampled with the requests, and a container starts in a pod that is there.
+contradicting_times as (
+
+    select
+        pod_number,
+        'phases_missing' as contradiction,
+        cast(last_request_second - first_request_second as string) || ' s of requests'
+            as before_value,
+        cast(coalesce(last_phase_second - first_phase_second, 0) as string) || ' s of phases'
+            as after_value
+    from by_samples_alone
+    where
+        (first_phase_second is null and first_request_second is not null)
+        or (
+            not is_beside_gap
+            and (
+                first_phase_second - first_request_second > agreement_seconds
+                or last_request_second - last_phase_second > agreement_seconds
+            )
+        )
+    union all
+    select
+        pod_number,
+        'starts_differ' as contradiction,
+        cast(started_second as string) as before_value,
+        cast(first_sampled_second as string) as after_value
+    from by_samples_alone
+    where
+        not is_beside_gap
+        and started_second < first_sampled_second - agreement_seconds
+        and first_sampled_second - agreement_seconds > window_started_second
 
 ),
 
@@ -342,6 +443,8 @@ contradicting_labels as (
 contradictions as (
 
     select * from contradicting_names
+    union all
+    select * from contradicting_times
     union all
     select * from contradicting_requests
     union all
