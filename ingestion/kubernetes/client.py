@@ -37,6 +37,7 @@ WATCH_SECONDS = 1_800
 SILENCE_SECONDS = 150.0
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 60.0
+EVENT_KINDS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 # Requests that are remembered; a dozen are asked again and again.
 REQUESTS_LIMIT = 100
 
@@ -286,7 +287,7 @@ class ApiClient:
     def _watch_event(self, answer: Answer, line: bytes) -> WatchEvent:
         event = self._json(answer.path, line)
         kind, document = event.get("type"), event.get("object")
-        if not isinstance(kind, str) or not isinstance(document, Mapping):
+        if kind not in EVENT_KINDS or not isinstance(document, Mapping):
             raise NotKubernetes(self.url, answer.path, "a line that is no watch event")
         if kind == "ERROR":
             code, reason = document.get("code"), document.get("reason", "")

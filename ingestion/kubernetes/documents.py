@@ -148,7 +148,7 @@ def uid_of(document: Mapping[str, Any]) -> str:
         return document.uid
     meta = document.get("metadata")
     uid = meta.get("uid", "") if isinstance(meta, Mapping) else ""
-    return uid if isinstance(uid, str) else ""
+    return uid if isinstance(uid, str) and uid.isascii() else ""
 
 
 def version_in(document: Mapping[str, Any]) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ingestion.json_text import NOT_JSON, RepeatedKey, members
+from ingestion.json_text import NOT_JSON, members
 from ingestion.manifest import Outcome
 from ingestion.thanos.client import Reply
 
@@ -122,7 +122,7 @@ def read_matrix_body(body: bytes) -> Matrix:
         )
     try:
         _require_unique_keys(body, envelope.data.result)
-    except RepeatedKey as cause:
+    except (*NOT_JSON, KeyError) as cause:
         return Matrix(Outcome.FAILED, _sentence(f"not the protocol: {cause}"))
     warnings = tuple(envelope.warnings)
     if warnings:

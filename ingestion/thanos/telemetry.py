@@ -323,7 +323,7 @@ def _named_within(raw: bytes) -> tuple[str, bytes]:
     """A metric's name as a union carries it, and the rest, by which labels are told apart."""
     before, mark, after = raw.partition(_MARK)
     name, end, rest = after.partition(b'"')
-    if not mark or not end or b"\\" in name:
+    if not mark or not end or b"\\" in name or not name.isascii():
         return _labels(raw).get(METRIC_LABEL, ""), raw
     return name.decode(), before + rest
 

@@ -1,0 +1,331 @@
+"""Random bytes for the parsers of what comes from outside: an error with a name, never a traceback.
+
+Put here: responses of a Prometheus server, answers of a Kubernetes API server to the collector, and
+segments of a journal, as random changes of valid ones.
+Not here: single responses that once ended a pull (`tests/unit/test_hostile_responses.py`).
+
+`N` is how many inputs each target gets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import string
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from clients.kubernetes_errors import HistoryGone
+from domain.clock import StoppedClock
+from domain.errors import LedgerError
+from domain.interval import HOUR, Interval
+from ingestion.kubernetes.client import ApiClient, ApiSettings
+from ingestion.kubernetes.lifecycle import decode
+from ingestion.kubernetes.observations import Event, Listed
+from ingestion.kubernetes.pull import pull_hours as pull_journal
+from ingestion.kubernetes.replay import replay
+from ingestion.kubernetes.spool import JournalWriter, segments
+from ingestion.kubernetes.state import JournalState
+from ingestion.landing import Landing
+from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.recheck import recheck
+from tests.samples_by_hand import CLUSTER, TEN, Form, Server, every_ten_minutes, matrix
+from tests.store_in_memory import MemoryStore
+
+pytestmark = pytest.mark.explore
+
+COUNT = int(os.environ.get("N", "2000"))
+WINDOW = Interval(TEN, TEN + HOUR)
+DEEP = b"[" * 50_000
+TEXTS = (
+    *("", "\0", "\ud800", "²", "../../x", "9" * 400, "é" * 300, "NaN", "-1", "1e308"),
+    *("2026-10-01T10:00:00Z", "9999-99-99T99:99:99Z", "0000-00-00T00:00:00Z", "u1", "Running"),
+)
+VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 1, 0.5, 1e308, -1e308, 2**63, 2**64, 10**400),
+    *([], {}, [[]], [{}], {"": {}}, [None], "x"),
+)
+
+
+def changed(document: Any, rng: random.Random) -> Any:
+    """The document with some of its values exchanged, dropped, moved or repeated."""
+    places = [(document, key) for key in _keys(document)]
+    for holder, key in places:
+        places += [(holder[key], inner) for inner in _keys(holder[key])]
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        if not places:
+            return rng.choice(VALUES)
+        holder, key = rng.choice(places)
+        try:
+            match rng.randrange(5):
+                case 0:
+                    del holder[key]
+                case 1:
+                    holder[key] = rng.choice(TEXTS)
+                case 2:
+                    other, name = rng.choice(places)
+                    holder[key] = json.loads(json.dumps(other[name]))
+                case _:
+                    holder[key] = rng.choice(VALUES)
+        except (KeyError, IndexError, TypeError, ValueError):
+            continue  # the place is gone, or contains itself
+    return document
+
+
+def _keys(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value)
+    return list(range(len(value))) if isinstance(value, list) else []
+
+
+def torn(body: bytes, rng: random.Random) -> bytes:
+    """The bytes, sometimes cut, exchanged or nested."""
+    match rng.randrange(8):
+        case 0:
+            return body[: rng.randrange(len(body) + 1)]
+        case 1:
+            at = rng.randrange(len(body) + 1)
+            return body[:at] + bytes([rng.randrange(256)]) + body[at + 1 :]
+        case 2:
+            at = rng.randrange(len(body) + 1)
+            return body[:at] + rng.choice((DEEP, b"\xff", b'"', b"{", b"\\u0000")) + body[at:]
+        case _:
+            return body
+
+
+def as_bytes(document: Any, rng: random.Random) -> bytes:
+    compact = (",", ":") if rng.random() < 0.8 else None
+    return torn(json.dumps(document, separators=compact).encode("utf-8", "surrogatepass"), rng)
+
+
+def headers(rng: random.Random) -> list[tuple[bytes, bytes]]:
+    found = [(b"content-type", rng.choice((b"application/json",) * 9 + (b"text/html",)))]
+    if rng.random() < 0.2:
+        odd = "".join(rng.choices(string.printable[:95] + "²³é", k=12)).encode("latin-1")
+        name = rng.choice((b"retry-after", b"date", b"content-encoding", b"content-type"))
+        found.append((name, rng.choice((odd, b"Thu, 01 Oct 99999999999 10:00:00 GMT", b"gzip"))))
+    return found
+
+
+# --- Prometheus ----------------------------------------------------------------------------------
+
+LABELS = {"namespace": "a", "pod": "p", "uid": "u1", "container": "c", "node": "n1"}
+
+
+@cache
+def answers() -> tuple[tuple[str, bytes], ...]:
+    """A valid answer for each kind of query, by a text in it."""
+
+    def of(name: str, **labels: str) -> tuple[dict[str, str], list[tuple[int, str]]]:
+        return {"__name__": name, **labels}, every_ten_minutes("1")
+
+    requests = of("kube_pod_container_resource_requests", resource="nvidia_com_gpu", **LABELS)
+    telemetry = ({"gpu": "0", "gpu_ledger_metric": "DCGM_FI_DEV_GPU_UTIL"}, [(1790852400, "1")])
+    return (
+        (
+            "time()",
+            b'{"status":"success","data":{"resultType":"scalar","result":[1790852400,"1"]}}',
+        ),
+        ("_over_time", matrix(telemetry).content),
+        ("kube_pod_status_phase", matrix(of("kube_pod_status_phase", **LABELS)).content),
+        ("kube_pod_container_resource_requests", matrix(requests).content),
+        ("up", matrix(of("up", job="ksm"), of("up", job="dcgm")).content),
+        ("", matrix(of("kube_node_info", node="n1")).content),
+    )
+
+
+def random_answer(rng: random.Random) -> Callable[[Form], httpx.Response]:
+    def answer(form: Form) -> httpx.Response:
+        body = next(body for text, body in answers() if text in form["query"])
+        if rng.random() < 0.5:
+            body = as_bytes(changed(json.loads(body), rng), rng)
+        status = rng.choice((200,) * 9 + (503, 422, 400))
+        return httpx.Response(status, headers=headers(rng), content=body)
+
+    return answer
+
+
+class Raw(Server):
+    """Passes content-encoding on without decoding what it says."""
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return super().__call__(request)
+        except httpx.DecodingError:
+            return httpx.Response(200, content=b"{}")
+
+
+def test_a_pull_survives_any_response(tmp_path: Path) -> None:
+    clock = StoppedClock(TEN + timedelta(days=2))
+    for seed in range(COUNT // 10):  # a pull has more than ten responses
+        rng = random.Random(seed)
+        landing = Landing(MemoryStore())
+        try:
+            attempt = pull_hours(
+                CLUSTER,
+                WINDOW,
+                landing,
+                tmp_path / str(seed),
+                clock,
+                Raw(random_answer(rng)).client(),
+            )
+            assert len(attempt.hours) == 1
+            recheck(CLUSTER, WINDOW, [], Raw(random_answer(rng)).client())
+        except LedgerError:
+            raise
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
+
+
+# --- Kubernetes ----------------------------------------------------------------------------------
+
+OBJECTS: dict[str, Any] = yaml.safe_load("""
+pods:
+  metadata:
+    {name: p, namespace: a, uid: u1, resourceVersion: "5", labels: {app: x},
+     creationTimestamp: "2026-10-01T10:00:00Z",
+     ownerReferences: [{controller: true, apiVersion: apps/v1, kind: ReplicaSet, name: r, uid: o}]}
+  spec:
+    nodeName: n1
+    containers: [{name: c, resources: {requests: {nvidia.com/gpu: "1"}}}]
+    resourceClaims: [{name: d, resourceClaimName: claim}]
+  status:
+    phase: Running
+    startTime: "2026-10-01T10:00:05Z"
+    conditions:
+      - {type: PodScheduled, status: "True", lastTransitionTime: "2026-10-01T10:00:01Z"}
+    containerStatuses:
+      - {name: c, restartCount: 0, state: {running: {startedAt: "2026-10-01T10:00:10Z"}},
+         lastState: {}}
+nodes:
+  metadata: {name: n1, uid: n, resourceVersion: "6", labels: {nvidia.com/gpu.product: A}}
+  spec: {unschedulable: false}
+  status:
+    capacity: {nvidia.com/gpu: "8"}
+    allocatable: {nvidia.com/gpu: "8"}
+    conditions: [{type: Ready, status: "True", lastTransitionTime: "2026-10-01T09:00:00Z"}]
+namespaces:
+  metadata: {name: a, uid: a, resourceVersion: "4"}
+  status: {phase: Active}
+resourcequotas:
+  metadata: {name: q, namespace: a, uid: q, resourceVersion: "9"}
+  status: {hard: {requests.nvidia.com/gpu: "8"}, used: {requests.nvidia.com/gpu: "1"}}
+resourceclaims:
+  metadata: {name: claim, namespace: a, uid: k, resourceVersion: "7"}
+  spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, count: 1}}]}}
+  status:
+    allocation: {devices: {results: [{driver: d, pool: n1, device: g, request: r}]}}
+    reservedFor: [{resource: pods, name: p, uid: u1}]
+resourceslices:
+  metadata: {name: s, uid: s, resourceVersion: "8"}
+  spec:
+    driver: d
+    nodeName: n1
+    pool: {name: n1, generation: 1}
+    devices:
+      - {name: g, attributes: {uuid: {string: GPU-1}}, capacity: {memory: {value: 1Gi}}}
+""")
+
+
+def _copy(document: Any) -> Any:
+    return json.loads(json.dumps(document))
+
+
+def collected(resource: str, rng: random.Random) -> JournalState | None:
+    """What a collector makes of a random list and of a random watch; None where it refuses them."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        one = _copy(OBJECTS[resource])
+        if "watch=true" in str(request.url):
+            event = {"type": rng.choice(("ADDED", "MODIFIED", "DELETED", "ERROR")), "object": one}
+            lines = [as_bytes(changed(_copy(event), rng), rng) for _ in range(3)]
+            return httpx.Response(200, headers=headers(rng), content=b"\n".join(lines) + b"\n")
+        page = {"metadata": {"resourceVersion": "7"}, "items": [one, _copy(one)]}
+        body = as_bytes(changed(page, rng), rng)
+        status = rng.choice((200,) * 9 + (429, 403, 500))
+        return httpx.Response(status, headers=headers(rng), content=body)
+
+    client = ApiClient(ApiSettings("https://api.example:6443"), httpx.MockTransport(answer))
+    state, writer = JournalState(), JournalWriter(MemoryStore(), "c1", "fuzz", "0.1.0")
+    at = TEN + timedelta(minutes=5)
+    refused = 0
+    try:
+        documents = tuple(d for page in client.pages(resource) for d in page.documents)
+        writer.add(state.apply(Listed(resource, at, at, "start", documents, 7)))
+        state.unknown_owners(documents)
+    except (LedgerError, HistoryGone, httpx.DecodingError):
+        refused += 1
+    try:
+        for event in client.watch(resource, 7):
+            if event.kind != "BOOKMARK":
+                seen = Event(resource, at, event.kind, event.document, event.version)
+                writer.add(state.apply(seen))
+    except (LedgerError, HistoryGone, httpx.DecodingError):
+        refused += 1
+    with contextlib.suppress(LedgerError):
+        client.server_time()
+    writer.flush(at)
+    if writer.store.list("journal/"):
+        landing = Landing(MemoryStore())
+        clock = StoppedClock(TEN + 3 * HOUR)
+        decode(pull_journal("c1", WINDOW, writer.store, landing, clock), landing)
+    return state if refused < 2 else None
+
+
+def test_a_collector_survives_any_answer() -> None:
+    accepted = 0
+    for seed in range(COUNT):
+        rng = random.Random(seed)
+        resource = rng.choice(list(OBJECTS))
+        try:
+            accepted += collected(resource, rng) is not None
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, {resource}") from error
+    assert accepted > COUNT // 4  # most changes are data, and have to be read
+
+
+# --- the journal ---------------------------------------------------------------------------------
+
+
+@cache
+def journal() -> tuple[str, bytes]:
+    """One valid segment."""
+    writer = JournalWriter(MemoryStore(), "c1", "fuzz", "0.1.0")
+    at = TEN + timedelta(minutes=5)
+    state = JournalState()
+    for resource, document in OBJECTS.items():
+        writer.add(state.apply(Listed(resource, at, at, "start", (_copy(document),), 7)))
+    writer.flush(at)
+    [segment] = segments(writer.store, "c1")
+    return segment.key, writer.store.read(segment.key)
+
+
+def test_a_damaged_segment_of_a_journal_is_named(tmp_path: Path) -> None:
+    key, body = journal()
+    clock = StoppedClock(datetime(2026, 10, 3, tzinfo=UTC))
+    for seed in range(COUNT):
+        rng = random.Random(seed)
+        lines = body.splitlines(keepends=True)
+        if rng.random() < 0.5:
+            place = rng.randrange(len(lines))
+            line = changed(json.loads(lines[place]), rng)
+            lines[place] = json.dumps(line).encode("utf-8", "surrogatepass") + b"\n"
+        store = MemoryStore()
+        assert store.create(key, torn(b"".join(lines), rng))
+        landing = Landing(MemoryStore())
+        try:
+            attempt = pull_journal("c1", WINDOW, store, landing, clock)
+            replay(landing, tmp_path / "runs", attempt)
+        except LedgerError:
+            continue
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
