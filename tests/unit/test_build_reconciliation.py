@@ -271,10 +271,10 @@ EXPECTED: dict[str, list[Stretch]] = {
     "a_sample_within_the_clocks": [("confirmed", "agree", 1000, 3000, 0)],
     "requests_linger": [("confirmed", "agree", 1000, 3000, 0)],
     "journal_gap_inside_a_life": [("confirmed", "agree", 100, 5000, 0)],
-    # The watch vouches until 2000, samples until 2497; without it at 2527 (at most a scrape later).
+    # The watch vouches until 2000, samples until 2497; without it at 2527.
     "end_lost_samples_go_on": [
         ("confirmed", "agree", 100, 2000, 0),
-        ("samples_only", "journal_gap", 2000, 2497, 61),
+        ("samples_only", "journal_gap", 2000, 2497, 31),
     ],
     # Watched again, the journal would have known of it.
     "end_lost_samples_outlast_the_gap": [
@@ -282,50 +282,50 @@ EXPECTED: dict[str, list[Stretch]] = {
         ("samples_only", "journal_gap", 2000, 3000, 0),
         ("disputed", "outside_lifecycle", 3000, 3997, 0),
     ],
-    # It started at 2100, after the sample at 2077 without it (or a scrape before that), and was
+    # It started at 2100, after the sample at 2077 without it, and was
     # restarted at 2600, which is the start that the journal was told at 3000.
     "start_lost_and_restarted_in_a_gap": [
-        ("samples_only", "journal_gap", 2100, 2600, 53),
+        ("samples_only", "journal_gap", 2100, 2600, 23),
         ("confirmed", "agree", 2600, 5000, 0),
     ],
-    # The container started at 2100, after the sample at 2077 without it (or a scrape before that).
-    "life_inside_a_journal_gap": [("samples_only", "journal_gap", 2100, 2497, 53 + 61)],
+    # The container started at 2100, after the sample at 2077 without it.
+    "life_inside_a_journal_gap": [("samples_only", "journal_gap", 2100, 2497, 23 + 31)],
     "end_lost_to_both": [
         ("confirmed", "agree", 100, 2000, 0),
         ("missing", "end_unknown", 2000, 2000, 1000),
     ],
-    # It lived at 2000, and the sample of 2017 (at most a scrape later) does not show it.
+    # It lived at 2000, and the sample of 2017 does not show it.
     "end_lost_between_two_samples": [
         ("confirmed", "agree", 100, 2000, 0),
-        ("samples_only", "journal_gap", 2000, 2000, 1987 + 61 - 2000),
+        ("samples_only", "journal_gap", 2000, 2000, 1987 + 31 - 2000),
     ],
     "another_count_in_the_samples": [("disputed", "contradicted", 1000, 2000, 0)],
     "another_namespace_in_the_samples": [("disputed", "contradicted", 1000, 2000, 0)],
-    **{one.cluster_id: [("disputed", "contradicted", 1000, 1987, 33 + 61)] for one in CONTRADICTED},
+    **{one.cluster_id: [("disputed", "contradicted", 1000, 1987, 3 + 31)] for one in CONTRADICTED},
     **{
-        one.cluster_id: [("samples_only", "journal_not_expected", 1000, 1987, 33 + 61)]
+        one.cluster_id: [("samples_only", "journal_not_expected", 1000, 1987, 3 + 31)]
         for one in CONSISTENT
     },
     "requests_none": [],
     **{
         one.cluster_id: [
-            ("samples_only", "journal_not_expected", 1000, 1987, 33 + 61),
-            ("disputed", "contradicted", 1027, 1987, 60 + 61),
+            ("samples_only", "journal_not_expected", 1000, 1987, 3 + 31),
+            ("disputed", "contradicted", 1027, 1987, 30 + 31),
         ]
         for one in TIMES
     },
-    "started_before_it_was_there": [("disputed", "contradicted", 10, 1987, 61)],
-    "unknown_to_the_journal": [("disputed", "unknown_uid", 1000, 1987, 33 + 61)],
+    "started_before_it_was_there": [("disputed", "contradicted", 10, 1987, 31)],
+    "unknown_to_the_journal": [("disputed", "unknown_uid", 1000, 1987, 3 + 31)],
     "end_without_a_time": [("confirmed", "agree", 100, 2500, 0)],
     "never_started": [],
     "held_first": [("confirmed", "agree", 1000, 2500, 0)],
     "name_used_again": [("confirmed", "agree", 100, 2000, 0)],
-    # The sample before 1027 is at most 60 s older, and the one after 1987 at most 60 s younger.
-    "samples_alone": [("samples_only", "journal_not_expected", 1000, 1987, 33 + 61)],
-    "samples_alone_restarted": [("samples_only", "journal_not_expected", 1000, 1987, 33 + 61)],
+    # The sample before 1027 is of 997, and the one after 1987 of 2017.
+    "samples_alone": [("samples_only", "journal_not_expected", 1000, 1987, 3 + 31)],
+    "samples_alone_restarted": [("samples_only", "journal_not_expected", 1000, 1987, 3 + 31)],
     # The next sentinel after the hole is at 2317.
     "samples_alone_end_in_a_hole": [
-        ("samples_only", "journal_not_expected", 1000, 1957, 33 + 2318 - 1957)
+        ("samples_only", "journal_not_expected", 1000, 1957, 3 + 2318 - 1957)
     ],
     # Alive at both edges of what is measured: the first sample is due 7 s after the edge.
     "samples_alone_at_both_edges": [("samples_only", "journal_not_expected", 0, 7177, 23)],
