@@ -22,7 +22,7 @@ CATALOGUE = parse_catalogue(PRODUCTS, PROFILES)
 
 
 def file_that_mig_parted_refuses() -> None:
-    text = "version: v1\nmig-configs:\n  all-1g:\n  - devices: 0\n    mig-enabled: true\n"
+    text = "version: v1\nmig-configs:\n  all-1g:\n  - devices: {}\n    mig-enabled: true\n"
     parse_parted_file(text, "config.yaml")
 
 
