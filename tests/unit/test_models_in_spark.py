@@ -20,6 +20,7 @@ from warehouse.project import dbt_project_dir
 # Of these names, and with this meaning, in both. One that is missing may be added when Spark's
 # own list has it: https://spark.apache.org/docs/latest/api/sql/
 OF_BOTH = {
+    "abs", "mod", "percentile_disc",
     "any_value", "array_contains", "bool_and", "bool_or", "cast", "coalesce", "count",
     "dense_rank", "greatest", "lag", "lead", "least", "length", "max", "max_by", "min",
     "min_by", "nullif", "replace", "round", "row_number", "substr", "sum", "try_cast",
