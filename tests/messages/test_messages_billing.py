@@ -138,8 +138,8 @@ def without_facts(world: World) -> None:
 
 def not_billable(world: World) -> None:
     world.path = world.path.with_name("another")
-    world.lose("thanos", "09 10:00")
-    world.lose(*("kubernetes", "09 10:00"), reason="no collector", healable=False, outcome="empty")
+    world.lose("thanos", "09 11:00")
+    world.lose(*("kubernetes", "09 11:00"), reason="no collector", healable=False, outcome="empty")
     world.write()
     close(world)
 

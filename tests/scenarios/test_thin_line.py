@@ -36,7 +36,7 @@ from tests.scenarios import against_truth as truth
 from warehouse.connection import connected
 
 PERIOD = BillingPeriod("2026-10")
-LEFT_OUT = "2026-10-01T03:00:00Z"  # the middle one of the six hours
+LEFT_OUT = "2026-10-01T03:00:46Z"  # the last sample before the middle one of the six hours
 
 
 @contextlib.contextmanager
@@ -122,7 +122,8 @@ def test_an_hour_taken_away_refuses_the_close_and_names_it(told: Told, tmp_path:
     steps.refresh(home, PERIOD)
     with pytest.raises(NotBillable) as refused:
         steps.close(home, PERIOD, dry_run=False)
-    assert "2026-10-01T04:00:00Z" in refused.value.message()
+    # Its neighbours were pulled with one sample beyond their edges.
+    assert "2026-10-01T04:00:46Z to 2026-10-01T04:59:58Z" in refused.value.message()
     assert home.record.events() == []
 
 

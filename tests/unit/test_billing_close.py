@@ -128,14 +128,14 @@ def test_nothing_about_another_tenant_is_on_an_invoice(world: World) -> None:
 
 
 def test_an_hour_that_nobody_saw_refuses_the_close_and_is_named(world: World) -> None:
-    world.lose("thanos", "09 10:00")
-    world.lose("kubernetes", "09 10:00", reason="no collector", healable=False)
+    world.lose("thanos", "09 11:00")
+    world.lose("kubernetes", "09 11:00", reason="no collector", healable=False)
     world.write()
     with pytest.raises(PeriodNotBillable) as refused:
         close(world)
     message = refused.value.message()
-    assert "cluster c1, 2026-10-09T10:00:00Z to 2026-10-09T11:00:00Z" in message
-    assert "1 blocking: 1 hour, about 1.80 EUR" in message
+    assert "cluster c1, 2026-10-09T11:00:00Z to 2026-10-09T12:00:00Z" in message
+    assert "1 blocking: 1 hour, about 3.60 EUR" in message  # the whole hour before
     assert Record(world.home.record_store()).events() == []
     assert documents(world.path) == {}
 
