@@ -27,7 +27,7 @@ from ingestion.rebuild import compact_settled, heal, rebuild
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.runs import KINDS
 from tests.samples_by_hand import CLUSTER, TEN, Server, healthy
-from warehouse.derived import DerivedFolder
+from warehouse.derived import NOTE_SUFFIX, DerivedFolder
 from warehouse.derived_notes import Note, read_note
 from warehouse.store import FolderStore
 
@@ -103,7 +103,7 @@ def test_one_line_names_one_file_and_counts_the_others(
 def test_files_without_a_note_that_says_something_are_made_again(tmp_path: Path, note: str) -> None:
     landing = landed(tmp_path)
     before = files(tmp_path)
-    for path in (tmp_path / "runs").rglob("*.attempts.3.json"):
+    for path in (tmp_path / "runs").rglob(f"*{NOTE_SUFFIX}"):
         path.unlink() if note == "none" else path.write_text(note)
     assert heal(landing, tmp_path / "runs") == 3
     assert files(tmp_path) == before

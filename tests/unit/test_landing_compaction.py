@@ -26,7 +26,7 @@ from ingestion.thanos.replay import replay
 from ingestion.thanos.runs import KINDS
 from tests.derived_rows import rows_landed
 from tests.samples_by_hand import CLUSTER, NODE, UP, Form, Server, every_ten_minutes, matrix
-from warehouse.derived import DerivedFolder
+from warehouse.derived import NOTE_SUFFIX, PARQUET_SUFFIX, DerivedFolder
 from warehouse.store import FolderStore
 
 MIDNIGHT = datetime(2026, 10, 1, tzinfo=UTC)
@@ -77,10 +77,10 @@ def test_a_settled_day_becomes_one_file_per_table_with_the_same_rows(tmp_path: P
     assert {table: rows(landing, runs, table) for table in ("runs", "telemetry")} == before
     found = sorted(path.name for path in (runs / "thanos/c1").iterdir())
     assert found == [
-        "2026-10-01.attempts.3.json",
-        "2026-10-01.runs.3.parquet",
-        "2026-10-01.series.3.parquet",
-        "2026-10-01.telemetry.3.parquet",
+        f"2026-10-01{NOTE_SUFFIX}",
+        f"2026-10-01.runs{PARQUET_SUFFIX}",
+        f"2026-10-01.series{PARQUET_SUFFIX}",
+        f"2026-10-01.telemetry{PARQUET_SUFFIX}",
     ]
 
 
@@ -143,14 +143,14 @@ def test_a_day_of_which_a_file_was_deleted_is_made_again_from_the_landing(tmp_pa
     before = {table: rows(landing, runs, table) for table in KINDS}
     for table in KINDS:
         compact(landing, runs, SETTLED, SAMPLES)
-        (runs / f"thanos/c1/2026-10-01.{table}.3.parquet").unlink()
+        (runs / f"thanos/c1/2026-10-01.{table}{PARQUET_SUFFIX}").unlink()
         assert rebuild(landing, runs, missing_only=True) == 2, table
         assert {table: rows(landing, runs, table) for table in KINDS} == before
 
 
 def test_a_day_with_a_missing_file_is_not_compacted_before_it_is_rebuilt(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2)
-    next((runs / "thanos/c1").glob("*.series.3.parquet")).unlink()
+    next((runs / "thanos/c1").glob(f"*.series{PARQUET_SUFFIX}")).unlink()
     assert compact(landing, runs, SETTLED, SAMPLES) == 0
     rebuild(landing, runs, missing_only=True)
     assert compact(landing, runs, SETTLED, SAMPLES) == 1
