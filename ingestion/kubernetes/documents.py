@@ -119,7 +119,7 @@ def page_of(body: bytes, reader: Reader) -> Page | None:
         return None
     version = version_number(place.resourceVersion)
     told = (
-        Told(item, name.uid, version_number(name.resourceVersion), reader)
+        Told(item, _uid(name.uid), version_number(name.resourceVersion), reader)
         for item, name in zip(items, names, strict=True)
     )
     return Page(tuple(told), version, place.more) if version else None
@@ -148,6 +148,11 @@ def uid_of(document: Mapping[str, Any]) -> str:
         return document.uid
     meta = document.get("metadata")
     uid = meta.get("uid", "") if isinstance(meta, Mapping) else ""
+    return _uid(uid)
+
+
+def _uid(uid: object) -> str:
+    """A UID; "" for a text that Kubernetes gives no object."""
     return uid if isinstance(uid, str) and uid.isascii() else ""
 
 

@@ -68,7 +68,7 @@ def test_what_is_not_read_again_is_written_as_if_it_were() -> None:
     """Byte for byte: the line of a list that said nothing new is that of one that is new."""
     state, reading, over = JournalState(), Reading(), pod("b", 12, phase="Succeeded", states={
         "main": terminated(10, 90)})  # fmt: skip
-    documents = (pod("a", 10), pod("é\N{GRINNING FACE}", 11, name='"\\\x7f'), over)
+    documents = (pod("a", 10), pod("e", 11, name='é\N{GRINNING FACE}"\\\x7f'), over)
     reading.hour(state, *documents, version=100, seconds=0)
     read, lines = reading.hour(state, *documents, version=200, seconds=3600)
     anew = JournalState()
