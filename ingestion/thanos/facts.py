@@ -253,12 +253,12 @@ def _values(parts: Sequence[Runs]) -> Iterator[tuple[int, str, int]]:
     counted = device_metrics()
     for part in parts:
         odd = np.array([not _WHOLE_NUMBER.fullmatch(value) for value in part.values], bool)
-        zero = np.array([value == "0" for value in part.values], bool)
+        down = np.array([value != "1" for value in part.values], bool)
         devices = np.array([name in counted for name in part.metrics], bool)[part.metric_index]
         targets = np.array([name == "up" for name in part.metrics], bool)[part.metric_index]
         for name, values, series in (
             ("unusable_samples", odd, devices),
-            ("failed_scrapes", zero, targets),
+            ("failed_scrapes", down, targets),
         ):
             rows = np.flatnonzero(values[part.value_index] & series[part.series_index])
             for row in rows:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from ingestion.hours import MASS_ENDINGS
 from ingestion.thanos.answer import read_matrix_body
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
@@ -102,8 +104,9 @@ def test_values_that_are_no_number_of_devices_are_counted_by_their_samples() -> 
         assert facts(runs((REQUESTS, "a", 0, 120, value)))[0] == {}
 
 
-def test_failed_scrapes_are_counted_where_up_is_zero() -> None:
-    assert facts(runs(("up", "", 0, 60, "1"), ("up", "", 60, 90, "0"))) == [
+@pytest.mark.parametrize("value", ["0", "NaN", "0.5"])
+def test_failed_scrapes_are_counted_where_up_is_not_one(value: str) -> None:
+    assert facts(runs(("up", "", 0, 60, "1"), ("up", "", 60, 90, value))) == [
         {},
         {"failed_scrapes": 30},
     ]
