@@ -365,6 +365,7 @@ def test_killed_at_any_point_nothing_is_issued_twice_or_lost() -> None:
         assert [event.kind for event in record.events()] == kinds, point
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("tenants", [75])
 def test_a_close_of_many_tenants_killed_at_hundreds_of_points(tenants: int) -> None:
     seconds: Seconds = {(f"t{n:03}", Fraction(1)): 1000 + n for n in range(tenants)}

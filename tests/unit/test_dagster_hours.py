@@ -331,6 +331,7 @@ def test_strips_show_what_the_command_line_asked(dagster: Dagster) -> None:
     assert of_checks_alone(again) == []
 
 
+@pytest.mark.deep
 def test_an_hour_that_was_asked_again_elsewhere_says_what_the_last_answer_was(
     dagster: Dagster,
 ) -> None:
