@@ -168,10 +168,9 @@ def _exporter_moved(fault: Fault, life: Life) -> Life | None:
         return life
     own = dict(life.target.labels)
     labels = life.labels
-    moved = {
-        "instance": _elsewhere(own.get("instance", "")),
-        "pod": own.get("pod", "") + "-moved",
-    }
+    moved = {"instance": _elsewhere(own.get("instance", ""))}
+    if own.get("pod"):  # OpenShift drops this label of kube-state-metrics
+        moved["pod"] = own["pod"] + "-moved"
     # Only what is the target's own: a pod of the same name that is spoken of stays what it is.
     changed = {key: value for key, value in moved.items() if labels.get(key) == own.get(key)}
     if not changed:

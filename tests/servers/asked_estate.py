@@ -32,11 +32,12 @@ clusters:
     nodes:
       - {name: control, roles: [control-plane]}
       - {name: mig, product: NVIDIA-H100-80GB-HBM3, cards: 1,
-         mig: {layout: {all: {1g.10gb: 2, 3g.40gb: 1}}}}
+         mig: {layout: {all: {1g.10gb: 2, 3g.40gb: 1}}}, dcgm_names: both}
       - {name: sliced, product: Tesla-T4, cards: 1, sharing: {replicas: 4}}
       - name: whole
         product: NVIDIA-A100-SXM4-80GB
         cards: 4
+        dcgm_names: both
         changes: [{at: +30m, cordon: true}, {at: +55m, cordon: false}]
         incidents: [{card: 3, from: +40m, until: +50m, xid: 79}]
       - {name: cpx, product: AMD_Instinct_MI300X_OAM, cards: 1, partition: cpx_nps4}

@@ -101,6 +101,20 @@ def from_the_fake(estate: Estate, folder: Path, **parameters: object) -> tuple[A
         return pulled(estate, fake.thanos_url, folder)
 
 
+def inside(rows: Rows) -> Rows:
+    """Rows without the neighbours of the hour: the blocks begin with it, the simulated store not,
+    and of averages the simulated store gives the raw sample behind the hour."""
+    first, last = COLUMNS.index("first_sampled_at"), COLUMNS.index("last_sampled_at")
+    edge = timedelta(seconds=INTERVAL_SECONDS)
+    clipped = []
+    for row in rows:
+        cells = list(row)
+        cells[first] = max(row[first], FIRST.started_at + edge)
+        cells[last] = min(row[last], FIRST.ended_at - edge)
+        clipped.append(tuple(cells))
+    return clipped
+
+
 def test_beside_averages_the_raw_samples_are_what_is_answered(
     estate: Estate, bucket: Path, tmp_path: Path
 ) -> None:
@@ -110,7 +124,7 @@ def test_beside_averages_the_raw_samples_are_what_is_answered(
     assert (attempt.outcome, attempt.hours[0].reason) == (Outcome.OK, "")
     assert attempt.draft.facts["stores"] == 1
     assert read_stores(named, 'clusterID="another"') == StoresSeen(0, ())
-    assert rows == from_the_fake(estate, tmp_path / "fake")[1]
+    assert inside(rows) == inside(from_the_fake(estate, tmp_path / "fake")[1])
     assert attempt.hours[0].by_metric["up"] == (1, 60)
 
 
@@ -152,5 +166,5 @@ def test_averages_that_come_all_the_same_are_told_from_samples(
     assert hour.facts[DOWN_SAMPLED] == 1
     fake, same = from_the_fake(estate, tmp_path / "fake", whatever_is_asked=1)
     assert (fake.hours[0].outcome, fake.hours[0].reason) == (hour.outcome, hour.reason)
-    assert rows == same
+    assert inside(rows) == inside(same)
     assert "0.4" in {row[-1] for row in rows}  # a phase that held for two of five scrapes
