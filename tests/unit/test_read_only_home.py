@@ -1,12 +1,13 @@
 """A home that may be read and not written: readers work, writers say what they could not write.
 
-Put here: the installed command line, as another account of the machine.
+Put here: the installed command line, as an account that may not write.
 Not here: a disk that is full (`test_landing_crashes`).
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,6 @@ from tests.marts_by_hand import Pod, World, at
 
 pytestmark = pytest.mark.deep
 
-NOBODY = 65534
 READERS = (
     ("gaps", "2026-10"),
     ("landing", "verify"),
@@ -38,9 +38,7 @@ WRITERS = (
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """Where another account can reach it: pytest's own folders are of their owner alone."""
     with tempfile.TemporaryDirectory(prefix="gpu-ledger-read-only-", dir="/tmp") as folder:
-        os.chmod(folder, 0o755)
         world = World(Path(folder) / "home")
         world.pods = [Pod("team-a", "train", at("09 10:00"), at("09 11:30"))]
         world.write()
@@ -53,18 +51,18 @@ def home() -> Iterator[Path]:
 
 
 def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """As an account that owns nothing, where the tests run as root: no mode holds root."""
-    program = str(Path(sys.executable).with_name("gpu-ledger"))
-    is_root = os.geteuid() == 0
+    """As an account that file modes hold; root without these capabilities is one."""
+    program = [str(Path(sys.executable).with_name("gpu-ledger"))]
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("setpriv (util-linux) is not here: no mode holds root")
+        program = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *program]
     return subprocess.run(
-        [program, *arguments, "--home", str(home)],
+        [*program, *arguments, "--home", str(home)],
         capture_output=True,
         text=True,
         cwd="/tmp",
         env={**os.environ, "HOME": "/nonexistent", "TMPDIR": "/tmp"},
-        user=NOBODY if is_root else None,
-        group=NOBODY if is_root else None,
-        extra_groups=[] if is_root else None,
     )
 
 
