@@ -290,7 +290,7 @@ def test_a_collector_survives_any_answer() -> None:
             accepted += collected(resource, rng) is not None
         except Exception as error:
             raise AssertionError(f"seed {seed}, {resource}") from error
-    assert accepted > COUNT // 4  # most changes are data, and have to be read
+    assert accepted > COUNT // 8  # many changes are data, and have to be read
 
 
 # --- the journal ---------------------------------------------------------------------------------
