@@ -46,6 +46,7 @@ SCENARIOS = (
     "node_drained_mid_hour",
     "relabelled_node",
     "restarts_and_crash_loops",
+    "thin_line",
 )
 TIER = "make test"
 EVERY_FILE = "macros"
