@@ -51,7 +51,11 @@ def _served(app: Any) -> Iterator[int]:
 EXTERNAL = ("cluster", "clusterID", "prometheus_replica")
 SHOWN = '{__name__=~"kube_.*|DCGM_.*|gpu_.*|up|scrape_samples_.*",job!="kubelet"}'
 # Energy goes on between two questions; nothing else does within seconds.
-GROWING = {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "gpu_energy_consumed"}
+GROWING = {
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+    "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL",
+    "gpu_energy_consumed",
+}
 STEPS = 3
 
 Values = dict[tuple[tuple[str, str], ...], list[str]]
