@@ -62,6 +62,18 @@ def exporter(folder: Path, *arguments: str) -> Iterator[int]:
         assert process.wait(5) == 0
 
 
+def collected_page(port: int) -> str:
+    """The page of metrics after the first collection."""
+    pages: list[str] = []
+
+    def is_collected() -> bool:
+        pages.append(httpx.get(f"http://127.0.0.1:{port}/metrics").text)
+        return "amd_gpu_exporter_last_success_timestamp_seconds " in pages[-1]
+
+    wait_for(is_collected, "the first collection")
+    return pages[-1]
+
+
 def instant(real: httpx.Client, query: str) -> list[Any]:
     answer = real.get("/api/v1/query", params={"query": query}).json()
     assert answer["status"] == "success", (query, answer)
@@ -125,7 +137,7 @@ def test_promtool_has_nothing_against_the_page(tmp_path: Path) -> None:
     gpus = partitioned_card("05", 0, 8, engines=engines)
     rocm.amd_smi([*gpus, amd_smi_gpu(8, bdf=CARDS[0], serial="0x9", watts=65535)])
     with exporter(tmp_path) as port:
-        text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        text = collected_page(port)
     assert 'amd_gpu_utilization_percent{container="",gpu="7"' in text
     assert 'amd_gpu_exporter_values_dropped_total{quantity="power_watts"} 1.0' in text
     for version in (2, 3):
@@ -156,5 +168,5 @@ def test_the_library_serves_through_the_real_command(tmp_path: Path) -> None:
     rocm = Rocm(tmp_path / "rocm")
     rocm.library([library_gpu(0, bdf=CARDS[0])])
     with exporter(tmp_path) as port:
-        text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        text = collected_page(port)
     assert re.search(r'source_info{source="amdsmi",tested="true",version="26.0"} 1.0', text)
