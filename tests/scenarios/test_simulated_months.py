@@ -74,8 +74,8 @@ WITHOUT_PLACE = {"GAP-005": "GAP-002", "GAP-006": "GAP-003"}
 DANGEROUS = frozenset({"A01", "A02", "A04", "A05", "A06", "A08", "A10", "B02", "B04", "B05", "B17"})
 """Faults that corrupt a bill in silence, as far as a source can show them. B15, devices by claim
 and of another vendor, is work that the clean clusters have."""
-TOLD_ELSEWHERE = frozenset({Cause.NEVER_ASKED})
-"""Every hour of these months is asked for."""
+TOLD_ELSEWHERE = frozenset({Cause.NEVER_ASKED, Cause.LABEL_INVALID})
+"""Every hour of these months is asked for, and no exporter of theirs writes an invalid label."""
 
 
 def months() -> Iterator[tuple[int, int, int]]:
