@@ -2,7 +2,7 @@ with
 
 ready_states as (
 
-    select * from {{ ref('int_node_ready_states') }}
+    select * from {{ ref('int_ready_nodes') }}
 
 ),
 

@@ -2,7 +2,7 @@ with
 
 pieces as (
 
-    select * from {{ ref('int_node_capacity_pieces') }}
+    select * from {{ ref('int_node_capacity') }}
 
 ),
 

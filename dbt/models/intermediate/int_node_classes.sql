@@ -8,7 +8,7 @@ allocations as (
 
 capacity as (
 
-    select * from {{ ref('int_node_capacity_pieces') }}
+    select * from {{ ref('int_node_capacity') }}
 
 ),
 

@@ -38,7 +38,7 @@ published as (
         pieces.mig_profile,
         min(greatest(pieces.started_second, measured.measured_from_second)) as first_seen_second,
         max(least(pieces.ended_second, measured.measured_until_second)) as last_seen_second
-    from {{ ref('int_node_capacity_pieces') }} as pieces
+    from {{ ref('int_node_capacity') }} as pieces
     inner join (
         select distinct
             cluster_id,

@@ -1,8 +1,8 @@
 with
 
-resource_states as (
+resources as (
 
-    select * from {{ ref('int_node_resource_states') }}
+    select * from {{ ref('int_node_resources') }}
 
 ),
 
@@ -25,49 +25,49 @@ parameters as (
 ),
 
 -- What a node offers follows its labels in time, unlike what a pod holds.
-pieces as (
+intervals as (
 
     select
-        resource_states.cluster_id,
-        resource_states.node_name,
-        resource_states.resource_key,
-        resource_states.resource,
-        resource_states.capacity_count,
-        resource_states.allocatable_count,
+        resources.cluster_id,
+        resources.node_name,
+        resources.resource_key,
+        resources.resource,
+        resources.capacity_count,
+        resources.allocatable_count,
         coalesce(label_states.labels_sha256, 'no labels') as labels_sha256,
         greatest(
-            resource_states.valid_from_second,
+            resources.valid_from_second,
             coalesce(label_states.valid_from_second, 0),
             parameters.period_started_second
         ) as started_second,
         least(
-            resource_states.valid_until_second,
+            resources.valid_until_second,
             coalesce(label_states.valid_until_second, {{ end_of_time() }}),
             parameters.period_ended_second
         ) as ended_second
-    from resource_states
+    from resources
     cross join parameters
     left join label_states
         on
-            resource_states.cluster_id = label_states.cluster_id
-            and resource_states.node_name = label_states.node_name
-            and resource_states.valid_from_second < label_states.valid_until_second
-            and label_states.valid_from_second < resource_states.valid_until_second
+            resources.cluster_id = label_states.cluster_id
+            and resources.node_name = label_states.node_name
+            and resources.valid_from_second < label_states.valid_until_second
+            and label_states.valid_from_second < resources.valid_until_second
 
 ),
 
 classified as (
 
     select
-        pieces.cluster_id,
-        pieces.node_name,
-        pieces.resource_key,
-        pieces.resource,
-        pieces.labels_sha256,
-        pieces.started_second,
-        pieces.ended_second,
-        pieces.capacity_count,
-        pieces.allocatable_count,
+        intervals.cluster_id,
+        intervals.node_name,
+        intervals.resource_key,
+        intervals.resource,
+        intervals.labels_sha256,
+        intervals.started_second,
+        intervals.ended_second,
+        intervals.capacity_count,
+        intervals.allocatable_count,
         coalesce(kinds.device_kind, 'unclassified') as device_kind,
         coalesce(kinds.gpu_class, '') as gpu_class,
         coalesce(kinds.mig_profile, '') as mig_profile,
@@ -89,12 +89,12 @@ classified as (
             * {{ whole_quotient('kinds.class_memory_unit', 'kinds.memory_share_denominator') }},
             0
         ) as memory_units_each
-    from pieces
+    from intervals
     left join kinds
         on
-            pieces.labels_sha256 = kinds.labels_sha256
-            and pieces.resource = kinds.resource
-    where pieces.started_second < pieces.ended_second
+            intervals.labels_sha256 = kinds.labels_sha256
+            and intervals.resource = kinds.resource
+    where intervals.started_second < intervals.ended_second
 
 )
 
