@@ -76,6 +76,9 @@ def effective_request(
     for requests in containers:
         running = _sum(running, requests)
     total = _sum(_larger(most, running), overhead or {})
+    for resource, count in total.items():
+        if count > LARGEST_QUANTITY:
+            raise NotACount(f"the request of {resource}", count)
     return {resource: count for resource, count in sorted(total.items()) if count}
 
 

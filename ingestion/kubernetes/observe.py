@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from domain.gpu.names import DEVICE_DOMAINS, may_be_a_device
@@ -151,7 +153,7 @@ def _container_statuses(status: Document, name: str) -> list[Projection]:
     return [
         {
             "name": _text(c.get("name")),
-            "restartCount": _whole(c.get("restartCount")),
+            "restartCount": _count(c.get("restartCount")),
             "state": _container_state(_mapping(c.get("state"))),
             "lastState": _container_state(_mapping(c.get("lastState"))),
         }
@@ -369,7 +371,18 @@ PROJECTIONS: Mapping[str, Callable[[Document], Projection]] = {
 
 def time_or_empty(value: object) -> str:
     """A time as the API writes it, or "" when it is none."""
-    return value if isinstance(value, str) and _TIME.fullmatch(value) else ""
+    return value if isinstance(value, str) and _is_time(value) else ""
+
+
+@lru_cache(maxsize=4096)
+def _is_time(text: str) -> bool:
+    if not _TIME.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False  # 30 February
+    return True
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -403,6 +416,12 @@ def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << 63:
         return 0
     return value
+
+
+def _count(value: object) -> int:
+    """A number as Kubernetes has restarts: 31 bits wide, and no sign."""
+    number = _whole(value)
+    return number if 0 <= number < 1 << 31 else 0
 
 
 def _chosen(labels: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, str]:

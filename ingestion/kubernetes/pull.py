@@ -24,7 +24,6 @@ from domain.interval import (
 from ingestion.hours import FIRST_UNWATCHED, JOURNAL_ENDS_BEFORE
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.spool import (
-    UNSEALED_VERSION,
     Segment,
     SegmentDamaged,
     parse_lines,
@@ -137,11 +136,8 @@ def describe_hour(hour: datetime, lines: list[Line], asked_at: datetime, goes_on
     unwatched = subtract([Interval(hour, hour + HOUR)], stretches)
     closed = any(line["line"] == "hour_closed" for line in lines)
     listed = list_complete(lines)
-    versions = [line.get("version") for line in lines if line["line"] == "opened"]
-    unsealed_count = versions.count(UNSEALED_VERSION)
     facts = {
-        "segment_count": len(versions),
-        **({"unsealed_segment_count": unsealed_count} if unsealed_count else {}),
+        "segment_count": sum(1 for line in lines if line["line"] == "opened"),
         "observation_count": sum(1 for line in lines if line["line"] == "object"),
         "contradiction_count": sum(1 for line in lines if line["line"] == "contradiction"),
         "watched_seconds": watched,

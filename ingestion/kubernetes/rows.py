@@ -233,7 +233,7 @@ def _slice(line: Line) -> Rows:
     offered = line["object"]
     for device in offered["devices"]:
         attributes = device["attributes"]
-        capacity = _capacity(device)
+        capacity = {name: amount["value"] for name, amount in device["capacity"].items()}
         yield (
             "slice_devices",
             {
@@ -249,24 +249,15 @@ def _slice(line: Line) -> Rows:
                 "parent_uuid": attributes.get("parentUUID", ""),
                 "memory": capacity.get("memory", ""),
                 "capacity": sorted(capacity.items()),
-                "allows_multiple_allocations": device.get("allowMultipleAllocations", False),
+                "allows_multiple_allocations": device["allowMultipleAllocations"],
                 "tainted": _is_tainted(device),
                 "deleted": line["via"] in ("deleted", "gone"),
             },
         )
 
 
-def _capacity(device: Mapping[str, Any]) -> dict[str, str]:
-    """How much of each dimension a device has; the first collectors kept only its memory."""
-    if "capacity" not in device:
-        return {"memory": device["memory"]} if device["memory"] else {}
-    return {name: amount["value"] for name, amount in device["capacity"].items()}
-
-
 def _is_tainted(device: Mapping[str, Any]) -> bool:
     """Whether no new pod may have the device; a taint of the effect None only says something."""
-    if "taints" not in device:
-        return bool(device["tainted"])
     return any(taint.get("effect") != "None" for taint in device["taints"])
 
 

@@ -25,12 +25,11 @@ from domain.errors import EvidenceChanged
 from domain.identity import sha256_bytes
 from domain.interval import HOUR, format_instant, hour_of, parse_instant
 from ingestion.kubernetes.documents import as_text
+from ingestion.kubernetes.line_forms import check_form
 from ingestion.kubernetes.lines import Line
 from warehouse.store import Store
 
 JOURNAL_VERSION = 2
-UNSEALED_VERSION = 1
-"""Segments of the first version had no seal. They are taken as they are, and counted as such."""
 
 # One flush every half minute and a closing one are 121 an hour; many more are a broken loop.
 SEGMENTS_PER_HOUR_LIMIT = 100_000
@@ -113,38 +112,39 @@ def _hour_text(hour: datetime) -> str:
 def parse_lines(key: str, body: bytes) -> Iterator[Line]:
     """The lines of a segment but its seal; raises SegmentDamaged for anything that is none.
 
-    Any changed bit is found: the seal is compared before the first line is given, and what was
-    written with one is nothing without it.
+    Any changed bit is found: the seal is compared before the first line is given. A seal does not
+    show that its writer wrote lines that can be read, so the form of each line is checked, too.
     """
-    if not body.endswith(b"\n"):
-        raise SegmentDamaged(key, "its last line has no end")
-    said, sealed = _without_seal(key, body)
-    for number, text in enumerate(said.splitlines(), start=1):
+    for number, text in enumerate(_before_seal(key, body).splitlines(), start=1):
         try:
             line = msgspec.json.decode(text)
         except ValueError as cause:
             raise SegmentDamaged(key, f"line {number} is not JSON: {cause}") from None
-        if not isinstance(line, dict) or "line" not in line or "at" not in line:
-            raise SegmentDamaged(key, f"line {number} says neither what nor when it is")
-        if number == 1 and line["line"] != "opened":
-            raise SegmentDamaged(key, "it does not begin with `opened`")
-        if number == 1 and not sealed and line.get("version") != UNSEALED_VERSION:
-            raise SegmentDamaged(key, "it does not end with its seal")
+        try:
+            check_form(line)
+        except ValueError as cause:
+            raise SegmentDamaged(key, f"line {number} has another form: {cause}") from None
+        if (number == 1) != (line["line"] == "opened"):
+            raise SegmentDamaged(key, f"line {number} is `{line['line']}`; `opened` is the first")
         yield line
 
 
-def _without_seal(key: str, body: bytes) -> tuple[bytes, bool]:
-    """What is before the seal, and whether there is one; raises where it is another's."""
+def _before_seal(key: str, body: bytes) -> bytes:
+    """The lines before the seal; raises where there is none, or that of other lines."""
+    if not body.endswith(b"\n"):
+        raise SegmentDamaged(key, "its last line has no end")
     last = body.rfind(b"\n", 0, -1) + 1
     try:
         seal = msgspec.json.decode(body[last:], type=_Seal)
     except ValueError:
-        return body, False
+        raise SegmentDamaged(key, "it does not end with its seal") from None
     found = sha256_bytes(body[:last])
     if seal.sha256 != found:
         seen = f"its lines have the hash {found[:12]}…, its seal says {seal.sha256[:12]}…"
         raise SegmentDamaged(key, seen)
-    return body[:last], True
+    if not last:
+        raise SegmentDamaged(key, "it has no line but its seal")
+    return body[:last]
 
 
 class _Seal(msgspec.Struct, tag_field="line", tag="sealed", forbid_unknown_fields=True):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from domain.identity import sha256_bytes
 from domain.interval import format_instant
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.recover import recover
@@ -158,26 +159,92 @@ def test_a_full_disk_loses_nothing_and_writing_goes_on_by_itself(tmp_path: Path)
         assert told[-1] == "deleted"
 
 
+OPENED = (
+    b'{"line":"opened","at":"2026-10-01T12:00:00Z","version":2,"cluster_id":"c",'
+    b'"hour":"2026-10-01T12:00:00Z","position":0}\n'
+)
+BROKEN = b'{"line":"broken","at":"2026-10-01T12:00:00Z","position":0}\n'
+
+
+def sealed(lines: bytes) -> bytes:
+    return lines + b'{"line":"sealed","sha256":"%s"}\n' % sha256_bytes(lines).encode()
+
+
 @pytest.mark.parametrize(
     ("body", "seen"),
     [
         (b"", "its last line has no end"),
-        (b'{"line":"opened","at":"x"}', "its last line has no end"),
-        (b'{"line":"opened","at":"x","version":1}\nnot json\n', "line 2 is not JSON"),
-        (b'{"line":"opened","at":"x","version":1}\n[]\n', "line 2 says neither what nor when"),
-        (b'{"line":"gap","at":"x"}\n', "does not begin with `opened`"),
-        (b'{"line":"opened","at":"x","version":2}\n', "it does not end with its seal"),
-        (b'{"line":"opened","at":"x"}\n', "it does not end with its seal"),
+        (OPENED[:-1], "its last line has no end"),
+        (OPENED, "it does not end with its seal"),
+        (OPENED.replace(b'"version":2', b'"version":1'), "it does not end with its seal"),
+        (sealed(b""), "it has no line but its seal"),
         (
-            b'{"line":"opened","at":"x","version":2}\n'
-            b'{"line":"sealed","sha256":"0123456789abcdef"}\n',
-            "its lines have the hash 56e2c0b90ce4…, its seal says 0123456789ab…",
+            OPENED + b'{"line":"sealed","sha256":"0123456789abcdef"}\n',
+            "its lines have the hash 59e9545e119e…, its seal says 0123456789ab…",
         ),
+        (sealed(OPENED + b"not json\n"), "line 2 is not JSON"),
+        (sealed(BROKEN), "line 1 is `broken`; `opened` is the first"),
+        (sealed(OPENED + OPENED), "line 2 is `opened`; `opened` is the first"),
     ],
 )
 def test_a_segment_that_is_none_is_refused(body: bytes, seen: str) -> None:
     with pytest.raises(SegmentDamaged, match=seen):
         list(parse_lines("journal/c/2026-10-01T12Z-000001.jsonl", body))
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("[]", "Expected `object`, got `array`"),
+        ("{}", "missing required field `line`"),
+        ('{"line":"broken","position":0}', "missing required field `at`"),
+        ('{"line":"broken","at":"2026-02-30T00:00:00Z","position":0}', r"a time - at `\$.at`"),
+        ('{"line":"broken","at":7,"position":0}', r"a time - at `\$.at`"),
+        ('{"line":"broken","at":"2026-10-01T12:00:00Z","position":"0"}', r"`\$.position`"),
+        ('{"line":"new","at":"2026-10-01T12:00:00Z","position":0}', "Invalid value 'new'"),
+        (
+            '{"line":"watched","at":"2026-10-01T12:00:10Z","until":"2026-10-01T12:00:00Z",'
+            '"resource":"pods","position":0}',
+            "an end after its start",
+        ),
+        (
+            '{"line":"object","at":"2026-10-01T12:00:00Z","resource":"secrets","via":"list",'
+            '"position":0,"object":{}}',
+            "Invalid enum value 'secrets'",
+        ),
+        (
+            '{"line":"object","at":"2026-10-01T12:00:00Z","resource":"pods","via":"list",'
+            '"position":0,"object":{"metadata":{"uid":7}}}',
+            "got `int` - at `\\$.object.metadata.uid`",
+        ),
+    ],
+)
+def test_a_sealed_line_of_another_form_names_its_place(line: str, seen: str) -> None:
+    body = sealed(OPENED + line.encode() + b"\n")
+    with pytest.raises(SegmentDamaged, match=f"line 2 has another form: .*{seen}"):
+        list(parse_lines("journal/c/2026-10-01T12Z-000001.jsonl", body))
+
+
+def test_a_segment_of_another_version_is_refused() -> None:
+    body = sealed(OPENED.replace(b'"version":2', b'"version":1'))
+    with pytest.raises(SegmentDamaged, match=r"line 1 has another form: .*`\$.version`"):
+        list(parse_lines("journal/c/2026-10-01T12Z-000001.jsonl", body))
+
+
+def test_an_hour_with_a_line_of_another_form_is_degraded(tmp_path: Path) -> None:
+    with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
+        made.start_collector(flush_seconds=600)
+        made.advance(600 + 2 * HOUR)
+        made.stop_collector()
+        key = next(key for key in made.spool.list("journal/") if "2026-10-01T00Z" in key)
+        path = made.spool.folder / key
+        lines = path.read_bytes()[: path.read_bytes().rindex(b'{"line":"sealed"')]
+        path.write_bytes(sealed(lines.replace(b'"uid":"', b'"id":"')))
+        attempt = made.pull(2)
+        assert [hour.outcome for hour in attempt.hours] == [Outcome.DEGRADED, Outcome.OK]
+        assert attempt.hours[0].reason.startswith(f"{key}: line ")
+        assert "has another form" in attempt.hours[0].reason
+        assert made.rows(attempt)  # the other segments are read
 
 
 def test_whatever_bit_flips_in_a_segment_none_of_its_lines_is_taken(tmp_path: Path) -> None:
@@ -320,26 +387,6 @@ def test_a_whole_segment_under_the_name_of_another_hour_or_cluster_is_named_and_
             assert [one.outcome for one in attempt.hours] == [Outcome.OK, Outcome.DEGRADED]
             assert attempt.hours[1].reason == f"{stray}: {seen}"
             assert made.rows(attempt) == there
-
-
-def test_segments_of_the_version_before_seals_are_taken_and_counted(tmp_path: Path) -> None:
-    with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
-        made.start_collector(flush_seconds=600)
-        made.advance(600 + 2 * HOUR)
-        made.stop_collector()
-        sealed = made.pull(2)
-        keys = [key for key in made.spool.list("journal/") if "2026-10-01T00Z" in key]
-        for key in keys:
-            path = made.spool.folder / key
-            *lines, seal = path.read_bytes().splitlines(keepends=True)
-            assert b'"sealed"' in seal
-            path.write_bytes(b"".join(lines).replace(b'"version":2', b'"version":1', 1))
-        unsealed = made.pull(2)
-        assert unsealed.outcome is Outcome.OK
-        assert made.rows(unsealed) == made.rows(sealed)
-        counts = [hour.facts.get("unsealed_segment_count") for hour in unsealed.hours]
-        assert counts == [len(keys), None]
-        assert "unsealed_segment_count" not in sealed.hours[0].facts
 
 
 def test_a_collector_that_finds_a_damaged_segment_lists_again_and_says_from_when(

@@ -6,6 +6,7 @@ import pytest
 
 from domain.gpu import may_be_a_device
 from domain.request import (
+    LARGEST_QUANTITY,
     InitContainer,
     NotACount,
     effective_request,
@@ -136,3 +137,10 @@ def test_a_quantity_that_is_a_count(quantity: object, count: int) -> None:
 def test_a_quantity_that_is_no_count_is_refused(quantity: object) -> None:
     with pytest.raises(NotACount):
         parse_count(quantity)
+
+
+def test_requests_that_are_no_count_together_are_refused() -> None:
+    most = {"nvidia.com/gpu": LARGEST_QUANTITY}
+    assert effective_request([most]) == most
+    with pytest.raises(NotACount, match="9223372036854775808"):
+        effective_request([most, {"nvidia.com/gpu": 1}])
