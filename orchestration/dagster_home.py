@@ -14,6 +14,8 @@ import os
 import secrets
 from pathlib import Path
 
+from clients.redaction import secret_of
+from domain.errors import CouldNotLook
 from orchestration.assets.facts import POOL
 from orchestration.open_home import OpenHome
 from orchestration.resources import HOME_VARIABLE
@@ -23,6 +25,12 @@ POSTGRES_VARIABLE = "GPU_LEDGER_POSTGRES_URL"
 
 RUN_SECONDS_LIMIT = 4 * 3600
 """Longer than any run: one whose machine went down would otherwise hold its place for ever."""
+
+CONNECT_SECONDS = 10
+"""A server that accepts no connection in this time is away."""
+
+SEEN_LIMIT = 300
+"""Characters of what a driver says of a failure."""
 
 TRY_A_LOCATION_SECONDS = 60
 """Dagster itself loads a broken code location again once a minute; more often is no use."""
@@ -134,11 +142,58 @@ def event_log_in(folder: Path) -> dict[str, object]:
     }
 
 
+class DatabaseUnreachable(CouldNotLook):
+    """Dagster's PostgreSQL accepts no connection."""
+
+    code = "UP-004"
+
+    def __init__(self, where: str, seen: str) -> None:
+        super().__init__(
+            where=where,
+            seen=seen,
+            why="Dagster keeps its runs and schedules there; the ledger itself is untouched",
+            remedy="start the server, or change the URL (postgresql://USER:PASSWORD@HOST/DATABASE); "
+            "without one Dagster uses SQLite",
+        )
+
+
 def postgres_url(opened: OpenHome) -> str:
     """From the environment, or from the file that the settings name; empty means SQLite."""
     given = os.environ.get(POSTGRES_VARIABLE, "")
     name = opened.settings.postgres_url_file
-    return given or (Path(name).read_text(encoding="utf-8").strip() if name else "")
+    if given or not name:
+        return given
+    try:
+        return Path(name).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as cause:
+        seen = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8"
+        raise DatabaseUnreachable(name, f"cannot be read: {seen}") from None
+
+
+def require_database(url: str) -> None:
+    """Connect to Dagster's PostgreSQL once, or say why not, without what is secret in its URL."""
+    import sqlalchemy
+    from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+    try:
+        parsed = sqlalchemy.make_url(url)
+    except (ArgumentError, ValueError):
+        raise DatabaseUnreachable(POSTGRES_VARIABLE, "its value is not a URL") from None
+    where = f"{parsed.host or 'local socket'}:{parsed.port or 5432}/{parsed.database or ''}"
+    if not parsed.drivername.startswith("postgresql"):
+        raise DatabaseUnreachable(where, f"{parsed.drivername}:// is not PostgreSQL") from None
+    try:
+        engine = sqlalchemy.create_engine(
+            parsed,
+            poolclass=sqlalchemy.NullPool,
+            connect_args={"connect_timeout": CONNECT_SECONDS},
+        )
+        engine.connect().close()
+    except (SQLAlchemyError, ImportError, ValueError) as cause:
+        # What SQLAlchemy adds to the driver's message are pages of its own documentation.
+        text = str(cause.orig if isinstance(cause, DBAPIError) else cause)
+        seen = secret_of(str(parsed.password or "")).taken_out_of(" ".join(text.split()))
+        raise DatabaseUnreachable(where, f"no connection: {seen}"[:SEEN_LIMIT]) from None
 
 
 def make_pool() -> None:

@@ -135,11 +135,13 @@ def _prepare(opened: OpenHome) -> None:
 
 def _made_ready(opened: OpenHome) -> dict[str, str]:
     """The environment of Dagster's processes, with everything there that they need."""
-    from orchestration.dagster_home import make_pool, prepare
+    from orchestration.dagster_home import POSTGRES_VARIABLE, make_pool, prepare, require_database
     from orchestration.model_graph import prepared_graph
     from orchestration.pages import write_workspace
 
     environment = prepare(opened)
+    if url := environment.get(POSTGRES_VARIABLE):
+        require_database(url)
     write_workspace(opened.home.dagster)
     click.echo("Reading the models (once for every version of them) …", err=True)
     prepared_graph(opened.home)

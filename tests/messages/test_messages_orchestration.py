@@ -1,7 +1,7 @@
 """Every message of the command line and of Dagster, each from an input that provokes it.
 
 Put here: HOME-010, HOME-011, KUBE-010, DEMO-001, DEMO-002, DEMO-003, DEMO-004, UP-001,
-UP-002, UP-003, INIT-001, PLACE-001, USE-001, EXPLAIN-002.
+UP-002, UP-003, UP-004, INIT-001, PLACE-001, USE-001, EXPLAIN-002.
 Not here: messages of the stages.
 
 After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed.
@@ -143,6 +143,16 @@ def already_up(folder: Path, patch: pytest.MonkeyPatch) -> None:
             pass
 
 
+def database_unreachable(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    from orchestration.dagster_home import DatabaseUnreachable
+
+    raise DatabaseUnreachable(
+        "db.example.com:5432/dagster",
+        'no connection: connection to server at "db.example.com" (192.0.2.7), port 5432 failed: '
+        "Connection refused Is the server running on that host and accepting TCP/IP connections?",
+    )
+
+
 CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "HOME-010": no_home_named,
     "HOME-011": nothing_measured,
@@ -158,6 +168,7 @@ CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "USE-001": misspelled,
     "EXPLAIN-002": unknown_code,
     "UP-003": already_up,
+    "UP-004": database_unreachable,
 }
 
 

@@ -7,6 +7,7 @@ Not here: starting them (`servers/test_up`).
 from __future__ import annotations
 
 import shlex
+import socket
 from pathlib import Path
 
 import dagster as dg
@@ -16,7 +17,7 @@ from click.testing import CliRunner
 
 from orchestration.assets.facts import POOL
 from orchestration.cli.up import up
-from orchestration.dagster_home import POSTGRES_VARIABLE
+from orchestration.dagster_home import POSTGRES_VARIABLE, DatabaseUnreachable, require_database
 from orchestration.launching import MarkingLauncher
 from tests.orchestrated import prepare_models
 from warehouse.home import Home
@@ -59,8 +60,55 @@ def test_what_it_prints_is_the_environment_of_a_dagster_with_its_pool_and_launch
 def test_a_secret_is_named_and_not_printed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(POSTGRES_VARIABLE, "postgresql://ledger:secret@db.example.com/ledger")
     monkeypatch.setattr("orchestration.dagster_home.make_pool", lambda: None)
+    monkeypatch.setattr("orchestration.dagster_home.require_database", lambda url: None)
     ran = CliRunner().invoke(up, ["--prepare-only", "--home", str(home.path)])
     assert ran.exit_code == 0, ran.output
     assert "secret@" not in ran.output
     assert POSTGRES_VARIABLE not in ran.stdout
     assert f"{POSTGRES_VARIABLE} has to be set as well" in ran.stderr
+
+
+SECRET = "canary-7fQ"
+
+
+def test_a_database_that_accepts_no_connection_is_an_error_without_its_password(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as bound:  # and does not listen
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        url = f"postgresql://ledger:{SECRET}@127.0.0.1:{port}/dagster"
+        monkeypatch.setenv(POSTGRES_VARIABLE, url)
+        ran = CliRunner().invoke(up, ["--prepare-only", "--home", str(home.path)])
+    assert isinstance(ran.exception, DatabaseUnreachable)
+    assert ran.exception.where == f"127.0.0.1:{port}/dagster"
+    assert "Connection refused" in ran.exception.seen
+    assert SECRET not in ran.exception.message() + ran.output
+
+
+@pytest.mark.parametrize(
+    ("url", "seen"),
+    [
+        (f"{SECRET}", "its value is not a URL"),
+        (f"postgresql://u:{SECRET}@h:no/d", "its value is not a URL"),
+        (f"mysql://u:{SECRET}@h/d", "mysql:// is not PostgreSQL"),
+        (f"postgresql+other://u:{SECRET}@h/d", "no connection: Can't load plugin"),
+        (f"postgresql://u:{SECRET}@/d?host=/no/such/folder", "no connection: connection to server"),
+    ],
+)
+def test_a_url_of_no_database_is_an_error_without_its_password(url: str, seen: str) -> None:
+    with pytest.raises(DatabaseUnreachable) as raised:
+        require_database(url)
+    assert raised.value.seen.startswith(seen)
+    assert SECRET not in raised.value.message()
+
+
+def test_a_file_of_the_url_that_cannot_be_read_is_named(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "latin-1").write_bytes(b"postgresql://\xe9")
+    for name in ("missing", "latin-1"):
+        path = tmp_path / name
+        config = f'[schedule]\npostgres_url_file = "{path}"\n'
+        home.config_path.write_text(config, encoding="utf-8")
+        ran = CliRunner().invoke(up, ["--prepare-only", "--home", str(home.path)])
+        assert isinstance(ran.exception, DatabaseUnreachable), ran.output
+        assert ran.exception.where == str(path)
