@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ssl
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -164,8 +165,13 @@ class KubernetesClient:
 
     def _body(self, path: str, response: httpx.Response) -> bytes:
         parts, size = [], 0
+        # httpx limits the silence between two parts; a trickle could go on for ever.
+        deadline = time.monotonic() + READ_SECONDS
         for part in response.iter_bytes():
             size += len(part)
+            if time.monotonic() > deadline:
+                seen = f"an answer that still arrived after {READ_SECONDS:.0f} s"
+                raise NotKubernetes(self.url, path, seen)
             if size > ANSWER_BYTES_LIMIT:
                 seen = f"an answer of more than {ANSWER_BYTES_LIMIT} bytes"
                 raise NotKubernetes(self.url, path, seen)

@@ -9,6 +9,7 @@ A response with a warning or an error is not data: the caller decides nothing fr
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -132,8 +133,13 @@ class PrometheusClient:
 
     def _body(self, response: httpx.Response) -> bytes:
         body = bytearray()
+        # httpx limits the silence between two parts; a trickle could go on for ever.
+        deadline = time.monotonic() + READ_SECONDS
         for part in response.iter_bytes():
             body += part
+            if time.monotonic() > deadline:
+                seen = f"a response that still arrived after {READ_SECONDS:.0f} s"
+                raise PrometheusFailed(self.url, seen)
             if len(body) > ANSWER_BYTES_LIMIT:
                 seen = f"a response of more than {ANSWER_BYTES_LIMIT} bytes"
                 raise PrometheusFailed(self.url, seen)

@@ -13,16 +13,21 @@ parser in C would take 85; it is not worth a reader of answers of our own.
 from __future__ import annotations
 
 import contextlib
+import io
 import select
 import socket
 import ssl
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 # What is read of a connection at a time: what is packed may be a thousand times as much.
 READ_BYTES = 64 * 1024
@@ -119,8 +124,10 @@ class KeptConnections(httpx.BaseTransport):
         try:
             connection.settimeout(read_seconds)
             connection.sendall(_written(request))
-            answer = HTTPResponse(connection, method=request.method)
+            head = _LimitedHead(connection, read_seconds)
+            answer = HTTPResponse(head, method=request.method)  # type: ignore[arg-type]
             answer.begin()
+            head.end()
             headers = [(name.encode("latin-1"), text.encode("latin-1"))
                        for name, text in answer.getheaders()]  # fmt: skip
             stream = _Body(self, connection, answer)
@@ -130,6 +137,42 @@ class KeptConnections(httpx.BaseTransport):
                 answer.close()  # it holds the connection, too
             connection.close()
             raise
+
+
+class _LimitedHead(io.RawIOBase):
+    """The bytes of an answer; its head has to come within the time that one read may take.
+
+    A server that sends a byte of a header now and then would otherwise hold the request for ever.
+    The body is limited by its reader: a watch may take as long as it likes.
+    """
+
+    def __init__(self, connection: socket.socket, seconds: float | None) -> None:
+        self._connection, self._seconds = connection, seconds
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._bytes = connection.makefile("rb", buffering=0)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
+
+    def end(self) -> None:
+        """The head is read."""
+        self._deadline = None
+        self._connection.settimeout(self._seconds)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        if self._deadline is not None:
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"its head still arrived after {self._seconds} s")
+            self._connection.settimeout(left)
+        return self._bytes.readinto(buffer)
+
+    def close(self) -> None:
+        self._bytes.close()
+        super().close()
 
 
 def _written(request: httpx.Request) -> bytes:

@@ -152,8 +152,8 @@ class DatabaseUnreachable(CouldNotLook):
             where=where,
             seen=seen,
             why="Dagster keeps its runs and schedules there; the ledger itself is untouched",
-            remedy="start the server, or change the URL (postgresql://USER:PASSWORD@HOST/DATABASE); "
-            "without one Dagster uses SQLite",
+            remedy="start the server, or correct the URL (postgresql://USER:PASSWORD@HOST/DATABASE)"
+            "; without one Dagster uses SQLite",
         )
 
 
