@@ -5,7 +5,8 @@ Not here: which node a pod goes to (`scheduler`), or when it wants to (`play`).
 
 A device is free for a pod only when nobody has it during the pod's whole time, as far as that is
 known: pods with exact times reserve theirs beforehand, and a generated pod never stands in their
-way. Of a shared device, replicas are given from the lowest number on.
+way. Of a shared device, replicas are given from the lowest number on; a claim's share of a card is
+one range of its memory.
 """
 
 from __future__ import annotations
@@ -133,12 +134,19 @@ def _find_replicas(
     slots: Sequence[_Slot], count: int, from_at: int, until_at: int
 ) -> list[Booking] | None:
     ranges = [(slot, _free_ranges(slot, from_at, until_at)) for slot in slots]
+    if slots[0].device.makeup == "shared":
+        ranges = [
+            (slot, [(start, stop)])
+            for slot, free in ranges
+            for start, stop in free
+            if stop - start >= count
+        ]
     room = [sum(stop - start for start, stop in free) for _, free in ranges]
     if sum(room) < count:
         return None
     enough = [n for n, units in enumerate(room) if units >= count]
     # The fullest device that still has room keeps the others whole.
-    order = [min(enough, key=lambda n: (room[n], n))] if enough else range(len(slots))
+    order = [min(enough, key=lambda n: (room[n], n))] if enough else range(len(ranges))
     found: list[Booking] = []
     left = count
     for n in order:

@@ -187,10 +187,6 @@ class Room:
             bookings = calendar.book(
                 want.offer, want.count, at, end, unusable=ill, only=only, whole_life=whole_life
             )
-            is_share = want.claim is not None and bool(want.claim.memory)
-            if bookings and is_share and len({b.device.device_id for b in bookings}) > 1:
-                self._give_back(number, bookings, at)  # a share is of one card
-                bookings = None
             if bookings is None:
                 for lot in taken:
                     if not lot.joined:

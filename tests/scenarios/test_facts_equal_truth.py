@@ -131,10 +131,7 @@ def seeded_ones() -> tuple[dict[str, Estate], dict[str, Spans]]:
 
 def random_ones(seeds: Iterable[int]) -> tuple[dict[str, Estate], dict[str, Spans]]:
     """Random estates; of every third the watch was broken once."""
-    # Shares of one card are left out: on some fleets facts and truth differ, and which of the two
-    # is wrong is not known yet. The fixed fleets have shares on which both agree.
-    texts = {f"seed {seed}": scenario(seed) for seed in seeds}
-    estates = {name: read(text) for name, text in texts.items() if "dra_shared" not in text}
+    estates = {f"seed {seed}": read(scenario(seed)) for seed in seeds}
     unwatched: dict[str, Spans] = {}
     for name, estate in estates.items():
         rng = random.Random(name)

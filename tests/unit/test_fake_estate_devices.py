@@ -8,7 +8,8 @@ from fake_gpu.estate.build import cluster_ids, stages
 from fake_gpu.estate.fault_specs import as_faults
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.scenario.load import load_scenario
-from tests.estates import T0, check_invariants, cluster_of, pods
+from tests.estates import T0, check_invariants, cluster_of, estate, pods
+from tests.random_estates import scenario
 
 
 def test_init_containers_use_the_devices_that_main_ones_use_later() -> None:
@@ -227,6 +228,14 @@ def test_pods_that_share_a_claim_are_on_one_node_and_hold_one_device() -> None:
     assert len(shared[0].reserved) == 3
     assert len({h.device_id for p in pods(cluster, "own") for h in p.holds}) == 2
     assert cluster.nodes[0].states[0].capacity == {}
+
+
+def test_a_claim_has_one_share_when_free_memory_is_in_pieces() -> None:
+    """In this random fleet 10Gi are free in two pieces when a pod claims them."""
+    [cluster] = estate(scenario(1814444113)).clusters
+    claiming = [each for each in cluster.pods if each.node_name]
+    assert len(claiming) > 10
+    assert [each.name for each in claiming if len(each.holds) != 1] == []
 
 
 def test_a_request_on_a_dra_node_becomes_a_claim_of_the_scheduler() -> None:
