@@ -145,8 +145,7 @@ _DEVICE_USE = """
     from gpu_use
     left join unnamed using (cluster_id, node_name, hour_started_at)
     left join partly_named using (cluster_id, device_uuid, instance_id, hour_started_at)
-    where gpu_use.pod_uid = '' and not gpu_use.is_ambiguous
-        and coalesce(gpu_use.use_millionths_maximum, 0) > 0
+    where gpu_use.is_used_unallocated
     group by all order by all
 """
 

@@ -48,15 +48,18 @@
 {%- endmacro %}
 
 {% macro duckdb__each_hour(started_second, ended_second) -%}
-    unnest(range(({{ started_second }} // 3600) * 3600, {{ ended_second }}, 3600))
+    unnest(range((({{ started_second }}) // 3600) * 3600, {{ ended_second }}, 3600))
 {%- endmacro %}
 
 {#- A sequence of Spark goes down where its end lies before its start: an empty span has no hour. -#}
 {% macro spark__each_hour(started_second, ended_second) -%}
     explode(
         case
-            when ({{ started_second }} div 3600) * 3600 < {{ ended_second }}
-                then sequence(({{ started_second }} div 3600) * 3600, {{ ended_second }} - 1, 3600)
+            when (({{ started_second }}) div 3600) * 3600 < {{ ended_second }}
+                then
+                    sequence(
+                        (({{ started_second }}) div 3600) * 3600, {{ ended_second }} - 1, 3600
+                    )
             else cast(array() as array<bigint>)
         end
     )

@@ -39,6 +39,8 @@ from warehouse.home import Home
 PERIOD = BillingPeriod("2026-10")
 AFTER = StoppedClock(parse_instant("2026-11-03T00:00:00Z", "test"))
 FLEETS = 4
+# Of samples alone; telemetry of an hour names pods whose last sample is of the hour before.
+ENDS_AT_AN_HOUR = 1640259874
 IDLE = "idle_nights_and_weekends"
 
 # The scheduler goes on counting the pod whose requests kube-state-metrics calls something else.
@@ -133,7 +135,8 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Judged:
         "lost samples": read(REQUESTS_LOST),
         "open samples": read(STILL_OPEN),
     }
-    return judged(Home.create(tmp_path_factory.mktemp("fleets") / "home"), fleets(3, FLEETS) | own)
+    drawn = fleets(3, FLEETS) | fleets(ENDS_AT_AN_HOUR, 1)
+    return judged(Home.create(tmp_path_factory.mktemp("fleets") / "home"), drawn | own)
 
 
 def test_a_fleet_without_faults_has_no_finding(few: Judged) -> None:

@@ -199,14 +199,20 @@ def test_where_no_samples_are_expected_no_metric_is_missed(world: World) -> None
     assert findings(world) == []
 
 
-OTHER_POD = "update marts.fct_gpu_use set pod_name = 'dcgm-exporter-x', pod_uid = ''"
+OTHER_POD = """
+    update marts.fct_gpu_use
+    set pod_name = 'dcgm-exporter-x', pod_uid = '', is_used_unallocated = true
+"""
 ANOTHER_DEVICE = """
     insert into marts.fct_gpu_use by name
-    select * replace ('' as pod_uid, 'stolen' as device_uuid) from marts.fct_gpu_use
+    select * replace ('' as pod_uid, 'stolen' as device_uuid, true as is_used_unallocated)
+    from marts.fct_gpu_use
 """
 NAMED_FOR_HALF_OF_THE_HOUR = """
     insert into marts.fct_gpu_use by name
-    select * replace ('dcgm-exporter-x' as pod_name, '' as pod_uid) from marts.fct_gpu_use
+    select * replace (
+        'dcgm-exporter-x' as pod_name, '' as pod_uid, true as is_used_unallocated
+    ) from marts.fct_gpu_use
 """
 
 
@@ -251,10 +257,3 @@ def test_two_names_of_one_reading_are_a_finding_beyond_an_upgrade(
     found = [f for f in findings(world) if f.code == "USE-002"]
     assert [f.code for f in found] == codes
     assert not any(f.blocks for f in found)
-
-
-def test_an_idle_device_without_a_pod_is_no_news(world: World) -> None:
-    home = world.write()
-    with connected(home.warehouse_path) as connection:
-        connection.execute("update marts.fct_gpu_use set pod_uid = '', use_millionths_maximum = 0")
-    assert [f.code for f in findings(world) if f.code in ("USE-001", "GAP-008")] == []

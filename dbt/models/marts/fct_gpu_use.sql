@@ -108,6 +108,22 @@ names as (
 
 ),
 
+-- An uncertain start or end may lie in the hour beside its own.
+uncertain_hours as (
+
+    select
+        cluster_id,
+        namespace,
+        pod_name,
+        {{ each_hour(
+            epoch_seconds('segment_started_at') ~ ' - uncertainty_seconds',
+            epoch_seconds('segment_ended_at') ~ ' + uncertainty_seconds'
+        ) }} as hour_second
+    from {{ ref('fct_pod_hours') }}
+    where state = 'running' and uncertainty_seconds > 0
+
+),
+
 windows as (
 
     select
@@ -133,6 +149,7 @@ attributed as (
         names.tenant,
         names.pod_uid,
         coalesce(names.life_count, 0) as life_count,
+        uncertain_hours.hour_second is not null as is_perhaps_held,
         coalesce(names.running_seconds, 0) as running_seconds,
         coalesce(names.cost_nanos, 0) as pod_cost_nanos,
         coalesce(names.device_count, 1) as device_count,
@@ -157,6 +174,12 @@ attributed as (
             and telemetry.hour_second = names.hour_second
             and names.node_name
             = case when here.pod_name is null then '(any)' else telemetry.node_name end
+    left join (select distinct * from uncertain_hours) as uncertain_hours
+        on
+            telemetry.cluster_id = uncertain_hours.cluster_id
+            and telemetry.namespace = uncertain_hours.namespace
+            and telemetry.pod_name = uncertain_hours.pod_name
+            and telemetry.hour_second = uncertain_hours.hour_second
 
 ),
 
@@ -224,8 +247,9 @@ gpu_use as (
             as decimal(38, 0)
         ) as idle_nanos,
         judged.has_two_names,
-        judged.life_count = 0 and coalesce(judged.use_millionths_maximum, 0) > 0
-            as is_used_unallocated
+        judged.life_count = 0
+        and not judged.is_perhaps_held
+        and coalesce(judged.use_millionths_maximum, 0) > 0 as is_used_unallocated
     from judged
     cross join parameters
 
