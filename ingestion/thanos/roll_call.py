@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,6 +45,11 @@ ABSENT_BECAUSE = {
 }
 """Metrics that a healthy cluster may lack at any one time, and why."""
 
+REQUESTS_METRIC = "kube_pod_container_resource_requests"
+"""Present only while a pod requests devices: an idle cluster lacks it, too."""
+
+PODS_METRIC = "kube_pod_info"
+
 VENDORS = {"nvidia_com": ("DCGM_",), "amd_com": ("gpu_", "amd_gpu_")}
 """How resources of a vendor begin, as kube-state-metrics writes them, and how the metrics of each
 of its exporters do: AMD's own and ours."""
@@ -53,6 +59,8 @@ USE = frozenset(e.metric for e in TELEMETRY_ENTRIES if e.reading in ("use", "car
 
 SINCE = {entry.replaces: entry.metric for entry in TELEMETRY_ENTRIES if entry.replaces}
 """The names of fields since DCGM 4.7, by those before."""
+
+_TELEMETRY = frozenset(entry.metric for entry in TELEMETRY_ENTRIES)
 
 NAMED_LIMIT = 3
 
@@ -81,7 +89,9 @@ def metric_lines(cluster: ClusterSource, heard: Heard) -> Iterator[ProbeLine]:
     for entry in asked_entries(cluster.pod_labels):
         labels = heard.labels(entry.metric)
         missing = [name for name in entry.labels if name not in labels]
-        if not labels:
+        if entry.metric == REQUESTS_METRIC and not labels and heard.series.get(PODS_METRIC):
+            yield _without_requests(entry, cluster, heard)
+        elif not labels:
             yield _absent(entry, cluster)
         elif missing:
             yield ProbeLine(
@@ -108,6 +118,30 @@ def _absent(entry: Entry, cluster: ClusterSource) -> ProbeLine:
         section = f"[thanos.{cluster.thanos.name}.pins]"
         remedy += f"; or correct {section}: only {', '.join(pins)} is believed"
     return ProbeLine(entry.metric, False, "no sample in the last hour", remedy)
+
+
+def _without_requests(entry: Entry, cluster: ClusterSource, heard: Heard) -> ProbeLine:
+    """Pods are shown, and none of them requests a device: idle, unless another metric disagrees."""
+    pods = _pods_with_devices(heard)
+    if not pods:
+        seen = "no sample in the last hour, as may be: no pod requests a device"
+        return ProbeLine(entry.metric, True, seen)
+    line = _absent(entry, cluster)
+    seen = f"{line.seen}, but other metrics show {len(pods)} pods with devices, such as {pods[0]}"
+    return replace(line, seen=seen)
+
+
+def _pods_with_devices(heard: Heard) -> list[str]:
+    """Pods that the scheduler, init containers or device telemetry show to have devices."""
+    requesting = ("kube_pod_init_container_resource_requests", "kube_pod_resource_request")
+    telemetry = [metric for metric in heard.series if metric in _TELEMETRY]
+    own = heard.texts("up", "pod")
+    found: set[str] = set()
+    for metric in (*requesting, *telemetry):
+        for one in heard.series.get(metric, ()):
+            name = one.labels.get("exported_pod") or one.labels.get("pod", "")
+            found.add("" if metric in telemetry and name in own else name)
+    return sorted(found - {""})
 
 
 def _pod_labels(wanted: Sequence[str], labels: Collection[str]) -> ProbeLine:

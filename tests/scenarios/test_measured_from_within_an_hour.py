@@ -1,6 +1,7 @@
 """A cluster whose measuring begins within an hour: the hour is pulled, and counted from then on.
 
-Put here: the pull of such an hour and its day, and the seconds that count in it.
+Put here: the pull of such an hour and its day, the seconds that count in it, and the doctor on its
+idle nights.
 Not here: which hours are expected (`tests/unit/test_decisions_book`).
 """
 
@@ -16,6 +17,7 @@ from fake_gpu.estate.build import build_estate
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
 from ingestion.manifest import Outcome
+from ingestion.thanos.probe import probe
 from orchestration import steps
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
@@ -53,3 +55,18 @@ def test_hours_are_pulled_and_counted_from_within_an_hour_on(tmp_path: Path) -> 
     [(started_at, seconds)] = truth.ask(home, statement)
     assert started_at == HALF_PAST
     assert int(seconds) == 2 * 90 * 60
+
+
+def test_doctor_reports_no_problem_of_a_cluster_without_gpu_pods(tmp_path: Path) -> None:
+    """The last hour before 07:15 has idle GPUs and pods that request none."""
+    estate = build_estate(load_scenario("idle_nights_and_weekends"))
+    clock = driven(EIGHT - timedelta(minutes=45))
+    with serve(estate, clock) as running:
+        home = make_home(tmp_path / "home", estate, running.thanos_url, running.kubernetes_urls)
+        opened = OpenHome(home, clock)
+        source = opened.thanos_source(estate.clusters[0].cluster_id, clock.now())
+        assert source is not None
+        lines = {line.check: line for line in probe(source, clock)}
+    # The simulated store has existed for two days.
+    assert {name for name, line in lines.items() if not line.is_fine} <= {"raw samples, 35 days"}
+    assert "no pod requests a device" in lines["kube_pod_container_resource_requests"].seen

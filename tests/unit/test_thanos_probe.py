@@ -104,6 +104,34 @@ def test_a_metric_that_may_be_absent_is_no_disease_and_is_said(metric: str) -> N
     assert line.seen.startswith("no sample in the last hour, as may be: ")
 
 
+REQUESTS = "kube_pod_container_resource_requests"
+SHOW_DEVICES = {REQUESTS, "kube_pod_init_container_resource_requests", "kube_pod_resource_request"}
+
+
+def test_an_idle_cluster_has_nothing_wrong() -> None:
+    absent = SHOW_DEVICES
+    lines = probed(having(lambda e: None if e.metric in absent else dict.fromkeys(e.labels, "x")))
+    assert wrong(lines) == {}
+    [line] = [line for line in lines if line.check == REQUESTS]
+    assert line.seen == "no sample in the last hour, as may be: no pod requests a device"
+
+
+@pytest.mark.parametrize("metric", sorted(SHOW_DEVICES - {REQUESTS}))
+def test_requests_that_are_not_forwarded_are_named_where_a_pod_has_devices(metric: str) -> None:
+    absent = SHOW_DEVICES - {metric}
+    lines = probed(having(lambda e: None if e.metric in absent else dict.fromkeys(e.labels, "x")))
+    [line] = wrong(lines).values()
+    assert line.check == REQUESTS
+    assert line.seen.endswith("but other metrics show 1 pods with devices, such as x")
+    assert "--from-acm" in line.remedy
+
+
+def test_requests_are_missed_where_no_pod_is_shown_at_all() -> None:
+    absent = {*SHOW_DEVICES, "kube_pod_info"}
+    lines = probed(having(lambda e: None if e.metric in absent else dict.fromkeys(e.labels, "x")))
+    assert set(wrong(lines)) == {REQUESTS, "kube_pod_info"}
+
+
 def test_every_metric_that_is_asked_has_a_line() -> None:
     nothing = probed(having(lambda e: {"job": "x", "instance": "x"} if e.metric == "up" else None))
     checks = [line.check for line in nothing]
