@@ -185,6 +185,19 @@ _KINDS = (
         to_do="Look at the exporter's log on that node; restarting it brings the names back.",
     ),
     Kind(
+        "GAP-009",
+        "single_pods_missing",
+        blocks=False,
+        remedy=Remedy.COVERED,
+        means="Samples of single pods that were due in these hours are missing, while those of "
+        "other pods are there: `fct_coverage.pod_missing_count` has their number by hour. A "
+        "receiver or a scrape loses single series now and then.",
+        bill="None: each missing sample lies between two samples of the same pod, which prove the "
+        "time between them.",
+        to_do="Nothing has to be done. If the number grows, look for out-of-order or rejected "
+        "samples in the logs of the receivers.",
+    ),
+    Kind(
         "USE-001",
         "device_used_unallocated",
         blocks=False,

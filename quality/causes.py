@@ -104,15 +104,11 @@ _SAID_SO: Mapping[str, Cause] = {
 }
 
 
-def explained(row: HourCoverage, metrics: MetricHours) -> str:
-    """The class, how much is missing, and the source's own words where it has any."""
+def explained(row: HourCoverage, metrics: MetricHours) -> tuple[str, str]:
+    """The class, and the source's own words where it has any."""
     cause = cause_of(row, metrics.get((row.cluster_id, row.hour_started_at), {}))
     said = row.reason.strip()
-    words = f": {said}" if said and said != cause.value else ""
-    if row.is_doubted:
-        return f"{cause.value}{words}"
-    unit = "samples" if row.source == SAMPLES else "seconds"
-    return f"{cause.value}, {row.missing_count} of {row.expected_count} {unit} missing{words}"
+    return cause.value, said if said != cause.value else ""
 
 
 @dataclass(frozen=True, slots=True, order=True)

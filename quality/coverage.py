@@ -8,6 +8,7 @@ Not here: what a gap is called and what follows from it (`gap_findings`), the ve
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -42,6 +43,7 @@ class HourCoverage:
     outcome: str = "ok"
     reason: str = ""
     healable: bool = True
+    pod_missing_count: int = 0  # samples of single pods, beside `missing_count`
 
     @property
     def is_doubted(self) -> bool:
@@ -66,6 +68,9 @@ class Gap:
     interval: Interval
     reason: str
     healable: bool
+    details: str = ""  # what the server said of it, or which samples were refused
+    missing_count: int = 0  # of the whole hour that it lies in; 0 of 0 where nothing was counted
+    expected_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -121,12 +126,16 @@ def gaps_of_hours(
     expectations: Iterable[Expectation],
     rows: Sequence[HourCoverage],
     window: Interval,
-    explained: Callable[[HourCoverage], str] = lambda row: row.reason or row.outcome,
+    explained: Callable[[HourCoverage], tuple[str, str]] = lambda row: (
+        row.reason or row.outcome,
+        "",
+    ),
     stretches: Stretches | None = None,
 ) -> list[Gap]:
     """What is missing of each hour that the calendar expects.
 
     An hour that is partly there lacks its stretches; one that nobody can tell more about lacks all.
+    `explained`: the reason and its details.
     """
     known = stretches or {}
     by_key = {(row.cluster_id, row.source, row.hour_started_at): row for row in rows}
@@ -142,8 +151,10 @@ def gaps_of_hours(
                 elif row.missing_count or row.is_doubted or not row.seen_count:
                     missing = intersection([piece], known.get(key[:2], ())) or [piece]
                     all_of_it = row.is_doubted or not row.seen_count
+                    counted = (0, 0) if row.is_doubted else (row.missing_count, row.expected_count)
                     for part in [piece] if all_of_it else missing:
-                        gaps.append(Gap(*key[:2], part, explained(row), row.healable))
+                        reason, details = explained(row)
+                        gaps.append(Gap(*key[:2], part, reason, row.healable, details, *counted))
     return gaps
 
 
@@ -189,6 +200,33 @@ def gap_reports(
     return reports
 
 
+def pod_gap_reports(rows: Iterable[HourCoverage]) -> list[GapReport]:
+    """Samples of single pods that are missing between two others: consecutive hours as one row.
+
+    Both neighbours prove the time between them: nothing is uncertain, and nothing at stake.
+    """
+    hours: dict[str, dict[datetime, int]] = {}
+    for row in rows:
+        if row.pod_missing_count:
+            of_cluster = hours.setdefault(row.cluster_id, {})
+            of_cluster[row.hour_started_at] = row.pod_missing_count
+    return [
+        GapReport(
+            name="single_pods_missing",
+            cluster_id=cluster_id,
+            interval=interval,
+            sources=(SAMPLES,),
+            reasons=(f"{SAMPLES}: {count} samples of single pods missing",),
+            healable=False,
+            tenants=(),
+            nanos=0,
+        )
+        for cluster_id, counts in sorted(hours.items())
+        for interval in union(Interval(hour, hour + HOUR) for hour in counts)
+        for count in [sum(counts.get(hour, 0) for hour in interval.hours())]
+    ]
+
+
 def unseen_time(expectation: Expectation, gaps: Iterable[Gap]) -> list[Interval]:
     """The time in which every expected witness is missing at once."""
     unseen = [expectation.measured]
@@ -217,7 +255,7 @@ def _unseen(
         cluster_id=touching[0].cluster_id,
         interval=interval,
         sources=tuple(sorted({gap.source for gap in touching})),
-        reasons=tuple(sorted({f"{gap.source}: {gap.reason}" for gap in touching})),
+        reasons=_reasons(touching),
         healable=any(gap.healable for gap in touching),
         tenants=use.tenants if use else (),
         nanos=use.nanos * interval.seconds // 3600 if use else 0,
@@ -231,11 +269,12 @@ def _covered(
 ) -> list[GapReport]:
     reports = []
     for source, name in ((SAMPLES, "samples_missing"), (JOURNAL, "journal_missing")):
-        own = [gap for gap in gaps if gap.source == source and source in expectation.sources]
-        for reason, healable in sorted({(gap.reason, gap.healable) for gap in own}):
-            times = union(g.interval for g in own if (g.reason, g.healable) == (reason, healable))
+        for healable in (False, True):
+            own = [g for g in gaps if (g.source, g.healable) == (source, healable)]
+            times = union(gap.interval for gap in own if source in expectation.sources)
             missing = subtract(intersection(times, [expectation.measured]), unseen)
-            for interval, seconds in _near_each_other(missing):
+            for row in _rows(_gaps_by_stretch(missing, own)):
+                interval = Interval(row[0][0].started_at, row[-1][0].ended_at)
                 use = stakes.inside(expectation.cluster_id, interval)
                 reports.append(
                     GapReport(
@@ -243,26 +282,62 @@ def _covered(
                         cluster_id=expectation.cluster_id,
                         interval=interval,
                         sources=(source,),
-                        reasons=(f"{source}: {reason}",),
+                        reasons=_reasons(gap for _, inside in row for gap in inside),
                         healable=healable,
                         tenants=use.tenants,
                         nanos=use.nanos,
-                        missing_seconds=seconds,
+                        missing_seconds=sum(stretch.seconds for stretch, _ in row),
                     )
                 )
     return reports
 
 
-def _near_each_other(stretches: Sequence[Interval]) -> Iterator[tuple[Interval, int]]:
-    """Stretches less than an hour apart as one, and the seconds that are missing of it.
+_StretchGaps = tuple[Interval, Sequence[Gap]]
 
-    A scrape that fails now and then would otherwise fill a month with thousands of gaps.
+
+def _gaps_by_stretch(stretches: Iterable[Interval], gaps: Iterable[Gap]) -> list[_StretchGaps]:
+    """Each stretch with the gaps, of one hour each, that lie in it."""
+    found: list[tuple[Interval, list[Gap]]] = [(stretch, []) for stretch in sorted(stretches)]
+    starts = [stretch.started_at for stretch, _ in found]
+    for gap in sorted(gaps):
+        place = max(bisect_right(starts, gap.interval.started_at) - 1, 0)
+        while place < len(found) and starts[place] < gap.interval.ended_at:
+            if found[place][0].overlaps(gap.interval):
+                found[place][1].append(gap)
+            place += 1
+    return list(found)
+
+
+def _rows(stretches: Iterable[_StretchGaps]) -> Iterator[list[_StretchGaps]]:
+    """Consecutive stretches with the same reasons and less than an hour apart, as one row.
+
+    A scrape that fails now and then would otherwise fill a month with thousands of gaps. Stretches
+    that touch are one whatever their reasons, as the hours in which an outage begins and ends.
     """
-    group: list[Interval] = []
-    for stretch in [*sorted(stretches), None]:
-        if group and (stretch is None or stretch.started_at - group[-1].ended_at >= HOUR):
-            hull = Interval(group[0].started_at, group[-1].ended_at)
-            yield hull, sum(one.seconds for one in group)
-            group = []
-        if stretch is not None:
-            group.append(stretch)
+    row: list[_StretchGaps] = []
+    for stretch, gaps in stretches:
+        if row:
+            before, others = row[-1]
+            is_near = stretch.started_at - before.ended_at < HOUR
+            if not is_near or {g.reason for g in gaps} != {g.reason for g in others}:
+                yield row
+                row = []
+        row.append((stretch, gaps))
+    if row:
+        yield row
+
+
+def _reasons(gaps: Iterable[Gap]) -> tuple[str, ...]:
+    """The reasons of the gaps, each once, with the counts of all hours that have it."""
+    hours: dict[tuple[str, str, str], dict[datetime, Gap]] = {}
+    for gap in gaps:
+        of_hours = hours.setdefault((gap.source, gap.reason, gap.details), {})
+        of_hours[hour_of(gap.interval.started_at)] = gap
+    texts = []
+    for (source, reason, details), of_hours in sorted(hours.items()):
+        missing = sum(gap.missing_count for gap in of_hours.values())
+        expected = sum(gap.expected_count for gap in of_hours.values())
+        unit = "samples" if source == SAMPLES else "seconds"
+        counted = f", {missing} of {expected} {unit} missing" if expected else ""
+        texts.append(f"{source}: {reason}{counted}{': ' if details else ''}{details}")
+    return tuple(texts)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _COVERAGE = """
     select cluster_id, source, hour_started_at, expected_count, seen_count, missing_count,
-        outcome, reason, healable
+        outcome, reason, healable, pod_missing_count
     from marts.fct_coverage where billing_period = $period
     order by all
 """
@@ -214,10 +214,8 @@ _UNKNOWN = _USE.format(condition="gpu_class = ''")
 
 def read_coverage(connection: duckdb.DuckDBPyConnection, period: str) -> list[HourCoverage]:
     return [
-        HourCoverage(cluster, source, _utc(hour), expected, seen, missing, outcome, reason, heals)
-        for cluster, source, hour, expected, seen, missing, outcome, reason, heals in _rows(
-            connection, _COVERAGE, period=period
-        )
+        HourCoverage(cluster, source, _utc(hour), *counts_and_words)
+        for cluster, source, hour, *counts_and_words in _rows(connection, _COVERAGE, period=period)
     ]
 
 

@@ -80,6 +80,10 @@ def _seen(report: GapReport, currency: str) -> str:
             f"{_hours(report.hours)}, {seconds} s seen by no witness ({reasons})"
             f"{_at_stake(report, currency)}"
         )
+    if report.name == "single_pods_missing":
+        return (
+            f"{_hours(report.hours)} ({reasons}); samples before and after prove the time between"
+        )
     other = "journal covers" if report.sources == (SAMPLES,) else "samples cover"
     return f"{_hours(report.hours)} ({reasons}); the {other} it"
 

@@ -36,6 +36,7 @@ from quality.coverage import (
     Stakes,
     gap_reports,
     gaps_of_hours,
+    pod_gap_reports,
 )
 from quality.dbt_checks import read_dbt_checks
 from quality.gap_findings import gap_findings
@@ -194,7 +195,8 @@ def read_gap_reports(
     gaps += refused_gaps(expectations, refused, intervals)
     seen = {(row.cluster_id, row.hour_started_at) for row in coverage if row.seen_count}
     stakes = Stakes(facts.read_hour_use(connection, period.name), seen)
-    return gap_reports(expectations, gaps, signed_gaps_of(decisions), stakes)
+    reports = gap_reports(expectations, gaps, signed_gaps_of(decisions), stakes)
+    return reports + pod_gap_reports(coverage)
 
 
 def _findings(

@@ -57,7 +57,8 @@ TABLES = {
     "fct_coverage": """
         billing_period VARCHAR, cluster_id VARCHAR, source VARCHAR, hour_started_at TIMESTAMPTZ,
         expected_count BIGINT, seen_count BIGINT, missing_count BIGINT,
-        longest_hole_seconds BIGINT, outcome VARCHAR, reason VARCHAR, healable BOOLEAN
+        pod_missing_count BIGINT, longest_hole_seconds BIGINT, outcome VARCHAR, reason VARCHAR,
+        healable BOOLEAN
     """,
     "fct_pod_hours": """
         billing_period VARCHAR, cluster_id VARCHAR, hour_started_at TIMESTAMPTZ, tenant VARCHAR,
@@ -214,6 +215,7 @@ class World:
     contradictions: list[tuple[str, str, str, str, str]] = field(default_factory=list)
     """When the journal of the first cluster heard what: object, contradiction, before, after."""
     stretches: list[tuple[str, str, Interval]] = field(default_factory=list)
+    pods_missing: dict[tuple[str, str, datetime], int] = field(default_factory=dict)
     refused: list[tuple[str, str, str, str, str, int, int, str]] = field(default_factory=list)
     """Of the first cluster: metric, missing and invalid label, from, until, two counts, example."""
 
@@ -341,7 +343,8 @@ class World:
                     )
                     yield (
                         self.period.name, cluster, source, hour, expected, seen, expected - seen,
-                        0, outcome, reason, healable,
+                        self.pods_missing.get((cluster, source, hour), 0), 0, outcome, reason,
+                        healable,
                     )  # fmt: skip
 
     def _node_share_hours(self) -> Iterator[tuple[Any, ...]]:

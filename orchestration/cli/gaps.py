@@ -41,8 +41,9 @@ Examples:
 def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     """List the gaps of PERIOD: when, why, whom they concern, and the command that heals each.
 
-    Without PERIOD those of the newest month with facts. The pods are those of the gap's hours and
-    the hour before: their names in JSON, else how many.
+    Without PERIOD those of the newest month with facts. Neighbouring hours of one cluster and
+    source are one row. The pods are those of the gap's hours and the hour before: their names in
+    JSON, else how many.
     While `gpu-ledger up` shows the home, each gap has a link to its hour in Dagster's pages.
     """
     from domain.money import format_estimate, format_nanos

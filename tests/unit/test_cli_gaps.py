@@ -104,3 +104,32 @@ def test_a_gap_names_its_time_cause_tenants_pods_money_and_what_heals_it(tmp_pat
     hour = "view=partitions&partition=2026-10-20T10&showAllEvents=true"
     link = f"http://127.0.0.1:3000/assets/east/thanos_hours?{hour}"
     assert up.stdout == f"{shown.stdout}In Dagster's pages:\n  {link}\n"
+
+
+def test_missing_samples_of_single_pods_are_rows_and_no_whole_hours(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    world.pods = [Pod("team-a", "served", at("20 09:10"), at("20 12:20"))]
+    for hour, count in (("20 09:00", 3), ("20 10:00", 1), ("20 14:00", 2)):
+        world.pods_missing["c1", "thanos", at(hour)] = count
+    home = world.write()
+    row = f"{CLUSTER.replace('c-1', 'c1')}\n"
+    (home.decisions / "clusters.csv").write_text(f"{HEADERS['clusters']}\n{row}", encoding="utf-8")
+    shown = CliRunner().invoke(gaps, ["2026-10", "--home", str(home.path)])
+    assert "Heal or sign" not in shown.stdout
+    ran = CliRunner().invoke(gaps, ["2026-10", "-o", "json", "--home", str(home.path)])
+    rows = json.loads(ran.stdout)
+    found = [(row["from"], row["until"], row["cause"], row["command"]) for row in rows]
+    assert found == [
+        (
+            "2026-10-20T09:00:00Z",
+            "2026-10-20T11:00:00Z",
+            "thanos: 4 samples of single pods missing",
+            "",
+        ),
+        (
+            "2026-10-20T14:00:00Z",
+            "2026-10-20T15:00:00Z",
+            "thanos: 2 samples of single pods missing",
+            "",
+        ),
+    ]

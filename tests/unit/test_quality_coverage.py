@@ -21,7 +21,7 @@ from quality.coverage import (
     gaps_of_hours,
     unseen_time,
 )
-from quality.gap_findings import gap_findings
+from quality.gap_findings import command, gap_findings
 from quality.verdict import verdicts
 
 BOTH = frozenset({SAMPLES, JOURNAL})
@@ -122,6 +122,62 @@ def test_neighbouring_hours_of_one_cause_are_one_finding() -> None:
     gaps = [gap(SAMPLES, hours(h, h + 1)) for h in (7, 5, 6)]
     [finding] = coverage_findings(MEASURED, gaps, [], NO_STAKES)
     assert (finding.hour_started_at, finding.hour_ended_at) == (at(5), at(8))
+
+
+def test_an_outage_with_edges_inside_hours_is_one_row_with_all_counts() -> None:
+    stretches = {("c1", SAMPLES): [Interval(at(5, 20), at(8, 30))]}
+    counts = {5: (40, 60), 6: (60, 60), 7: (60, 60), 8: (30, 60)}
+    rows = [
+        HourCoverage("c1", SAMPLES, at(h), due, due - gone, gone)
+        for h, (gone, due) in counts.items()
+    ]
+    expectation = [Expectation("c1", hours(5, 9), BOTH)]
+    reasons = {5: ("push lost", ""), 6: ("target down", ""), 7: ("query failed", "status 503")}
+
+    def explained(row: HourCoverage) -> tuple[str, str]:
+        return reasons.get(row.hour_started_at.hour, ("target down", ""))
+
+    gaps = gaps_of_hours(expectation, rows, hours(0, 24), explained, stretches)
+    of_samples = [one for one in gaps if one.source == SAMPLES]
+    [report] = gap_reports(expectation, of_samples, [], NO_STAKES)
+    assert report.interval == Interval(at(5, 20), at(8, 30))
+    assert report.missing_seconds == 11400
+    assert report.reasons == (
+        "thanos: push lost, 40 of 60 samples missing",
+        "thanos: query failed, 60 of 60 samples missing: status 503",
+        "thanos: target down, 90 of 120 samples missing",
+    )
+    assert command(report).endswith("--hours 2026-10-09T05:00:00Z..2026-10-09T09:00:00Z --again")
+
+
+def test_two_holes_of_one_hour_count_its_samples_once() -> None:
+    holes = [Interval(at(5, 10), at(5, 12)), Interval(at(5, 40), at(5, 41))]
+    rows = [HourCoverage("c1", SAMPLES, at(5), 60, 57, 3, reason="target down")]
+    expectation = [Expectation("c1", hours(5, 6), BOTH)]
+    gaps = gaps_of_hours(expectation, rows, hours(0, 24), stretches={("c1", SAMPLES): holes})
+    [report] = gap_reports(
+        expectation, [one for one in gaps if one.source == SAMPLES], [], NO_STAKES
+    )
+    assert (report.interval, report.missing_seconds) == (Interval(at(5, 10), at(5, 41)), 180)
+    assert report.reasons == ("thanos: target down, 3 of 60 samples missing",)
+
+
+def test_stretches_apart_are_rows_of_their_own_where_hours_or_reasons_part_them() -> None:
+    down, failed = "target down", "query failed"
+    gaps = [
+        gap(SAMPLES, Interval(at(5, 10), at(5, 12)), down),
+        gap(SAMPLES, Interval(at(5, 50), at(5, 52)), down),
+        gap(SAMPLES, Interval(at(6, 20), at(6, 25)), failed),
+        gap(SAMPLES, Interval(at(7, 25), at(7, 26)), failed),
+        gap(SAMPLES, Interval(at(7, 26), at(7, 27)), failed, healable=False),
+    ]
+    reports = gap_reports(MEASURED, gaps, [], NO_STAKES)
+    assert [(one.interval, one.healable) for one in reports] == [
+        (Interval(at(7, 26), at(7, 27)), False),
+        (Interval(at(5, 10), at(5, 52)), True),
+        (Interval(at(6, 20), at(6, 25)), True),
+        (Interval(at(7, 25), at(7, 26)), True),
+    ]
 
 
 def test_a_signed_gap_no_longer_blocks_and_says_who_signed() -> None:

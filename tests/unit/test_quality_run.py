@@ -52,6 +52,21 @@ def test_a_clean_month_has_no_finding_and_every_required_check(world: World) -> 
     assert executed >= {*ALWAYS, *(n for names in WITH_ROWS.values() for n in names)}
 
 
+def test_missing_samples_of_single_pods_are_found_and_block_nothing(world: World) -> None:
+    for hour, count in (("09 10:00", 3), ("09 11:00", 1), ("09 23:00", 2)):
+        world.pods_missing["c1", "thanos", at(hour)] = count
+    judgement = judged(world)
+    assert judgement.billable
+    assert [(one.code, one.hour_started_at, one.hour_ended_at) for one in judgement.findings] == [
+        ("GAP-009", at("09 10:00"), at("09 12:00")),
+        ("GAP-009", at("09 23:00"), at("10 00:00")),
+    ]
+    assert judgement.findings[0].seen == (
+        "2 hours (thanos: 4 samples of single pods missing); "
+        "samples before and after prove the time between"
+    )
+
+
 def test_a_month_without_any_use_can_be_judged(world: World) -> None:
     world.pods = []
     judgement = judged(world)

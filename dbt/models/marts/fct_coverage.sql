@@ -12,6 +12,15 @@ hour_holes as (
 
 ),
 
+pod_gaps as (
+
+    select
+        *,
+        'thanos' as source
+    from {{ ref('int_hour_pod_gaps') }}
+
+),
+
 attempts as (
 
     select * from {{ ref('stg_landing__attempts') }}
@@ -55,6 +64,7 @@ covered as (
         expected.hour_second,
         sum(expected.expected_count) as expected_count,
         sum(least(coalesce(worst.missing_count, 0), expected.expected_count)) as missing_count,
+        sum(coalesce(pod_gaps.missing_count, 0)) as pod_missing_count,
         max(coalesce(worst.longest_hole_seconds, 0)) as longest_hole_seconds
     from expected
     left join worst
@@ -62,6 +72,11 @@ covered as (
             expected.window_number = worst.window_number
             and expected.source = worst.source
             and expected.hour_second = worst.hour_second
+    left join pod_gaps
+        on
+            expected.window_number = pod_gaps.window_number
+            and expected.source = pod_gaps.source
+            and expected.hour_second = pod_gaps.hour_second
     group by expected.cluster_id, expected.source, expected.hour_second
 
 ),
@@ -89,6 +104,7 @@ coverage as (
         cast(covered.expected_count as bigint) as expected_count,
         cast(covered.expected_count - covered.missing_count as bigint) as seen_count,
         cast(covered.missing_count as bigint) as missing_count,
+        cast(covered.pod_missing_count as bigint) as pod_missing_count,
         cast(covered.longest_hole_seconds as bigint) as longest_hole_seconds,
         coalesce(ranked_attempts.outcome, 'not_asked') as outcome,
         coalesce(ranked_attempts.outcome_reason, 'never asked') as reason,
