@@ -76,7 +76,7 @@ class Trouble:
 
 
 ONE_SCRAPE = "from: +40m, until: +40m30s, job: kube-state-metrics"
-SAMPLES_GONE = "GAP-002 GAP-005"
+SAMPLES_GONE = "GAP-002 GAP-005 GAP-009"
 SAMPLES_GONE_OR_DISPUTED = f"{SAMPLES_GONE} REC-001"
 JOURNAL_GONE = "GAP-003 GAP-006"
 
