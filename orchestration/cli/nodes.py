@@ -35,7 +35,12 @@ BOUNDS = (
     "how_known: by_devices is exact, card by card; by capacity and by layouts nothing names the "
     "cards of some slices, and the number is its bound: the fewest cards that can hold them."
 )
+LOWER = (
+    "is_lower_bound: no journal watched a part of the hour, and a pod between two samples is not "
+    "in its numbers."
+)
 BOUND = "_bound"
+IS_LOWER_BOUND = "is_lower_bound"
 
 
 @click.command(epilog=NODES_EPILOG)
@@ -78,6 +83,8 @@ def nodes(
         columns = report.MONTH_COLUMNS if output == "csv" else _shown(report.MONTH_COLUMNS, rows)
         emit(rows, output, columns, title=f"Node-hours of {period}")
         click.echo(left_out(rows), err=True)
+        if output == "table" and IS_LOWER_BOUND in columns:
+            click.echo(LOWER, err=True)
         return
     if output == "json":
         emit_document({"schema": SCHEMA, "hour": hour, "clusters": clusters, "nodes": rows})
@@ -91,12 +98,20 @@ def nodes(
     emit(clusters, output, _shown(report.CLUSTER_COLUMNS, clusters), title="Clusters")
     emit(rows, output, _shown(report.NODE_COLUMNS, rows), title="Nodes")
     click.echo(f"{WORDS} {BOUNDS}")
+    if any(row[IS_LOWER_BOUND] for row in clusters):
+        click.echo(LOWER)
 
 
 def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """For a screen, bounds only where one is not the number itself."""
-    bounds = {name: name.removesuffix(BOUND) for name in columns if name.endswith(BOUND)}
+    """For a screen, bounds only where one is not the number itself, or where it is a lower one."""
+    bounds = {
+        name: name.removesuffix(BOUND)
+        for name in columns
+        if name.endswith(BOUND) and name != IS_LOWER_BOUND
+    }
     same = {b for b, n in bounds.items() if all(row[b] == row[n] for row in rows)}
+    if not any(row.get(IS_LOWER_BOUND) for row in rows):
+        same.add(IS_LOWER_BOUND)
     return [name for name in columns if name not in same]
 
 

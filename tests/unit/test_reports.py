@@ -9,6 +9,7 @@ import pytest
 
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval
+from orchestration.cli.nodes import _shown
 from orchestration.cli.usage import _label_notes
 from tests.marts_in_memory import START, facts
 from warehouse.reports import inventory, nodes, quotas
@@ -142,17 +143,19 @@ def test_pods_that_end_and_start_at_the_same_second_do_not_make_a_maximum_togeth
 def test_the_bound_stands_beside_the_number_and_what_it_rests_on() -> None:
     at = {"cluster_id": "c1", "hour_started_at": START, "unmeasured_seconds": 0}
     told = {**at, "node_name": "told", "gpu_count_max": 2, "gpu_count_max_bound": 1}
-    told["how_known"] = "by_devices"
+    told |= {"how_known": "by_devices", "is_lower_bound": False}
     silent = {**at, "node_name": "silent", "gpu_count_max": 1, "gpu_count_max_bound": 1}
-    silent["how_known"] = "layouts"
+    silent |= {"how_known": "layouts", "is_lower_bound": True}
     found = nodes.node_hour(
         facts({"dim_clusters": CLUSTERS, "fct_node_hours": [told, silent]}), START
     )
-    shown = ("gpu_count_max", "gpu_count_max_bound", "how_known")
+    shown = ("gpu_count_max", "gpu_count_max_bound", "how_known", "is_lower_bound")
     assert [tuple(row[name] for name in shown) for row in found] == [
-        (1, 1, "layouts"),
-        (2, 1, "by_devices"),
+        (1, 1, "layouts", True),
+        (2, 1, "by_devices", False),
     ]
+    assert "is_lower_bound" in _shown(nodes.NODE_COLUMNS, found)
+    assert "is_lower_bound" not in _shown(nodes.NODE_COLUMNS, found[1:])
 
 
 def test_devices_that_are_only_counted_say_so() -> None:

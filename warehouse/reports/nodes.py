@@ -22,6 +22,7 @@ CLUSTER_COLUMNS = (
     "sum_of_node_max_bound",
     "simultaneous_max",
     "how_known",
+    "is_lower_bound",
     "gpu_capacity",
 )
 NODE_COLUMNS = (
@@ -31,6 +32,7 @@ NODE_COLUMNS = (
     "gpu_count_max_bound",
     "gpu_capacity",
     "how_known",
+    "is_lower_bound",
     "pods",
 )
 MONTH_COLUMNS = (
@@ -46,6 +48,7 @@ MONTH_COLUMNS = (
     "cluster_gpu_count_max",
     "cluster_gpu_count_max_bound",
     "cluster_how_known",
+    "is_lower_bound",
 )
 
 _CLUSTERS = """
@@ -68,6 +71,7 @@ _CLUSTERS = """
         if(reported.measurement = 'not measured', null, hours.simultaneous_max)
             as simultaneous_max,
         if(reported.measurement = 'not measured', null, hours.how_known) as how_known,
+        if(reported.measurement = 'not measured', null, hours.is_lower_bound) as is_lower_bound,
         if(reported.measurement = 'not measured', null, hours.gpu_capacity) as gpu_capacity
     from reported
     left join fct_cluster_hours as hours
@@ -130,6 +134,7 @@ _NODES = """
         hours.gpu_count_max_bound,
         hours.gpu_capacity,
         hours.how_known,
+        hours.is_lower_bound,
         hours.unmeasured_seconds,
         coalesce(most.pods, []) as pods
     from fct_node_hours as hours

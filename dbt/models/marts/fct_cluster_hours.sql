@@ -10,7 +10,8 @@ nodes as (
         sum(gpu_count_max_bound) as sum_of_node_max_bound,
         sum(gpu_seconds) as gpu_seconds,
         -- In the order of the words, the weaker ground comes last; nothing running needs none.
-        coalesce(max(nullif(how_known, 'nothing')), 'nothing') as how_known
+        coalesce(max(nullif(how_known, 'nothing')), 'nothing') as how_known,
+        max(case when is_lower_bound then 1 else 0 end) as lower_bound
     from {{ ref('fct_node_hours') }}
     group by cluster_id, hour_started_at
 
@@ -65,7 +66,8 @@ cluster_hours as (
         cast(coalesce(nodes.sum_of_node_max_bound, 0) as bigint) as sum_of_node_max_bound,
         cast(coalesce(simultaneous.simultaneous_max, 0) as bigint) as simultaneous_max,
         cast(coalesce(nodes.gpu_seconds, 0) as bigint) as gpu_seconds,
-        coalesce(nodes.how_known, 'nothing') as how_known
+        coalesce(nodes.how_known, 'nothing') as how_known,
+        coalesce(nodes.lower_bound, 0) = 1 as is_lower_bound
     from hours
     cross join parameters
     left join nodes

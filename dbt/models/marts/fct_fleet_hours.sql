@@ -117,7 +117,8 @@ fleet_hours as (
         cast(sum(cluster_hours.sum_of_node_max_bound) as bigint) as sum_of_node_max_bound,
         max(simultaneous.simultaneous_max) as simultaneous_max,
         cast(sum(cluster_hours.gpu_seconds) as bigint) as gpu_seconds,
-        coalesce(max(nullif(cluster_hours.how_known, 'nothing')), 'nothing') as how_known
+        coalesce(max(nullif(cluster_hours.how_known, 'nothing')), 'nothing') as how_known,
+        max(case when cluster_hours.is_lower_bound then 1 else 0 end) = 1 as is_lower_bound
     from cluster_hours
     inner join simultaneous
         on cluster_hours.hour_started_at = simultaneous.hour_started_at

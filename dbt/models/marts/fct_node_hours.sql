@@ -31,6 +31,36 @@ sliced as (
 
 ),
 
+windows as (
+
+    select * from {{ ref('int_cluster_windows') }}
+
+),
+
+-- Where no journal watched, a pod between two samples may be missing from the largest numbers.
+unwatched as (
+
+    select
+        windows.cluster_id,
+        measured.hour_second
+    from windows
+    inner join {{ ref('int_measured_hours') }} as measured
+        on
+            windows.cluster_id = measured.cluster_id
+            and windows.window_started_second < measured.hour_second + 3600
+            and measured.hour_second < windows.window_ended_second
+    where not windows.expects_journal
+    union
+    select
+        windows.cluster_id,
+        holes.hour_second
+    from windows
+    inner join {{ ref('int_hour_holes') }} as holes
+        on windows.window_number = holes.window_number
+    where holes.source = 'kubernetes'
+
+),
+
 parameters as (
 
     select * from {{ ref('stg_parameters') }}
@@ -97,6 +127,7 @@ node_hours as (
                 then 'by_devices'
             else knowledge.how_known
         end as how_known,
+        unwatched.cluster_id is not null as is_lower_bound,
         {{ whole_quotient('offers.unmeasured_class_seconds', 'knowledge.class_count') }}
             as unmeasured_seconds
     from hours
@@ -116,6 +147,10 @@ node_hours as (
             and hours.hour_second = by_devices.hour_second
     left join sliced
         on hours.node_number = sliced.node_number
+    left join unwatched
+        on
+            nodes.cluster_id = unwatched.cluster_id
+            and hours.hour_second = unwatched.hour_second
     cross join parameters
 
 )

@@ -86,7 +86,8 @@ reported as (
         node_hours.how_known,
         cluster_hours.sum_of_node_max as cluster_gpu_count_max,
         cluster_hours.sum_of_node_max_bound as cluster_gpu_count_max_bound,
-        cluster_hours.how_known as cluster_how_known
+        cluster_hours.how_known as cluster_how_known,
+        cluster_hours.is_lower_bound
     from coverage
     inner join clusters
         on coverage.cluster_id = clusters.cluster_id
@@ -117,7 +118,7 @@ marked as (
         {% for number in [
             'active_worker_nodes', 'active_worker_nodes_max', 'gpu_count_max',
             'gpu_count_max_bound', 'how_known', 'cluster_gpu_count_max',
-            'cluster_gpu_count_max_bound', 'cluster_how_known',
+            'cluster_gpu_count_max_bound', 'cluster_how_known', 'is_lower_bound',
         ] %}
             case when measurement <> 'not measured' then {{ number }} end as {{ number }}
             {{- ',' if not loop.last }}
