@@ -34,6 +34,7 @@ from orchestration.assets.judged import JUDGEMENT, PUBLISHED
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_of_name
 from orchestration.resources import GivenHome, failing_in_words
+from orchestration.snapshots import snapshot
 from orchestration.tags import tag_run
 
 if TYPE_CHECKING:
@@ -198,6 +199,8 @@ def close_one_period(
             dry_run=not config.issue,
             facts_sha256=config.facts_sha256 if config.issue else None,
         )
+        if result.closed:
+            snapshot(opened)
     metadata = close_metadata(opened, period, result)
     if not result.closed:
         context.log_event(dg.AssetObservation(DRAFTS, partition=period.name, metadata=metadata))

@@ -17,6 +17,7 @@ from domain.billing_period import BillingPeriod
 from domain.errors import CheckFailed
 from orchestration import steps
 from orchestration.open_home import OpenHome
+from orchestration.snapshots import snapshot
 from warehouse.about import read_about
 from warehouse.home import Home
 from warehouse.kept import kept_in
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def publish(opened: OpenHome) -> Published:
-    """Write the copy that readers open, with what it says of itself.
+    """Write the copy that readers open, with what it says of itself, and the portal's snapshots.
 
     Facts that are not what was counted are counted again first: a copy is believed. A closed month
     that cannot be counted again any more is not in it, and `not_in_the_copy` says so.
@@ -68,7 +69,9 @@ def _publish(opened: OpenHome) -> Published:
     )
     if about is None:
         raise NoFactsYet(str(opened.home.warehouse_path), (), "")
-    return publish_marts(opened.home, about)
+    published = publish_marts(opened.home, about)
+    snapshot(opened)
+    return published
 
 
 def model_pages(opened: OpenHome) -> Path:

@@ -11,13 +11,16 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from warehouse.connection import connect
 from warehouse.project import dbt_project_dir
 from warehouse.reports.source import Facts
+
+if TYPE_CHECKING:
+    import duckdb
 
 START = datetime(2026, 10, 1, tzinfo=UTC)
 _EMPTY: Mapping[str, Any] = {
@@ -45,15 +48,27 @@ def facts(
 ) -> Facts:
     """Open facts with these rows; a column that no contract has is refused."""
     connection = connect(":memory:")
+    fill(connection, "main", marts, periods)
+    return Facts(connection, Path("memory"), tuple(periods))
+
+
+def fill(
+    connection: duckdb.DuckDBPyConnection,
+    schema: str,
+    marts: Mapping[str, Sequence[Mapping[str, Any]]],
+    periods: Sequence[str] = ("2026-10",),
+) -> None:
+    """Make every mart in a schema, with these rows."""
     known = contracts()
     assert set(marts) <= set(known), set(marts) - set(known)
     for name, columns in known.items():
         spelled = ", ".join(f"{column} {kind}" for column, kind in columns.items())
-        connection.execute(f"create table {name} ({spelled})")
+        connection.execute(f"create table {schema}.{name} ({spelled})")
         for row in marts.get(name, ()):
             assert set(row) <= set(columns), set(row) - set(columns)
             whole = {column: _EMPTY[kind] for column, kind in columns.items()}
             whole |= {"billing_period": periods[-1], **row}
             places = ", ".join("?" * len(whole))
-            connection.execute(f"insert into {name} values ({places})", list(whole.values()))
-    return Facts(connection, Path("memory"), tuple(periods))
+            connection.execute(
+                f"insert into {schema}.{name} values ({places})", list(whole.values())
+            )

@@ -73,6 +73,7 @@ def connect(
     read_only: bool = False,
     outside_sql: bool = False,
     wait_seconds: float = LOCK_WAIT_SECONDS,
+    memory_limit: str = MEMORY_LIMIT,
 ) -> duckdb.DuckDBPyConnection:
     """Open a database file (or `:memory:`), waiting for its lock.
 
@@ -84,7 +85,9 @@ def connect(
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            connection = duckdb.connect(str(path), read_only=read_only, config=_settings())
+            connection = duckdb.connect(
+                str(path), read_only=read_only, config=_settings(memory_limit)
+            )
             break
         except duckdb.IOException as cause:
             if "lock" not in str(cause):
@@ -94,7 +97,7 @@ def connect(
             time.sleep(_LOCK_POLL_SECONDS)
         except duckdb.Error as cause:
             raise WarehouseUnreadable(Path(path), _first_line(cause)) from cause
-    connection.execute("set TimeZone = 'UTC'")
+    connection.execute("set global TimeZone = 'UTC'")  # also of cursors that are made of it
     if outside_sql:
         connection.execute("set enable_external_access = false")
         connection.execute("set lock_configuration = true")
@@ -146,8 +149,10 @@ def thread_count() -> int:
     return min(THREAD_LIMIT, os.cpu_count() or 1)
 
 
-def _settings() -> dict[str, str | bool | int | float | list[str]]:
-    return {name: str(value) for name, value in settings().items()}
+def _settings(memory_limit: str) -> dict[str, str | bool | int | float | list[str]]:
+    return {
+        name: str(value) for name, value in (settings() | {"memory_limit": memory_limit}).items()
+    }
 
 
 def _first_line(cause: Exception) -> str:

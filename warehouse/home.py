@@ -4,7 +4,8 @@ Put here: which parts a home has, which of them are a backup, and where its two 
 Not here: what the settings mean (`ingestion.settings`) or what is written into the parts.
 
     config.toml  decisions/  landing/  record/         kept: a copy of these four is a backup
-    runs/  build/  warehouse.duckdb  published/  documents/  dagster/      rebuilt from the four
+    runs/  build/  warehouse.duckdb  published/  snapshots/  documents/  dagster/
+                                           rebuilt from the four
 """
 
 from __future__ import annotations
@@ -124,6 +125,10 @@ class Home:
     @property
     def published(self) -> Path:
         return self.path / "published"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.path / "snapshots"
 
     @property
     def documents(self) -> Path:

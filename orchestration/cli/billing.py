@@ -57,6 +57,7 @@ def close(
     """
     from billing.gate import what_helps
     from orchestration.open_home import OpenHome, holder
+    from orchestration.snapshots import snapshot
     from orchestration.steps import close as close_period
 
     opened = OpenHome.at(home_path)
@@ -64,6 +65,8 @@ def close(
         _count_again(opened, period)
     with progress("Judging" if dry_run else "Closing"):
         result = close_period(opened, period, dry_run=dry_run)
+        if result.closed:
+            snapshot(opened)
     rows = [
         {
             "invoice": document.number,
@@ -170,10 +173,12 @@ def void(number: str, reason: str, home_path: Path, output: str) -> None:
     from billing.render import render_documents
     from billing.voiding import void_document
     from orchestration.open_home import OpenHome, holder
+    from orchestration.snapshots import snapshot
 
     opened = OpenHome.at(home_path)
     issued = void_document(opened.home, number, reason, opened.clock, holder=holder())
     render_documents(opened.home, BillingPeriod(issued.period))
+    snapshot(opened)
     folder = opened.home.documents / issued.period
     emit_done(
         {

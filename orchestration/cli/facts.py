@@ -35,6 +35,7 @@ def refresh(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     close sealed, and switched in only when they are the same.
     """
     from orchestration.open_home import OpenHome
+    from orchestration.snapshots import snapshot
     from orchestration.steps import refresh as refresh_period
     from orchestration.steps import refreshable
 
@@ -48,6 +49,7 @@ def refresh(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     for one in periods:
         with progress("Counting") as report:
             results.append(refresh_period(opened, one, report))
+    snapshot(opened)
     rows = [
         {"period": result.period.name, "table": name, "rows": count}
         for result in results
@@ -77,10 +79,13 @@ def judge(period: BillingPeriod, home_path: Path, output: str) -> int:
     Exit 1 when it may not.
     """
     from orchestration.open_home import OpenHome
+    from orchestration.snapshots import snapshot
     from orchestration.steps import judge as judge_period
 
+    opened = OpenHome.at(home_path)
     with progress("Judging"):
-        judgement = judge_period(OpenHome.at(home_path), period)
+        judgement = judge_period(opened, period)
+        snapshot(opened)
     rows = [
         {
             "code": finding.code,

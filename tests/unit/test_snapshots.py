@@ -1,0 +1,227 @@
+"""Snapshots: whose rows each has, when one is written, and what a request can do with one.
+
+Put here: snapshots of marts of a few rows.
+Not here: pages and the API that read them (`test_portal_pages`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.marts_in_memory import START, fill
+from warehouse.about import AboutPeriod
+from warehouse.connection import connected
+from warehouse.home import Home
+from warehouse.snapshot_reader import PROVIDER, SnapshotMissing, Snapshots, StatementTooLong
+from warehouse.snapshots import Issued, Written, write_snapshots
+
+HOUR = timedelta(hours=1)
+OCTOBER = AboutPeriod(
+    "2026-10", "estimated", START + 2 * HOUR, START + 3 * HOUR, "ab" * 32, None, None
+)
+OTHER = "neighbour"
+
+
+def pod(tenant: str, uid: str, cost_nanos: int = 5) -> dict[str, Any]:
+    return {"tenant": tenant, "belongs_to": "tenant", "pod_uid": uid, "cost_nanos": cost_nanos}
+
+
+def marts(*pods: Mapping[str, Any], tenants: Sequence[str] = ("vision", OTHER)) -> dict[str, Any]:
+    covered = {"cluster_id": "c1", "source": "thanos", "outcome": "ok"}
+    rows: dict[str, Any] = {
+        "dim_tenants": [{"tenant": name, "belongs_to": "tenant"} for name in tenants],
+        "dim_clusters": [{"cluster_id": "c1", "cluster_name": "east"}],
+        "fct_coverage": [
+            {**covered, "hour_started_at": START + n * HOUR, "seen_count": 7} for n in range(3)
+        ],
+        "dim_pod_labels": [
+            {"pod_uid": one["pod_uid"], "label_key": "team", "label_value": one["tenant"]}
+            for one in pods
+        ],
+    }
+    for mart in ("fct_pod_hours", "fct_charges", "fct_outage_credits"):
+        names = {"tenant", "belongs_to"} | ({"pod_uid", "cost_nanos"} if "pod" in mart else set())
+        rows[mart] = [{key: one[key] for key in names} for one in pods]
+    for mart in ("fct_pod_periods", "fct_gpu_use"):
+        rows[mart] = [{"tenant": one["tenant"], "pod_uid": one["pod_uid"]} for one in pods]
+    for mart in ("fct_workload_periods", "fct_quotas", "fct_tenant_forecasts"):
+        rows[mart] = [{"tenant": one["tenant"]} for one in pods]
+    return rows
+
+
+def invoice(tenant: str) -> Issued:
+    files = [(f"INV-{tenant}.pdf", "cd" * 32)]
+    number = f"INV-{tenant}"
+    return Issued("2026-10", tenant, number, "invoice", "Issued", "USD", "5.00", START, files)
+
+
+def snapshots_of(
+    folder: Path, rows: Mapping[str, Any], issued: Sequence[Issued] = ()
+) -> tuple[Home, Written]:
+    home = Home.create(folder)
+    home.warehouse_path.unlink(missing_ok=True)
+    with connected(home.warehouse_path) as connection:
+        connection.execute("create schema marts")
+        fill(connection, "marts", rows)
+    return home, write_snapshots(home, [OCTOBER], issued, [])
+
+
+def contents(home: Home, tenant: str) -> dict[str, list[tuple[Any, ...]]]:
+    with Snapshots(home.snapshots).opened(tenant) as facts:
+        tables = facts.rows("select table_name from duckdb_tables() order by table_name")
+        return {
+            row["table_name"]: facts.connection.execute(
+                f"select * from {row['table_name']} order by all"
+            ).fetchall()
+            for row in tables
+        }
+
+
+TWO = marts(pod("vision", "a"), pod(OTHER, "b", 7))
+
+
+def test_a_tenant_has_its_own_rows_and_no_others(tmp_path: Path) -> None:
+    home, written = snapshots_of(tmp_path, TWO, [invoice("vision"), invoice(OTHER)])
+    assert written == Written(tenant_count=2, written_count=3)
+    found = contents(home, "vision")
+    assert OTHER not in repr(found)
+    with Snapshots(home.snapshots).opened("vision") as facts:
+        owned = facts.rows(
+            "select distinct table_name from duckdb_columns() "
+            "where column_name = 'tenant' and schema_name = 'main' and not internal"
+        )
+    assert {row["table_name"] for row in owned} >= {"fct_pod_hours", "documents", "dim_pod_labels"}
+    assert [name for name in {row["table_name"] for row in owned} if len(found[name]) != 1] == []
+
+
+def test_the_provider_has_the_rows_of_every_tenant(tmp_path: Path) -> None:
+    home, _ = snapshots_of(tmp_path, TWO, [invoice(OTHER)])
+    found = contents(home, PROVIDER)
+    assert len(found["fct_pod_hours"]) == 2
+    assert len(found["documents"]) == 1
+
+
+def test_only_snapshots_with_other_rows_are_written_again(tmp_path: Path) -> None:
+    home, _ = snapshots_of(tmp_path, TWO)
+    reader = Snapshots(home.snapshots)
+    before = {name: reader.version(name) for name in ("vision", OTHER, PROVIDER)}
+    _, same = snapshots_of(tmp_path, TWO)
+    assert same.written_count == 0
+    _, changed = snapshots_of(tmp_path, marts(pod("vision", "a"), pod(OTHER, "b", 8)))
+    assert changed.written_count == 2
+    assert reader.version("vision") == before["vision"]
+    assert reader.version(OTHER) != before[OTHER]
+    assert reader.version(PROVIDER) != before[PROVIDER]
+
+
+def test_another_tenants_use_changes_nothing_of_mine(tmp_path: Path) -> None:
+    alone, _ = snapshots_of(tmp_path / "one", marts(pod("vision", "a"), tenants=["vision"]))
+    together, _ = snapshots_of(
+        tmp_path / "two", marts(pod("vision", "a"), pod(OTHER, "b"), pod(OTHER, "c"))
+    )
+    versions = [Snapshots(home.snapshots).version("vision") for home in (alone, together)]
+    assert versions[0] == versions[1]
+    assert contents(alone, "vision") == contents(together, "vision")
+
+
+def test_a_request_keeps_the_version_that_it_opened(tmp_path: Path) -> None:
+    home, _ = snapshots_of(tmp_path, TWO)
+    reader = Snapshots(home.snapshots)
+    costs = "select sum(cost_nanos) as nanos from fct_pod_hours"
+    with reader.opened("vision") as facts:
+        snapshots_of(tmp_path, marts(pod("vision", "a", 9), pod(OTHER, "b")))
+        snapshots_of(tmp_path, marts(pod("vision", "a", 11), pod(OTHER, "b")))
+        assert facts.rows(costs) == [{"nanos": 5}]
+    with reader.opened("vision") as facts:
+        assert facts.rows(costs) == [{"nanos": 11}]
+    # The files of this version and of the one before; those of the first are gone.
+    assert len(list(home.snapshots.glob("*.duckdb"))) == 3 + 2
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "create table more (a int)",
+        "select * from read_csv('/etc/passwd')",
+        "select * from glob('/*')",
+        "attach '/tmp/other.duckdb'",
+        "copy dim_tenants to '/tmp/copied.csv'",
+        "set memory_limit = '8GB'",
+        "set enable_external_access = true",
+    ],
+)
+def test_a_request_can_only_read_its_snapshot(tmp_path: Path, statement: str) -> None:
+    home, _ = snapshots_of(tmp_path, TWO)
+    with Snapshots(home.snapshots).opened("vision") as facts, pytest.raises(duckdb.Error):
+        facts.connection.execute(statement)
+
+
+def test_a_request_reads_in_utc_within_limits(tmp_path: Path) -> None:
+    home, _ = snapshots_of(tmp_path, TWO)
+    with Snapshots(home.snapshots).opened("vision") as facts:
+        [row] = facts.rows(
+            "select current_setting('TimeZone') as zone, current_setting('memory_limit') as memory"
+        )
+    assert row == {"zone": "UTC", "memory": "244.1 MiB"}
+
+
+def test_a_statement_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    home, _ = snapshots_of(tmp_path, TWO)
+    reader = Snapshots(home.snapshots, statement_seconds=0.05)
+    with pytest.raises(StatementTooLong), reader.opened("vision") as facts:
+        facts.connection.execute("select count(*) from range(1000000000000)").fetchall()
+
+
+def test_without_a_snapshot_nothing_is_answered(tmp_path: Path) -> None:
+    with pytest.raises(SnapshotMissing, match="no such file"):
+        Snapshots(tmp_path / "none").tenants()
+    home, _ = snapshots_of(tmp_path / "home", TWO)
+    with pytest.raises(SnapshotMissing), Snapshots(home.snapshots).opened("nobody"):
+        raise AssertionError("it was opened")
+    index = home.snapshots / "index.json"
+    index.write_text(json.dumps(json.loads(index.read_text()) | {"format": 0}))
+    with pytest.raises(SnapshotMissing, match="format 0"):
+        Snapshots(home.snapshots).tenants()
+    index.write_text("[")
+    with pytest.raises(SnapshotMissing, match="cannot be read"):
+        Snapshots(home.snapshots).tenants()
+
+
+def test_a_tenant_without_use_takes_less_than_a_megabyte(tmp_path: Path) -> None:
+    home, _ = snapshots_of(tmp_path, marts(tenants=["vision"]))
+    path = home.snapshots / Snapshots(home.snapshots).version("vision")
+    assert path.stat().st_size < 1_000_000
+
+
+def test_hours_are_ranges_by_status_until_the_period_was_counted(tmp_path: Path) -> None:
+    rows = marts(pod("vision", "a"))
+    later = {**rows["fct_coverage"][0], "hour_started_at": START + 3 * HOUR}
+    rows["fct_coverage"][1] |= {"outcome": "not_asked", "reason": "never queried"}
+    rows["fct_coverage"].append(later | {"outcome": "not_asked"})
+    home, _ = snapshots_of(tmp_path, rows)
+    with Snapshots(home.snapshots).opened("vision") as facts:
+        found = facts.rows("select state, reason, started_at, hour_count from coverage order by 3")
+    assert [tuple(row.values()) for row in found] == [
+        ("complete", "", START, 1),
+        ("missing", "never queried", START + HOUR, 1),
+        ("complete", "", START + 2 * HOUR, 1),
+    ]
+
+
+def test_an_empty_ledger_has_no_tenants(tmp_path: Path) -> None:
+    home = Home.create(tmp_path)
+    with connected(home.warehouse_path) as connection:
+        connection.execute("create schema marts")
+        fill(connection, "marts", {})
+    never = datetime(2026, 10, 1, tzinfo=UTC)
+    about = replace(OCTOBER, data_complete_to=never, counted_until=never)
+    assert write_snapshots(home, [about], [], []) == Written(0, 1)
+    assert Snapshots(home.snapshots).tenants() == []

@@ -1,0 +1,157 @@
+"""Opening snapshots for requests: read-only, locked, with limits of memory and time.
+
+Put here: the index, open files, and the limits of a statement.
+Not here: what is in a snapshot (`warehouse.snapshots`), or who may read which one (`portal`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from domain.errors import CouldNotLook
+from warehouse.connection import connect
+from warehouse.reports.source import Facts
+from warehouse.snapshots import FORMAT, INDEX
+
+if TYPE_CHECKING:
+    import duckdb
+
+PROVIDER = ""
+"""The name of the provider's snapshot; no namespace is called so."""
+
+STATEMENT_SECONDS = 10.0
+"""The longest page of a month of 10,000 GPUs takes a tenth of it."""
+
+MEMORY_LIMIT = "256MB"
+OPEN_LIMIT = 16
+"""Files that stay open for the next request; opening one takes 40 ms, and it holds about 10 MB."""
+
+
+class SnapshotMissing(CouldNotLook):
+    """There is no usable snapshot to answer from."""
+
+    code = "PORTAL-001"
+
+    def __init__(self, path: Path, seen: str) -> None:
+        super().__init__(
+            where=str(path),
+            seen=seen,
+            why="pages are made from snapshots only; an empty page would look like no use at all",
+            remedy="gpu-ledger publish",
+        )
+
+
+class StatementTooLong(CouldNotLook):
+    """A statement on a snapshot was ended by its limit."""
+
+    code = "PORTAL-002"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            where="the snapshot",
+            seen=f"a statement took longer than {seconds:g} s and was ended",
+            why="one request must not keep the others waiting",
+            remedy="request a shorter time or a coarser grouping",
+        )
+
+
+class _Index(msgspec.Struct):
+    format: int
+    provider: str
+    tenants: dict[str, str]
+
+
+@dataclass
+class _Opened:
+    connection: duckdb.DuckDBPyConnection
+    facts: Facts
+
+
+class Snapshots:
+    """The snapshots in a folder. Safe for several threads."""
+
+    def __init__(self, folder: Path, statement_seconds: float = STATEMENT_SECONDS) -> None:
+        self.folder = folder
+        self._statement_seconds = statement_seconds
+        self._opened: OrderedDict[str, _Opened] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def tenants(self) -> list[str]:
+        """Every tenant that has a snapshot; raises SnapshotMissing without an index."""
+        return list(self._index().tenants)
+
+    def version(self, tenant: str) -> str:
+        """A name that changes with the rows of a snapshot; "" for a tenant that has none."""
+        index = self._index()
+        return index.provider if tenant == PROVIDER else index.tenants.get(tenant, "")
+
+    @contextmanager
+    def opened(self, tenant: str) -> Iterator[Facts]:
+        """The facts of one tenant, or of PROVIDER.
+
+        Raises SnapshotMissing, also for a tenant that does not exist, and StatementTooLong.
+        """
+        import duckdb
+
+        name = self.version(tenant)
+        if not name:
+            raise SnapshotMissing(self.folder / INDEX, "it names no snapshot of this tenant")
+        facts = self._facts(name)
+        cursor = facts.connection.cursor()
+        timer = threading.Timer(self._statement_seconds, cursor.interrupt)
+        timer.start()
+        try:
+            yield Facts(cursor, facts.path, facts.periods, facts.newest_name)
+        except duckdb.InterruptException:
+            raise StatementTooLong(self._statement_seconds) from None
+        finally:
+            timer.cancel()
+            cursor.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._opened.clear()
+
+    def _facts(self, name: str) -> Facts:
+        with self._lock:
+            if name in self._opened:
+                self._opened.move_to_end(name)
+                return self._opened[name].facts
+            opened = self._open(self.folder / name)
+            self._opened[name] = opened
+            while len(self._opened) > OPEN_LIMIT:
+                # Not closed here: a request may read it. Its last cursor keeps it open.
+                self._opened.popitem(last=False)
+            return opened.facts
+
+    def _open(self, path: Path) -> _Opened:
+        if not path.is_file():
+            raise SnapshotMissing(path, "the index names this file, and it is not there")
+        connection = connect(path, read_only=True, outside_sql=True, memory_limit=MEMORY_LIMIT)
+        rows: list[Any] = connection.execute(
+            "select billing_period from periods order by billing_period"
+        ).fetchall()
+        periods = tuple(row[0] for row in rows)
+        [(newest,)] = connection.execute("select max(billing_period) from coverage").fetchall()
+        return _Opened(connection, Facts(connection, path, periods, newest or ""))
+
+    def _index(self) -> _Index:
+        path = self.folder / INDEX
+        try:
+            found = msgspec.json.decode(path.read_bytes(), type=_Index)
+        except FileNotFoundError:
+            raise SnapshotMissing(path, "no such file: no snapshot was written yet") from None
+        except (OSError, msgspec.MsgspecError) as cause:
+            raise SnapshotMissing(path, f"it cannot be read: {cause}") from None
+        if found.format != FORMAT:
+            seen = f"it has format {found.format}, and this version reads format {FORMAT}"
+            raise SnapshotMissing(path, seen)
+        return found

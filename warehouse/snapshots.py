@@ -1,0 +1,409 @@
+"""Snapshots: the files that the portal opens, one for each tenant and one for the provider.
+
+Put here: which rows each snapshot has, and writing and switching them.
+Not here: opening them for a request (`warehouse.snapshot_reader`), or who may read which one.
+
+    snapshots/<hash>.duckdb    tables of the marts, with the rows of one tenant, or of everybody
+    snapshots/index.json       the file of the provider and of each tenant
+
+A file is named by the hash of its rows. One whose rows did not change is not written again, and a
+file never changes while a request reads it. All snapshots are switched by one rename of the index.
+
+A snapshot of a tenant contains nothing that another tenant's use can change. For example, it has
+the coverage status of each hour, but not the number of samples that a cluster had in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from domain.identity import sha256
+from warehouse.about import AboutPeriod
+from warehouse.alone import only_writer
+from warehouse.connection import connected, transaction
+from warehouse.content import mart_names
+from warehouse.home import Home
+from warehouse.schema import insert_rows
+from warehouse.store import make_folder
+
+if TYPE_CHECKING:
+    import duckdb
+
+INDEX = "index.json"
+FORMAT = 1
+"""Part of each name: a new version of this module writes every file again."""
+
+BLOCK_BYTES = 16_384
+"""The smallest block of DuckDB. With the usual 256 KB a tenant without use would take megabytes."""
+
+_USE_COLUMNS = """
+    billing_period, tenant, cluster_id, node_name, device_uuid, gpu_index, instance_id,
+    hour_started_at, pod_uid, pod_name, use_millionths_average, allocated_seconds, is_idle,
+    idle_seconds, idle_nanos
+"""
+_HOUR_COLUMNS = """
+    billing_period, tenant, belongs_to, cluster_id, hour_started_at, pod_uid, pod_name,
+    workload_kind, workload_name, resource, device_count, gpu_class, mig_profile,
+    billable_seconds, uncertainty_seconds, weight_numerator, weight_denominator, currency,
+    cost_nanos
+"""
+TENANT_MARTS: Mapping[str, str] = {
+    "dim_tenants": "select * from marts.dim_tenants where belongs_to = 'tenant'",
+    "fct_charges": "select * from marts.fct_charges where belongs_to = 'tenant'",
+    "fct_gpu_use": f"select {_USE_COLUMNS} from marts.fct_gpu_use where tenant <> ''",
+    "fct_outage_credits": "select * from marts.fct_outage_credits where belongs_to = 'tenant'",
+    "fct_pod_hours": f"select {_HOUR_COLUMNS} from marts.fct_pod_hours where belongs_to = 'tenant'",
+    "fct_pod_periods": "select * from marts.fct_pod_periods",
+    "fct_quotas": "select * from marts.fct_quotas",
+    "fct_tenant_forecasts": "select * from marts.fct_tenant_forecasts",
+    "fct_workload_periods": "select * from marts.fct_workload_periods",
+}
+"""Marts of which a tenant has its own rows, and what is selected of them. A page that needs another
+column adds it here: each column takes at least one block of each file."""
+
+PROVIDER_MARTS = (
+    "dim_clusters",
+    "dim_devices",
+    "dim_nodes",
+    "dim_tenants",
+    "fct_charges",
+    "fct_cluster_hours",
+    "fct_gpu_use",
+    "fct_node_class_hours",
+    "fct_node_hours",
+    "fct_node_share_hours",
+    "fct_outage_credits",
+    "fct_pod_hours",
+    "fct_quotas",
+    "fct_tenant_forecasts",
+    "rpt_ccsp_hours",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """One document of the record: an invoice, a consumption statement or a void."""
+
+    billing_period: str
+    tenant: str
+    number: str
+    document: str
+    status: str
+    currency: str  # empty on a statement without prices
+    billed: str
+    issued_at: datetime
+    files: Sequence[tuple[str, str]]  # name below the tenant's folder, and its SHA-256
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A change of a closed period that is recorded, and not on an invoice yet."""
+
+    corrects_period: str
+    tenant: str
+    currency: str
+    cost_nanos: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one call of `write_snapshots` did."""
+
+    tenant_count: int
+    written_count: int  # the others had the same rows before
+
+
+_PERIODS = {
+    "billing_period": "VARCHAR",
+    "amounts": "VARCHAR",
+    "data_complete_to": "TIMESTAMPTZ",
+    "counted_until": "TIMESTAMPTZ",
+}
+_JUDGED = {"finding_count": "BIGINT", "blocking_count": "BIGINT"}
+_DOCUMENTS = {
+    "billing_period": "VARCHAR",
+    "tenant": "VARCHAR",
+    "number": "VARCHAR",
+    "document": "VARCHAR",
+    "status": "VARCHAR",
+    "currency": "VARCHAR",
+    "billed": "VARCHAR",
+    "issued_at": "TIMESTAMPTZ",
+}
+_FILES = {
+    "billing_period": "VARCHAR",
+    "tenant": "VARCHAR",
+    "number": "VARCHAR",
+    "name": "VARCHAR",
+    "sha256": "VARCHAR",
+}
+_CORRECTIONS = {
+    "corrects_period": "VARCHAR",
+    "tenant": "VARCHAR",
+    "currency": "VARCHAR",
+    "cost_nanos": "DECIMAL(38,0)",
+    "reason": "VARCHAR",
+}
+
+# Hours that are not due yet have no status. Where a period was not checked since it was counted,
+# the outcomes of its attempts are all that is known.
+_COVERAGE = """
+    with hours as (
+        select
+            states.billing_period, states.cluster_id, states.source, states.hour_started_at,
+            states.state, states.reason
+        from {checked} as states
+        inner join periods on states.billing_period = periods.billing_period
+        where periods.blocking_count is not null
+            and states.hour_started_at < periods.counted_until
+        union all
+        select
+            attempts.billing_period, attempts.cluster_id, attempts.source,
+            attempts.hour_started_at,
+            case attempts.outcome
+                when 'ok' then 'complete' when 'not_asked' then 'missing' else 'degraded'
+            end as state,
+            attempts.reason
+        from marts.fct_coverage as attempts
+        inner join periods on attempts.billing_period = periods.billing_period
+        where periods.blocking_count is null
+            and attempts.hour_started_at < periods.counted_until
+    ),
+
+    numbered as (
+        select
+            *,
+            hour_started_at - to_hours(row_number() over (
+                partition by billing_period, cluster_id, source, state, reason
+                order by hour_started_at
+            )) as run
+        from hours
+    )
+
+    select
+        billing_period,
+        cluster_id,
+        source,
+        state,
+        reason,
+        min(hour_started_at) as started_at,
+        max(hour_started_at) + interval 1 hour as ended_at,
+        count(*) as hour_count
+    from numbered
+    group by billing_period, cluster_id, source, state, reason, run
+"""
+_NO_STATES = """(
+    select billing_period, cluster_id, source, hour_started_at, outcome as state, reason
+    from marts.fct_coverage where false
+)"""
+_NO_FINDINGS = """
+    select
+        '' as billing_period, '' as code, '' as name, false as blocks, '' as found_where,
+        '' as seen, '' as what_to_do
+    where false
+"""
+
+
+def write_snapshots(
+    home: Home,
+    periods: Sequence[AboutPeriod],
+    documents: Sequence[Issued],
+    corrections: Sequence[Correction],
+) -> Written:
+    """Write the snapshots whose rows changed, and switch all of them at once."""
+    make_folder(home.snapshots)
+    scratch = home.snapshots / ".scratch.duckdb"
+    with only_writer(home):
+        scratch.unlink(missing_ok=True)
+        try:
+            with connected(":memory:") as connection:
+                connection.execute(f"attach '{_quoted(scratch)}' as scratch")
+                connection.execute(f"attach '{_quoted(home.warehouse_path)}' as w (read_only)")
+                return _write(connection, home.snapshots, periods, documents, corrections)
+        finally:
+            scratch.unlink(missing_ok=True)
+            scratch.with_name(f"{scratch.name}.wal").unlink(missing_ok=True)
+
+
+def _write(
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path,
+    periods: Sequence[AboutPeriod],
+    documents: Sequence[Issued],
+    corrections: Sequence[Correction],
+) -> Written:
+    _gather(connection, periods, documents, corrections)
+    owned, shared = _tenant_tables(), ("coverage", "dim_clusters", "tenant_periods")
+    of_everybody = [_rows_sha256(connection, table) for table in shared]
+    hashes = {table: _rows_by_tenant(connection, table) for table in owned}
+    names = {
+        tenant: _name(tenant, *of_everybody, *(hashes[table].get(tenant, "") for table in owned))
+        for tenant in _tenants(connection)
+    }
+    of_provider = (*PROVIDER_MARTS, "coverage", "corrections", "documents", "findings", "periods")
+    provider = _name("", *(_rows_sha256(connection, table) for table in of_provider))
+    changed = {tenant: name for tenant, name in names.items() if not (folder / name).is_file()}
+    _sort_by_tenant(connection, owned, changed)
+    for tenant, name in changed.items():
+        select = {table: f"select * from sorted.{table} where tenant = $tenant" for table in owned}
+        select |= {table: f"select * from {table}" for table in shared}
+        select["periods"] = select.pop("tenant_periods")
+        _write_file(connection, folder / name, select, {"tenant": tenant})
+    is_new = not (folder / provider).is_file()
+    if is_new:
+        select = {table: f"select * from {table}" for table in of_provider}
+        _write_file(connection, folder / provider, select, {})
+    _switch(folder, provider, names)
+    return Written(len(names), len(changed) + is_new)
+
+
+def _gather(
+    connection: duckdb.DuckDBPyConnection,
+    periods: Sequence[AboutPeriod],
+    documents: Sequence[Issued],
+    corrections: Sequence[Correction],
+) -> None:
+    """Views and tables with every row that any snapshot has, under the names in the files."""
+    connection.execute("use w")
+    marts = set(mart_names(connection))
+    quality = set(mart_names(connection, "quality"))
+    connection.execute("use scratch")
+    connection.execute("create schema sorted")
+    connection.execute("create schema marts")
+    for mart in sorted({*TENANT_MARTS, *PROVIDER_MARTS, "fct_coverage", "dim_pod_labels"} & marts):
+        connection.execute(f"create view marts.{mart} as select * from w.marts.{mart}")
+    _table(connection, "periods", _PERIODS | _JUDGED, (_fields(one) for one in periods))
+    connection.execute(f"create view tenant_periods as select {', '.join(_PERIODS)} from periods")
+    _table(connection, "documents", _DOCUMENTS, (_fields(one) for one in documents))
+    files = (
+        {**_fields(one), "name": name, "sha256": digest}
+        for one in documents
+        for name, digest in one.files
+    )
+    _table(connection, "document_files", _FILES, files)
+    _table(connection, "corrections", _CORRECTIONS, (_fields(one) for one in corrections))
+    checked = "w.quality.verdicts" if "verdicts" in quality else _NO_STATES
+    connection.execute(f"create table coverage as {_COVERAGE.format(checked=checked)}")
+    findings = "from w.quality.findings" if "findings" in quality else _NO_FINDINGS
+    connection.execute(f"create view findings as {findings}")
+    for mart in PROVIDER_MARTS:
+        connection.execute(f"create view {mart} as from marts.{mart}")
+    for mart, select in TENANT_MARTS.items():
+        connection.execute(f"create view of_tenants_{mart} as {select}")
+    connection.execute(
+        "create view of_tenants_dim_pod_labels as "
+        "select labels.*, pods.tenant from marts.dim_pod_labels as labels inner join ("
+        "select distinct billing_period, cluster_id, pod_uid, tenant from of_tenants_fct_pod_hours"
+        ") as pods using (billing_period, cluster_id, pod_uid)"
+    )
+    for table in ("documents", "document_files"):
+        connection.execute(f"create view of_tenants_{table} as from {table}")
+
+
+def _tenant_tables() -> tuple[str, ...]:
+    return (*TENANT_MARTS, "dim_pod_labels", "document_files", "documents")
+
+
+def _tenants(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Every tenant that is known, also without use or namespace of its own any more."""
+    rows = connection.execute(
+        "select tenant from of_tenants_dim_tenants union select tenant from documents "
+        "union select tenant from of_tenants_fct_charges order by tenant"
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def _sort_by_tenant(
+    connection: duckdb.DuckDBPyConnection, owned: Iterable[str], changed: Iterable[str]
+) -> None:
+    """Each tenant's rows side by side, so that a file is written without reading all others'."""
+    wanted = {"tenants": sorted(changed)}
+    for table in owned:
+        connection.execute(
+            f"create table sorted.{table} as from of_tenants_{table} "
+            "where list_contains($tenants, tenant) order by tenant",
+            wanted,
+        )
+
+
+def _rows_sha256(connection: duckdb.DuckDBPyConnection, table: str) -> str:
+    """A hash of a table's rows in any order. Only files of one machine are compared by it."""
+    [row] = connection.execute(
+        f"select count(*), bit_xor(md5_number(cast(t as varchar))) from {table} as t"
+    ).fetchall()
+    return sha256([_columns(connection, table), *map(str, row)])
+
+
+def _rows_by_tenant(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
+    rows = connection.execute(
+        f"select tenant, count(*), bit_xor(md5_number(cast(t as varchar))) "
+        f"from of_tenants_{table} as t group by tenant"
+    ).fetchall()
+    columns = _columns(connection, f"of_tenants_{table}")
+    return {row[0]: sha256([columns, *map(str, row)]) for row in rows}
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
+    described = connection.execute(f"describe {table}").fetchall()
+    return [f"{name} {kind}" for name, kind, *_ in described]
+
+
+def _name(tenant: str, *hashes: str) -> str:
+    return f"{sha256([FORMAT, tenant, *hashes])[:32]}.duckdb"
+
+
+def _write_file(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    select: Mapping[str, str],
+    parameters: Mapping[str, str],
+) -> None:
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    connection.execute(f"attach '{_quoted(unfinished)}' as snapshot (block_size {BLOCK_BYTES})")
+    with transaction(connection):
+        for table, statement in select.items():
+            own = parameters if "$tenant" in statement else {}
+            connection.execute(f"create table snapshot.{table} as {statement}", own)
+    connection.execute("detach snapshot")
+    unfinished.replace(path)
+
+
+def _switch(folder: Path, provider: str, names: Mapping[str, str]) -> None:
+    """Name the files of this version; those of the version before are kept for its readers."""
+    index = folder / INDEX
+    before = json.loads(index.read_text(encoding="utf-8")) if index.is_file() else {}
+    unfinished = folder / f".{INDEX}.{os.getpid()}"
+    now = {"format": FORMAT, "provider": provider, "tenants": dict(sorted(names.items()))}
+    unfinished.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(index)
+    kept = {provider, *names.values(), before.get("provider"), *before.get("tenants", {}).values()}
+    for path in folder.glob("*.duckdb"):
+        if path.name not in kept:
+            path.unlink(missing_ok=True)
+
+
+def _table(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    columns: Mapping[str, str],
+    rows: Iterable[Mapping[str, Any]],
+) -> None:
+    spelled = ", ".join(f"{column} {kind}" for column, kind in columns.items())
+    connection.execute(f"create table {name} ({spelled})")
+    insert_rows(connection, name, columns, rows)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
