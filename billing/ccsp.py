@@ -17,8 +17,8 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from billing.csv_text import csv_bytes
 from billing.sealing import Document
+from domain.csv_text import csv_bytes
 from domain.findings import Verdict, VerdictState
 from domain.interval import HOUR, format_instant, parse_instant
 

@@ -18,7 +18,7 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
-from billing.csv_text import csv_bytes
+from domain.csv_text import csv_bytes
 from domain.interval import format_instant, parse_instant
 from domain.money import (
     NANOS_PER_UNIT,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from billing.csv_text import csv_bytes
+from domain.csv_text import csv_bytes
 
 LINE_COLUMNS = (
     "invoice",

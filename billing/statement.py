@@ -17,11 +17,11 @@ from typing import Any
 
 from billing.basis import Basis
 from billing.ccsp import ClusterHour, NodeHour, sealed_runs
-from billing.csv_text import csv_bytes
 from billing.invoice import line_entry, party_entry
 from billing.lines import rounded, usage_lines
 from billing.sealing import Document
 from billing.usage import Charge
+from domain.csv_text import csv_bytes
 from domain.interval import format_instant
 from domain.money import format_nanos, minor_unit_digits
 

@@ -89,6 +89,25 @@ class Refusal:
     text: str
 
 
+def refusal_of_foreign(scope: Scope, hosts: Hosts, *, links: bool = False) -> Refusal | None:
+    """Why a request is for another server, or from another site; None when it is neither.
+
+    With `links`, a link on a page of another site may lead here: reading has no effect.
+    """
+    named = list(_headers(scope, b"host"))
+    if len(named) != 1 or not hosts.include(named[0]):
+        return Refusal(421, "This server has another name: open the address that it printed.")
+    if any(not _is_origin_of(named[0], origin) for origin in _headers(scope, b"origin")):
+        return Refusal(403, "A page of another origin sent this request.")
+    if links and _follows_a_link(scope):
+        return None
+    if any(site not in OWN_SITES for site in _headers(scope, b"sec-fetch-site")):
+        return Refusal(
+            403, "A page of another site sent this request. Type or paste the address instead."
+        )
+    return None
+
+
 class Access:
     """An ASGI application that passes on what may reach `application`, and refuses the rest.
 
@@ -109,7 +128,7 @@ class Access:
         if scope["type"] not in ("http", "websocket"):  # the start and the end of the server
             await self._application(scope, receive, send)
             return
-        refusal = self._foreign(scope)
+        refusal = refusal_of_foreign(scope, self._hosts)
         if refusal is None and (begin := self._new_session(scope)):
             await _respond(send, 303, "", begin)
             return
@@ -121,19 +140,6 @@ class Access:
             await send({"type": "websocket.close", "code": 1008})
         else:
             await _respond(send, refusal.status, refusal.text, [])
-
-    def _foreign(self, scope: Scope) -> Refusal | None:
-        """Why a request is for another server, or from another site."""
-        hosts = list(_headers(scope, b"host"))
-        if len(hosts) != 1 or not self._hosts.include(hosts[0]):
-            return Refusal(421, "This server has another name: open the address that it printed.")
-        if any(not _is_origin_of(hosts[0], origin) for origin in _headers(scope, b"origin")):
-            return Refusal(403, "A page of another origin sent this request.")
-        if any(site not in OWN_SITES for site in _headers(scope, b"sec-fetch-site")):
-            return Refusal(
-                403, "A page of another site sent this request. Type or paste the address instead."
-            )
-        return None
 
     def _new_session(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         """The headers that begin a session, if the address has an unused token."""
@@ -197,6 +203,14 @@ async def _respond(send: Send, status: int, text: str, headers: list[tuple[bytes
 
 def _headers(scope: Scope, name: bytes) -> Iterator[str]:
     return (value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name)
+
+
+def _follows_a_link(scope: Scope) -> bool:
+    return (
+        scope.get("method") == "GET"
+        and list(_headers(scope, b"sec-fetch-mode")) == ["navigate"]
+        and list(_headers(scope, b"sec-fetch-dest")) == ["document"]
+    )
 
 
 def _media_types(scope: Scope) -> list[str]:

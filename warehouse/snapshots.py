@@ -74,6 +74,7 @@ PROVIDER_MARTS = (
     "dim_tenants",
     "fct_charges",
     "fct_cluster_hours",
+    "fct_fleet_hours",
     "fct_gpu_use",
     "fct_node_class_hours",
     "fct_node_hours",
@@ -158,7 +159,8 @@ _COVERAGE = """
     with hours as (
         select
             states.billing_period, states.cluster_id, states.source, states.hour_started_at,
-            states.state, states.reason
+            states.state,
+            if(states.reason = 'ok', 'some samples are missing', states.reason) as reason
         from {checked} as states
         inner join periods on states.billing_period = periods.billing_period
         where periods.blocking_count is not null

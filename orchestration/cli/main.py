@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "prune": ("prune", "prune", "Find idle GPU workloads, scale them to zero, restore them."),
     "query": ("query", "query", "Ask one of the named questions of analysts."),
     "publish": ("publish", "publish", "Copy the marts into a file that anybody may read."),
+    "portal": ("portal", "portal", "Serve pages and an API for tenants and the provider."),
     "explain": ("audit", "explain", "Walk from a line to the landed bytes; print a code's page."),
     "compare": ("audit", "compare", "Put a month under the rules of other tools."),
     "verify": ("audit", "verify", "Check a bundle of issued documents, without any home."),

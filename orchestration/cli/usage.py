@@ -9,7 +9,6 @@ apportioned to its rows, so that the rows of a tenant add up to its invoice.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -53,8 +52,8 @@ Examples:
 @click.option(
     "--by",
     default="",
-    help="tenant, cluster, pod, workload, class, profile, day, hour or label:KEY "
-    "(default: tenant; of one tenant, workload).",
+    help="tenant, cluster, pod, workload, class, profile, day, hour, several of them "
+    "(day,class), or label:KEY (default: tenant; of one tenant, workload).",
 )
 @click.option(
     "--unit", type=click.Choice(list(UNITS)), default="hours", show_default=True, help="Of time."
@@ -129,7 +128,9 @@ def usage(
 
 
 def _rows(found: Sequence[Usage], unit: str) -> list[dict[str, Any]]:
-    cents = _rounded(found)
+    from warehouse.reports.usage import rounded_costs
+
+    cents = rounded_costs(found)
     return [
         {"tenant": row.tenant, **dict(row.about), "pods": row.pod_count}
         | _quantities(row.device_seconds, row.weighted_device_seconds, unit)
@@ -162,23 +163,6 @@ def _in_unit(seconds: Any, unit: str) -> Any:
     return Decimal(hundredths).scaleb(-2)
 
 
-def _rounded(found: Sequence[Usage]) -> list[int]:
-    """Each row's cost in minor units: the tenant's sum rounded once, apportioned to its rows."""
-    from domain.money import round_lines_to_minor_units
-
-    groups: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for place, row in enumerate(found):
-        groups[row.tenant, row.currency].append(place)
-    rounded = [0] * len(found)
-    for (_, currency), places in groups.items():
-        if not currency:
-            continue
-        lines = {f"{place:09}": found[place].cost_nanos for place in places}
-        for key, nanos in round_lines_to_minor_units(lines, currency).lines.items():
-            rounded[int(key)] = nanos
-    return rounded
-
-
 def _nanos(nanos: int, currency: str, *, digits: bool = False) -> str:
     from domain.money import format_nanos, minor_unit_digits
 
@@ -208,7 +192,9 @@ def _aligned(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _totals(found: Sequence[Usage], unit: str) -> list[dict[str, Any]]:
     """One per currency; rounded costs are sums of what the tenants' invoices round."""
-    cents = _rounded(found)
+    from warehouse.reports.usage import rounded_costs
+
+    cents = rounded_costs(found)
     return [
         _quantities(
             sum(row.device_seconds for row in found if row.currency == currency),

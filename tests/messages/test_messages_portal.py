@@ -1,6 +1,6 @@
 """Every message of the portal, each from what provokes it, compared with its golden file.
 
-Put here: PORTAL-001, PORTAL-002.
+Put here: PORTAL-001 to PORTAL-004.
 Not here: what a page shows of them (`unit/test_portal_pages`).
 
 After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed.
@@ -8,13 +8,17 @@ After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from domain.errors import LedgerError
+from portal.callers import ReviewFailed
+from portal.tokens import COLUMNS, FILE, TokenFile
 from warehouse.snapshot_reader import STATEMENT_SECONDS, Snapshots, StatementTooLong
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -29,9 +33,22 @@ def too_long() -> None:
     raise StatementTooLong(STATEMENT_SECONDS)
 
 
+def not_reviewed() -> None:
+    raise ReviewFailed("https://api.example.com:6443", "HTTP 403 Forbidden")
+
+
+def edited_tokens() -> None:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        path = Path(FILE)
+        path.write_text(f"{','.join(COLUMNS)}\na,tenant,,00,00,2026-10-01T00:00:00Z\n")
+        TokenFile(path).caller("glp_000000000000_" + "A" * 43)
+
+
 PROVOKED: dict[str, Callable[[], None]] = {
     "PORTAL-001": without_snapshots,
     "PORTAL-002": too_long,
+    "PORTAL-003": not_reviewed,
+    "PORTAL-004": edited_tokens,
 }
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from billing.close import close_period
-from billing.csv_text import csv_bytes
 from billing.drafts import write_drafts
 from billing.quantities import grouped, hours_text, money
 from billing.record import Record
 from billing.render_pdf import invoice_pdf, view
 from domain.clock import StoppedClock
+from domain.csv_text import csv_bytes
 from domain.findings import Check, Judgement
 from domain.glyphs import DISPLAYABLE, can_be_shown, displayable
 from quality.run import judge

@@ -8,6 +8,7 @@ A window is whole hours, because costs are apportioned to hours and never cut ag
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ from math import lcm
 
 from domain.errors import WrongUse
 from domain.interval import HOUR, Interval, format_instant, hour_of
+from domain.money import round_lines_to_minor_units
 from warehouse.reports.source import Facts
 
 LABEL = "label:"
@@ -83,12 +85,15 @@ class Usage:
 
 
 def columns_of(by: str) -> tuple[str, ...]:
-    """The names of what a row is about; raises UnknownGrouping."""
+    """What a row is about: of one grouping, of several (`day,class`), or of a label.
+
+    Raises UnknownGrouping.
+    """
     if by.startswith(LABEL) and len(by) > len(LABEL):
         return ("label_value",)
-    if by not in GROUPINGS:
+    if not set(by.split(",")) <= GROUPINGS.keys():
         raise UnknownGrouping(by)
-    return GROUPINGS[by]
+    return tuple(dict.fromkeys(name for part in by.split(",") for name in GROUPINGS[part]))
 
 
 def usage(
@@ -127,6 +132,21 @@ def usage(
         )
         for row in found
     ]
+
+
+def rounded_costs(found: Sequence[Usage]) -> list[int]:
+    """Each row's cost in minor units: the tenant's sum rounded once, apportioned to its rows."""
+    groups: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, row in enumerate(found):
+        groups[row.tenant, row.currency].append(place)
+    rounded = [0] * len(found)
+    for (_, currency), places in groups.items():
+        if not currency:
+            continue
+        lines = {f"{place:09}": found[place].cost_nanos for place in places}
+        for key, nanos in round_lines_to_minor_units(lines, currency).lines.items():
+            rounded[int(key)] = nanos
+    return rounded
 
 
 def kept_labels(facts: Facts, periods: Sequence[str]) -> list[str]:

@@ -1,0 +1,404 @@
+"""The HTTP API: the rows of the pages as JSON or CSV, and its OpenAPI document.
+
+Put here: the tables of the API, their formats, and the document made from their types.
+Not here: how rows are read (`portal.consumption`, `portal.fleet`), or HTML (`portal.pages`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from domain.csv_text import csv_bytes
+from domain.interval import format_instant
+from portal import consumption, fleet
+from portal.consumption import Consumption
+from portal.visits import Parameters, Refused, Visit, not_found
+from warehouse.reports.source import Facts
+from warehouse.snapshot_reader import PROVIDER
+
+ROOT = "/api/v1"
+ROWS_LIMIT = 10_000
+"""Of one response; `offset` requests those after them."""
+FORMATS = ("json", "csv")
+PAGED = ("format", "limit", "offset")
+TENANT, FLEET, PROGRAMME = "tenant", "fleet", "programme"
+
+Rows = Sequence[msgspec.Struct]
+
+
+class Page(msgspec.Struct, kw_only=True):
+    """One response: rows, and how to request those after them."""
+
+    total: int
+    next_offset: int | None
+    rows: list[Any]
+
+
+class Error(msgspec.Struct, kw_only=True):
+    """Why a request has no rows."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of one type at one path."""
+
+    path: str
+    scope: str  # of one tenant, of the fleet for the provider, or also for the programme owner
+    row: type[msgspec.Struct]
+    read: Callable[[Facts, Visit, Parameters], Rows]
+    summary: str
+    parameters: tuple[str, ...] = ("period",)
+
+
+def _month(facts: Facts, visit: Visit, given: Parameters) -> Consumption:
+    return Consumption(facts, visit.request.path_params["tenant"], given.period(facts))
+
+
+def _usage(facts: Facts, visit: Visit, given: Parameters) -> Rows:
+    window = given.window()
+    return _month(facts, visit, given).usage(given.text("by", "workload"), window)
+
+
+def _burn_rate(facts: Facts, visit: Visit, given: Parameters) -> Rows:
+    return _month(facts, visit, given).workloads()
+
+
+def _pods(facts: Facts, visit: Visit, given: Parameters) -> Rows:
+    month = _month(facts, visit, given)
+    return month.pods(given.text("workload_kind"), given.text("workload_name"))
+
+
+def _hour(facts: Facts, given: Parameters) -> datetime:
+    period = given.period(facts)
+    return given.hour("hour") or fleet.last_hour(facts, period)
+
+
+TABLES: tuple[Table, ...] = (
+    Table(
+        "/tenants/{tenant}/periods",
+        TENANT,
+        consumption.Period,
+        lambda facts, visit, given: consumption.periods(facts),
+        "The months that were counted.",
+        (),
+    ),
+    Table(
+        "/tenants/{tenant}/summary",
+        TENANT,
+        consumption.Summary,
+        lambda facts, visit, given: [_month(facts, visit, given).summary()],
+        "Cost so far, burn rate, forecast and budget of a month.",
+    ),
+    Table(
+        "/tenants/{tenant}/usage",
+        TENANT,
+        consumption.UsageRow,
+        _usage,
+        "Use by cluster, pod, workload, class, profile, day, hour, several of them (day,class) or "
+        "label:KEY; of a month, or of whole hours between from and to.",
+        ("period", "by", "from", "to"),
+    ),
+    Table(
+        "/tenants/{tenant}/workloads",
+        TENANT,
+        consumption.WorkloadRow,
+        _burn_rate,
+        "Workloads by class and shape, with burn rate, utilisation and idle cost.",
+    ),
+    Table(
+        "/tenants/{tenant}/pods",
+        TENANT,
+        consumption.PodRow,
+        _pods,
+        "Pods with burn rate, utilisation and idle cost; of all workloads, or of one.",
+        ("period", "workload_kind", "workload_name"),
+    ),
+    Table(
+        "/tenants/{tenant}/days",
+        TENANT,
+        consumption.DayRow,
+        lambda facts, visit, given: _month(facts, visit, given).days(),
+        "Cost by day, and cumulated.",
+    ),
+    Table(
+        "/tenants/{tenant}/coverage",
+        TENANT,
+        consumption.CoverageRow,
+        lambda facts, visit, given: _month(facts, visit, given).coverage(),
+        "Which hours were measured, by cluster and source, and why others were not.",
+    ),
+    Table(
+        "/tenants/{tenant}/invoices",
+        TENANT,
+        consumption.DocumentRow,
+        lambda facts, visit, given: consumption.documents(facts),
+        "Documents of every month, with the names of their files.",
+        (),
+    ),
+    Table(
+        "/tenants/{tenant}/quotas",
+        TENANT,
+        consumption.QuotaRow,
+        lambda facts, visit, given: _month(facts, visit, given).quotas(),
+        "Quotas beside what is used and allocated.",
+    ),
+    Table(
+        "/fleet/hours",
+        PROGRAMME,
+        fleet.NodeMonthRow,
+        lambda facts, visit, given: fleet.node_month(facts, given.period(facts)),
+        "Every cluster, hour and node of a month, as programme owners report them.",
+    ),
+    Table(
+        "/fleet/hour",
+        PROGRAMME,
+        fleet.FleetHour,
+        lambda facts, visit, given: fleet.fleet_hour(facts, _hour(facts, given)),
+        "One hour over all clusters.",
+        ("period", "hour"),
+    ),
+    Table(
+        "/fleet/hour/clusters",
+        PROGRAMME,
+        fleet.ClusterHour,
+        lambda facts, visit, given: fleet.cluster_hours(facts, _hour(facts, given)),
+        "One hour by cluster.",
+        ("period", "hour"),
+    ),
+    Table(
+        "/fleet/hour/nodes",
+        PROGRAMME,
+        fleet.NodeHour,
+        lambda facts, visit, given: fleet.node_hours(facts, _hour(facts, given)),
+        "One hour by node, with the pods that made each maximum.",
+        ("period", "hour"),
+    ),
+    Table(
+        "/fleet/tenants",
+        FLEET,
+        fleet.TenantRow,
+        lambda facts, visit, given: fleet.tenants(facts, given.period(facts)),
+        "Tenants with cost, forecast and budget.",
+    ),
+    Table(
+        "/fleet/capacity",
+        FLEET,
+        fleet.CapacityRow,
+        lambda facts, visit, given: fleet.capacity(facts, given.period(facts)),
+        "What the installed cards did in the last counted hour.",
+    ),
+    Table(
+        "/fleet/idle",
+        FLEET,
+        fleet.IdleRow,
+        lambda facts, visit, given: fleet.idle_pods(facts, given.period(facts)),
+        "Pods whose devices were not used, and what that time costs.",
+    ),
+    Table(
+        "/fleet/coverage",
+        FLEET,
+        consumption.CoverageRow,
+        lambda facts, visit, given: consumption.coverage(facts, given.period(facts)),
+        "Which hours were measured, by cluster and source, and why others were not.",
+    ),
+    Table(
+        "/fleet/findings",
+        FLEET,
+        fleet.FindingRow,
+        lambda facts, visit, given: fleet.findings(facts, given.period(facts)),
+        "Findings of the last check of the month.",
+    ),
+    Table(
+        "/fleet/steps",
+        FLEET,
+        fleet.Step,
+        lambda facts, visit, given: fleet.steps(facts, given.period(facts)),
+        "The steps to close the month.",
+    ),
+    Table(
+        "/fleet/corrections",
+        FLEET,
+        fleet.CorrectionRow,
+        lambda facts, visit, given: fleet.corrections(facts),
+        "Recorded corrections that stand on no invoice yet.",
+        (),
+    ),
+    Table(
+        "/fleet/quotas",
+        FLEET,
+        fleet.QuotaUseRow,
+        lambda facts, visit, given: fleet.quotas(facts),
+        "Quotas of all tenants beside what is used and allocated.",
+        (),
+    ),
+)
+
+
+def answer(table: Table, visit: Visit) -> Response:
+    """The rows of a table for one request."""
+    given = visit.parameters(*table.parameters, *PAGED)
+    form = given.choice("format", FORMATS)
+    limit = given.number("limit", ROWS_LIMIT, ROWS_LIMIT)
+    offset = given.number("offset", 0, 999_999_999)
+    if table.scope == TENANT:
+        snapshot, opened = visit.tenant, visit.facts_of_tenant()
+    else:
+        snapshot = PROVIDER
+        opened = visit.facts_of_fleet(programme=table.scope == PROGRAMME)
+    with opened as facts:
+        etag = f'"{visit.settings.snapshots.version(snapshot)[:16]}-{version("gpu-ledger")}"'
+        if visit.request.headers.get("if-none-match") == etag:
+            return Response(status_code=304, headers={"ETag": etag})
+        rows = table.read(facts, visit, given)
+    page = rows[offset : offset + limit]
+    following = offset + limit if offset + limit < len(rows) else None
+    headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
+    if form == "csv":
+        name = table.path.rpartition("/")[2]
+        headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
+        body = csv_text(table.row, page)
+        return Response(body, media_type="text/csv; charset=utf-8", headers=headers)
+    found = Page(total=len(rows), next_offset=following, rows=list(page))
+    return Response(msgspec.json.encode(found), media_type="application/json", headers=headers)
+
+
+def csv_text(row: type[msgspec.Struct], rows: Rows) -> bytes:
+    """Rows as CSV; a column that no row has is left out."""
+    columns = [
+        name
+        for name in row.__struct_fields__
+        if not rows or any(getattr(one, name) is not msgspec.UNSET for one in rows)
+    ]
+    return csv_bytes(columns, [[_cell(getattr(one, name)) for name in columns] for one in rows])
+
+
+def _cell(value: Any) -> object:
+    match value:
+        case datetime():
+            return format_instant(value)
+        case list():
+            return " ".join(map(str, value))
+        case bool():
+            return str(value).lower()
+        case _:
+            return value
+
+
+_PARAMETERS = {
+    "period": "A counted month, such as 2026-10; the newest by default.",
+    "by": "What rows are grouped by; workload by default.",
+    "from": "The first hour, in UTC, such as 2026-10-09T14.",
+    "to": "The hour after the last one.",
+    "hour": "An hour, by its start, in UTC; the last counted one by default.",
+    "workload_kind": "Only pods of a workload of this kind.",
+    "workload_name": "Only pods of the workload with this name.",
+    "format": "json or csv.",
+    "limit": f"How many rows, at most {ROWS_LIMIT}.",
+    "offset": "How many rows to leave out before.",
+}
+
+
+def openapi() -> dict[str, Any]:
+    """The OpenAPI 3.1 document of every table, made from the types of its rows."""
+    types = list(dict.fromkeys([*(table.row for table in TABLES), Error]))
+    _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "gpu-ledger portal",
+            "version": version("gpu-ledger"),
+            "description": "GPU consumption and cost. Every amount is text with all decimals.",
+        },
+        "security": [{"bearer": []}],
+        "paths": {f"{ROOT}{table.path}": {"get": _operation(table)} for table in TABLES},
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(table: Table) -> dict[str, Any]:
+    path = [_parameter("tenant", "path", "A tenant.")] if "{tenant}" in table.path else []
+    query = [_parameter(n, "query", _PARAMETERS[n]) for n in (*table.parameters, *PAGED)]
+    rows = {"type": "array", "items": {"$ref": f"#/components/schemas/{table.row.__name__}"}}
+    page = {
+        "type": "object",
+        "properties": {
+            "total": {"type": "integer"},
+            "next_offset": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "rows": rows,
+        },
+        "required": ["total", "next_offset", "rows"],
+        "additionalProperties": False,
+    }
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    return {
+        "summary": table.summary,
+        "operationId": table.path.strip("/").replace("/", "_").replace("{tenant}_", ""),
+        "parameters": path + query,
+        "responses": {
+            "200": {
+                "description": table.row.__doc__ or "",
+                "content": {
+                    "application/json": {"schema": page},
+                    "text/csv": {"schema": {"type": "string"}},
+                },
+            },
+            "304": {"description": "The rows did not change."},
+            **{
+                status: {"description": text, "content": error}
+                for status, text in {
+                    "400": "A parameter is not valid.",
+                    "401": "No valid token.",
+                    "404": "It does not exist, or the caller may not see it.",
+                    "429": "Too many requests.",
+                    "503": "There is no snapshot, or the caller's rights could not be reviewed.",
+                }.items()
+            },
+        },
+    }
+
+
+def _parameter(name: str, where: str, description: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": where,
+        "required": where == "path",
+        "description": description,
+        "schema": {"type": "string"},
+    }
+
+
+def document_download(visit: Visit) -> Response:
+    """A file of one of the tenant's documents, with the bytes that were issued."""
+    from domain.identity import sha256_bytes
+
+    visit.parameters()
+    number, name = visit.request.path_params["number"], visit.request.path_params["name"]
+    with visit.facts_of_tenant() as facts:
+        found = consumption.document_file(facts, number, name)
+    if found is None:
+        raise not_found()
+    period, digest = found
+    path = visit.settings.documents / period / "tenants" / visit.tenant / name
+    try:
+        body = path.read_bytes()
+    except OSError:
+        body = b""
+    if sha256_bytes(body) != digest:
+        raise Refused(503, "The issued file is not in place. The operator can render it again.")
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Cache-Control": "private, no-store",
+    }
+    return Response(body, media_type="application/octet-stream", headers=headers)

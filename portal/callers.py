@@ -1,0 +1,64 @@
+"""Who sends a request, and which tenants and roles that caller may see.
+
+Put here: the caller of a request, and what every way of authentication gives.
+Not here: tokens in a file (`portal.tokens`), or reviews by a Kubernetes API server
+(`portal.reviews`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from domain.errors import CouldNotLook
+
+
+class ReviewFailed(CouldNotLook):
+    """It could not be found out what a caller may see."""
+
+    code = "PORTAL-003"
+
+    def __init__(self, where: str, seen: str) -> None:
+        super().__init__(
+            where=where,
+            seen=seen,
+            why="without a review nothing is shown to this caller",
+            remedy="check that the API server answers and that the portal's account is bound to "
+            "system:auth-delegator",
+        )
+
+
+class Caller(Protocol):
+    """One authenticated caller. Each method may raise ReviewFailed."""
+
+    @property
+    def name(self) -> str:
+        """What the access log and the limits call this caller; never the token."""
+
+    def may_see_tenant(self, tenant: str) -> bool: ...
+
+    def is_provider(self) -> bool: ...
+
+    def is_programme(self) -> bool: ...
+
+    def tenants_among(self, tenants: Sequence[str]) -> list[str]:
+        """Those of these tenants that the caller may see."""
+
+
+class Authority(Protocol):
+    """A way of authentication."""
+
+    def caller(self, token: str) -> Caller | None:
+        """The caller with this bearer token; None when it is not valid. May raise ReviewFailed."""
+
+    def caller_of_session(self, subject: str) -> Caller | None:
+        """The caller for whom a session was begun; None when it may not go on."""
+
+    def session_subject(self, token: str) -> str:
+        """What a session remembers of a caller, which is not secret; "" where none can begin."""
+
+
+def seen_by(caller: Caller, tenant: str, known: Collection[str]) -> bool:
+    """Whether a caller may see a tenant that exists. The rights are looked up first: how long an
+    answer takes does not depend on whether the tenant exists."""
+    return caller.may_see_tenant(tenant) and tenant in known

@@ -1,0 +1,559 @@
+"""What one tenant used and what it costs, as typed rows that pages and the API share.
+
+Put here: the rows of a tenant, read from its snapshot through the reports of the command line.
+Not here: which tenant a caller may see (`portal.callers`), HTML, or the counting itself (`dbt/`).
+
+Amounts are text with all decimals: JSON numbers are read as floating-point numbers. An amount in
+cents is rounded as on an invoice: the tenant's exact sum once, then its rows to that sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from domain.billing_period import BillingPeriod
+from domain.interval import HOUR, Interval
+from domain.money import (
+    divide_rounding_half_even,
+    format_nanos,
+    minor_unit_digits,
+    minor_unit_nanos,
+    round_lines_to_minor_units,
+)
+from warehouse.reports.source import Facts, Row
+from warehouse.reports.usage import Usage, outage_credits, rounded_costs
+from warehouse.reports.usage import usage as read_usage
+
+ESTIMATED = "estimated"
+
+
+class Period(msgspec.Struct, kw_only=True):
+    """A month that was counted, and how far."""
+
+    billing_period: str
+    amounts: str  # estimated or final
+    counted_until: datetime
+    data_complete_to: datetime
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """One tenant's month in one row."""
+
+    tenant: str
+    billing_period: str
+    amounts: str  # estimated until the month is closed, then final
+    counted_until: datetime  # the end of the last hour that was counted: what "now" means here
+    data_complete_to: datetime
+    currency: str  # empty without prices; then every amount is empty, too
+    cost: str  # settled + in flight + outage credits
+    settled: str  # of hours that are complete
+    in_flight: str  # of hours that are not complete yet, so that it can still change
+    outage_credits: str
+    committed_at_most: str  # the burn rate for the rest of the month
+    burn_rate_per_hour: str  # cost of the last counted hour
+    last_day_per_hour: str  # mean of the last 24 counted hours
+    forecast: str
+    forecast_low: str
+    forecast_high: str
+    forecast_method: str
+    budget: str  # empty without a budget
+    budget_used_pct: str
+    gpu_hours: str  # weighted: a slice counts as the part of a card that is billed
+    device_hours: str
+    idle_cost: str
+    utilisation_pct: str  # mean of the time that was measured; never part of an amount
+    incomplete_hours: int  # of all clusters and sources
+
+
+class UsageRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Use by whatever it was grouped; only the columns of the grouping are there."""
+
+    cluster_name: str | UnsetType = UNSET
+    workload_kind: str | UnsetType = UNSET
+    workload_name: str | UnsetType = UNSET
+    pod_name: str | UnsetType = UNSET
+    pod_uid: str | UnsetType = UNSET
+    gpu_class: str | UnsetType = UNSET
+    mig_profile: str | UnsetType = UNSET
+    usage_day: str | UnsetType = UNSET
+    hour_started_at: datetime | UnsetType = UNSET
+    label_value: str | UnsetType | None = UNSET
+    pods: int
+    device_hours: str
+    gpu_hours: str
+    cost: str  # exact
+    rounded_cost: str  # in cents; the rows add up to the rounded sum
+    currency: str
+
+
+class WorkloadRow(msgspec.Struct, kw_only=True):
+    """One workload of the month on devices of one class and shape."""
+
+    workload_kind: str
+    workload_name: str
+    gpu_class: str
+    mig_profile: str
+    pods: int
+    device_hours: str
+    gpu_hours: str
+    cost: str
+    rounded_cost: str
+    currency: str
+    burn_rate_per_hour: str
+    last_day_per_hour: str
+    utilisation_pct: str  # of the whole workload: telemetry knows pods, not classes
+    idle_cost: str
+    idle_since: datetime | None
+
+
+class PodRow(msgspec.Struct, kw_only=True):
+    """One pod of the month."""
+
+    cluster_name: str
+    workload_kind: str
+    workload_name: str
+    pod_name: str
+    pod_uid: str
+    node_name: str
+    started_at: datetime
+    ended_at: datetime
+    device_hours: str
+    gpu_hours: str
+    cost: str
+    rounded_cost: str
+    currency: str
+    burn_rate_per_hour: str
+    utilisation_pct: str
+    idle_cost: str
+    idle_since: datetime | None
+
+
+class CoverageRow(msgspec.Struct, kw_only=True):
+    """Consecutive hours of one cluster and source with one status."""
+
+    cluster_name: str
+    source: str
+    status: str
+    reason: str
+    started_at: datetime
+    ended_at: datetime
+    hours: int
+
+
+class DocumentRow(msgspec.Struct, kw_only=True):
+    """An invoice, a consumption statement or a void, with its files."""
+
+    billing_period: str
+    number: str
+    document: str
+    status: str
+    currency: str
+    billed: str
+    issued_at: datetime
+    files: list[str]
+
+
+class QuotaRow(msgspec.Struct, kw_only=True):
+    """A quota beside its use, in the last hour in which one was observed."""
+
+    cluster_name: str
+    resource: str
+    hour_started_at: datetime
+    hard_count: int
+    used_count: int
+    allocated_count_max: int
+
+
+class DayRow(msgspec.Struct, kw_only=True):
+    """Cost of one day, and of all days of the month until its end."""
+
+    usage_day: str
+    rounded_cost: str
+    cumulative_cost: str
+    currency: str
+
+
+_PERIODS = """
+    select billing_period, amounts, counted_until, data_complete_to
+    from periods
+    order by billing_period
+"""
+_FORECAST = "select * from fct_tenant_forecasts where billing_period = $period order by currency"
+_USE = """
+    select
+        coalesce(sum(use_millionths_average * allocated_seconds)
+            filter (use_millionths_average is not null), 0) as used,
+        coalesce(sum(allocated_seconds) filter (use_millionths_average is not null), 0)
+            as measured_seconds,
+        coalesce(sum(idle_nanos), 0) as idle_nanos
+    from fct_gpu_use
+    where billing_period = $period
+"""
+# A pod is idle since its last hour in which one of its devices was used.
+_USE_BY_POD = """
+    with pod_use as (
+        select
+            uses.cluster_id,
+            uses.pod_uid,
+            sum(uses.use_millionths_average * uses.allocated_seconds)
+                filter (uses.use_millionths_average is not null) as used,
+            sum(uses.allocated_seconds) filter (uses.use_millionths_average is not null)
+                as measured_seconds,
+            sum(uses.idle_nanos) as idle_nanos,
+            min(uses.hour_started_at) as first_hour,
+            max(uses.hour_started_at) as last_hour,
+            max(uses.hour_started_at) filter (not uses.is_idle) as last_busy_hour
+        from fct_gpu_use as uses
+        where uses.billing_period = $period and uses.pod_uid <> ''
+        group by uses.cluster_id, uses.pod_uid
+    ),
+
+    pods as (
+        select distinct cluster_id, pod_uid, workload_kind, workload_name
+        from fct_pod_periods
+        where billing_period = $period
+    )
+
+    select
+        {about},
+        coalesce(sum(pod_use.used), 0) as used,
+        coalesce(sum(pod_use.measured_seconds), 0) as measured_seconds,
+        coalesce(sum(pod_use.idle_nanos), 0) as idle_nanos,
+        min(pod_use.first_hour) as first_hour,
+        max(pod_use.last_hour) as last_hour,
+        max(pod_use.last_busy_hour) as last_busy_hour
+    from pods
+    inner join pod_use on pods.cluster_id = pod_use.cluster_id and pods.pod_uid = pod_use.pod_uid
+    group by {about}
+"""
+_PACES = """
+    select
+        {about},
+        sum(last_hour_cost_nanos) as last_hour_cost_nanos,
+        sum(last_day_cost_nanos) as last_day_cost_nanos
+    from {mart}
+    where billing_period = $period
+    group by {about}
+"""
+_POD_TIMES = """
+    select
+        pod_uid,
+        string_agg(distinct node_name, ' ' order by node_name) as node_name,
+        min(first_started_at) as started_at,
+        max(last_ended_at) as ended_at,
+        sum(last_hour_cost_nanos) as last_hour_cost_nanos
+    from fct_pod_periods
+    where billing_period = $period
+    group by pod_uid
+"""
+_IN_FLIGHT = """
+    select coalesce(sum(cost_nanos), 0) as cost_nanos
+    from fct_pod_hours as pod_hours
+    where pod_hours.billing_period = $period and exists (
+        select 1
+        from coverage
+        where coverage.cluster_id = pod_hours.cluster_id
+            and coverage.state in ('missing', 'degraded')
+            and coverage.started_at <= pod_hours.hour_started_at
+            and coverage.ended_at > pod_hours.hour_started_at
+    )
+"""
+_COVERAGE = """
+    with names as (
+        select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
+    )
+    select
+        coalesce(names.cluster_name, coverage.cluster_id) as cluster_name,
+        coverage.source,
+        coverage.state as status,
+        coverage.reason,
+        coverage.started_at,
+        coverage.ended_at,
+        coverage.hour_count as hours
+    from coverage
+    left join names on coverage.cluster_id = names.cluster_id
+    where coverage.billing_period = $period
+    order by all
+"""
+_DOCUMENTS = """
+    select
+        documents.billing_period,
+        documents.number,
+        documents.document,
+        documents.status,
+        documents.currency,
+        documents.billed,
+        documents.issued_at,
+        coalesce(list(files.name order by files.name) filter (files.name is not null), [])
+            as files
+    from documents
+    left join document_files as files on documents.number = files.number
+    group by all
+    order by documents.billing_period desc, documents.number
+"""
+
+
+class Consumption:
+    """One tenant's month, read from its snapshot."""
+
+    def __init__(self, facts: Facts, tenant: str, period: BillingPeriod) -> None:
+        self.facts = facts
+        self.tenant = tenant
+        self.period = period
+        self._parameters = {"period": period.name}
+
+    @cached_property
+    def about(self) -> Period:
+        """How far the month was counted."""
+        [period] = [one for one in periods(self.facts) if one.billing_period == self.period.name]
+        return period
+
+    def summary(self) -> Summary:
+        about = self.about
+        used = read_usage(self.facts, self.period.interval, "tenant", tenant=self.tenant)
+        forecasts = self.facts.rows(_FORECAST, self._parameters)
+        credits = outage_credits(self.facts, self.period.name, self.tenant)
+        currency = next((row.currency for row in used if row.currency), "")
+        forecast = next((row for row in forecasts if row["currency"] == currency), None)
+        [use] = self.facts.rows(_USE, self._parameters)
+        [in_flight] = self.facts.rows(_IN_FLIGHT, self._parameters)
+        nanos = sum(row.cost_nanos for row in used)
+        flying = int(in_flight["cost_nanos"]) if about.amounts == ESTIMATED else 0
+        credited = sum(amount for _, of, amount in credits if of == currency)
+        parts = {"1": nanos - flying, "2": flying, "3": credited}
+        left_seconds = int((self.period.ended_at - about.counted_until).total_seconds())
+        pace = int(forecast["last_hour_cost_nanos"]) if forecast else 0
+        has_budget = bool(forecast and forecast["has_budget"])
+        cents = round_lines_to_minor_units(parts, currency) if currency else None
+        lines = cents.lines if cents else dict.fromkeys(parts, 0)
+        return Summary(
+            tenant=self.tenant,
+            billing_period=self.period.name,
+            amounts=about.amounts,
+            counted_until=about.counted_until,
+            data_complete_to=about.data_complete_to,
+            currency=currency,
+            cost=amount_text(cents.total_nanos if cents else 0, currency),
+            settled=amount_text(lines["1"], currency),
+            in_flight=amount_text(lines["2"], currency),
+            outage_credits=amount_text(lines["3"], currency),
+            committed_at_most=amount_text(pace * left_seconds // 3600, currency),
+            burn_rate_per_hour=amount_text(pace, currency),
+            last_day_per_hour=_per_hour_of_day(forecast, currency),
+            forecast=amount_text(_amount(forecast, "forecast_nanos"), currency),
+            forecast_low=amount_text(_amount(forecast, "forecast_low_nanos"), currency),
+            forecast_high=amount_text(_amount(forecast, "forecast_high_nanos"), currency),
+            forecast_method=str(forecast["forecast_method"]) if forecast else "",
+            budget=amount_text(_amount(forecast, "budget_nanos"), currency) if has_budget else "",
+            budget_used_pct=pct_text(int(forecast["budget_used_millionths"]), 10_000)
+            if forecast and has_budget
+            else "",
+            gpu_hours=hours_text(sum((row.weighted_device_seconds for row in used), Fraction(0))),
+            device_hours=hours_text(sum(row.device_seconds for row in used)),
+            idle_cost=amount_text(int(use["idle_nanos"]), currency),
+            utilisation_pct=_utilisation(use),
+            incomplete_hours=sum(
+                row.hours for row in self.coverage() if row.status in ("missing", "degraded")
+            ),
+        )
+
+    def usage(self, by: str, window: Interval | None = None) -> list[UsageRow]:
+        """Use of whole hours; raises UnknownGrouping, NotWholeHours, NoFactsYet."""
+        found = read_usage(self.facts, window or self.period.interval, by, tenant=self.tenant)
+        return [
+            UsageRow(
+                **_about(row),
+                pods=row.pod_count,
+                device_hours=hours_text(row.device_seconds),
+                gpu_hours=hours_text(row.weighted_device_seconds),
+                cost=format_nanos(row.cost_nanos) if row.currency else "",
+                rounded_cost=amount_text(nanos, row.currency),
+                currency=row.currency,
+            )
+            for row, nanos in zip(found, rounded_costs(found), strict=True)
+        ]
+
+    def days(self) -> list[DayRow]:
+        """The days of the month that have any use."""
+        found = read_usage(self.facts, self.period.interval, "day", tenant=self.tenant)
+        rows, total = [], 0
+        for row, nanos in zip(found, rounded_costs(found), strict=True):
+            total += nanos
+            rows.append(
+                DayRow(
+                    usage_day=str(dict(row.about)["usage_day"]),
+                    rounded_cost=amount_text(nanos, row.currency),
+                    cumulative_cost=amount_text(total, row.currency),
+                    currency=row.currency,
+                )
+            )
+        return rows
+
+    def workloads(self) -> list[WorkloadRow]:
+        """The dearest first."""
+        about = ("workload_kind", "workload_name", "gpu_class", "mig_profile")
+        found = read_usage(
+            self.facts, self.period.interval, "workload,class,profile", tenant=self.tenant
+        )
+        paces = self._by(_PACES.format(about=", ".join(about), mart="fct_workload_periods"), about)
+        uses = self._uses(about[:2])
+        rows = []
+        for row, nanos in zip(found, rounded_costs(found), strict=True):
+            key = tuple(str(value) for _, value in row.about)
+            use, pace = uses.get(key[:2]), paces.get(key)
+            rows.append(
+                WorkloadRow(
+                    **dict(zip(about, key, strict=True)),
+                    pods=row.pod_count,
+                    **_quantities(row, nanos),
+                    burn_rate_per_hour=amount_text(
+                        _amount(pace, "last_hour_cost_nanos"), row.currency
+                    ),
+                    last_day_per_hour=_per_hour_of_day(pace, row.currency),
+                    utilisation_pct=_utilisation(use) if use else "",
+                    idle_cost=amount_text(_amount(use, "idle_nanos"), row.currency),
+                    idle_since=self._idle_since(use),
+                )
+            )
+        return sorted(rows, key=lambda row: (-Decimal(row.cost or 0), row.workload_name))
+
+    def pods(self, kind: str = "", name: str = "") -> list[PodRow]:
+        """The pods of one workload, or all; the dearest first."""
+        found = read_usage(self.facts, self.period.interval, "workload,pod", tenant=self.tenant)
+        cents = rounded_costs(found)
+        times = self._by(_POD_TIMES, ("pod_uid",))
+        uses = self._uses(("pod_uid",), "pods.pod_uid")
+        rows = []
+        for row, nanos in zip(found, cents, strict=True):
+            about = {key: str(value) for key, value in row.about}
+            if (kind and about["workload_kind"] != kind) or (
+                name and about["workload_name"] != name
+            ):
+                continue
+            time, use = times[(about["pod_uid"],)], uses.get((about["pod_uid"],))
+            rows.append(
+                PodRow(
+                    **about,
+                    node_name=time["node_name"],
+                    started_at=time["started_at"],
+                    ended_at=time["ended_at"],
+                    **_quantities(row, nanos),
+                    burn_rate_per_hour=amount_text(
+                        _amount(time, "last_hour_cost_nanos"), row.currency
+                    ),
+                    utilisation_pct=_utilisation(use) if use else "",
+                    idle_cost=amount_text(_amount(use, "idle_nanos"), row.currency),
+                    idle_since=self._idle_since(use),
+                )
+            )
+        return sorted(rows, key=lambda row: (-Decimal(row.cost or 0), row.pod_uid))
+
+    def coverage(self) -> list[CoverageRow]:
+        return coverage(self.facts, self.period)
+
+    def quotas(self) -> list[QuotaRow]:
+        from warehouse.reports.quotas import last_hour_of_quotas, quotas_of_hour
+
+        newest = last_hour_of_quotas(self.facts)
+        found = quotas_of_hour(self.facts, newest, self.tenant) if newest else []
+        return [
+            QuotaRow(**{name: row[name] for name in QuotaRow.__struct_fields__}) for row in found
+        ]
+
+    def _uses(self, about: Sequence[str], spelled: str = "") -> dict[tuple[str, ...], Row]:
+        names = spelled or ", ".join(f"pods.{name}" for name in about)
+        return self._by(_USE_BY_POD.format(about=names), about)
+
+    def _by(self, statement: str, about: Sequence[str]) -> dict[tuple[str, ...], Row]:
+        rows = self.facts.rows(statement, self._parameters)
+        return {tuple(str(row[name]) for name in about): row for row in rows}
+
+    def _idle_since(self, use: Row | None) -> datetime | None:
+        """From when on a workload or pod that is there still was idle without a break."""
+        if use is None or use["last_hour"] != self.about.counted_until - HOUR:
+            return None
+        busy: datetime | None = use["last_busy_hour"]
+        if busy is None:
+            first: datetime = use["first_hour"]
+            return first
+        return busy + HOUR if busy < use["last_hour"] else None
+
+
+def periods(facts: Facts) -> list[Period]:
+    """Every month that was counted, the oldest first."""
+    return [Period(**row) for row in facts.rows(_PERIODS)]
+
+
+def coverage(facts: Facts, period: BillingPeriod) -> list[CoverageRow]:
+    rows = facts.rows(_COVERAGE, {"period": period.name})
+    return [CoverageRow(**row) for row in rows]
+
+
+def documents(facts: Facts) -> list[DocumentRow]:
+    """Every document of the tenant, the newest month first."""
+    return [DocumentRow(**row) for row in facts.rows(_DOCUMENTS)]
+
+
+def document_file(facts: Facts, number: str, name: str) -> tuple[str, str] | None:
+    """The month and the SHA-256 of a file of one of the tenant's documents."""
+    rows = facts.rows(
+        "select billing_period, sha256 from document_files where number = $number and name = $name",
+        {"number": number, "name": name},
+    )
+    return (rows[0]["billing_period"], rows[0]["sha256"]) if rows else None
+
+
+def hours_text(seconds: int | Fraction) -> str:
+    """Hours with two decimals, rounded half-even, as on an invoice."""
+    scaled = Fraction(seconds) * 100
+    hundredths = divide_rounding_half_even(scaled.numerator, scaled.denominator * 3600)
+    return str(Decimal(hundredths).scaleb(-2))
+
+
+def _about(row: Usage) -> dict[str, Any]:
+    """What a row of usage is about, under the names of the grouping."""
+    return dict(row.about)
+
+
+def _quantities(row: Usage, cents: int) -> dict[str, str]:
+    return {
+        "device_hours": hours_text(row.device_seconds),
+        "gpu_hours": hours_text(row.weighted_device_seconds),
+        "cost": format_nanos(row.cost_nanos) if row.currency else "",
+        "rounded_cost": amount_text(cents, row.currency),
+        "currency": row.currency,
+    }
+
+
+def amount_text(nanos: int, currency: str) -> str:
+    """An amount in minor units, rounded half-even; empty without a currency."""
+    if not currency:
+        return ""
+    unit = minor_unit_nanos(currency)
+    return format_nanos(divide_rounding_half_even(nanos, unit) * unit, minor_unit_digits(currency))
+
+
+def _amount(row: Row | None, name: str) -> int:
+    return int(row[name]) if row else 0
+
+
+def _per_hour_of_day(row: Row | None, currency: str) -> str:
+    return amount_text(divide_rounding_half_even(_amount(row, "last_day_cost_nanos"), 24), currency)
+
+
+def _utilisation(use: Row) -> str:
+    seconds = int(use["measured_seconds"])
+    return pct_text(int(use["used"]), seconds * 10_000) if seconds else ""
+
+
+def pct_text(numerator: int, denominator: int) -> str:
+    tenths = divide_rounding_half_even(numerator * 10, denominator)
+    return str(Decimal(tenths).scaleb(-1))

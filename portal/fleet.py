@@ -1,0 +1,452 @@
+"""The fleet as the provider and a programme owner see it, as typed rows.
+
+Put here: rows read from the provider's snapshot.
+Not here: one tenant's month (`portal.consumption`), or the counting itself (`dbt/`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from fractions import Fraction
+
+import msgspec
+
+from domain.billing_period import BillingPeriod
+from domain.interval import HOUR
+from portal.consumption import ESTIMATED, amount_text, hours_text, pct_text, periods
+from warehouse.reports import nodes
+from warehouse.reports.source import Facts
+
+
+class FleetHour(msgspec.Struct, kw_only=True):
+    """One hour over all clusters; physical cards."""
+
+    hour_started_at: datetime
+    cluster_count: int
+    active_worker_nodes: int
+    active_worker_nodes_max: int
+    sum_of_node_max: int
+    sum_of_node_max_bound: int
+    simultaneous_max: int
+    gpu_capacity: int
+    how_known: str
+
+
+class ClusterHour(msgspec.Struct, kw_only=True):
+    """One cluster in one hour; no numbers where nothing was measured."""
+
+    cluster_name: str
+    hour_started_at: datetime
+    measurement: str
+    active_worker_nodes: int | None
+    active_worker_nodes_max: int | None
+    sum_of_node_max: int | None
+    sum_of_node_max_bound: int | None
+    simultaneous_max: int | None
+    how_known: str | None
+    gpu_capacity: int | None
+
+
+class NodeHour(msgspec.Struct, kw_only=True):
+    """One node in one hour, and the pods that ran when most of its cards were in use."""
+
+    cluster_name: str
+    node_name: str
+    gpu_count_max: int
+    gpu_count_max_bound: int
+    gpu_capacity: int
+    how_known: str
+    pods: list[str]
+
+
+class NodeMonthRow(msgspec.Struct, kw_only=True):
+    """One cluster, hour and node of the programme owner's report."""
+
+    cluster_name: str
+    hour_started_at: datetime
+    measurement: str
+    node_name: str
+    gpu_count_max: int | None
+    gpu_count_max_bound: int | None
+    how_known: str | None
+    active_worker_nodes: int | None
+    active_worker_nodes_max: int | None
+    cluster_gpu_count_max: int | None
+    cluster_gpu_count_max_bound: int | None
+    cluster_how_known: str | None
+
+
+class TenantRow(msgspec.Struct, kw_only=True):
+    """One tenant's month beside its budget."""
+
+    tenant: str
+    currency: str
+    device_hours: str
+    cost: str
+    burn_rate_per_hour: str
+    forecast: str
+    forecast_low: str
+    forecast_high: str
+    budget: str
+    budget_used_pct: str
+    forecast_of_budget_pct: str
+    idle_cost: str
+
+
+class CapacityRow(msgspec.Struct, kw_only=True):
+    """What the cards of one class did in the last counted hour, in cards."""
+
+    cluster_name: str
+    gpu_class: str
+    hour_started_at: datetime
+    installed: str
+    running: str
+    held: str
+    idle: str
+    unsold: str
+    unhealthy: str
+    withdrawn: str
+    unmeasured: str
+
+
+class IdleRow(msgspec.Struct, kw_only=True):
+    """One pod whose devices were not used, and what that time costs."""
+
+    tenant: str
+    cluster_name: str
+    node_name: str
+    pod_name: str
+    idle_hours: str
+    idle_cost: str
+    currency: str
+
+
+class FindingRow(msgspec.Struct, kw_only=True):
+    """One finding of the last check of the month."""
+
+    code: str
+    name: str
+    blocks: bool
+    where: str
+    seen: str
+    what_to_do: str
+
+
+class CorrectionRow(msgspec.Struct, kw_only=True):
+    """A recorded difference that stands on no invoice yet."""
+
+    corrects_period: str
+    tenant: str
+    currency: str
+    cost: str
+    reason: str
+
+
+class QuotaUseRow(msgspec.Struct, kw_only=True):
+    """A tenant's quota beside its use, in the last hour in which one was observed."""
+
+    tenant: str
+    cluster_name: str
+    resource: str
+    hour_started_at: datetime
+    hard_count: int
+    used_count: int
+    allocated_count_max: int
+
+
+class Step(msgspec.Struct, kw_only=True):
+    """One step to close a month: whether it is done, what blocks it, and the command for it."""
+
+    number: int
+    title: str
+    status: str  # done, blocked, waiting or open
+    detail: str
+    command: str
+
+
+_FLEET_HOUR = "select * from fct_fleet_hours where hour_started_at = $at"
+_TENANTS = """
+    with costs as (
+        select tenant, currency, sum(device_seconds) as device_seconds,
+            sum(cost_nanos) as cost_nanos
+        from fct_charges
+        where billing_period = $period and belongs_to = 'tenant'
+        group by all
+    ),
+
+    credits as (
+        select tenant, currency, sum(credit_nanos) as credit_nanos
+        from fct_outage_credits
+        where billing_period = $period and belongs_to = 'tenant'
+        group by all
+    ),
+
+    idle as (
+        select tenant, sum(idle_nanos) as idle_nanos
+        from fct_gpu_use
+        where billing_period = $period
+        group by tenant
+    )
+
+    select
+        costs.tenant,
+        costs.currency,
+        costs.device_seconds,
+        costs.cost_nanos + coalesce(credits.credit_nanos, 0) as cost_nanos,
+        coalesce(forecasts.last_hour_cost_nanos, 0) as last_hour_cost_nanos,
+        coalesce(forecasts.forecast_nanos, 0) as forecast_nanos,
+        coalesce(forecasts.forecast_low_nanos, 0) as forecast_low_nanos,
+        coalesce(forecasts.forecast_high_nanos, 0) as forecast_high_nanos,
+        coalesce(forecasts.has_budget, false) as has_budget,
+        coalesce(forecasts.budget_nanos, 0) as budget_nanos,
+        coalesce(forecasts.budget_used_millionths, 0) as budget_used_millionths,
+        coalesce(idle.idle_nanos, 0) as idle_nanos
+    from costs
+    left join credits on costs.tenant = credits.tenant and costs.currency = credits.currency
+    left join fct_tenant_forecasts as forecasts
+        on forecasts.billing_period = $period
+        and costs.tenant = forecasts.tenant
+        and costs.currency = forecasts.currency
+    left join idle on costs.tenant = idle.tenant
+    order by costs.cost_nanos desc, costs.tenant
+"""
+_CAPACITY = """
+    with names as (
+        select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
+    )
+
+    select
+        names.cluster_name,
+        hours.gpu_class,
+        hours.share_denominator,
+        sum(hours.installed_share_seconds) as installed,
+        sum(hours.running_share_seconds) as running,
+        sum(hours.held_share_seconds) as held,
+        sum(hours.idle_share_seconds) as idle,
+        sum(hours.unsold_share_seconds) as unsold,
+        sum(hours.unhealthy_share_seconds) as unhealthy,
+        sum(hours.withdrawn_share_seconds) as withdrawn,
+        sum(hours.unmeasured_share_seconds) as unmeasured
+    from fct_node_share_hours as hours
+    inner join names on hours.cluster_id = names.cluster_id
+    where hours.hour_started_at = $at and hours.dimension = 'compute'
+    group by all
+    having sum(hours.installed_share_seconds) + sum(hours.running_share_seconds) > 0
+    order by all
+"""
+_IDLE = """
+    with names as (
+        select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
+    ),
+
+    currencies as (
+        select tenant, max(currency) as currency
+        from fct_charges
+        where billing_period = $period
+        group by tenant
+    )
+
+    select
+        uses.tenant,
+        names.cluster_name,
+        uses.node_name,
+        uses.pod_name,
+        sum(uses.idle_seconds) as idle_seconds,
+        sum(uses.idle_nanos) as idle_nanos,
+        coalesce(max(currencies.currency), '') as currency
+    from fct_gpu_use as uses
+    inner join names on uses.cluster_id = names.cluster_id
+    left join currencies on uses.tenant = currencies.tenant
+    where uses.billing_period = $period and uses.tenant <> ''
+    group by uses.tenant, names.cluster_name, uses.node_name, uses.pod_name, uses.pod_uid
+    having sum(uses.idle_seconds) > 0
+    order by idle_nanos desc, idle_seconds desc, tenant, pod_name, node_name
+"""
+_FINDINGS = """
+    select code, name, blocks, found_where as "where", seen, what_to_do
+    from findings
+    where billing_period = $period
+    order by blocks desc, code, found_where, seen
+"""
+_CHECKED = "select amounts, finding_count, blocking_count from periods where billing_period = $p"
+_HOURS = """
+    select
+        coalesce(sum(hour_count), 0) as expected,
+        coalesce(sum(hour_count) filter (state not in ('missing', 'degraded')), 0) as complete,
+        coalesce(sum(hour_count) filter (state = 'missing'), 0) as missing,
+        coalesce(sum(hour_count) filter (state = 'degraded'), 0) as degraded
+    from coverage
+    where billing_period = $period
+"""
+
+
+def fleet_hour(facts: Facts, at: datetime) -> list[FleetHour]:
+    """One row; none for an hour that was not expected of any cluster."""
+    names = FleetHour.__struct_fields__
+    return [
+        FleetHour(**{name: row[name] for name in names})
+        for row in facts.rows(_FLEET_HOUR, {"at": at})
+    ]
+
+
+def cluster_hours(facts: Facts, at: datetime) -> list[ClusterHour]:
+    return [ClusterHour(**row) for row in nodes.cluster_hour(facts, at)]
+
+
+def node_hours(facts: Facts, at: datetime) -> list[NodeHour]:
+    names = NodeHour.__struct_fields__
+    return [NodeHour(**{name: row[name] for name in names}) for row in nodes.node_hour(facts, at)]
+
+
+def node_month(facts: Facts, period: BillingPeriod) -> list[NodeMonthRow]:
+    return [NodeMonthRow(**row) for row in nodes.node_month(facts, period)]
+
+
+def last_hour(facts: Facts, period: BillingPeriod) -> datetime:
+    """The start of the last hour of the month that was counted."""
+    [about] = [one for one in periods(facts) if one.billing_period == period.name]
+    return max(about.counted_until - HOUR, period.started_at)
+
+
+def tenants(facts: Facts, period: BillingPeriod) -> list[TenantRow]:
+    """Every tenant with use, the dearest first."""
+    rows = []
+    for row in facts.rows(_TENANTS, {"period": period.name}):
+        currency, budget = row["currency"], int(row["budget_nanos"])
+        of_budget = pct_text(int(row["forecast_nanos"]) * 100, budget) if budget else ""
+        rows.append(
+            TenantRow(
+                tenant=row["tenant"],
+                currency=currency,
+                device_hours=hours_text(int(row["device_seconds"])),
+                cost=amount_text(int(row["cost_nanos"]), currency),
+                burn_rate_per_hour=amount_text(int(row["last_hour_cost_nanos"]), currency),
+                forecast=amount_text(int(row["forecast_nanos"]), currency),
+                forecast_low=amount_text(int(row["forecast_low_nanos"]), currency),
+                forecast_high=amount_text(int(row["forecast_high_nanos"]), currency),
+                budget=amount_text(budget, currency) if row["has_budget"] else "",
+                budget_used_pct=pct_text(int(row["budget_used_millionths"]), 10_000)
+                if row["has_budget"]
+                else "",
+                forecast_of_budget_pct=of_budget if row["has_budget"] else "",
+                idle_cost=amount_text(int(row["idle_nanos"]), currency),
+            )
+        )
+    return rows
+
+
+def capacity(facts: Facts, period: BillingPeriod) -> list[CapacityRow]:
+    """The last counted hour of the month, by compute slots."""
+    at = last_hour(facts, period)
+    terms = ("installed", "running", "held", "idle", "unsold", "unhealthy", "withdrawn")
+    return [
+        CapacityRow(
+            cluster_name=row["cluster_name"],
+            gpu_class=row["gpu_class"],
+            hour_started_at=at,
+            **{
+                term: hours_text(Fraction(int(row[term]), int(row["share_denominator"])))
+                for term in (*terms, "unmeasured")
+            },
+        )
+        for row in facts.rows(_CAPACITY, {"at": at})
+    ]
+
+
+def idle_pods(facts: Facts, period: BillingPeriod) -> list[IdleRow]:
+    """The dearest first."""
+    return [
+        IdleRow(
+            tenant=row["tenant"],
+            cluster_name=row["cluster_name"],
+            node_name=row["node_name"],
+            pod_name=row["pod_name"],
+            idle_hours=hours_text(int(row["idle_seconds"])),
+            idle_cost=amount_text(int(row["idle_nanos"]), row["currency"]),
+            currency=row["currency"],
+        )
+        for row in facts.rows(_IDLE, {"period": period.name})
+    ]
+
+
+def findings(facts: Facts, period: BillingPeriod) -> list[FindingRow]:
+    return [FindingRow(**row) for row in facts.rows(_FINDINGS, {"period": period.name})]
+
+
+def corrections(facts: Facts) -> list[CorrectionRow]:
+    return [
+        CorrectionRow(
+            corrects_period=row["corrects_period"],
+            tenant=row["tenant"],
+            currency=row["currency"],
+            cost=amount_text(int(row["cost_nanos"]), row["currency"]),
+            reason=row["reason"],
+        )
+        for row in facts.rows("select * from corrections order by all")
+    ]
+
+
+def quotas(facts: Facts) -> list[QuotaUseRow]:
+    from warehouse.reports.quotas import last_hour_of_quotas, quotas_of_hour
+
+    newest = last_hour_of_quotas(facts)
+    names = QuotaUseRow.__struct_fields__
+    found = quotas_of_hour(facts, newest) if newest else []
+    return [QuotaUseRow(**{name: row[name] for name in names}) for row in found]
+
+
+def steps(facts: Facts, period: BillingPeriod) -> list[Step]:
+    """The steps to close the month, in their order."""
+    [state] = facts.rows(_CHECKED, {"p": period.name})
+    [hours] = facts.rows(_HOURS, {"period": period.name})
+    documents = facts.rows(
+        "select count(*) as n from documents where billing_period = $p", {"p": period.name}
+    )[0]["n"]
+    blocking = state["blocking_count"]
+    gaps = [row for row in findings(facts, period) if row.blocks and row.code.startswith("GAP-")]
+    is_closed = state["amounts"] != ESTIMATED
+    due = f"{hours['complete']} of {hours['expected']} cluster-hours of both sources are complete"
+    lacking = f"{hours['missing']} missing, {hours['degraded']} degraded"
+    return [
+        Step(
+            number=1,
+            title="Collect",
+            status="done" if is_closed or not hours["missing"] else "open",
+            detail=f"{due}; {lacking}",
+            command=f"gpu-ledger pull --period {period}",
+        ),
+        Step(
+            number=2,
+            title="Resolve gaps",
+            status="done" if is_closed or not gaps else "blocked",
+            detail=f"{len(gaps)} gaps block the close" if gaps else "no gap blocks the close",
+            command=f"gpu-ledger gaps {period}",
+        ),
+        Step(
+            number=3,
+            title="Check",
+            status="done"
+            if is_closed or blocking == 0
+            else "waiting"
+            if blocking is None
+            else "blocked",
+            detail="not checked since it was last counted"
+            if blocking is None
+            else f"{state['finding_count']} findings, {blocking} block the close",
+            command=f"gpu-ledger judge {period}",
+        ),
+        Step(
+            number=4,
+            title="Close",
+            status="done" if is_closed else "waiting" if blocking != 0 else "open",
+            detail="closed: amounts are final" if is_closed else "open: amounts are estimated",
+            command=f"gpu-ledger close {period} --issue",
+        ),
+        Step(
+            number=5,
+            title="Documents",
+            status="done" if documents else "waiting",
+            detail=f"{documents} documents",
+            command=f"gpu-ledger invoice {period}",
+        ),
+    ]

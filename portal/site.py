@@ -1,0 +1,225 @@
+"""The portal as an ASGI application: its paths, and the layer around them.
+
+Put here: which path leads where, headers of every response, and the login form.
+Not here: pages (`portal.pages`), the API (`portal.api`), or the process (`orchestration`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from domain.errors import LedgerError
+from portal import api, pages
+from portal.access import Hosts, Message, Receive, Scope, Send, refusal_of_foreign
+from portal.sessions import COOKIE, SESSION_HOURS
+from portal.visits import LOG, Handler, Refused, Settings, endpoint, not_found
+
+LOGIN_BYTES_LIMIT = 8192
+TARGET_BYTES_LIMIT = 4096
+"""Path and query of a request; the longest that a page has is a fifth of it."""
+
+POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",  # without a referrer, browsers send forms with Origin: null
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+FORM = "application/x-www-form-urlencoded"
+
+PAGES: Mapping[str, Handler] = {
+    "/": pages.front_page,
+    "/tenants/{tenant}": pages.tenant_page,
+    "/tenants/{tenant}/workload": pages.workload_page,
+    "/tenants/{tenant}/charts/cost.svg": pages.cost_chart,
+    "/tenants/{tenant}/charts/gpu-hours.svg": pages.hours_chart,
+    "/tenants/{tenant}/documents/{number}/{name}": api.document_download,
+    "/provider": pages.provider_page,
+    "/programme": pages.programme_page,
+}
+
+
+def make_site(settings: Settings, hosts: Hosts) -> Any:
+    """The application. Every response of it has the headers above."""
+    made = partial(endpoint, settings, error_page=pages.error_page)
+    routes = [Route(path, made(handler)) for path, handler in PAGES.items()]
+    routes += [
+        Route(f"{api.ROOT}{table.path}", made(partial(api.answer, table))) for table in api.TABLES
+    ]
+    routes += [
+        Route(f"{api.ROOT}/openapi.json", made(_openapi)),
+        Route(
+            f"{api.ROOT}/tenants/{{tenant}}/documents/{{number}}/{{name}}",
+            made(api.document_download),
+        ),
+        Route("/static/{name}", _static),
+        Route("/healthz", partial(_health, settings)),
+    ]
+    if settings.has_login:
+        routes += [
+            Route("/login", _login_form, methods=["GET"]),
+            Route("/login", partial(_login, settings), methods=["POST"]),
+            Route("/logout", partial(_logout, settings), methods=["POST"]),
+        ]
+    routes.append(Route("/{path:path}", made(_nowhere)))
+    app = Starlette(routes=routes)
+    app.router.redirect_slashes = False
+    return _Shell(app, hosts, settings)
+
+
+class _Shell:
+    """In front of every path: hosts, origins, methods and sizes; the headers of each response."""
+
+    def __init__(self, app: Any, hosts: Hosts, settings: Settings) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._posts = {"/login", "/logout"} if settings.has_login else set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                there = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *(
+                        (name.encode(), value.encode())
+                        for name, value in HEADERS.items()
+                        if name.encode() not in there
+                    ),
+                ]
+            await send(message)
+
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self._app(scope, receive, send_with_headers)
+        else:
+            status, text = refusal
+            await PlainTextResponse(f"{text}\n", status)(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        foreign = refusal_of_foreign(scope, self._hosts, links=True)
+        if foreign is not None:
+            return foreign.status, foreign.text
+        method, path = scope["method"], scope["path"]
+        if method not in ("GET", "HEAD") and not (method == "POST" and path in self._posts):
+            return 405, "Only GET and HEAD are allowed here."
+        target = len(scope.get("raw_path") or path.encode()) + len(scope["query_string"])
+        if target > TARGET_BYTES_LIMIT:
+            return 414, "The address is too long."
+        if not path.isprintable():
+            return 400, "The path has characters that no path of this server has."
+        return None
+
+
+def _openapi(visit: Any) -> Response:
+    visit.parameters()
+    return JSONResponse(api.openapi())
+
+
+def _nowhere(visit: Any) -> Response:
+    raise not_found()
+
+
+def _static(request: Request) -> Response:
+    found = pages.static_files().get(request.path_params["name"])
+    if found is None:
+        return pages.error_page(404, not_found().text)
+    body, media_type = found
+    headers = {"cache-control": "public, max-age=31536000, immutable"}
+    return Response(body, media_type=media_type, headers=headers)
+
+
+def _health(settings: Settings, request: Request) -> Response:
+    """For probes: whether there are snapshots. It says nothing about any tenant."""
+    try:
+        settings.snapshots.tenants()
+    except LedgerError as missing:
+        return PlainTextResponse(f"{missing.code}\n", 503)
+    return PlainTextResponse("ok\n")
+
+
+def _login_form(request: Request) -> Response:
+    return pages.plain_page("login.html", title="GPU consumption", text="")
+
+
+async def _login(settings: Settings, request: Request) -> Response:
+    body = await _small_body(request)
+    return await run_in_threadpool(_begin_session, settings, request, body)
+
+
+async def _small_body(request: Request) -> bytes:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LOGIN_BYTES_LIMIT:
+            return b""
+    return body
+
+
+def _begin_session(settings: Settings, request: Request, body: bytes) -> Response:
+    try:
+        with settings.limits.of("login"):
+            subject = settings.authority.session_subject(_token_of(request, body))
+    except Refused as refused:
+        return pages.error_page(refused.status, refused.text)
+    except LedgerError as cause:
+        LOG.error("%s", cause.message())
+        return pages.error_page(503, f"{cause.code}: {cause.why}.")
+    if not subject:
+        text = "This token is not valid."
+        return pages.plain_page("login.html", 401, title="GPU consumption", text=text)
+    response = RedirectResponse("/", 303)
+    response.set_cookie(
+        COOKIE,
+        settings.sessions.begin(subject, settings.clock.now()),
+        max_age=SESSION_HOURS * 3600,
+        secure=settings.is_tls,
+        httponly=True,
+        samesite="strict",
+    )
+    return response
+
+
+def _token_of(request: Request, body: bytes) -> str:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    fields = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
+    if kind != FORM or [name for name, _ in fields] != ["token"]:
+        raise Refused(400, "The form has one field, the token.")
+    return fields[0][1].strip()
+
+
+def _logout(settings: Settings, request: Request) -> Response:
+    response = RedirectResponse("/login", 303)
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=settings.is_tls)
+    return response
+
+
+def log_to_stderr() -> None:
+    """One line per request: the caller, the method, the path and the status; never a token."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)

@@ -1,0 +1,309 @@
+"""A portal on snapshots of marts that were written by hand, for tests of pages and of the API.
+
+Put here: the home, the callers, and requests.
+Not here: what is expected.
+
+The tenant `vision` has two pods of one card each for three hours of 2 USD, the last hour of which
+is not complete; one pod is idle in the last hour. `neighbour` has one pod.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from domain.clock import StoppedClock
+from portal.access import Hosts
+from portal.callers import Authority
+from portal.site import make_site
+from portal.tokens import FILE, TokenFile, create_token
+from portal.visits import Settings
+from tests.asgi import Client
+from tests.marts_in_memory import START, fill
+from warehouse.about import AboutPeriod
+from warehouse.connection import connected
+from warehouse.home import Home
+from warehouse.snapshot_reader import Snapshots
+from warehouse.snapshots import Issued, write_snapshots
+
+HOUR = timedelta(hours=1)
+NOW = datetime(2026, 10, 1, 4, tzinfo=UTC)
+OWN, OTHER = "vision", "neighbour"
+TWO_USD = Decimal(2_000_000_000)
+INVOICE = b"%PDF-1.7 the invoice"
+HOSTILE = '<script>alert("x")</script>'
+
+
+def about(amounts: str = "estimated") -> AboutPeriod:
+    return AboutPeriod("2026-10", amounts, START + 2 * HOUR, START + 3 * HOUR, "ab" * 32, 1, 1)
+
+
+def pod_rows(
+    tenant: str, uid: str, *, pod_name: str = "", hours: int = 3, cost: Decimal = TWO_USD
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of one pod on one H100: `hours` hours of that cost each."""
+    named = {"tenant": tenant, "pod_uid": uid, "pod_name": pod_name or f"train-{uid}"}
+    workload = {"workload_kind": "Job", "workload_name": f"train-{uid}"}
+    shape = {"gpu_class": "H100-80GB", "mig_profile": "whole", "currency": "USD"}
+    whole = {
+        "device_count": 1,
+        "weight_numerator": 1,
+        "weight_denominator": 1,
+        "compute_share_numerator": 1,
+        "compute_share_denominator": 1,
+    }
+    return {
+        "fct_pod_hours": [
+            named
+            | workload
+            | shape
+            | whole
+            | {
+                "belongs_to": "tenant",
+                "cluster_id": "c1",
+                "node_name": "gpu-1",
+                "hour_started_at": START + n * HOUR,
+                "segment_started_at": START + n * HOUR,
+                "segment_ended_at": START + (n + 1) * HOUR,
+                "state": "running",
+                "running_seconds": 3600,
+                "billable_seconds": 3600,
+                "cost_nanos": cost,
+            }
+            for n in range(hours)
+        ],
+        "fct_pod_periods": [
+            named
+            | workload
+            | shape
+            | {
+                "cluster_id": "c1",
+                "node_name": "gpu-1",
+                "device_count": 1,
+                "first_started_at": START,
+                "last_ended_at": START + hours * HOUR,
+                "cost_nanos": cost * hours,
+                "last_hour_cost_nanos": cost,
+                "last_day_cost_nanos": cost * hours,
+            }
+        ],
+        "fct_workload_periods": [
+            {"tenant": tenant, "pod_count": 1}
+            | workload
+            | shape
+            | {"last_hour_cost_nanos": cost, "last_day_cost_nanos": cost * hours}
+        ],
+        "fct_gpu_use": [
+            named
+            | {
+                "cluster_id": "c1",
+                "node_name": "gpu-1",
+                "device_uuid": f"GPU-{uid}",
+                "hour_started_at": START + n * HOUR,
+                "allocated_seconds": 3600,
+                "use_millionths_average": 0 if n == 2 else 600_000,
+                "is_idle": n == 2 and uid == "b",
+                "idle_seconds": 3600 if n == 2 and uid == "b" else 0,
+                "idle_nanos": cost if n == 2 and uid == "b" else Decimal(0),
+            }
+            for n in range(hours)
+        ],
+        "dim_pod_labels": [
+            {"cluster_id": "c1", "pod_uid": uid, "label_key": "team", "label_value": f"t-{uid}"}
+        ],
+    }
+
+
+def tenant_rows(tenant: str, cost: Decimal, last_hour: Decimal) -> dict[str, list[dict[str, Any]]]:
+    return {
+        "dim_tenants": [{"tenant": tenant, "belongs_to": "tenant"}],
+        "fct_charges": [
+            {
+                "tenant": tenant,
+                "belongs_to": "tenant",
+                "currency": "USD",
+                "device_seconds": 6 * 3600,
+                "cost_nanos": cost,
+            }
+        ],
+        "fct_tenant_forecasts": [
+            {
+                "tenant": tenant,
+                "currency": "USD",
+                "cost_nanos": cost,
+                "last_hour_cost_nanos": last_hour,
+                "last_day_cost_nanos": cost,
+                "forecast_nanos": cost * 100,
+                "forecast_low_nanos": cost * 50,
+                "forecast_high_nanos": cost * 200,
+                "forecast_method": "by hand",
+                "has_budget": True,
+                "budget_nanos": cost * 10,
+                "budget_used_millionths": 100_000,
+            }
+        ],
+        "fct_quotas": [
+            {
+                "tenant": tenant,
+                "cluster_id": "c1",
+                "resource": "nvidia.com/gpu",
+                "hour_started_at": START + 2 * HOUR,
+                "hard_count": 8,
+                "used_count": 2,
+                "allocated_count_max": 2,
+            }
+        ],
+    }
+
+
+def fleet_rows() -> dict[str, list[dict[str, Any]]]:
+    at = {"cluster_id": "c1", "hour_started_at": START + 2 * HOUR}
+    counts = {"active_worker_nodes": 1, "active_worker_nodes_max": 1, "how_known": "by_devices"}
+    most = {"sum_of_node_max": 3, "sum_of_node_max_bound": 3, "simultaneous_max": 3}
+    cards = {"gpu_count_max": 3, "gpu_count_max_bound": 3, "how_known": "by_devices"}
+    share = {f"{term}_share_seconds": Decimal(0) for term in ("held", "unsold", "unhealthy")}
+    return {
+        "dim_clusters": [{"cluster_id": "c1", "cluster_name": "east"}],
+        "fct_coverage": [
+            {
+                "cluster_id": "c1",
+                "source": source,
+                "hour_started_at": START + n * HOUR,
+                "outcome": "ok" if n < 2 else "degraded",
+                "reason": "" if n < 2 else "1800 of 3600 s were watched",
+            }
+            for source in ("kubernetes", "thanos")
+            for n in range(3)
+        ],
+        "fct_cluster_hours": [at | counts | most | {"gpu_capacity": 8}],
+        "fct_fleet_hours": [
+            {"hour_started_at": START + 2 * HOUR, "cluster_count": 1, "gpu_capacity": 8}
+            | counts
+            | most
+        ],
+        "fct_node_hours": [at | cards | {"node_name": "gpu-1", "gpu_capacity": 8}],
+        "fct_node_share_hours": [
+            at
+            | share
+            | {
+                "node_name": "gpu-1",
+                "gpu_class": "H100-80GB",
+                "dimension": "compute",
+                "share_denominator": 7,
+                "installed_share_seconds": Decimal(8 * 7 * 3600),
+                "running_share_seconds": Decimal(3 * 7 * 3600),
+                "idle_share_seconds": Decimal(5 * 7 * 3600),
+            }
+        ],
+        "rpt_ccsp_hours": [
+            at
+            | cards
+            | {
+                "cluster_name": "east",
+                "node_name": "gpu-1",
+                "measurement": "measured",
+                "active_worker_nodes": 1,
+                "active_worker_nodes_max": 1,
+                "cluster_gpu_count_max": 3,
+                "cluster_gpu_count_max_bound": 3,
+                "cluster_how_known": "by_devices",
+            }
+        ],
+    }
+
+
+def merged(*parts: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    names = {name for part in parts for name in part}
+    return {name: [row for part in parts for row in part.get(name, ())] for name in names}
+
+
+def marts_of(neighbours_cost: Decimal = TWO_USD, own_pod: str = "") -> dict[str, list[Any]]:
+    return merged(
+        fleet_rows(),
+        tenant_rows(OWN, TWO_USD * 6, TWO_USD * 2),
+        tenant_rows(OTHER, neighbours_cost * 3, neighbours_cost),
+        pod_rows(OWN, "a", pod_name=own_pod),
+        pod_rows(OWN, "b"),
+        pod_rows(OTHER, "n", cost=neighbours_cost),
+    )
+
+
+def invoice_of(home: Home, tenant: str, number: str) -> Issued:
+    """An invoice whose one file is in place."""
+    folder = home.documents / "2026-10" / "tenants" / tenant
+    folder.mkdir(parents=True, exist_ok=True)
+    body = INVOICE + tenant.encode()
+    (folder / f"{number}.pdf").write_bytes(body)
+    files = [(f"{number}.pdf", hashlib.sha256(body).hexdigest())]
+    return Issued("2026-10", tenant, number, "invoice", "Issued", "USD", "12.00", START, files)
+
+
+def write(home: Home, marts: Mapping[str, Sequence[Any]], amounts: str = "estimated") -> None:
+    """The warehouse and the snapshots of a home."""
+    home.warehouse_path.unlink(missing_ok=True)
+    with connected(home.warehouse_path) as connection:
+        connection.execute("create schema marts")
+        fill(connection, "marts", marts)
+        connection.execute("create schema quality")
+        connection.execute(
+            "create table quality.verdicts as select billing_period, cluster_id, source, "
+            "hour_started_at, if(outcome = 'ok', 'complete', outcome) as state, reason "
+            "from marts.fct_coverage"
+        )
+        connection.execute(
+            "create table quality.findings as select '2026-10' as billing_period, "
+            "'GAP-001' as code, 'hour_not_measured' as name, true as blocks, "
+            "'cluster east' as found_where, '1 hour' as seen, 'gpu-ledger pull' as what_to_do"
+        )
+    documents = [invoice_of(home, OWN, "INV-000001"), invoice_of(home, OTHER, "INV-000002")]
+    write_snapshots(home, [about(amounts)], documents, [])
+
+
+@dataclass
+class Portal:
+    """A portal in this process, and its callers' tokens."""
+
+    home: Home
+    settings: Settings
+    client: Client
+    tokens: Mapping[str, str]
+
+    def get(self, path: str, caller: str = OWN, **options: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.tokens[caller]}"} if caller else {}
+        headers |= options.pop("headers", {})
+        return self.client.get(path, headers=headers, **options)
+
+
+def portal_at(
+    folder: Path,
+    marts: Mapping[str, Sequence[Any]] | None = None,
+    authority: Authority | None = None,
+    amounts: str = "estimated",
+) -> Portal:
+    home = Home.create(folder)
+    write(home, marts if marts is not None else marts_of(), amounts)
+    path = home.path / FILE
+    tokens = {
+        OWN: create_token(path, "tenant", OWN, NOW),
+        OTHER: create_token(path, "tenant", OTHER, NOW),
+        "provider": create_token(path, "provider", "", NOW),
+        "programme": create_token(path, "programme", "", NOW),
+    }
+    settings = Settings(
+        snapshots=Snapshots(home.snapshots),
+        documents=home.documents,
+        authority=authority or TokenFile(path),
+        clock=StoppedClock(NOW),
+        has_login=authority is None,
+        is_tls=False,
+    )
+    hosts = dataclasses.replace(Hosts.of("127.0.0.1"), names=frozenset({"fake"}))
+    return Portal(home, settings, Client(make_site(settings, hosts)), tokens)

@@ -1,0 +1,368 @@
+"""The portal's pages and API: numbers by pencil, who sees what, and refusals.
+
+Put here: single requests, without a port.
+Not here: snapshots (`test_snapshots`), a browser (`servers/test_portal_in_a_browser`), fuzzed
+requests (`properties/test_properties_portal`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from portal import api
+from portal.site import PAGES
+from portal.tokens import FILE
+from portal.visits import BURST_LIMIT, Limits, Refused
+from tests.portal_by_hand import HOSTILE, INVOICE, OTHER, OWN, Portal, marts_of, portal_at
+
+LOGIN = {"Origin": "http://fake", "Content-Type": "application/x-www-form-urlencoded"}
+SUMMARY = f"/api/v1/tenants/{OWN}/summary"
+
+
+@pytest.fixture(scope="module")
+def portal(tmp_path_factory: pytest.TempPathFactory) -> Portal:
+    return portal_at(tmp_path_factory.mktemp("portal") / "home")
+
+
+def page_paths() -> list[str]:
+    names = {"tenant": OWN, "number": "INV-000001", "name": "INV-000001.pdf"}
+    pages = [path.format(**names) for path in PAGES]
+    return [*pages, *(f"{api.ROOT}{table.path.format(**names)}" for table in api.TABLES)]
+
+
+def test_the_summary_is_what_a_pencil_says(portal: Portal) -> None:
+    """2 pods × 3 hours × 2 USD; the third hour is not complete; 741 hours are left at 4 USD."""
+    [row] = portal.get(SUMMARY).json()["rows"]
+    assert {
+        name: row[name]
+        for name in ("cost", "settled", "in_flight", "outage_credits", "committed_at_most")
+    } == {
+        "cost": "12.00",
+        "settled": "8.00",
+        "in_flight": "4.00",
+        "outage_credits": "0.00",
+        "committed_at_most": "2964.00",
+    }
+    assert (row["burn_rate_per_hour"], row["last_day_per_hour"]) == ("4.00", "0.50")
+    assert (row["forecast_low"], row["forecast"], row["forecast_high"]) == (
+        "600.00",
+        "1200.00",
+        "2400.00",
+    )
+    assert (row["budget"], row["budget_used_pct"]) == ("120.00", "10.0")
+    # 4 of 6 device-hours at 60 %; one device-hour of the second pod is idle.
+    assert (row["device_hours"], row["gpu_hours"]) == ("6.00", "6.00")
+    assert (row["utilisation_pct"], row["idle_cost"]) == ("40.0", "2.00")
+    assert (row["amounts"], row["incomplete_hours"]) == ("estimated", 2)
+
+
+def test_a_closed_month_has_nothing_in_flight(tmp_path: Path) -> None:
+    [row] = portal_at(tmp_path, amounts="final").get(SUMMARY).json()["rows"]
+    assert (row["settled"], row["in_flight"], row["cost"]) == ("12.00", "0.00", "12.00")
+
+
+def test_the_page_has_the_numbers_of_the_api(portal: Portal) -> None:
+    text = portal.get(f"/tenants/{OWN}").text
+    for shown in ("12.00 USD", "8.00 USD", "4.00 USD", "2,964.00 USD", "1,200.00 USD", "10.0 %"):
+        assert shown in text, shown
+    assert "1800 of 3600 s were watched" in text
+    assert "03:00 UTC" in text  # until when it was counted
+    assert "INV-000001.pdf" in text
+    assert OTHER not in text
+
+
+def test_rows_of_each_grouping_add_up_to_the_cost(portal: Portal) -> None:
+    for by in ("pod", "workload", "class", "profile", "day", "hour", "day,class", "label:team"):
+        rows = portal.get(f"/api/v1/tenants/{OWN}/usage?by={by}").json()["rows"]
+        assert sum(float(row["rounded_cost"]) for row in rows) == 12.0, by
+    window = "from=2026-10-01T01&to=2026-10-01T02"
+    [row] = portal.get(f"/api/v1/tenants/{OWN}/usage?by=class&{window}").json()["rows"]
+    assert (row["cost"], row["device_hours"], row["pods"]) == ("4", "2.00", 2)
+
+
+def test_idle_since_the_hour_after_the_last_use(portal: Portal) -> None:
+    rows = portal.get(f"/api/v1/tenants/{OWN}/pods").json()["rows"]
+    assert {row["pod_uid"]: row["idle_since"] for row in rows} == {
+        "a": None,
+        "b": "2026-10-01T02:00:00Z",
+    }
+
+
+def test_the_provider_sees_steps_capacity_and_every_tenant(portal: Portal) -> None:
+    text = portal.get("/provider", "provider").text
+    for shown in (OWN, OTHER, "gpu-ledger gaps 2026-10", "GAP-001", "H100-80GB", "8.00", "5.00"):
+        assert shown in text, shown
+    rows = portal.get("/api/v1/fleet/tenants", "provider").json()["rows"]
+    assert [(row["tenant"], row["cost"]) for row in rows] == [(OWN, "12.00"), (OTHER, "6.00")]
+    steps = portal.get("/api/v1/fleet/steps", "provider").json()["rows"]
+    assert [step["status"] for step in steps] == ["done", "blocked", "blocked", "waiting", "done"]
+
+
+def test_the_programme_owner_sees_an_hour_and_its_pods(portal: Portal) -> None:
+    text = portal.get("/programme?hour=2026-10-01T02", "programme").text
+    for shown in ("gpu-1", f"{OWN}/train-a", "by_devices", "02:00 UTC"):
+        assert shown in text, shown
+    month = portal.get("/api/v1/fleet/hours?format=csv", "programme")
+    assert month.text.splitlines()[1].startswith("east,2026-10-01T02:00:00Z,measured,gpu-1,3,3")
+    again = portal.get("/api/v1/fleet/hours?format=csv", "programme")
+    assert (again.content, again.headers["etag"]) == (month.content, month.headers["etag"])
+
+
+def test_what_is_foreign_and_what_is_not_there_have_the_same_404(portal: Portal) -> None:
+    """Byte for byte, headers included."""
+    for form in ("/tenants/{}", "/tenants/{}/charts/cost.svg", "/tenants/{}/workload"):
+        found = [
+            portal.get(path)
+            for path in (form.format(OTHER), form.format("nobody"), "/no/such/page", "/provider")
+        ]
+        assert {one.status_code for one in found} == {404}
+        assert len({(one.content, tuple(sorted(one.headers.items()))) for one in found}) == 1
+    for form in ("/api/v1/tenants/{}/summary", "/api/v1/tenants/{}/documents/INV-000002/x.pdf"):
+        found = [portal.get(form.format(name)) for name in (OTHER, "nobody", OWN.upper())]
+        found += [portal.get("/api/v1/nothing"), portal.get("/api/v1/fleet/tenants")]
+        assert {one.status_code for one in found} == {404}
+        assert len({(one.content, tuple(sorted(one.headers.items()))) for one in found}) == 1
+
+
+def test_a_document_of_another_tenant_is_not_found_under_the_own_name(portal: Portal) -> None:
+    own = portal.get(f"/tenants/{OWN}/documents/INV-000001/INV-000001.pdf")
+    assert (own.status_code, own.content) == (200, INVOICE + OWN.encode())
+    assert portal.get(f"/tenants/{OWN}/documents/INV-000002/INV-000002.pdf").status_code == 404
+    assert portal.get(f"/tenants/{OWN}/documents/INV-000001/..%2F{FILE}").status_code == 404
+
+
+def test_a_file_that_is_not_as_it_was_issued_is_not_sent(tmp_path: Path) -> None:
+    portal = portal_at(tmp_path)
+    path = portal.home.documents / "2026-10" / "tenants" / OWN / "INV-000001.pdf"
+    path.write_bytes(b"another")
+    found = portal.get(f"/tenants/{OWN}/documents/INV-000001/INV-000001.pdf")
+    assert (found.status_code, b"another" in found.content) == (503, False)
+
+
+def test_a_tenant_sees_nothing_of_the_fleet_and_a_programme_owner_no_tenant(
+    portal: Portal,
+) -> None:
+    for table in api.TABLES:
+        path = f"{api.ROOT}{table.path.format(tenant=OWN)}"
+        seen = {name for name in portal.tokens if portal.get(path, name).status_code == 200}
+        assert (
+            seen
+            == {
+                api.TENANT: {OWN, "provider"},
+                api.FLEET: {"provider"},
+                api.PROGRAMME: {"programme", "provider"},
+            }[table.scope]
+        ), path
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "period=2026-10&period=2026-10",
+        "colour=red",
+        "period=October",
+        "by=colour",
+        "by=pod&from=2026-10-01T01",
+        "by=pod&from=2026-10-01T01:30&to=2026-10-01T02",
+        "by=pod&from=2026-10-02&to=2026-10-01",
+        "format=xml",
+        "limit=1000000",
+        "limit=-1",
+        f"period={'9' * 600}",
+    ],
+)
+def test_a_parameter_that_is_not_valid_is_refused(portal: Portal, query: str) -> None:
+    found = portal.get(f"/api/v1/tenants/{OWN}/usage?{query}")
+    assert (found.status_code, list(found.json())) == (400, ["error"])
+
+
+def test_without_a_snapshot_the_reason_is_said_and_nothing_is_empty(tmp_path: Path) -> None:
+    portal = portal_at(tmp_path)
+    for path in portal.home.snapshots.iterdir():
+        path.unlink()
+    for path in (f"/tenants/{OWN}", SUMMARY, "/tenants/nobody"):
+        found = portal.get(path)
+        assert found.status_code == 503
+        assert "PORTAL-001" in found.text
+        assert str(tmp_path) not in found.text
+    assert portal.get("/healthz", "").status_code == 503
+
+
+def test_a_login_begins_a_session_that_ends_with_its_token(tmp_path: Path) -> None:
+    portal = portal_at(tmp_path)
+    assert portal.get(f"/tenants/{OWN}", "").headers["location"] == "/login"
+    begun = portal.client.post("/login", data={"token": portal.tokens[OWN]}, headers=LOGIN)
+    assert (begun.status_code, begun.headers["location"]) == (303, "/")
+    assert "HttpOnly" in begun.headers["set-cookie"]
+    assert "SameSite=strict" in begun.headers["set-cookie"]
+    assert portal.tokens[OWN] not in begun.headers["set-cookie"]
+    cookie = {"Cookie": begun.headers["set-cookie"].partition(";")[0]}
+    assert portal.get("/", "", headers=cookie).headers["location"] == f"/tenants/{OWN}"
+    assert portal.get(f"/tenants/{OWN}", "", headers=cookie).status_code == 200
+    assert portal.get(f"/tenants/{OTHER}", "", headers=cookie).status_code == 404
+    forged = {"Cookie": cookie["Cookie"][:-1] + ("0" if cookie["Cookie"][-1] != "0" else "1")}
+    assert portal.get(f"/tenants/{OWN}", "", headers=forged).status_code == 303
+    tokens = portal.home.path / FILE
+    kept = [line for line in tokens.read_text().splitlines() if f",{OWN}," not in line]
+    tokens.write_text("\n".join(kept) + "\n")
+    assert portal.get(f"/tenants/{OWN}", "", headers=cookie).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["token=glp_000000000000_" + "A" * 43, "token=", "token=a&token=b", "other=1", "x" * 9000],
+)
+def test_a_login_without_a_valid_token_begins_nothing(portal: Portal, body: str) -> None:
+    found = portal.client.post("/login", content=body.encode(), headers=LOGIN)
+    assert found.status_code in (400, 401)
+    assert "set-cookie" not in found.headers
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 403),
+        ({"X-Forwarded-User": OTHER, "X-Forwarded-Host": "evil.example"}, 200),
+    ],
+)
+def test_requests_from_elsewhere_are_refused(
+    portal: Portal, headers: dict[str, str], status: int
+) -> None:
+    assert portal.get(f"/tenants/{OWN}", headers=headers).status_code == status
+    forwarded = portal.get(f"/tenants/{OTHER}", headers={"X-Forwarded-User": OTHER})
+    assert forwarded.status_code == 404
+
+
+def test_a_link_of_another_site_leads_to_a_page(portal: Portal) -> None:
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    headers = link | {"Sec-Fetch-Dest": "document"}
+    assert portal.get(f"/tenants/{OWN}", headers=headers).status_code == 200
+    begun = portal.client.post("/login", data={"token": "x"}, headers=LOGIN | headers)
+    assert begun.status_code == 403
+
+
+def test_no_method_but_reading_and_the_login_is_allowed(portal: Portal) -> None:
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+        found = portal.client.request(
+            method, SUMMARY, headers={"Authorization": f"Bearer {portal.tokens[OWN]}"}
+        )
+        assert found.status_code == 405
+    assert portal.get("/" + "a" * 5000).status_code == 414
+
+
+def test_every_response_has_the_strict_headers_and_no_page_an_inline_style(
+    portal: Portal,
+) -> None:
+    for path in [*page_paths(), "/login", "/nowhere"]:
+        found = portal.get(path, "provider")
+        policy = found.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert found.headers["x-content-type-options"] == "nosniff"
+        assert (
+            re.search(r"<script|<style|\sstyle=|\son\w+=|https?://(?!www\.w3)", found.text) is None
+        )
+
+
+def test_names_of_pods_are_text_on_pages_and_in_spreadsheets(tmp_path: Path) -> None:
+    portal = portal_at(tmp_path, marts_of(own_pod=HOSTILE))
+    text = portal.get(f"/tenants/{OWN}/workload?kind=Job&name=train-a").text
+    assert HOSTILE not in text
+    assert "&lt;script&gt;" in text
+    sheet = portal_at(tmp_path / "sheet", marts_of(own_pod="=HYPERLINK(1)"))
+    assert ",'=HYPERLINK(1)," in sheet.get(f"/api/v1/tenants/{OWN}/pods?format=csv").text
+
+
+def test_charts_are_images_with_the_classes_of_the_table(portal: Portal) -> None:
+    chart = portal.get(f"/tenants/{OWN}/charts/gpu-hours.svg")
+    assert chart.headers["content-type"] == "image/svg+xml"
+    assert "H100-80GB" in chart.text
+    cost = portal.get(f"/tenants/{OWN}/charts/cost.svg").text
+    # The scale ends at 2,500: the next round number above the highest forecast, 2,400.
+    assert re.findall(r">([\d,]+)</text>", cost)[:6] == [
+        "0",
+        "500",
+        "1,000",
+        "1,500",
+        "2,000",
+        "2,500",
+    ]
+
+
+def test_responses_are_what_the_openapi_document_says(portal: Portal) -> None:
+    document = portal.get("/api/v1/openapi.json").json()
+    assert len(document["paths"]) == len(api.TABLES)
+    for path, operations in document["paths"].items():
+        found = portal.get(path.format(tenant=OWN), "provider")
+        content = operations["get"]["responses"]["200"]["content"]
+        schema: dict[str, Any] = content["application/json"]["schema"]
+        whole = schema | {"components": document["components"]}
+        jsonschema.Draft202012Validator(whole).validate(found.json())
+        assert found.json()["rows"] or "corrections" in path, path
+        refused = portal.get(path.format(tenant=OWN) + "?no=1", "provider").json()
+        error = document["components"]["schemas"]["Error"]
+        jsonschema.Draft202012Validator(error).validate(refused)
+
+
+def test_csv_and_json_have_the_same_rows(portal: Portal) -> None:
+    for table in api.TABLES:
+        path = f"{api.ROOT}{table.path.format(tenant=OWN)}"
+        rows = portal.get(path, "provider").json()
+        lines = portal.get(f"{path}?format=csv", "provider").text.splitlines()
+        assert len(lines) == 1 + rows["total"]
+        assert lines[0].split(",") == (
+            list(rows["rows"][0]) if rows["rows"] else lines[0].split(",")
+        )
+
+
+def test_rows_come_in_pages_and_unchanged_ones_once(portal: Portal) -> None:
+    path = f"/api/v1/tenants/{OWN}/usage?by=hour"
+    first = portal.get(f"{path}&limit=2").json()
+    rest = portal.get(f"{path}&limit=2&offset={first['next_offset']}").json()
+    whole = portal.get(path)
+    assert (first["total"], rest["next_offset"]) == (3, None)
+    assert first["rows"] + rest["rows"] == whole.json()["rows"]
+    again = portal.get(path, headers={"If-None-Match": whole.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_the_access_log_names_callers_and_no_token(
+    portal: Portal, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "gpu_ledger.portal"):
+        portal.get(f"/tenants/{OWN}?period=2026-10")
+        assert portal.get("/x%0d%0aforged", OTHER).status_code == 400
+        portal.get("/x yé", OTHER)
+    assert [re.sub(r"token \w+", "token ID", record.getMessage()) for record in caplog.records] == [
+        f"token ID GET '/tenants/{OWN}' 200",
+        r"token ID GET '/x y\xe9' 404",
+    ]
+    assert not any(token.split("_")[2] in caplog.text for token in portal.tokens.values())
+
+
+def test_a_caller_may_send_so_many_requests() -> None:
+    seconds = [0.0]
+    limits = Limits(lambda: seconds[0])
+
+    def sent(count: int) -> int:
+        done = 0
+        for _ in range(count):
+            with contextlib.suppress(Refused), limits.of("a"):
+                done += 1
+        return done
+
+    assert sent(BURST_LIMIT + 5) == BURST_LIMIT
+    seconds[0] = 0.5
+    assert sent(100) == 10
+    with limits.of("b"):
+        pass
