@@ -30,6 +30,7 @@ class FleetHour(msgspec.Struct, kw_only=True):
     simultaneous_max: int
     gpu_capacity: int
     how_known: str
+    is_lower_bound: bool
 
 
 class ClusterHour(msgspec.Struct, kw_only=True):
@@ -44,6 +45,7 @@ class ClusterHour(msgspec.Struct, kw_only=True):
     sum_of_node_max_bound: int | None
     simultaneous_max: int | None
     how_known: str | None
+    is_lower_bound: bool | None
     gpu_capacity: int | None
 
 
@@ -56,6 +58,7 @@ class NodeHour(msgspec.Struct, kw_only=True):
     gpu_count_max_bound: int
     gpu_capacity: int
     how_known: str
+    is_lower_bound: bool
     pods: list[str]
 
 
@@ -74,6 +77,7 @@ class NodeMonthRow(msgspec.Struct, kw_only=True):
     cluster_gpu_count_max: int | None
     cluster_gpu_count_max_bound: int | None
     cluster_how_known: str | None
+    is_lower_bound: bool | None
 
 
 class TenantRow(msgspec.Struct, kw_only=True):
@@ -290,7 +294,10 @@ def fleet_hour(facts: Facts, at: datetime) -> list[FleetHour]:
 
 
 def cluster_hours(facts: Facts, at: datetime) -> list[ClusterHour]:
-    return [ClusterHour(**row) for row in nodes.cluster_hour(facts, at)]
+    names = ClusterHour.__struct_fields__
+    return [
+        ClusterHour(**{name: row[name] for name in names}) for row in nodes.cluster_hour(facts, at)
+    ]
 
 
 def node_hours(facts: Facts, at: datetime) -> list[NodeHour]:
@@ -299,7 +306,11 @@ def node_hours(facts: Facts, at: datetime) -> list[NodeHour]:
 
 
 def node_month(facts: Facts, period: BillingPeriod) -> list[NodeMonthRow]:
-    return [NodeMonthRow(**row) for row in nodes.node_month(facts, period)]
+    names = NodeMonthRow.__struct_fields__
+    return [
+        NodeMonthRow(**{name: row[name] for name in names})
+        for row in nodes.node_month(facts, period)
+    ]
 
 
 def last_hour(facts: Facts, period: BillingPeriod) -> datetime:
