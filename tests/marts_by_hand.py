@@ -8,11 +8,14 @@ Not here: estates, evidence, or anything that has to go through the whole pipeli
 from __future__ import annotations
 
 import re
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -189,6 +192,11 @@ def write_gates(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"create or replace table marts.{path.stem} as {text}")
 
 
+@cache
+def _decisions(files: tuple[tuple[str, str], ...]) -> Decisions:
+    return load_decisions(dict(files))
+
+
 @dataclass
 class World:
     """What happened, as facts; `write` makes them the only facts of the period."""
@@ -223,6 +231,11 @@ class World:
     def home(self) -> Home:
         return Home.create(self.path)
 
+    def copied(self, path: Path) -> World:
+        """The same world in a copy of its home: what was written and closed is there as well."""
+        shutil.copytree(self.path, path)
+        return replace(deepcopy(self), path=path)
+
     @property
     def decisions(self) -> Decisions:
         clusters = [
@@ -237,7 +250,7 @@ class World:
             "outages.csv": OUTAGES + "\n".join(self.outages),
             "policies.csv": "\n".join([HEADERS["policies"], *self.policies]),
         }
-        return load_decisions(files)
+        return _decisions(tuple(files.items()))
 
     def decisions_with_amendment(
         self, present: Decisions, table: str, reason: str, first: str, second: str

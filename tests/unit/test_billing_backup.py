@@ -67,9 +67,9 @@ def close(world: World, now: datetime = CLOCK.instant) -> None:
     )
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path / "home")
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> World:
+    world = World(tmp_path_factory.mktemp("closed") / "home")
     world.pods = [Pod("team-a", "train", at("09 10:00"), at("09 11:30"))]
     (world.home.decisions / "clusters.csv").write_text("kept as it is\n")
     landing = Landing(world.home.landing_store())
@@ -78,6 +78,11 @@ def world(tmp_path: Path) -> World:
         landing.append_attempt(draft(hour=at(f"{day} 10:00"), sha256=digest))
     close(world)
     return world
+
+
+@pytest.fixture
+def world(closed: World, tmp_path: Path) -> World:
+    return closed.copied(tmp_path / "home")
 
 
 def documents(home: Home) -> dict[str, bytes]:

@@ -104,13 +104,28 @@ class Ledger:
         return sum(b.nanos for b in billed_so_far(self.books.lines(), OCTOBER).values())
 
 
+def pod(tenant: str, name: str, hours: int) -> Pod:
+    return Pod(tenant, name, at("09 00:00"), at(f"09 {hours:02}:00"))
+
+
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "home")
 
 
-def pod(tenant: str, name: str, hours: int) -> Pod:
-    return Pod(tenant, name, at("09 00:00"), at(f"09 {hours:02}:00"))
+@pytest.fixture(scope="module")
+def october(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Two hours of a card at 3.60, billed to one tenant on 4 November."""
+    ledger = Ledger(tmp_path_factory.mktemp("october") / "home")
+    world = ledger.facts(OCTOBER, [pod("a", "x", 2)])
+    assert ledger.close(world, day(11, 4)) == {"a": 7_200_000_000}
+    return world
+
+
+@pytest.fixture
+def closed(october: World, tmp_path: Path) -> Ledger:
+    """A home of one's own in which October is closed."""
+    return Ledger(october.copied(tmp_path / "home").path)
 
 
 def verified(ledger: Ledger) -> list[str]:
@@ -129,20 +144,17 @@ def november_pod(tenant: str) -> Pod:
     return Pod(tenant, "later", start, start.replace(hour=1))
 
 
-def test_late_evidence_becomes_a_line_of_the_next_open_period(ledger: Ledger) -> None:
-    assert ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4)) == {
-        "a": 7_200_000_000
-    }
-    land(World(ledger.path), b"late", "2026-10-09T02:00:00Z", 1)
-    result = ledger.recount([pod("a", "x", 3)], day(11, 20))
+def test_late_evidence_becomes_a_line_of_the_next_open_period(closed: Ledger) -> None:
+    land(World(closed.path), b"late", "2026-10-09T02:00:00Z", 1)
+    result = closed.recount([pod("a", "x", 3)], day(11, 20))
     assert result.recorded
     [line] = result.lines
     assert (line.device_seconds, line.cost_nanos) == (3600, 3_600_000_000)
     assert (line.seconds_before, line.nanos_before) == (7200, 7_200_000_000)
     # November: one hour of its own, and the hour that was missing in October.
-    billed = ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
+    billed = closed.close(closed.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
     assert billed == {"a": 7_200_000_000}
-    folder = ledger.path / "documents"
+    folder = closed.path / "documents"
     invoice = json.loads((folder / "2026-11/tenants/a/INV-000002.json").read_bytes())
     assert [(line["kind"], line["charge_period"]) for line in invoice["lines"]] == [
         ("usage", "2026-11"),
@@ -154,56 +166,52 @@ def test_late_evidence_becomes_a_line_of_the_next_open_period(ledger: Ledger) ->
     assert "2.00 hours before" in text
 
 
-def test_counting_the_same_again_corrects_nothing(ledger: Ledger) -> None:
-    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
-    assert not ledger.recount([pod("a", "x", 2)], day(11, 19)).lines
-    assert ledger.recount([pod("a", "x", 3)], day(11, 20)).recorded
-    again = ledger.recount([pod("a", "x", 3)], day(11, 21))
+def test_counting_the_same_again_corrects_nothing(closed: Ledger) -> None:
+    assert not closed.recount([pod("a", "x", 2)], day(11, 19)).lines
+    assert closed.recount([pod("a", "x", 3)], day(11, 20)).recorded
+    again = closed.recount([pod("a", "x", 3)], day(11, 21))
     assert not again.recorded
     assert again.lines == ()
 
 
-def test_a_correction_of_a_correction_ends_at_the_recounted_truth(ledger: Ledger) -> None:
-    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
-    ledger.recount([pod("a", "x", 5)], day(11, 20))
-    assert ledger.billed() == 18_000_000_000
-    [line] = ledger.recount([pod("a", "x", 3)], day(11, 21)).lines
+def test_a_correction_of_a_correction_ends_at_the_recounted_truth(closed: Ledger) -> None:
+    closed.recount([pod("a", "x", 5)], day(11, 20))
+    assert closed.billed() == 18_000_000_000
+    [line] = closed.recount([pod("a", "x", 3)], day(11, 21)).lines
     assert (line.device_seconds, line.seconds_before) == (-7200, 18_000)
-    assert ledger.billed() == 10_800_000_000
+    assert closed.billed() == 10_800_000_000
     # 3.60 of November, +10.80, -7.20
-    billed = ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
+    billed = closed.close(closed.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
     assert billed == {"a": 7_200_000_000}
 
 
-def test_two_corrections_of_one_line_stand_on_one_invoice_and_verify(ledger: Ledger) -> None:
+def test_two_corrections_of_one_line_stand_on_one_invoice_and_verify(closed: Ledger) -> None:
     """2 h were billed at 3.60; then 3 h are counted, then 1 h, then 2 h again."""
-    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
-    ledger.recount([pod("a", "x", 3)], day(11, 20))
-    ledger.recount([pod("a", "x", 1)], day(11, 21))
-    november = ledger.facts(NOVEMBER, [november_pod("a")])
+    closed.recount([pod("a", "x", 3)], day(11, 20))
+    closed.recount([pod("a", "x", 1)], day(11, 21))
+    november = closed.facts(NOVEMBER, [november_pod("a")])
     # 3.60 of November, and of October + 1 h and - 2 h
-    assert ledger.close(november, day(12, 4)) == {
+    assert closed.close(november, day(12, 4)) == {
         "a": 3_600_000_000 + 3_600_000_000 - 7_200_000_000
     }
-    lines = ledger.books.document("INV-000002")["lines"]
+    lines = closed.books.document("INV-000002")["lines"]
     corrections = [
         (line["device_seconds_before"], line["device_seconds"], line["cost"])
         for line in lines
         if line["kind"] == "correction"
     ]
     assert corrections == [(7200, 3600, "3.6"), (10800, -7200, "-7.2")]
-    assert ledger.billed() == 3_600_000_000
-    [line] = ledger.recount([pod("a", "x", 2)], day(12, 10)).lines
+    assert closed.billed() == 3_600_000_000
+    [line] = closed.recount([pod("a", "x", 2)], day(12, 10)).lines
     assert (line.seconds_before, line.device_seconds) == (3600, 3600)
-    assert verified(ledger) == []
+    assert verified(closed) == []
 
 
-def test_a_correction_is_billed_once(ledger: Ledger) -> None:
-    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
-    ledger.recount([pod("a", "x", 3)], day(11, 20))
-    ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
-    december = ledger.facts(BillingPeriod("2026-12"), [])
-    assert ledger.close(december, datetime(2027, 1, 5, tzinfo=UTC)) == {}
+def test_a_correction_is_billed_once(closed: Ledger) -> None:
+    closed.recount([pod("a", "x", 3)], day(11, 20))
+    closed.close(closed.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
+    december = closed.facts(BillingPeriod("2026-12"), [])
+    assert closed.close(december, datetime(2027, 1, 5, tzinfo=UTC)) == {}
 
 
 def test_a_tenant_with_nothing_but_a_credit_gets_an_invoice(ledger: Ledger) -> None:
@@ -213,34 +221,31 @@ def test_a_tenant_with_nothing_but_a_credit_gets_an_invoice(ledger: Ledger) -> N
     assert billed == {"a": 3_600_000_000, "b": -3_600_000_000}
 
 
-def test_a_dry_recount_records_nothing(ledger: Ledger) -> None:
-    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
-    result = ledger.recount([pod("a", "x", 3)], day(11, 20), dry_run=True)
+def test_a_dry_recount_records_nothing(closed: Ledger) -> None:
+    result = closed.recount([pod("a", "x", 3)], day(11, 20), dry_run=True)
     assert result.nanos == 3_600_000_000
     assert not result.recorded
-    assert ledger.billed() == 7_200_000_000
+    assert closed.billed() == 7_200_000_000
 
 
-def test_a_new_price_for_a_closed_month_is_not_used_without_two_names(ledger: Ledger) -> None:
-    world = ledger.facts(OCTOBER, [pod("a", "x", 2)])
-    ledger.close(world, day(11, 4))
+def test_a_new_price_for_a_closed_month_is_not_used_without_two_names(closed: Ledger) -> None:
+    world = closed.facts(OCTOBER, [pod("a", "x", 2)])
     dearer = [f",A100-40,whole,EUR,4.0,2026-01-01,,{SIGNED},"]
-    present = World(ledger.path, rates=dearer).decisions
+    present = World(closed.path, rates=dearer).decisions
     counted_with = recount_decisions(world.home, OCTOBER, present)
     assert [rate.rate_nanos_per_hour for rate in counted_with.decisions.rates] == [3_600_000_000]
 
 
-def test_an_amendment_with_two_names_corrects_by_the_new_price(ledger: Ledger) -> None:
-    world = ledger.facts(OCTOBER, [pod("a", "x", 2)])
-    ledger.close(world, day(11, 4))
+def test_an_amendment_with_two_names_corrects_by_the_new_price(closed: Ledger) -> None:
+    world = closed.facts(OCTOBER, [pod("a", "x", 2)])
     dearer = [f",A100-40,whole,EUR,4.0,2026-01-01,,{SIGNED},"]
-    present = World(ledger.path, rates=dearer).decisions
+    present = World(closed.path, rates=dearer).decisions
     amended = world.decisions_with_amendment(present, "rates", "wrong list", "ada", "bob")
-    result = ledger.recount([pod("a", "x", 2)], day(11, 20), present=amended, rates=dearer)
+    result = closed.recount([pod("a", "x", 2)], day(11, 20), present=amended, rates=dearer)
     # The old price is taken back and the new one charged: 8.00 - 7.20.
     assert sorted(line.cost_nanos for line in result.lines) == [-7_200_000_000, 8_000_000_000]
     assert result.lines[0].reason == "rates amended by ada and bob: wrong list"
-    assert ledger.billed() == 8_000_000_000
+    assert closed.billed() == 8_000_000_000
 
 
 def test_an_open_period_has_nothing_to_correct(ledger: Ledger) -> None:
@@ -264,16 +269,15 @@ def test_a_void_negates_its_invoice_in_the_open_period(ledger: Ledger) -> None:
     assert ledger.billed() == 3_600_000_000
 
 
-def test_what_was_voided_is_billed_again_by_a_recount(ledger: Ledger) -> None:
-    world = ledger.facts(OCTOBER, [pod("a", "x", 2)])
-    ledger.close(world, day(11, 4))
+def test_what_was_voided_is_billed_again_by_a_recount(closed: Ledger) -> None:
+    world = closed.facts(OCTOBER, [pod("a", "x", 2)])
     void_document(world.home, "INV-000001", "wrong address", StoppedClock(day(11, 20)))
-    assert ledger.billed() == 0
-    [line] = ledger.recount([pod("a", "x", 2)], day(11, 21)).lines
+    assert closed.billed() == 0
+    [line] = closed.recount([pod("a", "x", 2)], day(11, 21)).lines
     assert line.cost_nanos == 7_200_000_000
     assert (line.seconds_before, line.nanos_before) == (0, 0)
     assert (line.reason, line.refers_to) == (AGAIN, "INV-000002")
-    assert ledger.billed() == 7_200_000_000
+    assert closed.billed() == 7_200_000_000
 
 
 def test_each_correction_has_the_reason_of_what_changed_for_it(ledger: Ledger) -> None:
@@ -336,9 +340,8 @@ def test_a_withdrawn_correction_is_on_no_invoice(ledger: Ledger) -> None:
     assert billed == {"a": 3_600_000_000, "b": -3_600_000_000}
 
 
-def test_a_document_is_voided_once_and_a_void_never(ledger: Ledger) -> None:
-    world = ledger.facts(OCTOBER, [pod("a", "x", 2)])
-    ledger.close(world, day(11, 4))
+def test_a_document_is_voided_once_and_a_void_never(closed: Ledger) -> None:
+    world = closed.facts(OCTOBER, [pod("a", "x", 2)])
     clock = StoppedClock(day(11, 20))
     void_document(world.home, "INV-000001", "wrong customer", clock)
     with pytest.raises(CannotBeVoided, match="void since INV-000002"):
@@ -349,45 +352,41 @@ def test_a_document_is_voided_once_and_a_void_never(ledger: Ledger) -> None:
         void_document(world.home, "INV-000009", "which", clock)
 
 
-def test_an_invoice_with_corrections_is_voided_with_them(ledger: Ledger) -> None:
-    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
-    ledger.recount([pod("a", "x", 3)], day(11, 20))
-    november = ledger.facts(NOVEMBER, [november_pod("a")])
-    ledger.close(november, day(12, 4))
+def test_an_invoice_with_corrections_is_voided_with_them(closed: Ledger) -> None:
+    closed.recount([pod("a", "x", 3)], day(11, 20))
+    november = closed.facts(NOVEMBER, [november_pod("a")])
+    closed.close(november, day(12, 4))
     void_document(november.home, "INV-000002", "wrong customer", StoppedClock(day(12, 5)))
-    assert ledger.billed() == 7_200_000_000
-    [line] = ledger.recount([pod("a", "x", 3)], day(12, 6)).lines
+    assert closed.billed() == 7_200_000_000
+    [line] = closed.recount([pod("a", "x", 3)], day(12, 6)).lines
     assert line.cost_nanos == 3_600_000_000
 
 
-def test_the_void_of_a_correction_by_an_amended_price_passes_the_verifier(ledger: Ledger) -> None:
-    world = ledger.facts(OCTOBER, [pod("a", "x", 2)])
-    ledger.close(world, day(11, 4))
+def test_the_void_of_a_correction_by_an_amended_price_passes_the_verifier(closed: Ledger) -> None:
+    world = closed.facts(OCTOBER, [pod("a", "x", 2)])
     dearer = [f",A100-40,whole,EUR,4.0,2026-01-01,,{SIGNED},"]
-    present = World(ledger.path, rates=dearer).decisions
+    present = World(closed.path, rates=dearer).decisions
     amended = world.decisions_with_amendment(present, "rates", "wrong list", "ada", "bob")
-    ledger.recount([pod("a", "x", 2)], day(11, 20), present=amended, rates=dearer)
-    november = ledger.facts(NOVEMBER, [])
-    ledger.close(november, day(12, 4))
+    closed.recount([pod("a", "x", 2)], day(11, 20), present=amended, rates=dearer)
+    november = closed.facts(NOVEMBER, [])
+    closed.close(november, day(12, 4))
     void_document(november.home, "INV-000002", "wrong customer", StoppedClock(day(12, 5)))
-    assert verified(ledger) == []
+    assert verified(closed) == []
 
 
-def test_recounted_facts_that_are_not_billable_correct_nothing(ledger: Ledger) -> None:
-    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
+def test_recounted_facts_that_are_not_billable_correct_nothing(closed: Ledger) -> None:
     disputed = replace(pod("a", "z", 1), method="disputed", method_reason="unknown_uid")
     with pytest.raises(PeriodNotBillable, match="REC-001"):
-        ledger.recount([pod("a", "x", 3), disputed], day(11, 20))
-    assert ledger.billed() == 7_200_000_000
+        closed.recount([pod("a", "x", 3), disputed], day(11, 20))
+    assert closed.billed() == 7_200_000_000
 
 
-def test_a_correction_never_stands_on_a_document_of_an_earlier_month(ledger: Ledger) -> None:
+def test_a_correction_never_stands_on_a_document_of_an_earlier_month(closed: Ledger) -> None:
     """October is closed first, corrected, and only then September."""
-    ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2)]), day(11, 4))
-    ledger.recount([pod("a", "x", 3)], day(11, 20))
+    closed.recount([pod("a", "x", 3)], day(11, 20))
     in_september = datetime(2026, 9, 5, tzinfo=UTC)
     early = Pod("a", "early", in_september, in_september.replace(hour=1))
-    september = ledger.facts(BillingPeriod("2026-09"), [early])
-    assert ledger.close(september, day(11, 21)) == {"a": 3_600_000_000}
-    billed = ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
+    september = closed.facts(BillingPeriod("2026-09"), [early])
+    assert closed.close(september, day(11, 21)) == {"a": 3_600_000_000}
+    billed = closed.close(closed.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
     assert billed == {"a": 7_200_000_000}

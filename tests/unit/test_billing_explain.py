@@ -44,9 +44,9 @@ def land(world: World, body: bytes, hour: str, sequence: int) -> None:
     store.create(key, json.dumps(manifest, sort_keys=True).encode())
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path / "home")
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> World:
+    world = World(tmp_path_factory.mktemp("closed") / "home")
     world.pods = [
         Pod("team-a", "train", at("09 10:15"), at("09 11:30")),
         Pod("team-a", "other", at("09 13:00"), at("09 14:00")),
@@ -64,6 +64,11 @@ def world(tmp_path: Path) -> World:
         dry_run=False,
     )
     return world
+
+
+@pytest.fixture
+def world(closed: World, tmp_path: Path) -> World:
+    return closed.copied(tmp_path / "home")
 
 
 def stop(stops: list[Stop], title: str) -> Stop:

@@ -30,9 +30,9 @@ from tests.marts_by_hand import SIGNED, Pod, World, at
 CENTS_THAT_DO_NOT_DIVIDE = f",A100-40,whole,EUR,3.333333333,2026-01-01,,{SIGNED},"
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    world = World(tmp_path / "home", rates=[CENTS_THAT_DO_NOT_DIVIDE])
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> World:
+    world = World(tmp_path_factory.mktemp("closed") / "home", rates=[CENTS_THAT_DO_NOT_DIVIDE])
     world.pods = [
         Pod("team-a", f"job-{n}", at(f"{n + 1:02} 22:00:01"), at(f"{n + 2:02} 03:00:02"))
         for n in range(9)
@@ -51,7 +51,12 @@ def home(tmp_path: Path) -> Path:
         clock,
         dry_run=False,
     )
-    return world.path
+    return world
+
+
+@pytest.fixture
+def home(closed: World, tmp_path: Path) -> Path:
+    return closed.copied(tmp_path / "home").path
 
 
 def rows(home: Path, name: str) -> list[dict[str, str]]:
