@@ -11,6 +11,7 @@ import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import cache
 from importlib import resources
@@ -67,6 +68,14 @@ def products() -> Mapping[str, Product]:
         row["product"]: Product(**{**row, **{n: int(row[n]) for n in numbers}})  # type: ignore[arg-type]
         for row in _rows("products.csv")
     }
+
+
+def similar_products(name: str) -> str:
+    """What to write instead of a product that the table does not have."""
+    similar = get_close_matches(name, products(), cutoff=0.3)
+    return f"one of the {len(products())} in docs/reference/scenario-file.md" + (
+        f", such as {', '.join(similar)}" if similar else ""
+    )
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from fake_gpu.estate.hardware import products
+from fake_gpu.estate.hardware import products, similar_products
 from fake_gpu.scenario.errors import BadScenario, Problem
 from fake_gpu.scenario.schema import MAXIMUM_LEVELS, Unreadable, too_deep_at
 from fake_gpu.scenario.spec import ClusterSpec, Scenario
@@ -235,7 +235,7 @@ def _pool(name: str, pool: Mapping[str, Any], warnings: list[str]) -> tuple[str,
     _known(pool, {"gpuProduct", "gpuCount", "gpuMemory", "otherDevices", "resources"}, where)
     product = str(pool.get("gpuProduct", "Tesla-K80"))
     if product not in products():
-        raise Unreadable(f"{where}: no product {product!r}", "one of: " + ", ".join(products()))
+        raise Unreadable(f"{where}: no product {product!r}", similar_products(product))
     memory = int(pool["gpuMemory"]) if "gpuMemory" in pool else None
     return product, int(pool.get("gpuCount", 1)), memory
 

@@ -14,7 +14,13 @@ from typing import Annotated, Literal
 
 import yaml
 
-from fake_gpu.estate.hardware import place, products, profiles, split_profile
+from fake_gpu.estate.hardware import (
+    place,
+    products,
+    profiles,
+    similar_products,
+    split_profile,
+)
 from fake_gpu.scenario.scalars import Seconds, Time
 from fake_gpu.scenario.schema import Reader, Shaped, Unreadable, key
 
@@ -175,9 +181,7 @@ class NodeSpec:
         if bool(self.product) != bool(self.cards):
             raise Unreadable("a product without cards, or cards without a product", "give both")
         if self.product and self.product not in products():
-            raise Unreadable(
-                f"unknown product {self.product!r}", "one of: " + ", ".join(products())
-            )
+            raise Unreadable(f"unknown product {self.product!r}", similar_products(self.product))
         if self.card_ids and len(self.card_ids) != self.cards * self.count:
             raise Unreadable(
                 f"{len(self.card_ids)} card_ids for {self.cards * self.count} cards",

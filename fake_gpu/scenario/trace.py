@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from domain.errors import LedgerError
 from domain.interval import parse_instant
-from fake_gpu.estate.hardware import products
+from fake_gpu.estate.hardware import products, similar_products
 from fake_gpu.scenario.errors import BadTrace
 
 COLUMNS = (
@@ -174,8 +174,9 @@ def _check(row: TraceRow, source: str, line: int) -> None:
         seen = f"it is on node {row.node!r} and never was scheduled"
         raise bad_trace(source, line, seen, "give scheduled_at, or leave node empty")
     if row.gpu_product and row.gpu_product not in products():
-        known_products = "one of: " + ", ".join(products())
-        raise bad_trace(source, line, f"unknown product {row.gpu_product!r}", known_products)
+        raise bad_trace(
+            source, line, f"unknown product {row.gpu_product!r}", similar_products(row.gpu_product)
+        )
     if not row.namespace or not row.pod:
         raise bad_trace(source, line, "no namespace or no pod name", "give both")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fake_gpu.estate.build import build_estate
+from fake_gpu.estate.hardware import products, profiles
 from fake_gpu.estate.model import Cluster
 from fake_gpu.scenario.errors import BadTrace
 from fake_gpu.scenario.load import Loaded, load_scenario, read_scenario
@@ -15,6 +17,7 @@ from fake_gpu.scenario.trace import COLUMNS, parse_trace
 from fake_gpu.scenario.trace_scenario import scenario_of_trace
 from tests.estates import HEAD, T0, check_invariants
 
+ROOT = Path(__file__).parents[2]
 HEADER = ",".join(COLUMNS) + "\n"
 TRACE = (
     HEADER
@@ -57,6 +60,34 @@ def test_a_scenario_may_name_a_trace(tmp_path: Path) -> None:
     read = read_scenario(text + "workload_trace: t.csv\n", "test.yaml", tmp_path)
     [cluster] = build_estate(read).clusters
     assert {p.node_name for p in cluster.pods} == {"n1", "n2", ""}
+
+
+def test_every_card_that_the_ledger_knows_by_a_label_can_be_in_a_trace() -> None:
+    """Names of passed-through devices (`nvidia.com/…`) are resources, and no labels of a node."""
+    shipped = ROOT / "dbt" / "seeds"
+    with (shipped / "gpu_products.csv").open(encoding="utf-8") as file:
+        known = [
+            row
+            for row in csv.DictReader(file)
+            if row["vendor"] in ("nvidia", "amd") and "/" not in row["product"]
+        ]
+    with (shipped / "mig_profiles.csv").open(encoding="utf-8") as file:
+        cut = {(row["mig_geometry"], row["profile"]) for row in csv.DictReader(file)}
+    cluster = played(
+        *(
+            f"east,a,p{number},u{number},n{number},{row['product']},{row['vendor']}.com/gpu,1,"
+            "1790812800,1790812802,1790812810,1790816400,Succeeded,,"
+            for number, row in enumerate(known)
+        )
+    )
+    cards = [node.cards for node in cluster.nodes]
+    assert sorted(card.product for [card] in cards) == sorted(row["product"] for row in known)
+    for row in known:
+        own = products()[row["product"]]
+        assert abs(own.memory_mib - int(row["memory_mib"])) <= 16
+        assert set(profiles(own.mig_family)) == {
+            profile for geometry, profile in cut if geometry == row["mig_geometry"]
+        }
 
 
 @pytest.mark.parametrize(
