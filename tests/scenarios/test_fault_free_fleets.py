@@ -39,8 +39,9 @@ from warehouse.home import Home
 PERIOD = BillingPeriod("2026-10")
 AFTER = StoppedClock(parse_instant("2026-11-03T00:00:00Z", "test"))
 FLEETS = 4
-# Of samples alone; telemetry of an hour names pods whose last sample is of the hour before.
-ENDS_AT_AN_HOUR = 1640259874
+# Of samples alone. Telemetry of an hour names pods whose last sample is of the hour before; the
+# first partition of a card is busy for the others; a shared card names a pod that does not run yet.
+BUSY_WITHOUT_A_POD = (1640259874, 7054, 17082)
 IDLE = "idle_nights_and_weekends"
 
 # The scheduler goes on counting the pod whose requests kube-state-metrics calls something else.
@@ -135,7 +136,9 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Judged:
         "lost samples": read(REQUESTS_LOST),
         "open samples": read(STILL_OPEN),
     }
-    drawn = fleets(3, FLEETS) | fleets(ENDS_AT_AN_HOUR, 1)
+    drawn = fleets(3, FLEETS)
+    for seed in BUSY_WITHOUT_A_POD:
+        drawn |= fleets(seed, 1)
     return judged(Home.create(tmp_path_factory.mktemp("fleets") / "home"), drawn | own)
 
 

@@ -108,19 +108,29 @@ names as (
 
 ),
 
--- An uncertain start or end may lie in the hour beside its own.
-uncertain_hours as (
+-- A node gives devices to a pod some time before the pod runs, and an uncertain end may lie in the
+-- hour after.
+lifetimes as (
 
     select
         cluster_id,
         namespace,
         pod_name,
-        {{ each_hour(
-            epoch_seconds('segment_started_at') ~ ' - uncertainty_seconds',
-            epoch_seconds('segment_ended_at') ~ ' + uncertainty_seconds'
-        ) }} as hour_second
+        min({{ epoch_seconds('segment_started_at') }}) - 3600 as perhaps_from_second,
+        max({{ epoch_seconds('segment_ended_at') }}) + 3600 as perhaps_until_second
     from {{ ref('fct_pod_hours') }}
-    where state = 'running' and uncertainty_seconds > 0
+    group by cluster_id, namespace, pod_name, pod_uid
+
+),
+
+perhaps_held as (
+
+    select
+        cluster_id,
+        namespace,
+        pod_name,
+        {{ each_hour('perhaps_from_second', 'perhaps_until_second') }} as hour_second
+    from lifetimes
 
 ),
 
@@ -149,7 +159,7 @@ attributed as (
         names.tenant,
         names.pod_uid,
         coalesce(names.life_count, 0) as life_count,
-        uncertain_hours.hour_second is not null as is_perhaps_held,
+        perhaps_held.hour_second is not null as is_perhaps_held,
         coalesce(names.running_seconds, 0) as running_seconds,
         coalesce(names.cost_nanos, 0) as pod_cost_nanos,
         coalesce(names.device_count, 1) as device_count,
@@ -174,12 +184,12 @@ attributed as (
             and telemetry.hour_second = names.hour_second
             and names.node_name
             = case when here.pod_name is null then '(any)' else telemetry.node_name end
-    left join (select distinct * from uncertain_hours) as uncertain_hours
+    left join (select distinct * from perhaps_held) as perhaps_held
         on
-            telemetry.cluster_id = uncertain_hours.cluster_id
-            and telemetry.namespace = uncertain_hours.namespace
-            and telemetry.pod_name = uncertain_hours.pod_name
-            and telemetry.hour_second = uncertain_hours.hour_second
+            telemetry.cluster_id = perhaps_held.cluster_id
+            and telemetry.namespace = perhaps_held.namespace
+            and telemetry.pod_name = perhaps_held.pod_name
+            and telemetry.hour_second = perhaps_held.hour_second
 
 ),
 
@@ -188,12 +198,23 @@ judged as (
 
     select
         *,
+        -- The first partition of a card shows the use of the whole card.
+        use_maximum is null
+        and coalesce(
+            instance_id
+            <> min(case when life_count > 0 or is_perhaps_held then instance_id end) over cards
+            or instance_id
+            <> max(case when life_count > 0 or is_perhaps_held then instance_id end) over cards,
+            false
+        ) as is_perhaps_of_another_partition,
         use_millionths_maximum = 0
         and life_count = 1
         and 10 * sample_count
         >= {{ whole_quotient('9 * due_sample_count * running_seconds', '3600') }}
         and sample_count > 0 as is_idle
     from attributed
+    window
+        cards as (partition by cluster_id, node_name, device_uuid, gpu_index, hour_second)
 
 ),
 
@@ -249,6 +270,7 @@ gpu_use as (
         judged.has_two_names,
         judged.life_count = 0
         and not judged.is_perhaps_held
+        and not judged.is_perhaps_of_another_partition
         and coalesce(judged.use_millionths_maximum, 0) > 0 as is_used_unallocated
     from judged
     cross join parameters
