@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 INTERVALS = (
-    "int_device_spans",
-    "int_capacity_spans",
+    "int_device_use",
+    "int_node_class_capacity",
     "int_node_labelled_cards",
     "int_unmeasured_stretches",
     "int_node_classes",
@@ -35,12 +35,12 @@ INTERVALS = (
 """What the models below read, but for what is the same in every cluster."""
 
 INLINED = (
-    "int_card_changes",
-    "int_node_offer_levels",
-    "int_node_offer_cards",
-    "int_mig_card_levels",
-    "int_node_class_cards",
-    "int_node_card_levels",
+    "int_shared_card_changes",
+    "int_node_offers",
+    "int_node_class_use",
+    "int_slice_events",
+    "int_slices_placed",
+    "int_node_levels",
     "int_charges",
 )
 """Models between the intervals and the three, in the order in which they need each other."""
@@ -49,7 +49,7 @@ ASKED = {
     "node-hours": """
         with maxima as (
             select node_number, hour_second, max(running_cards) as gpu_count_max
-            from int_node_card_levels group by node_number, hour_second
+            from int_node_levels group by node_number, hour_second
         )
         select nodes.cluster_id, nodes.node_name, hour_second, gpu_count_max
         from maxima inner join (
@@ -125,10 +125,12 @@ def _other(column: str) -> str:
 def main(database: str, statements: str) -> None:
     from bench.bench_promql import peak_mib
     from warehouse.connection import connected
+    from warehouse.placement import register
 
     compiled = json.loads(Path(statements).read_text(encoding="utf-8"))
     seconds, sums = {}, {}
     with connected(Path(database)) as connection:
+        register(connection)
         for name in INLINED:
             text = compiled[name]
             for other in INLINED:

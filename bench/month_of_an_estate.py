@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions, load_decisions
-from warehouse.cards import answer_card_questions
-from warehouse.classify import catalogue_of, create_device_kinds
+from warehouse.classify import create_device_kinds
 from warehouse.connection import connected
 from warehouse.raw_decisions import create_raw_decisions
 from warehouse.schema import PARQUET_TABLES, create_table, create_view_of_files
@@ -74,12 +73,6 @@ def fill(folder: Path, database: Path, month: Month) -> Decisions:
         for table in ("lives", "slots"):
             connection.execute(f"drop table {table}")
     return decided
-
-
-def answer(database: Path, decided: Decisions) -> None:
-    """What the models ask between their two runs."""
-    with connected(database) as connection:
-        answer_card_questions(connection, catalogue_of(decided))
 
 
 def decisions(month: Month) -> Decisions:

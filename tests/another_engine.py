@@ -31,6 +31,7 @@ from warehouse.build import BuildResult, build_period
 from warehouse.home import Home
 
 NEXT = "4.3.0"
+ROOT = Path(__file__).parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gpu-ledger" / "spark"
 PERIOD = BillingPeriod("2026-10")
 SCENARIOS = ("cards_cut_anew", "every_way_to_share", "node_drained_mid_hour", "relabelled_node")
@@ -39,8 +40,9 @@ SEEDS = (1, 3, 29)
 COUNT = """
 import json, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = [sys.argv[2], sys.argv[3]]
 from pyspark.sql import SparkSession
+from warehouse.placement import register_in_spark
 folder = Path(sys.argv[1])
 told = {
     "spark.sql.session.timeZone": "UTC", "spark.ui.enabled": "false",
@@ -51,6 +53,7 @@ builder = SparkSession.builder.master("local[2]")
 for key, said in told.items():
     builder = builder.config(key, said)
 spark = builder.getOrCreate()
+register_in_spark(spark)
 for path in (folder / "given").glob("*.parquet"):
     spark.read.parquet(str(path)).createOrReplaceTempView(path.stem)
 for name, sql in json.loads((folder / "models.json").read_text()):
@@ -147,8 +150,9 @@ def compare(version: str) -> str:
         marts = handed_over(build, folder)
         (folder / "models.json").write_text(json.dumps(in_order()), encoding="utf-8")
         ran = subprocess.run(
-            [sys.executable, "-c", COUNT, str(folder), str(engine(version))],
+            [sys.executable, "-c", COUNT, str(folder), str(engine(version)), str(ROOT)],
             capture_output=True, text=True, check=False, timeout=1800,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
         )  # fmt: skip
         assert ran.returncode == 0, ran.stderr[-2000:]
         assert json.loads(ran.stdout.splitlines()[-1]) == version

@@ -19,7 +19,7 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,8 +29,6 @@ from tests.scenarios import test_facts_equal_truth as compared
 from warehouse import dbt_run, parsed
 from warehouse import project as project_module
 from warehouse.build import WORKING_NAME, BuildResult, build_period
-from warehouse.cards import answer_card_questions
-from warehouse.classify import catalogue_of
 from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
@@ -86,14 +84,14 @@ MUTANTS = (
            "and allocations.settled_second < label_states.valid_until_second", ""),
     Mutant("each_sharer_pays_the_whole", f"{INT}/int_allocations_priced.sql",
            "holder_count\n        * case", "1\n        * case"),
-    Mutant("levels_forget_what_was", f"{INT}/int_node_card_levels.sql",
+    Mutant("levels_forget_what_was", f"{INT}/int_node_levels.sql",
            "sum(running_change) over so_far as running_cards",
            "max(running_change) over so_far as running_cards"),
     Mutant("the_least_of_the_hour", "models/marts/fct_node_hours.sql",
            "max(running_cards) as gpu_count_max", "min(running_cards) as gpu_count_max"),
-    Mutant("a_held_claim_runs", f"{INT}/int_counted_spans.sql",
+    Mutant("a_held_claim_runs", f"{INT}/int_device_use.sql",
            "claim_levels.running_count > 0", "claim_levels.running_count >= 0"),
-    Mutant("parts_of_a_card_rounded_down", f"{INT}/int_card_changes.sql",
+    Mutant("parts_of_a_card_rounded_down", f"{INT}/int_shared_card_changes.sql",
            "running_level + devices_per_card - 1", "running_level"),
     Mutant("half_an_hour_to_the_east", "macros/seconds.sql",
            "(epoch_us({{ instant }}) // 1000000)", "(epoch_us({{ instant }}) // 1000000 + 1800)"),
@@ -191,12 +189,19 @@ MUTANTS = (
            "            and allocations.mig_profile = rate_spans.mig_profile\n", ""),
     Mutant("a_shared_claim_is_paid_by_each", f"{INT}/int_claim_shares.sql",
            "and devices.resource_key = levels.resource_key", ""),
-    Mutant("levels_are_one_event_late", f"{INT}/int_whole_card_levels.sql",
-           "range between unbounded preceding and current row",
-           "rows between unbounded preceding and 1 preceding"),
-    Mutant("each_day_begins_with_nothing", "macros/packed_levels.sql",
-           "cast(coalesce(sum({{ change }}) over days_before, 0) as {{ type }})",
-           "cast(0 as {{ type }})"),
+    Mutant("levels_are_one_event_late", f"{INT}/int_node_class_use.sql",
+           "window so_far as (partition by node_class_number order by event_second)",
+           "window so_far as (partition by node_class_number order by event_second"
+           " rows between unbounded preceding and 1 preceding)"),
+    Mutant("each_hour_begins_with_nothing", f"{INT}/int_node_class_use.sql",
+           "window so_far as (partition by node_class_number order by event_second)",
+           "window so_far as (partition by node_class_number, event_second // 3600"
+           " order by event_second)"),
+    Mutant("a_running_slice_stays", f"{INT}/int_slice_events.sql",
+           "        ends.change * intervals.amount as change",
+           "        greatest(ends.change, 0) * intervals.amount as change"),
+    Mutant("held_slices_run", f"{INT}/int_slice_events.sql",
+           "    where allocation_state = 'running'\n", ""),
     Mutant("sum_of_maxima_is_a_maximum", "models/marts/fct_cluster_hours.sql",
            "sum(gpu_count_max) as sum_of_node_max", "max(gpu_count_max) as sum_of_node_max"),
     Mutant("the_most_workers_on_the_hour", "models/marts/fct_cluster_hours.sql",
@@ -212,17 +217,18 @@ MUTANTS = (
     Mutant("a_life_of_which_only_its_end_is_known", f"{INT}/int_sightings_by_report.sql",
            "                    and reported.container_started_second"
            " >= windows.window_started_second\n", ""),
-    Mutant("what_is_offered_is_forgotten", f"{INT}/int_node_offer_levels.sql",
+    Mutant("what_is_offered_is_forgotten", f"{INT}/int_node_offers.sql",
            "rows between unbounded preceding and current row",
            "rows between current row and current row"),
-    Mutant("instances_of_the_offer_before", f"{INT}/int_mig_card_levels.sql",
-           "{{ packed_offer('packed_level') }} as offer_number",
-           "greatest({{ packed_offer('packed_level') }} - 1, 1) as offer_number"),
-    Mutant("shares_of_one_end_alone", f"{INT}/int_node_share_levels.sql",
+    Mutant("slices_of_a_layout_of_an_hour_later", f"{INT}/int_slices_placed.sql",
+           "    each_level.level.started_second,\n    each_level.level.ended_second,",
+           "    each_level.level.started_second + 3600 as started_second,\n"
+           "    each_level.level.ended_second + 3600 as ended_second,"),
+    Mutant("shares_of_one_end_alone", f"{INT}/int_node_class_use.sql",
            "    select -1 as change", "    select 0 as change"),
     Mutant("a_pause_is_measured", f"{INT}/int_measured_changes.sql",
            "        -1 as measured_change", "        0 as measured_change"),
-    Mutant("cards_of_one_class_alone", f"{INT}/int_node_offer_hours.sql",
+    Mutant("cards_of_one_class_alone", f"{MARTS}/fct_node_hours.sql",
            "sum(installed_cards) over so_far", "max(installed_cards) over so_far"),
     Mutant("disputes_of_every_epoch_and_hour", f"{INT}/int_stretches_split_to_epochs.sql",
            "            (reconciled.method = 'disputed') = cuts.is_for_disputes\n            and ",
@@ -341,13 +347,9 @@ def broken(project: Path, mutant: Mutant | None) -> Iterator[None]:
 class Project(dbt_run.DbtProject):
     """Models of which only those after a broken one are built again."""
 
-    def run_from(self, model: str, answer: Callable[[], None]) -> None:
-        asking = f"+{dbt_run.QUESTIONS}"
+    def run_from(self, model: str) -> None:
         self.forget({name for name in self._made_of() if model in self._before(name)})
-        if model in self._before(dbt_run.QUESTIONS):
-            dbt_run.require_models(self._results("run", "--select", f"{model}+,{asking}"))
-            answer()
-        dbt_run.require_models(self._results("run", "--select", f"{model}+", "--exclude", asking))
+        dbt_run.require_models(self._results("run", "--select", f"{model}+"))
 
     def failed_situations(self, model: str) -> list[str]:
         """The unit tests of one model that fail, or of all models when a macro is broken."""
@@ -451,17 +453,13 @@ class Bench:
         project.parse()
         if mutant.file.startswith("macros"):
             project.forget()
-            project.run_models(lambda: self._answer(working))
+            project.run_models()
         else:
-            project.run_from(Path(mutant.file).stem, lambda: self._answer(working))
+            project.run_from(Path(mutant.file).stem)
         failed = [t for t in dbt_run.tests_of(project.run_tests(), {}) if not t.passed]
         working.replace(self.healthy.build_path)
         switch_in(self.home, self.healthy.build_path, compared.PERIOD)
         return failed
-
-    def _answer(self, working: Path) -> None:
-        with connected(working) as connection:
-            answer_card_questions(connection, catalogue_of(self.decisions))
 
     def _failed_situations(self, file: str) -> list[str]:
         """Unit tests of the broken model bring their own rows; they need the types of a build."""

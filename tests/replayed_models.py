@@ -15,7 +15,6 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -33,6 +32,7 @@ from warehouse.connection import connected
 from warehouse.dbt_run import DbtProject, ModelFailed, tests_of
 from warehouse.home import Home
 from warehouse.kept import keep, kept_in
+from warehouse.placement import register
 from warehouse.project import dbt_project_dir, project_sha256
 from warehouse.raw import create_raw_evidence
 from warehouse.raw_decisions import create_raw_decisions
@@ -50,15 +50,10 @@ class ReplayedProject(DbtProject):
     def parse(self) -> None:
         pass
 
-    def run_models(self, answer: Callable[[], None]) -> None:
-        statements = recorded(project_sha256())
-        self._run(statements["until_questions"])
-        answer()
-        self._run(statements["after_questions"])
-
-    def _run(self, statements: list[tuple[str, str]]) -> None:
+    def run_models(self) -> None:
         with connected(self._database) as connection:
-            for node, statement in statements:
+            register(connection)
+            for node, statement in recorded(project_sha256())["models"]:
                 try:
                     connection.execute(statement)
                 except duckdb.Error as error:
@@ -121,16 +116,12 @@ def _record() -> dict[str, Any]:
         project = DbtProject(home.build / PROJECT_FOLDER, home.build / WORKING_NAME)
         with mock.patch("dbt.cli.main.dbtRunner", partial(dbtRunner, callbacks=[listen])):
             project.parse()
-            counts: list[int] = []
-            project.run_models(lambda: counts.append(len(ran)))
-            counts.append(len(ran))
+            project.run_models()
+            count = len(ran)
             results = project.run_tests()
-    last = dict(ran[counts[1] :])
+    last = dict(ran[count:])
     return {
-        "until_questions": [each for each in ran[: counts[0]] if each[1].startswith(MAKING)],
-        "after_questions": [
-            each for each in ran[counts[0] : counts[1]] if each[1].startswith(MAKING)
-        ],
+        "models": [each for each in ran[:count] if each[1].startswith(MAKING)],
         "tests": [
             {"name": test.name, "model": test.model, "statement": last[result.node.unique_id]}
             for result in results

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
 from domain.errors import CheckFailed, WrongUse
-from warehouse.cards import answer_card_questions
-from warehouse.classify import catalogue_of, create_device_kinds
+from warehouse.classify import create_device_kinds
 from warehouse.connection import connected
 from warehouse.content import mart_names, period_sha256
 from warehouse.dbt_run import DbtProject, DbtTest, tested_models, tests_of
@@ -159,7 +158,7 @@ def _build(home: Home, asked: _Asked, report: Progress) -> BuildResult:
     report(1, STEP_COUNT, "counting")
     project = project_of(home)
     project.parse()
-    project.run_models(lambda: _answer(working, asked.decisions))
+    project.run_models()
     report(2, STEP_COUNT, "testing")
     results = project.run_tests()
     report(3, STEP_COUNT, "hashing")
@@ -193,11 +192,6 @@ def _create_raw(path: Path, home: Home, asked: _Asked) -> None:
         )
         create_device_kinds(connection, decisions, period.interval)
         create_raw_decisions(connection, period, decisions, asked.refused)
-
-
-def _answer(path: Path, decisions: Decisions) -> None:
-    with connected(path) as connection:
-        answer_card_questions(connection, catalogue_of(decisions))
 
 
 def _content(path: Path, period: BillingPeriod) -> tuple[dict[str, int], str]:

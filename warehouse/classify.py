@@ -1,6 +1,7 @@
 """What every device in the evidence is: each node label set with each resource, asked once.
 
-Put here: the raw tables `claimed_devices`, `resources`, `device_kinds` and `device_weights`.
+Put here: the raw tables `claimed_devices`, `resources`, `device_kinds`, `device_weights` and
+`labelled_cards`.
 Not here: the rules (`domain.gpu`), or which labels a node had when (`dbt/`).
 """
 
@@ -29,9 +30,9 @@ from domain.gpu import (
     parse_catalogue,
     weight,
 )
+from domain.gpu.cards import HowKnown, physical_cards
 from domain.interval import Interval
 from domain.mig.errors import NoTableWeight
-from warehouse.cards import create_labelled_cards, create_mig_codes
 from warehouse.project import seed_text
 from warehouse.schema import create_table
 
@@ -95,10 +96,14 @@ def create_device_kinds(
     units = _class_units(kind for _, _, kind in kinds if isinstance(kind, DeviceKind))
     kinds = [(s, r, _countable(kind, units)) for s, r, kind in kinds]
     known = [(s, r, kind) for s, r, kind in kinds if isinstance(kind, DeviceKind)]
-    create_table(connection, "device_kinds", (_kind(*kind, units) for kind in kinds))
+    geometries = {
+        product.gpu_class: product.geometry.name
+        for product in catalogue.products.values()
+        if product.geometry is not None
+    }
+    create_table(connection, "device_kinds", (_kind(*kind, units, geometries) for kind in kinds))
     create_table(connection, "device_weights", _weights(known, catalogue, decisions, window))
-    create_mig_codes(connection, (kind for _, _, kind in known))
-    create_labelled_cards(connection, label_sets, catalogue)
+    create_table(connection, "labelled_cards", _labelled_cards(label_sets, catalogue))
 
 
 def catalogue_of(decisions: Decisions) -> Catalogue:
@@ -205,7 +210,13 @@ def _countable(kind: Classified, units: Units) -> Classified:
     return kind
 
 
-def _kind(labels_sha256: str, resource: str, kind: Classified, units: Units) -> Row:
+def _kind(
+    labels_sha256: str,
+    resource: str,
+    kind: Classified,
+    units: Units,
+    geometries: Mapping[str, str],
+) -> Row:
     known = isinstance(kind, DeviceKind)
     compute = kind.compute_share if isinstance(kind, DeviceKind) else Fraction(0)
     memory = kind.memory_share if isinstance(kind, DeviceKind) else Fraction(0)
@@ -217,6 +228,7 @@ def _kind(labels_sha256: str, resource: str, kind: Classified, units: Units) -> 
         "product": kind.product if isinstance(kind, DeviceKind) else "",
         "gpu_class": kind.gpu_class if isinstance(kind, DeviceKind) else "",
         "mig_profile": kind.mig_profile if isinstance(kind, DeviceKind) else "",
+        "mig_geometry": geometries.get(kind.gpu_class, "") if isinstance(kind, DeviceKind) else "",
         "compute_share_numerator": compute.numerator,
         "compute_share_denominator": compute.denominator,
         "memory_share_numerator": memory.numerator,
@@ -227,6 +239,20 @@ def _kind(labels_sha256: str, resource: str, kind: Classified, units: Units) -> 
         "is_claimed": isinstance(kind, DeviceKind) and kind.is_claimed,
         "unclassified_reason": "" if known else _explained(kind),
     }
+
+
+def _labelled_cards(
+    label_sets: Iterable[tuple[str, Mapping[str, str]]], catalogue: Catalogue
+) -> Iterator[Row]:
+    """How many cards the labels of a node count, where they do."""
+    for labels_sha256, labels in label_sets:
+        for count in physical_cards({}, labels, catalogue).counts:
+            if count.how_known is HowKnown.LABEL:
+                yield {
+                    "labels_sha256": labels_sha256,
+                    "gpu_class": count.gpu_class,
+                    "card_count": count.least,
+                }
 
 
 def _explained(kind: DeviceKind | Unclassified) -> str:

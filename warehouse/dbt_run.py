@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -32,9 +32,6 @@ DBT_THREADS = 1
 
 LONGEST_MESSAGE = 300
 """Characters of dbt's own words in an error; what is longer stands in the log."""
-
-QUESTIONS = "int_card_questions"
-"""The model whose rows are answered in Python (`warehouse.cards`) before the rest is built."""
 
 
 class ModelFailed(CheckFailed):
@@ -87,6 +84,7 @@ def profile_text(database: str) -> str:
                     "config_options": settings(),
                     "settings": {"TimeZone": "UTC"},
                     "disable_transactions": True,
+                    "plugins": [{"module": "warehouse.dbt_plugin"}],
                 }
             },
         }
@@ -115,15 +113,11 @@ class DbtProject:
         """Read the project, or what was kept of it; the commands that follow need not."""
         self._manifest = parse_project(self._folder, self._database)
 
-    def run_models(self, answer: Callable[[], None]) -> None:
-        """Load the product facts and build every model; raises ModelFailed.
-
-        Between two runs of models, what they ask about MIG layouts is answered.
-        """
-        made = ("build", "--resource-type", "seed", "--resource-type", "model")
-        require_models(self._results(*made, "--select", f"+{QUESTIONS}"))
-        answer()
-        require_models(self._results(*made, "--exclude", f"+{QUESTIONS}"))
+    def run_models(self) -> None:
+        """Load the product facts and build every model; raises ModelFailed."""
+        require_models(
+            self._results("build", "--resource-type", "seed", "--resource-type", "model")
+        )
 
     def run_tests(self) -> list[NodeResult]:
         """Run every data test, whether or not others fail: judging them is not dbt's business."""

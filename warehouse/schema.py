@@ -294,6 +294,7 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "product": "VARCHAR",
         "gpu_class": "VARCHAR",
         "mig_profile": "VARCHAR",
+        "mig_geometry": "VARCHAR",
         "compute_share_numerator": "BIGINT",
         "compute_share_denominator": "BIGINT",
         "memory_share_numerator": "BIGINT",
@@ -304,23 +305,10 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "is_claimed": "BOOLEAN",
         "unclassified_reason": "VARCHAR",
     },
-    "mig_codes": {
-        "gpu_class": "VARCHAR",
-        "mig_profile": "VARCHAR",
-        "replica_count": "BIGINT",
-        "code_multiplier": _WIDE,
-    },
     "labelled_cards": {
         "labels_sha256": "VARCHAR",
         "gpu_class": "VARCHAR",
         "card_count": "BIGINT",
-    },
-    "card_answers": {
-        "gpu_class": "VARCHAR",
-        "wanted_code": _WIDE,
-        "offered_code": _WIDE,
-        "mig_card_count": "BIGINT",
-        "fewest_card_count": "BIGINT",
     },
     "device_weights": {
         "labels_sha256": "VARCHAR",

@@ -12,3 +12,16 @@
             ) }}
     end
 {%- endmacro %}
+
+
+{#- Whether a device is a MIG slice or a replica of one: which card it lies on is not counted. -#}
+{% macro is_slice() -%}
+    (devices_per_card = 0 and mig_profile <> '')
+{%- endmacro %}
+
+
+{#- On what a number of cards rests: in the order of the words the weakest comes last, and where
+    nothing runs nothing is needed. -#}
+{% macro weakest_how_known(how_known) -%}
+    coalesce(max(nullif({{ how_known }}, 'nothing')), 'nothing')
+{%- endmacro %}

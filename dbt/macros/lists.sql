@@ -30,3 +30,19 @@
 {% macro spark__each_entry(map) -%}
     explode(map_entries({{ map }}))
 {%- endmacro %}
+
+
+{#- The rows of a group as one list, in no order. -#}
+{% macro list_of_rows(columns) -%}
+    {{ return(adapter.dispatch('list_of_rows', 'gpu_ledger')(columns)) }}
+{%- endmacro %}
+
+{% macro duckdb__list_of_rows(columns) -%}
+    {%- set fields = [] -%}
+    {%- for column in columns -%}{%- do fields.append(column ~ ' := ' ~ column) -%}{%- endfor -%}
+    list(struct_pack({{ fields | join(', ') }}))
+{%- endmacro %}
+
+{% macro spark__list_of_rows(columns) -%}
+    collect_list(struct({{ columns | join(', ') }}))
+{%- endmacro %}

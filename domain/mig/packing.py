@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from domain.mig.geometry import Geometry
 from domain.mig.layouts import Instances, layouts
@@ -29,6 +30,13 @@ QUESTIONS_REMEMBERED = 65_536
 Vector = tuple[int, ...]
 
 
+class Packing(NamedTuple):
+    """A number of cards, and whether it is the smallest one or only no larger than that."""
+
+    card_count: int
+    is_exact: bool
+
+
 class _TooLong(Exception):
     """The search took more steps than it may."""
 
@@ -39,13 +47,23 @@ def fewest_cards(
     offered: Mapping[MigProfile, int],
     cards: int | None,
 ) -> int:
+    """The number of cards of `pack`."""
+    return pack(geometry, allocated, offered, cards).card_count
+
+
+def pack(
+    geometry: Geometry,
+    allocated: Mapping[MigProfile, int],
+    offered: Mapping[MigProfile, int],
+    cards: int | None,
+) -> Packing:
     """The fewest cards on which the allocated GPU instances can lie.
 
     `offered` are all instances of the node's cards, `cards` how many cards those are on (None:
     not known). Contradicting numbers (more allocated than offered, more offered than the cards
     can hold) give what the allocated instances alone need.
     """
-    return _fewest_cards(geometry, _instances(allocated), _instances(offered), cards)
+    return _pack(geometry, _instances(allocated), _instances(offered), cards)
 
 
 def _instances(counts: Mapping[MigProfile, int]) -> Instances:
@@ -53,25 +71,26 @@ def _instances(counts: Mapping[MigProfile, int]) -> Instances:
 
 
 @lru_cache(maxsize=QUESTIONS_REMEMBERED)
-def _fewest_cards(
+def _pack(
     geometry: Geometry, allocated: Instances, offered: Instances, cards: int | None
-) -> int:
+) -> Packing:
     names = tuple(profile for profile, _ in allocated)
     if sum(count for _, count in allocated) > MOST_INSTANCES:
-        return _plain_bound(geometry, allocated)
+        return Packing(_plain_bound(geometry, allocated), is_exact=False)
     try:
         fewest = _Search(geometry, names).fewest_for(tuple(count for _, count in allocated))
     except _TooLong:
-        return _plain_bound(geometry, allocated)
+        return Packing(_plain_bound(geometry, allocated), is_exact=False)
     every = tuple(sorted({*names, *(profile for profile, _ in offered)}))
     wanted = tuple(dict(allocated).get(name, 0) for name in every)
     there = tuple(max(dict(offered).get(name, 0), w) for name, w in zip(every, wanted, strict=True))
     if cards is None or sum(there) > MOST_INSTANCES:
-        return fewest
+        return Packing(fewest, is_exact=cards is None)
     try:
-        return _Search(geometry, every).fewest_of(wanted, there, cards, fewest)
+        found = _Search(geometry, every).fewest_of(wanted, there, cards, fewest)
     except _TooLong:
-        return fewest
+        return Packing(fewest, is_exact=False)
+    return Packing(found, is_exact=True)
 
 
 def _plain_bound(geometry: Geometry, counts: Instances) -> int:

@@ -159,7 +159,7 @@ def test_the_models_refuse_a_closed_period_before_they_build_anything(tmp_path: 
     project = project_of(home)
     project.parse()
     with pytest.raises(ModelFailed) as refused:
-        project.run_models(lambda: None)
+        project.run_models()
     assert "period 2026-10 is closed" in refused.value.seen
     with connected(working, read_only=True) as connection:
         schemas = connection.execute(

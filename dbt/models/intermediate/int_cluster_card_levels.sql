@@ -2,7 +2,7 @@ with
 
 bounds as (
 
-    select * from {{ ref('int_node_card_levels') }}
+    select * from {{ ref('int_node_levels') }}
 
 ),
 

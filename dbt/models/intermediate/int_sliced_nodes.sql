@@ -2,10 +2,10 @@
 
 with
 
-spans as (
+used as (
 
     select distinct node_class_number
-    from {{ ref('int_device_spans') }}
+    from {{ ref('int_device_use') }}
     where allocation_state = 'running' and devices_per_card <> 1
 
 ),
@@ -20,9 +20,9 @@ node_classes as (
 sliced as (
 
     select distinct node_classes.node_number
-    from spans
+    from used
     inner join node_classes
-        on spans.node_class_number = node_classes.node_class_number
+        on used.node_class_number = node_classes.node_class_number
 
 )
 

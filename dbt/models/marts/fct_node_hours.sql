@@ -2,13 +2,7 @@ with
 
 levels as (
 
-    select * from {{ ref('int_node_card_levels') }}
-
-),
-
-class_levels as (
-
-    select * from {{ ref('int_node_class_cards') }}
+    select * from {{ ref('int_node_levels') }}
 
 ),
 
@@ -72,14 +66,96 @@ nodes as (
     select distinct
         node_number,
         cluster_id,
-        node_name
+        node_name,
+        class_count
     from {{ ref('int_node_classes') }}
+
+),
+
+-- What a node offers, summed over its classes; at the start of every hour it becomes visible.
+offer_changes as (
+
+    select
+        node_number,
+        started_second as event_second,
+        installed_cards - lag(installed_cards, 1, 0) over classes as installed_cards,
+        allocatable_cards - lag(allocatable_cards, 1, 0) over classes as allocatable_cards,
+        least(unmeasured, 1) - lag(least(unmeasured, 1), 1, 0) over classes as unmeasured_classes
+    from {{ ref('int_node_offer_cards') }}
+    window
+        classes as (partition by node_class_number order by offer_number)
+    union all
+    select
+        nodes.node_number,
+        measured.measured_from_second as event_second,
+        0 as installed_cards,
+        0 as allocatable_cards,
+        0 as unmeasured_classes
+    from nodes
+    inner join {{ ref('int_measured_hours') }} as measured
+        on nodes.cluster_id = measured.cluster_id
+
+),
+
+offer_instants as (
+
+    select
+        node_number,
+        event_second,
+        sum(installed_cards) as installed_cards,
+        sum(allocatable_cards) as allocatable_cards,
+        sum(unmeasured_classes) as unmeasured_classes
+    from offer_changes
+    group by node_number, event_second
+
+),
+
+offer_levels as (
+
+    select
+        node_number,
+        event_second,
+        lead(event_second) over so_far as next_second,
+        cast(sum(installed_cards) over so_far as bigint) as installed_cards,
+        cast(sum(allocatable_cards) over so_far as bigint) as allocatable_cards,
+        cast(sum(unmeasured_classes) over so_far as bigint) as unmeasured_classes
+    from offer_instants
+    window so_far as (partition by node_number order by event_second)
 
 ),
 
 offers as (
 
-    select * from {{ ref('int_node_offer_hours') }}
+    select
+        offer_levels.node_number,
+        measured.hour_second,
+        max(offer_levels.installed_cards) as installed_cards,
+        max(offer_levels.allocatable_cards) as allocatable_cards,
+        cast(
+            sum(
+                offer_levels.unmeasured_classes
+                * (
+                    least(
+                        coalesce(offer_levels.next_second, measured.measured_until_second),
+                        measured.measured_until_second
+                    )
+                    - offer_levels.event_second
+                )
+            )
+            as bigint
+        ) as unmeasured_class_seconds
+    from offer_levels
+    inner join nodes
+        on offer_levels.node_number = nodes.node_number
+    inner join {{ ref('int_measured_hours') }} as measured
+        on
+            nodes.cluster_id = measured.cluster_id
+            and {{ whole_quotient('offer_levels.event_second', 3600) }} * 3600
+            = measured.hour_second
+    where
+        offer_levels.event_second >= measured.measured_from_second
+        and offer_levels.event_second < measured.measured_until_second
+    group by offer_levels.node_number, measured.hour_second
 
 ),
 
@@ -90,21 +166,9 @@ hours as (
         hour_second,
         max(running_cards) as gpu_count_max_bound,
         cast(sum(running_cards * (ended_second - started_second)) as bigint)
-            as gpu_seconds_bound
+            as gpu_seconds_bound,
+        {{ weakest_how_known('how_known') }} as how_known
     from levels
-    group by node_number, hour_second
-
-),
-
-knowledge as (
-
-    select
-        node_number,
-        hour_second,
-        -- In the order of the words, the weaker ground comes last; nothing running needs none.
-        coalesce(max(nullif(how_known, 'nothing')), 'nothing') as how_known,
-        max(class_count) as class_count
-    from class_levels
     group by node_number, hour_second
 
 ),
@@ -125,16 +189,12 @@ node_hours as (
             when hours.gpu_count_max_bound = 0 then 'nothing'
             when by_devices.node_number is not null or sliced.node_number is null
                 then 'by_devices'
-            else knowledge.how_known
+            else hours.how_known
         end as how_known,
         unwatched.cluster_id is not null as is_lower_bound,
-        {{ whole_quotient('offers.unmeasured_class_seconds', 'knowledge.class_count') }}
+        {{ whole_quotient('offers.unmeasured_class_seconds', 'nodes.class_count') }}
             as unmeasured_seconds
     from hours
-    inner join knowledge
-        on
-            hours.node_number = knowledge.node_number
-            and hours.hour_second = knowledge.hour_second
     inner join offers
         on
             hours.node_number = offers.node_number

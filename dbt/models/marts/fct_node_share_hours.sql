@@ -26,7 +26,7 @@ levels as (
         offers.unmeasured,
         node_classes.class_compute_unit,
         node_classes.class_memory_unit
-    from {{ ref('int_node_share_levels') }} as levels
+    from {{ ref('int_node_class_use') }} as levels
     inner join {{ ref('int_node_offer_cards') }} as offers
         on
             levels.node_class_number = offers.node_class_number

@@ -16,6 +16,7 @@ renamed as (
         product as gpu_product,
         gpu_class,
         mig_profile,
+        mig_geometry,
         compute_share_numerator,
         compute_share_denominator,
         memory_share_numerator,

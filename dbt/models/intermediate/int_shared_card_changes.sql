@@ -2,19 +2,19 @@ with
 
 used as (
 
-    select * from {{ ref('int_device_spans') }}
+    select * from {{ ref('int_device_use') }}
 
 ),
 
 offered as (
 
-    select * from {{ ref('int_capacity_spans') }}
+    select * from {{ ref('int_node_class_capacity') }}
 
 ),
 
 -- Replicas and partitions: how many lie on one card is known by its number of parts. Whole cards
 -- need no such sweep; they are counted where they are.
-spans as (
+intervals as (
 
     select
         node_class_number,
@@ -40,7 +40,7 @@ spans as (
 
 ),
 
--- Every span begins and ends: by how much each count changes then.
+-- Every interval begins and ends: by how much each count changes then.
 ends as (
 
     select 1 as change
@@ -52,14 +52,14 @@ ends as (
 events as (
 
     select
-        spans.node_class_number,
-        spans.devices_per_card,
-        case when ends.change = 1 then spans.started_second else spans.ended_second end
+        intervals.node_class_number,
+        intervals.devices_per_card,
+        case when ends.change = 1 then intervals.started_second else intervals.ended_second end
             as event_second,
-        ends.change * spans.running_count as running_count,
-        ends.change * spans.capacity_count as capacity_count,
-        ends.change * spans.allocatable_count as allocatable_count
-    from spans
+        ends.change * intervals.running_count as running_count,
+        ends.change * intervals.capacity_count as capacity_count,
+        ends.change * intervals.allocatable_count as allocatable_count
+    from intervals
     cross join ends
 
 ),

@@ -1,0 +1,33 @@
+-- A node class that had no level at some time would count no card then.
+with
+
+counted as (
+
+    select
+        node_number,
+        hour_second,
+        sum(ended_second - started_second) as counted_seconds
+    from {{ ref('int_node_levels') }}
+    group by node_number, hour_second
+
+)
+
+select
+    nodes.node_number,
+    hours.hour_second,
+    counted.counted_seconds
+from (
+    select distinct
+        node_number,
+        cluster_id
+    from {{ ref('int_node_classes') }}
+) as nodes
+inner join {{ ref('int_measured_hours') }} as hours
+    on nodes.cluster_id = hours.cluster_id
+left join counted
+    on
+        nodes.node_number = counted.node_number
+        and hours.hour_second = counted.hour_second
+where
+    coalesce(counted.counted_seconds, 0)
+    <> hours.measured_until_second - hours.measured_from_second

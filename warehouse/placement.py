@@ -1,0 +1,213 @@
+"""The function `place_slices` of the models: on how few cards the MIG slices of a node class lie.
+
+Put here: the function, and making it known to DuckDB and to Spark.
+Not here: the packing of one state (`domain.mig.packing`), when a node has which slices (`dbt/`),
+or how dbt gets to know the function (`warehouse.dbt_plugin`).
+
+Of a node the counts of slices are known, and not which slice lies on which card. The model
+`int_slices_placed` hands over everything that changes these counts on one node of one GPU class in
+a period, and gets back the smallest numbers of cards over all layouts that these counts allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from domain.gpu import Catalogue, parse_catalogue
+from domain.mig.geometry import Geometry, family_geometry
+from domain.mig.packing import Packing, pack
+from domain.mig.placing import gpu_instances
+from domain.mig.profile import MigProfile, parse_profile
+from warehouse.project import seed_text
+
+if TYPE_CHECKING:
+    import duckdb
+
+FUNCTION = "place_slices"
+SLICE_LIMIT = 4096
+"""Slices of one profile on one node; 16 cards of 7 slices are 112. What is beyond is damaged."""
+
+STATES_KEPT = 65_536
+"""The nodes of a fleet have the same few states again and again."""
+
+END_OF_TIME = 32_503_680_000
+"""As the macro `end_of_time`: the last level has no end of its own."""
+
+EVENT = {
+    "event_second": "BIGINT",
+    "quantity": "VARCHAR",
+    "mig_profile": "VARCHAR",
+    "replica_count": "BIGINT",
+    "change": "BIGINT",
+}
+LEVEL = {
+    "started_second": "BIGINT",
+    "ended_second": "BIGINT",
+    "running_cards": "BIGINT",
+    "running_cut_cards": "BIGINT",
+    "allocatable_cards": "BIGINT",
+    "offering_cards": "BIGINT",
+    "is_exact": "BOOLEAN",
+}
+
+Event = tuple[int, str, str, int, int]
+Slices = frozenset[tuple[tuple[str, int], int]]
+"""Profile and replicas per slice, and how many of them there are."""
+
+NO_SLICES: Slices = frozenset()
+
+
+class Level(NamedTuple):
+    """From one second to another, cards of a node class; those that are not cut are included."""
+
+    started_second: int
+    ended_second: int
+    running_cards: int
+    running_cut_cards: int
+    allocatable_cards: int
+    offering_cards: int
+    is_exact: bool  # False where a search was too long: the numbers are then at least so large
+
+
+def place_slices(mig_geometry: str, events: Iterable[Event]) -> list[Level]:
+    """The levels of one node class from second 0 on, in the order of time; the last has no end.
+
+    Slices are `running`, `offered` or `allocatable`; cards that are not cut are `running_cards`,
+    `offered_cards` or `allocatable_cards`, and all cards together are `labelled_cards`.
+    """
+    slices: dict[str, dict[tuple[str, int], int]] = {}
+    cards: dict[str, int] = {}
+    nothing = (0, 0, 0, 0, True)
+    states: list[tuple[int, tuple[int, int, int, int, bool]]] = [(0, nothing)]
+    for second, changes in groupby(sorted(events), key=itemgetter(0)):
+        for _, quantity, profile, replicas, change in changes:
+            if profile:
+                counts = slices.setdefault(quantity, {})
+                counts[profile, replicas] = counts.get((profile, replicas), 0) + change
+            else:
+                cards[quantity] = cards.get(quantity, 0) + change
+        counted = _count_cards(mig_geometry, slices, cards)
+        if states[-1][1] != counted:
+            states.append((second, counted))
+    ends = [*(second for second, _ in states[1:]), END_OF_TIME]
+    levels = (Level(at, end, *counted) for (at, counted), end in zip(states, ends, strict=True))
+    return [level for level in levels if level.started_second < level.ended_second]
+
+
+def _count_cards(
+    mig_geometry: str,
+    slices: Mapping[str, Mapping[tuple[str, int], int]],
+    cards: Mapping[str, int],
+) -> tuple[int, int, int, int, bool]:
+    running, offered, allocatable = (
+        frozenset((key, count) for key, count in slices.get(quantity, {}).items() if count > 0)
+        for quantity in ("running", "offered", "allocatable")
+    )
+    # The label counts all cards of the node, those that are not cut among them.
+    labelled, whole = cards.get("labelled_cards", 0), cards.get("offered_cards", 0)
+    cut = labelled - whole if labelled > 0 and labelled >= whole else None
+    found = (
+        _pack(mig_geometry, running, offered, cut),
+        _pack(mig_geometry, allocatable, offered, cut),
+        _pack(mig_geometry, offered, NO_SLICES, None),
+    )
+    return (
+        cards.get("running_cards", 0) + found[0].card_count,
+        found[0].card_count,
+        cards.get("allocatable_cards", 0) + found[1].card_count,
+        whole + found[2].card_count,
+        all(packing.is_exact for packing in found),
+    )
+
+
+@lru_cache(maxsize=STATES_KEPT)
+def _pack(mig_geometry: str, wanted: Slices, offered: Slices, cards: int | None) -> Packing:
+    if not wanted:
+        return Packing(0, is_exact=True)
+    geometry = _geometry(mig_geometry)
+    return pack(geometry, _instances(geometry, wanted), _instances(geometry, offered), cards)
+
+
+def _instances(geometry: Geometry, slices: Slices) -> dict[MigProfile, int]:
+    """The GPU instances that slices stand for: n replicas stand for one instance."""
+    counts: dict[MigProfile, int] = {}
+    for (profile, replicas), count in sorted(slices):
+        name = parse_profile(profile)
+        counts[name] = counts.get(name, 0) + -(-min(count, SLICE_LIMIT) // replicas)
+    return dict(gpu_instances(geometry, counts))
+
+
+@lru_cache(maxsize=256)
+def _geometry(name: str) -> Geometry:
+    geometry = _shipped().geometries.get(name) or family_geometry(name)
+    assert geometry is not None, f"the catalogue accepted the geometry {name}"
+    return geometry
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> Catalogue:
+    return parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"), "")
+
+
+def register(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the function known to a DuckDB database while it is open; a second time is no error."""
+    import duckdb
+    from duckdb.func import PythonUDFType
+
+    known = connection.execute(
+        "select count(*) from duckdb_functions() where function_name = ?", [FUNCTION]
+    ).fetchone()
+    if known is None or not known[0]:
+        connection.create_function(
+            FUNCTION,
+            _place_many,
+            [duckdb.type("VARCHAR"), duckdb.type(_list_type(EVENT))],
+            duckdb.type(_list_type(LEVEL)),
+            type=PythonUDFType.ARROW,
+        )
+
+
+def _list_type(columns: Mapping[str, str]) -> str:
+    return f"STRUCT({', '.join(f'{name} {kind}' for name, kind in columns.items())})[]"
+
+
+def _place_many(geometries: Any, lists: Any) -> Any:
+    """As many node classes as DuckDB hands over at once, in columns: rows would need ten times
+    the memory."""
+    import pyarrow as pa
+
+    columns: list[list[Any]] = [[] for _ in LEVEL]
+    offsets = [0]
+    for geometry, events in zip(geometries.to_pylist(), _each_list(lists), strict=True):
+        for level in place_slices(geometry, events):
+            for column, value in zip(columns, level, strict=True):
+                column.append(value)
+        offsets.append(len(columns[0]))
+    types = [pa.bool_() if kind == "BOOLEAN" else pa.int64() for kind in LEVEL.values()]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    return pa.ListArray.from_arrays(
+        pa.array(offsets, pa.int32()), pa.StructArray.from_arrays(arrays, names=list(LEVEL))
+    )
+
+
+def _each_list(lists: Any) -> Iterator[Iterable[Event]]:
+    for chunk in lists.chunks:
+        offsets = chunk.offsets.to_pylist()
+        for start, end in pairwise(offsets):
+            rows = chunk.values.slice(start, end - start).flatten()
+            yield zip(*(column.to_pylist() for column in rows), strict=True)
+
+
+def register_in_spark(session: Any) -> None:
+    """Make the function known to a Spark session, which distributes the node classes."""
+    names = {"BIGINT": "bigint", "BOOLEAN": "boolean"}
+    fields = ", ".join(f"{name}: {names[kind]}" for name, kind in LEVEL.items())
+    session.udf.register(FUNCTION, _place_rows, f"array<struct<{fields}>>")
+
+
+def _place_rows(mig_geometry: str, events: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
+    return [tuple(level) for level in place_slices(mig_geometry, (tuple(e) for e in events))]
