@@ -1,4 +1,4 @@
--- Invariant 8: one UID has one namespace and one node, for all its life.
+-- Invariant 8: one UID has one namespace and one node in its whole lifetime.
 select
     cluster_id,
     pod_uid
