@@ -6,11 +6,13 @@ Not here: which rows are in a snapshot, and its files (`warehouse.snapshots`).
 
 from __future__ import annotations
 
+import logging
 from importlib.metadata import version
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from billing.rendering import is_file_of
+from domain.errors import LedgerError
 from domain.money import parse_nanos
 from orchestration.open_home import OpenHome
 from warehouse.about import read_about
@@ -20,8 +22,25 @@ if TYPE_CHECKING:
     from billing.record import Record
 
 
+LOG = logging.getLogger(__name__)
+
+
 def snapshot(opened: OpenHome) -> Written | None:
-    """Write the snapshots whose rows changed; None where no period was counted yet."""
+    """Write the snapshots after a step that is done; None where they could not be written.
+
+    The step is not undone by that: the portal shows what it showed before, and a warning says why.
+    """
+    import duckdb
+
+    try:
+        return _snapshot(opened)
+    except (LedgerError, duckdb.CatalogException, duckdb.BinderException) as cause:
+        # The latter two: facts that a version of the code with other tables counted.
+        LOG.warning("The portal's snapshots were not written.\n%s", cause)
+        return None
+
+
+def _snapshot(opened: OpenHome) -> Written | None:
     about = read_about(
         opened.home,
         opened.record.closed_periods(),

@@ -29,6 +29,7 @@ from warehouse.alone import only_writer
 from warehouse.connection import connected, transaction
 from warehouse.content import mart_names
 from warehouse.home import Home
+from warehouse.reports.source import FactsOfAnotherVersion
 from warehouse.schema import insert_rows
 from warehouse.store import make_folder
 
@@ -219,7 +220,12 @@ def write_snapshots(
     documents: Sequence[Issued],
     corrections: Sequence[Correction],
 ) -> Written:
-    """Write the snapshots whose rows changed, and switch all of them at once."""
+    """Write the snapshots whose rows changed, and switch all of them at once.
+
+    Raises FactsOfAnotherVersion where the warehouse lacks a table or column that a page reads.
+    """
+    import duckdb
+
     make_folder(home.snapshots)
     scratch = home.snapshots / ".scratch.duckdb"
     with only_writer(home):
@@ -229,6 +235,10 @@ def write_snapshots(
                 connection.execute(f"attach '{_quoted(scratch)}' as scratch")
                 connection.execute(f"attach '{_quoted(home.warehouse_path)}' as w (read_only)")
                 return _write(connection, home.snapshots, periods, documents, corrections)
+        except (duckdb.CatalogException, duckdb.BinderException) as cause:
+            names = tuple(one.billing_period for one in periods)
+            said = str(cause).splitlines()[0]
+            raise FactsOfAnotherVersion(str(home.warehouse_path), names, said) from cause
         finally:
             scratch.unlink(missing_ok=True)
             scratch.with_name(f"{scratch.name}.wal").unlink(missing_ok=True)

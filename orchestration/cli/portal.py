@@ -9,10 +9,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from orchestration.cli.output import emit_done, home_option, output_option
+from orchestration.cli.output import home_option
+
+if TYPE_CHECKING:
+    from portal.reviews import Reviews
 
 EPILOG = """\b
 Examples:
@@ -23,7 +27,7 @@ Examples:
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 CONCURRENT_LIMIT = 200
 """Requests at a time, of all callers; more get 503 from the server itself."""
-TOKENS = "tokens"
+TOKENS, KUBERNETES = "tokens", "kubernetes"
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 
@@ -48,10 +52,23 @@ NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 )
 @click.option(
     "--auth",
-    type=click.Choice([TOKENS]),
+    type=click.Choice([TOKENS, KUBERNETES]),
     default=TOKENS,
     show_default=True,
-    help="How callers are authenticated.",
+    help="How callers are authenticated: by portal-tokens.csv in the home, or by a Kubernetes "
+    "API server that reviews their bearer tokens.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="With --auth kubernetes: kubeconfig of the portal's account (default: the pod's "
+    "ServiceAccount, else $KUBECONFIG or ~/.kube/config).",
+)
+@click.option(
+    "--audience",
+    default="gpu-ledger",
+    show_default=True,
+    help="With --auth kubernetes: audience that a ServiceAccount's token must have.",
 )
 @home_option
 @click.pass_context
@@ -63,6 +80,8 @@ def portal(
     tls_certificate: Path | None,
     tls_key: Path | None,
     auth: str,
+    kubeconfig: Path | None,
+    audience: str,
     home_path: Path,
 ) -> None:
     """Serve consumption and cost to tenants, the provider and programme owners.
@@ -96,7 +115,9 @@ def portal(
     settings = Settings(
         snapshots=Snapshots(opened.home.snapshots),
         documents=opened.home.documents,
-        authority=TokenFile(opened.home.path / FILE),
+        authority=TokenFile(opened.home.path / FILE)
+        if auth == TOKENS
+        else _reviews(kubeconfig, audience),
         clock=opened.clock,
         has_login=auth == TOKENS,
         is_tls=tls_certificate is not None,
@@ -121,6 +142,14 @@ def portal(
     )
 
 
+def _reviews(kubeconfig: Path | None, audience: str) -> Reviews:
+    from clients.kubeconfig import find_cluster_access
+    from clients.kubernetes import KubernetesClient
+    from portal.reviews import Reviews
+
+    return Reviews(KubernetesClient(find_cluster_access(kubeconfig)), audience)
+
+
 TOKEN_EPILOG = """\b
 Examples:
   gpu-ledger portal token create --tenant vision
@@ -141,8 +170,7 @@ def token() -> None:
     help="Role of the caller, instead of a tenant: all tenants, or nodes and GPUs only.",
 )
 @home_option
-@output_option
-def create(tenant: str, role: str | None, home_path: Path, output: str) -> None:
+def create(tenant: str, role: str | None, home_path: Path) -> None:
     """Make a token, print it once, and add its salted hash to portal-tokens.csv in the home.
 
     To end a token and its sessions, delete its line there.
@@ -156,6 +184,6 @@ def create(tenant: str, role: str | None, home_path: Path, output: str) -> None:
     if tenant and not NAMESPACE.fullmatch(tenant):
         raise click.UsageError(f"{tenant!r} is not the name of a namespace")
     path = opened.home.path / FILE
-    made = create_token(path, role or TENANT, tenant, opened.clock.now().replace(microsecond=0))
-    done = {"token": made, "role": role or TENANT, "tenant": tenant, "file": str(path)}
-    emit_done(done, output, made)
+    click.echo(
+        create_token(path, role or TENANT, tenant, opened.clock.now().replace(microsecond=0))
+    )

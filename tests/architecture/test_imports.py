@@ -32,7 +32,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "fake_gpu": frozenset({"domain"}),
     "fake_gpu.truth": frozenset(),
     "amd_exporter": frozenset(),
-    "portal": frozenset({"domain", "warehouse"}),
+    "portal": frozenset({"domain", "clients", "warehouse"}),
     "orchestration": frozenset(PACKAGES) - {"orchestration", "amd_exporter"},
 }
 

@@ -26,6 +26,8 @@ TOKENS = {
     "admin": '"system:masters"',  # may do everything
     "collector": "",  # may do what a test's RBAC objects say
     "nobody": "",  # may do nothing
+    "tenant-user": '"team-vision"',  # sees what bindings of its group allow
+    "portal": "",  # may review tokens and rights
     "system:serviceaccount:gpu-ledger-idle-pruner:idle-pruner": "",  # by its manifests
 }
 # Nobody makes service accounts here; statuses that a test writes must not be computed again.
@@ -241,6 +243,7 @@ def kwok(plane: ControlPlane, folder: Path) -> Iterator[None]:
 
 
 CONTROLLERS = (
+    "clusterrole-aggregation-controller",
     "deployment-controller",
     "replicaset-controller",
     "statefulset-controller",

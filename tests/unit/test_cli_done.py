@@ -26,7 +26,7 @@ SIGNATURE = (
     *("--from", "2026-10-09T10:00:00Z", "--to", "2026-10-09T12:00:00Z"),
     *("--treatment", "bill_nothing", "--reason", "collector upgrade", "--by", "Ada Example"),
 )
-FOR_PEOPLE = ["fake show", "collect", "landing show", "up", "completion"]
+FOR_PEOPLE = ["fake show", "collect", "landing show", "portal token", "up", "completion"]
 """They print a file as it is, or go on until they are ended."""
 
 

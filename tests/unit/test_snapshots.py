@@ -20,6 +20,7 @@ from tests.marts_in_memory import START, fill
 from warehouse.about import AboutPeriod
 from warehouse.connection import connected
 from warehouse.home import Home
+from warehouse.reports.source import FactsOfAnotherVersion
 from warehouse.snapshot_reader import PROVIDER, SnapshotMissing, Snapshots, StatementTooLong
 from warehouse.snapshots import Issued, Written, write_snapshots
 
@@ -214,6 +215,16 @@ def test_hours_are_ranges_by_status_until_the_period_was_counted(tmp_path: Path)
         ("missing", "never queried", START + HOUR, 1),
         ("complete", "", START + 2 * HOUR, 1),
     ]
+
+
+def test_facts_of_another_version_leave_the_snapshots_as_they_are(tmp_path: Path) -> None:
+    home, _ = snapshots_of(tmp_path, TWO)
+    before = sorted(path.name for path in home.snapshots.iterdir())
+    with connected(home.warehouse_path) as connection:
+        connection.execute("drop table marts.fct_quotas")
+    with pytest.raises(FactsOfAnotherVersion):
+        write_snapshots(home, [OCTOBER], [], [])
+    assert sorted(path.name for path in home.snapshots.iterdir()) == before
 
 
 def test_an_empty_ledger_has_no_tenants(tmp_path: Path) -> None:
