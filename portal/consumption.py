@@ -33,6 +33,8 @@ from warehouse.reports.usage import Usage, outage_credits, rounded_costs
 from warehouse.reports.usage import usage as read_usage
 
 ESTIMATED = "estimated"
+FORECASTS = ("forecast_nanos", "forecast_low_nanos", "forecast_high_nanos")
+CLOSED = "the month is closed: what was counted"
 
 
 class Period(msgspec.Struct, kw_only=True):
@@ -331,6 +333,10 @@ class Consumption:
         parts = {"1": nanos - flying, "2": flying, "3": credited}
         left_seconds = int((self.period.ended_at - about.counted_until).total_seconds())
         pace = int(forecast["last_hour_cost_nanos"]) if forecast else 0
+        if about.amounts != ESTIMATED:  # nothing is added to a closed month
+            left_seconds = 0
+            closed = dict.fromkeys(FORECASTS, nanos + credited)
+            forecast = {**forecast, **closed, "forecast_method": CLOSED} if forecast else None
         has_budget = bool(forecast and forecast["has_budget"])
         cents = round_lines_to_minor_units(parts, currency) if currency else None
         lines = cents.lines if cents else dict.fromkeys(parts, 0)

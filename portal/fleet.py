@@ -13,7 +13,7 @@ import msgspec
 
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR
-from portal.consumption import ESTIMATED, amount_text, hours_text, pct_text, periods
+from portal.consumption import ESTIMATED, FORECASTS, amount_text, hours_text, pct_text, periods
 from warehouse.reports import nodes
 from warehouse.reports.source import Facts
 
@@ -322,7 +322,10 @@ def last_hour(facts: Facts, period: BillingPeriod) -> datetime:
 def tenants(facts: Facts, period: BillingPeriod) -> list[TenantRow]:
     """Every tenant with use, the dearest first."""
     rows = []
+    [state] = facts.rows(_CHECKED, {"p": period.name})
     for row in facts.rows(_TENANTS, {"period": period.name}):
+        if state["amounts"] != ESTIMATED:  # nothing is added to a closed month
+            row |= dict.fromkeys(FORECASTS, row["cost_nanos"])
         currency, budget = row["currency"], int(row["budget_nanos"])
         of_budget = pct_text(int(row["forecast_nanos"]) * 100, budget) if budget else ""
         rows.append(

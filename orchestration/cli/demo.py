@@ -103,6 +103,22 @@ def show(told: Told, output: str) -> None:
         f"gpu-ledger usage --period {period}",
     ):
         click.echo(f"  {command} --home {told.opened.home.path}")
+    _show_portal(told, invoices)
+
+
+def _show_portal(told: Told, invoices: list[dict[str, str]]) -> None:
+    """How to open the portal, with a token for a tenant and for each role."""
+    from portal.tokens import FILE, PROGRAMME, PROVIDER, TENANT, create_token
+
+    home, now = told.opened.home.path, told.opened.clock.now().replace(microsecond=0)
+    callers = [(TENANT, invoices[0]["tenant"])] if invoices else []
+    click.echo("\nTokens for the portal:")
+    for role, tenant in (*callers, (PROVIDER, ""), (PROGRAMME, "")):
+        token = create_token(home / FILE, role, tenant, now)
+        click.echo(f"  {f'{role} {tenant}'.strip():<20}{token}")
+    click.echo(
+        f"\nOpen the portal, and log in with one of them:\n  gpu-ledger portal --home {home}"
+    )
 
 
 def _show_machines(told: Told, invoices: list[dict[str, str]], output: str) -> None:

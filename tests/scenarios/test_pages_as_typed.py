@@ -19,11 +19,11 @@ from tests.transcripts import Said, Typed, commands, difference, stale, type_pag
 pytestmark = pytest.mark.deep
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
-ON_THE_DEMO = ("auditor", "analyst", "programme-owner")
+ON_THE_DEMO = ("auditor", "analyst", "programme-owner", "tenant")
 
 
 def test_the_demo_and_the_pages_that_stand_on_it(tmp_path: Path) -> None:
-    """One demo, typed once; an auditor, an analyst and a programme owner go on from there."""
+    """One demo, typed once; an auditor, an analyst, a programme owner and a tenant go on."""
     for name in ("the-demo", *ON_THE_DEMO):
         typed = commands(TUTORIALS / f"{name}.md")
         assert len(typed) > 1

@@ -64,8 +64,16 @@ def test_the_summary_is_what_a_pencil_says(portal: Portal) -> None:
 
 
 def test_a_closed_month_has_nothing_in_flight(tmp_path: Path) -> None:
-    [row] = portal_at(tmp_path, amounts="final").get(SUMMARY).json()["rows"]
+    portal = portal_at(tmp_path, amounts="final")
+    [row] = portal.get(SUMMARY).json()["rows"]
     assert (row["settled"], row["in_flight"], row["cost"]) == ("12.00", "0.00", "12.00")
+    assert (row["committed_at_most"], row["forecast"], row["forecast_high"]) == (
+        "0.00",
+        "12.00",
+        "12.00",
+    )
+    tenants = portal.get("/api/v1/fleet/tenants", "provider").json()["rows"]
+    assert [one["forecast"] for one in tenants] == ["12.00", "6.00"]
 
 
 def test_the_page_has_the_numbers_of_the_api(portal: Portal) -> None:
