@@ -8,6 +8,51 @@ allocations as (
 
 ),
 
+-- An exporter may show a pod for some minutes after its end.
+lifetimes as (
+
+    select
+        allocation_number,
+        min(started_second) as started_second,
+        max(ended_second) + 300 as shown_until_second
+    from {{ ref('int_device_use') }}
+    group by allocation_number
+
+),
+
+named as (
+
+    select
+        allocations.allocation_number,
+        allocations.pod_number,
+        allocations.cluster_id,
+        allocations.node_name,
+        allocations.namespace,
+        allocations.pod_name,
+        allocations.mig_profile,
+        allocations.device_count,
+        {{ each_hour('lifetimes.started_second', 'lifetimes.shown_until_second') }} as hour_second
+    from allocations
+    inner join lifetimes
+        on allocations.allocation_number = lifetimes.allocation_number
+
+),
+
+-- Exporters know pods by name: in an hour in which two pods of a node had one, it says nothing.
+alone as (
+
+    select
+        cluster_id,
+        node_name,
+        namespace,
+        pod_name,
+        hour_second
+    from named
+    group by cluster_id, node_name, namespace, pod_name, hour_second
+    having count(distinct pod_number) = 1
+
+),
+
 telemetry as (
 
     select distinct
@@ -17,56 +62,87 @@ telemetry as (
         instance_id,
         instance_profile,
         namespace,
-        pod_name
+        pod_name,
+        hour_second
     from {{ ref('int_device_telemetry') }}
     where instance_id <> '' and pod_name <> ''
 
 ),
 
--- Exporters know pods by name: one that two lives had says nothing of either.
-named as (
+shown as (
 
     select
-        cluster_id,
-        namespace,
-        pod_name
-    from allocations
-    group by cluster_id, namespace, pod_name
-    having count(distinct pod_number) = 1
+        named.allocation_number,
+        named.device_count,
+        named.hour_second,
+        telemetry.gpu_index,
+        count(*) as instance_count
+    from named
+    inner join alone
+        on
+            named.cluster_id = alone.cluster_id
+            and named.node_name = alone.node_name
+            and named.namespace = alone.namespace
+            and named.pod_name = alone.pod_name
+            and named.hour_second = alone.hour_second
+    inner join telemetry
+        on
+            named.cluster_id = telemetry.cluster_id
+            and named.node_name = telemetry.node_name
+            and named.namespace = telemetry.namespace
+            and named.pod_name = telemetry.pod_name
+            and named.mig_profile = telemetry.instance_profile
+            and named.hour_second = telemetry.hour_second
+    group by
+        named.allocation_number, named.device_count, named.hour_second, telemetry.gpu_index
 
 ),
 
--- What a pod holds does not change while it lives, so one hour that names it is enough.
+complete_hours as (
+
+    select
+        allocation_number,
+        hour_second
+    from shown
+    group by allocation_number, hour_second, device_count
+    having sum(instance_count) = device_count
+
+),
+
 placed as (
 
     select
-        allocations.allocation_number,
-        allocations.device_count,
-        telemetry.gpu_index,
-        count(*) as instance_count
-    from allocations
-    inner join named
+        shown.allocation_number,
+        shown.gpu_index,
+        count(*) as hour_count,
+        min(shown.instance_count) as instance_count,
+        max(shown.instance_count) as most_instances
+    from shown
+    inner join complete_hours
         on
-            allocations.cluster_id = named.cluster_id
-            and allocations.namespace = named.namespace
-            and allocations.pod_name = named.pod_name
-    inner join telemetry
-        on
-            allocations.cluster_id = telemetry.cluster_id
-            and allocations.node_name = telemetry.node_name
-            and allocations.namespace = telemetry.namespace
-            and allocations.pod_name = telemetry.pod_name
-            and allocations.mig_profile = telemetry.instance_profile
-    group by allocations.allocation_number, allocations.device_count, telemetry.gpu_index
+            shown.allocation_number = complete_hours.allocation_number
+            and shown.hour_second = complete_hours.hour_second
+    group by shown.allocation_number, shown.gpu_index
 
 ),
 
-complete as (
+-- What a pod holds does not change while it lives: one hour is enough, and none contradicts it.
+consistent as (
 
-    select allocation_number
+    select placed.allocation_number
     from placed
-    group by allocation_number, device_count
-    having sum(instance_count) = device_count
+    inner join (
+        select
+            allocation_number,
+            count(*) as hour_count
+        from complete_hours
+        group by allocation_number
+    ) as complete
+        on placed.allocation_number = complete.allocation_number
+    group by placed.allocation_number
+    having bool_and(
+        placed.hour_count = complete.hour_count and placed.instance_count = placed.most_instances
+    )
 
 )
 
@@ -75,5 +151,5 @@ select
     placed.gpu_index,
     cast(placed.instance_count as bigint) as instance_count
 from placed
-inner join complete
-    on placed.allocation_number = complete.allocation_number
+inner join consistent
+    on placed.allocation_number = consistent.allocation_number
