@@ -7,10 +7,10 @@ Not here: the comparison (`tests/scenarios/test_facts_equal_truth.py`), or why s
 The models are copied and one text in one of them is replaced. A mutant is caught when a unit test
 of that model fails, when it cannot be built, when a data test of dbt fails, or when a fact is not
 the truth; they are asked in this order, and the first one ends it. All of these run in `make test`:
-unit tests in `test_thin_line_reports`, the others in `test_facts_equal_truth`, whose library has
+unit tests in `test_thin_line`, the others in `test_facts_equal_truth`, whose library has
 the scenarios and seeds that are used here. Estates, evidence and decisions
-are the same for all, so a mutant takes a build of what comes after the broken model: about twenty
-seconds.
+are the same for all, so a mutant takes a build of what comes after the broken model: two to three
+seconds of processor time.
 """
 
 from __future__ import annotations

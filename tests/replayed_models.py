@@ -86,7 +86,7 @@ def recorded(sha256: str) -> dict[str, Any]:
     known_by += [version(name) for name in RECORDED]
     folder = kept_in(Path(tempfile.gettempdir()))
     path = folder / f"{hashlib.sha256(json.dumps(known_by).encode()).hexdigest()[:32]}.statements"
-    with (folder / "statements.lock").open("w") as lock:
+    with Path(tempfile.gettempdir(), f"{path.stem}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.is_file():
             keep(path, json.dumps(_record()).encode())

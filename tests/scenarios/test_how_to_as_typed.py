@@ -1,7 +1,7 @@
 """What the how-to pages tell their reader to run, runs; a block that went stale fails.
 
 Put here: the pages that need no closed month, and that every page is typed somewhere.
-Not here: the page on correcting and the README (`test_thin_line_reports`), Dagster's pages
+Not here: the page on correcting and the README (`test_thin_line`), Dagster's pages
 (`servers/test_pages_in_a_browser`), tutorials (`test_pages_as_typed`).
 """
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.deep
 
 FAKE, HUB = "how-to/a-fake-cluster-of-your-own.md", "how-to/ask-an-acm-hub.md"
 WATCH, HEAL = "how-to/watch-a-cluster.md", "how-to/heal-a-gap-and-close-a-month.md"
-# Typed elsewhere: `test_thin_line_reports` has the first two, the last one begins with
+# Typed elsewhere: `test_thin_line` has the first two, the last one begins with
 # `up --demo`, which the browser's test starts; its other blocks are typed as a tutorial.
 CORRECT, WALK = (
     "how-to/correct-void-and-restore.md",

@@ -1,5 +1,9 @@
 """The thin line: six hours, seven pods, from an estate that is not there to two invoices.
 
+Put here: what the home of this story has to say: facts, bills, and answers to analysts, tenants and
+programme owners. Commands run in this process.
+Not here: the same story in other homes (`test_closed_months_come_again`).
+
 Every expected amount here can be checked with a pencil from `fake_gpu/scenarios/thin_line.yaml`.
 A100-40GB costs 1.80 an hour; a 3g.20gb weighs 1/2 and a 1g.5gb 1/7 of a card.
 
@@ -15,25 +19,50 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
+import re
+import shlex
 import shutil
+import subprocess
+import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import polars
 import pytest
+import yaml
+from click.testing import CliRunner, Result
 
 from domain.billing_period import BillingPeriod
-from domain.errors import NotBillable
+from domain.errors import LedgerError, NotBillable
 from domain.interval import HOUR, Interval
 from fake_gpu.estate.build import build_estate
 from fake_gpu.estate.model import Estate
 from fake_gpu.scenario.load import load_scenario
 from orchestration import steps
-from orchestration.demo.story import Told, tell
+from orchestration.cli.main import cli
+from orchestration.column_lineage import FILE
+from orchestration.demo.story import Told, telling
 from orchestration.open_home import OpenHome
+from orchestration.publishing import publish
 from orchestration.recounting import recount
+from tests.decisions_by_hand import decided
+from tests.how_to import commands_in, of
+from tests.json_output import differences
+from tests.lineage import PAGE, Models, as_text, changed, followed, lineage_page
 from tests.scenarios import against_truth as truth
+from tests.written_pages import DOCS
+from warehouse.build import WORKING_NAME, build_period
 from warehouse.connection import connected
+from warehouse.dbt_run import DbtProject
+from warehouse.home import Home
+from warehouse.project import dbt_project_dir
+from warehouse.reports.questions import questions
+from warehouse.reports.source import open_facts
 
 PERIOD = BillingPeriod("2026-10")
 LEFT_OUT = "2026-10-01T03:00:46Z"  # the last sample before the middle one of the six hours
@@ -45,9 +74,10 @@ def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     home = tmp_path_factory.mktemp("thin") / "home"
-    return tell("thin_line", home, no_bar, lambda text: None)
+    with telling("thin_line", home, no_bar, lambda text: None) as story:
+        yield story
 
 
 @pytest.fixture(scope="module")
@@ -263,3 +293,691 @@ def without(window: Interval, hour: datetime) -> list[Interval]:
         (max(window.started_at, hour + HOUR), window.ended_at),
     ]
     return [Interval(a, b) for a, b in edges if a < b]
+
+
+def run(told: Told, *arguments: str) -> Result:
+    """A command of the command line, on the told home."""
+    place = ["--home", str(told.opened.home.path)]
+    return CliRunner().invoke(cli, [*arguments, *place], catch_exceptions=False)
+
+
+def document(told: Told, *arguments: str) -> dict[str, Any]:
+    ran = run(told, *arguments, "--json")
+    assert ran.exit_code == 0, ran.output
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+def amounts(found: dict[str, Any], *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for row in found["rows"]]
+
+
+def test_tenants_pay_what_their_invoices_say(told: Told) -> None:
+    found = document(told, "usage", "--period", "2026-10")
+    assert amounts(found, "tenant", "pods", "device_seconds_exact", "cost", "rounded_cost") == [
+        ("speech", 4, 16255, "4.740285714", "4.74"),
+        ("vision", 2, 34760, "17.38", "17.38"),
+    ]
+    assert [total["rounded_cost"] for total in found["totals"]] == ["22.12"]
+    assert found["amounts"] == "final"
+    assert found["schema"] == "gpu-ledger/usage/1"
+    billed = {invoice.tenant: invoice.billed_nanos for invoice in told.months[0].result.invoices}
+    assert billed == {"speech": 4_740_000_000, "vision": 17_380_000_000}
+
+
+def test_rows_in_cents_add_up_to_the_invoice(told: Told) -> None:
+    """1.357 + 0.000785714 + 3.3825 is 4.740285714, and 4.74 in cents: one row is raised."""
+    found = document(told, "usage", "--period", "2026-10", "--tenant", "speech")
+    assert found["by"] == "workload"
+    assert amounts(found, "workload_name", "device_seconds_exact", "cost", "rounded_cost") == [
+        ("sweep", 2714, "1.357", "1.36"),
+        ("blink", 11, "0.000785714", "0.00"),
+        ("notebook", 13530, "3.3825", "3.38"),
+    ]
+
+
+def test_weighted_time_is_an_exact_fraction(told: Told) -> None:
+    found = document(told, "usage", "--period", "2026-10", "--tenant", "speech", "--by", "profile")
+    assert amounts(found, "mig_profile", "weighted_seconds_exact") == [
+        ("1g.5gb", "11/7"),
+        ("3g.20gb", "6765"),
+        ("whole", "2714"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("unit", "device", "weighted"),
+    [("hours", "9.66", "9.66"), ("minutes", "579.33", "579.33"), ("seconds", 34760, 34760)],
+)
+def test_units_are_the_same_time(told: Told, unit: str, device: object, weighted: object) -> None:
+    arguments = ("usage", "--period", "2026-10", "--tenant", "vision", "--by", "tenant")
+    [row] = document(told, *arguments, "--unit", unit)["rows"]
+    assert (row[f"device_{unit}"], row[f"weighted_{unit}"]) == (device, weighted)
+    assert row["device_seconds_exact"] == 34760
+
+
+def test_hours_of_a_window_are_those_of_the_month(told: Told) -> None:
+    """From 02:00 to 03:00: notebook 1800 weighted, sweeps 1193 and 1500 + 21, serve, train."""
+    hour = ("--from", "2026-10-01T02", "--to", "2026-10-01T03")
+    found = document(told, "usage", *hour, "--by", "pod")
+    seconds = {row["pod_name"].split("-")[0]: 0 for row in found["rows"]}
+    for row in found["rows"]:
+        seconds[row["pod_name"].split("-")[0]] += row["device_seconds_exact"]
+    assert seconds == {"notebook": 3600, "sweep": 2714, "serve": 3600, "train": 7200}
+    by_hour = document(told, "usage", "--period", "2026-10", "--by", "hour")
+    at_two = [row for row in by_hour["rows"] if row["hour_started_at"] == "2026-10-01T02:00:00Z"]
+    assert [row["cost"] for row in at_two] == ["2.257", "5.4"]
+
+
+@pytest.mark.parametrize("by", ["cluster", "pod", "workload", "class", "profile", "day", "hour"])
+def test_every_grouping_has_every_second_once(told: Told, by: str) -> None:
+    found = document(told, "usage", "--period", "2026-10", "--by", by)
+    [total] = found["totals"]
+    assert total["device_seconds_exact"] == 16255 + 34760
+    assert total["weighted_seconds_exact"] == "309684/7"  # 34760 + 2714 + 6765 + 11/7
+    assert total["cost"] == "22.120285714"
+
+
+def test_a_label_that_nobody_set_is_one_empty_value(told: Told) -> None:
+    found = document(told, "usage", "--period", "2026-10", "--by", "label:no-such-label")
+    assert amounts(found, "tenant", "label_value", "cost") == [
+        ("speech", None, "4.740285714"),
+        ("vision", None, "17.38"),
+    ]
+    assert any("has the label no-such-label" in note for note in found["notes"])
+
+
+def test_the_providers_own_use_is_apart(told: Told) -> None:
+    found = document(told, "usage", "--period", "2026-10", "--provider")
+    assert amounts(found, "tenant", "device_seconds_exact", "cost") == [
+        ("openshift-nvidia-test", 21595, "1.5425")
+    ]
+
+
+def test_nothing_says_why(told: Told) -> None:
+    ran = run(told, "usage", "--period", "2026-10", "--tenant", "spech")
+    assert (
+        "No use of spech was counted in this window; counted there: speech, vision." in ran.stdout
+    )
+    assert "counted until 2026-10-01T06:00:00Z" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("usage", "--period", "2026-09"), "READ-001"),
+        (("usage", "--period", "2026-10", "--by", "lable:x"), "READ-002"),
+        (("usage", "--from", "2026-10-01T02:30:00Z", "--to", "2026-10-01T03"), "READ-003"),
+        (("query", "burn"), "READ-004"),
+        (("query", "usage-by-day", "--param", "x=1"), "READ-005"),
+        (("nodes", "--hour", "2026-10-01T02:30:00Z"), "TIME-001"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_with_its_page(
+    told: Told, arguments: tuple[str, ...], code: str
+) -> None:
+    with pytest.raises(LedgerError) as refused:
+        run(told, *arguments)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("usage", "--period", "2026-10", "--from", "2026-10-01"),
+        ("usage", "--from", "2026-10-02", "--to", "2026-10-01"),
+        ("query",),
+        ("query", "usage-by-day", "--param", "day"),
+        ("quota", "--at", "2026-10-01", "--period", "2026-10"),
+    ],
+)
+def test_half_a_question_is_wrong_use(told: Told, arguments: tuple[str, ...]) -> None:
+    assert run(told, *arguments).exit_code == 2
+
+
+def test_an_hour_names_the_pods_that_made_its_maximum(told: Told) -> None:
+    """serve 1, train 2, and one sweep after the other: four cards at once, never five.
+
+    The slices of gpu-b's two pods fit on one card; its telemetry shows them on two: 4 + 2.
+    """
+    found = document(told, "nodes", "--hour", "2026-10-01T02")
+    [cluster] = found["clusters"]
+    says = {"active_worker_nodes": 2, "sum_of_node_max": 6, "sum_of_node_max_bound": 5}
+    says |= {"simultaneous_max": 6, "how_known": "by_devices"}
+    assert cluster | says == cluster
+    pods = {node["node_name"]: node["pods"] for node in found["nodes"]}
+    assert [pod.rsplit("-", 1)[0] for pod in pods["gpu-a"]] == [
+        "speech/sweep",
+        "vision/serve-" + pods["gpu-a"][1].split("-")[1],
+        "vision/train",
+    ]
+    assert pods["gpu-b"][1] == "speech/notebook-0"
+    assert {node["node_name"]: node["gpu_count_max"] for node in found["nodes"]} == {
+        "gpu-a": 4,
+        "gpu-b": 2,
+    }
+    assert {node["node_name"]: node["gpu_count_max_bound"] for node in found["nodes"]} == {
+        "gpu-a": 4,
+        "gpu-b": 1,
+    }
+    assert "by_devices is exact" in run(told, "nodes", "--hour", "2026-10-01T02").stdout
+
+
+def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(told: Told) -> None:
+    ran = run(told, "nodes", "--month", "2026-10", "--csv")
+    header, *rows = ran.stdout.splitlines()
+    assert header.startswith("cluster_name,hour_started_at,measurement,node_name,gpu_count_max")
+    counts = [tuple(row.split(",")[3:5]) for row in rows]
+    assert counts == [
+        (node, count)
+        for hour in ("12", "32", "42", "12", "12", "11")
+        for node, count in zip(("gpu-a", "gpu-b"), hour, strict=True)
+    ]
+
+
+def test_an_hour_outside_of_the_measured_time_is_no_zero(told: Told) -> None:
+    ran = run(told, "nodes", "--hour", "2026-10-01T09")
+    assert "No cluster was to be measured in this hour" in ran.stdout
+    assert document(told, "nodes", "--hour", "2026-10-01T09")["nodes"] == []
+
+
+def test_the_inventory_names_every_device_and_its_holder(told: Told) -> None:
+    """Four whole cards, seven 1g.5gb on one card; 3g, 2g and two 1g on the other."""
+    found = document(told, "inventory", "--at", "2026-10-01T02:10:00Z")
+    capacity = {
+        (row["node_name"], row["mig_profile"]): (row["device_capacity"], row["device_allocated"])
+        for row in found["capacity"]
+    }
+    assert capacity == {
+        ("gpu-a", "whole"): (4, 4),
+        ("gpu-b", "1g.5gb"): (9, 1),
+        ("gpu-b", "2g.10gb"): (1, 0),
+        ("gpu-b", "3g.20gb"): (1, 1),
+    }
+    holders: dict[tuple[str, str], list[str]] = {}
+    for device in found["devices"]:
+        who = device["held_by"].rpartition("/")[2].split("-")[0]
+        holders.setdefault((device["node_name"], device["mig_profile"]), []).append(who)
+    assert holders["gpu-a", "whole"] == ["train", "train", "sweep", "serve"]
+    assert holders["gpu-b", "3g.20gb"] == ["notebook"]
+    assert holders["gpu-b", "2g.10gb"] == [""]
+    assert sorted(holders["gpu-b", "1g.5gb"]) == [""] * 8 + ["probe"]
+    assert {device["gpu_class"] for device in found["devices"]} == {"A100-40GB"}
+    assert {device["how_known"] for device in found["devices"]} == {"telemetry"}
+
+
+def test_a_card_is_free_in_the_second_in_which_its_pod_has_ended(told: Told) -> None:
+    """train ends at 03:00:00: until 02:59:59 it holds two cards, and then none."""
+    held = {
+        instant: {
+            row["mig_profile"]: row["device_allocated"]
+            for row in document(told, "inventory", "--at", instant)["capacity"]
+        }["whole"]
+        for instant in ("2026-10-01T02:59:59Z", "2026-10-01T03:00:00Z")
+    }
+    assert held == {"2026-10-01T02:59:59Z": 3, "2026-10-01T03:00:00Z": 1}
+
+
+def test_quotas_stand_beside_what_is_used(told: Told) -> None:
+    found = document(told, "quota", "--at", "2026-10-01T02:10:00Z")
+    counts = {
+        (row["tenant"], row["hard_count"], row["used_count"], row["allocated_count_max"])
+        for row in found["quotas"]
+    }
+    assert counts == {("vision", 4, 3, 3)}
+    ran = run(told, "quota", "--tenant", "speech")
+    assert "No quota of speech for GPUs was seen" in ran.stdout
+
+
+ANSWERS: dict[str, list[tuple[Any, ...]]] = {
+    # serve holds one card to the end; nobody else does in the last hour.
+    "tenants-by-burn-rate": [
+        ("vision", "1.8", "17.38", "17.38", "USD", "2026-10-01T06:00:00Z"),
+        ("speech", "0", "4.740285714", "4.740285714", "USD", "2026-10-01T06:00:00Z"),
+    ],
+    # Six of 744 hours: 124 times as much.
+    "forecast-against-budget": [
+        ("vision", "17.38", "2155.12", "17.38", "2155.12", None, None, "USD"),
+        (
+            "speech",
+            "4.740285714",
+            "587.795428536",
+            "4.740285714",
+            "587.795428536",
+            None,
+            None,
+            "USD",
+        ),
+    ],
+    "node-hours-at-the-maximum": [("east", "gpu-b", 6, 5, 2, 2), ("east", "gpu-a", 6, 1, 4, 4)],
+    "busiest-hours": [
+        (f"2026-10-01T0{hour}:00:00Z", cards, cards, "by_devices", 6, 2)
+        for hour, cards in ((2, 6), (1, 5), (0, 3), (3, 3), (4, 3), (5, 2))
+    ],
+    "cost-of-a-gap": [],
+    "gaps-by-cluster": [],
+    # Held seconds count as use here: blink 2, notebook 15, probe 5.
+    "mig-slices-stranded": [
+        ("east", "gpu-b", "A100-40GB", "1g.5gb", 9, 9 * 21600, 21613, 9 * 21600 - 21613),
+        ("east", "gpu-b", "A100-40GB", "2g.10gb", 1, 21600, 0, 21600),
+        ("east", "gpu-b", "A100-40GB", "3g.20gb", 1, 21600, 13545, 21600 - 13545),
+    ],
+    # Seven of eight memory slots of one card are covered.
+    "unsold-remainder": [("east", "gpu-b", "A100-40GB", "memory", 21600 // 8, 2 * 21600)],
+    "idle-money-by-workload": [],
+    "used-without-allocation": [],
+    "device-anomalies": [],
+    # Six of 744 hours: in the month, 124 times as much.
+    "dearest-workloads": [
+        ("vision", "Deployment", "serve", 1, 21600, "10.8", "1.8", "1339.2", "USD"),
+        ("vision", "Job", "train", 1, 13160, "6.58", "0", "815.92", "USD"),
+        ("speech", "StatefulSet", "notebook", 1, 13530, "3.3825", "0", "419.43", "USD"),
+        ("speech", "Job", "sweep", 2, 2714, "1.357", "0", "168.268", "USD"),
+        ("speech", "Pod", "blink", 1, 11, "0.000785714", "0", "0.097428536", "USD"),
+    ],
+    "cost-by-class-and-profile": [
+        ("A100-40GB", "whole", 1, 1, "1.8", 37474, "18.737", "USD"),
+        ("A100-40GB", "3g.20gb", 1, 2, "1.8", 13530, "3.3825", "USD"),
+        ("A100-40GB", "1g.5gb", 1, 7, "1.8", 11, "0.000785714", "USD"),
+    ],
+    "month-against-month": [
+        ("vision", "17.38", "0", "17.38", "USD"),
+        ("speech", "4.740285714", "0", "4.740285714", "USD"),
+    ],
+    "usage-by-day": [("2026-10-01", 51015, "22.120285714", "USD")],
+    "one-witness-use": [
+        ("speech", "confirmed", "agree", 16244, "4.7395", "USD"),
+        ("speech", "lifecycle_only", "too_short", 11, "0.000785714", "USD"),
+        ("vision", "confirmed", "agree", 34760, "17.38", "USD"),
+    ],
+    "pods-too-short-to-be-sampled": [
+        ("speech", "blink", "gpu-b", "A100-40GB", "1g.5gb", 11, "0.000785714", "USD")
+    ],
+    # Compute: 37474 + 13530 × 3/7 + 21606/7 run. Memory: 37474 + 13530/2 + 21606/8. Rounded down.
+    "capacity-accounted-for": [
+        ("east", "A100-40GB", "compute", 129600, 46359, 59, 83181, 0, 0, 0, 0),
+        ("east", "A100-40GB", "memory", 129600, 46939, 60, 79899, 2700, 0, 0, 0),
+    ],
+    "provider-use": [("openshift-nvidia-test", "A100-40GB", "1g.5gb", 21595, "1.5425", "USD")],
+    "outage-credits": [],
+}
+
+
+APART = (  # below
+    "hourly-cost-of-pods",
+    "quota-headroom",
+    "use-by-cluster-product-and-tenant",
+)
+
+
+@pytest.mark.parametrize("name", [one.name for one in questions() if one.name not in APART])
+def test_a_question_has_the_answer_of_a_pencil(told: Told, name: str) -> None:
+    found = document(told, "query", name)
+    hidden = ("forecast_method",)
+    rows = [tuple(v for k, v in row.items() if k not in hidden) for row in found["rows"]]
+    assert rows == ANSWERS[name]
+
+
+def test_the_hourly_cost_of_pods(told: Told) -> None:
+    """A card costs 1.80, `train` has two, the notebook half of one. `blink` ran for 11 seconds at
+    a seventh: 785,714 nanos of 11 seconds are 257,142,763 of an hour, rounded down."""
+    rows = document(told, "query", "hourly-cost-of-pods")["rows"]
+    assert sorted((row["tenant"], row["hourly_cost"]) for row in rows) == [
+        ("speech", "0.257142763"),
+        ("speech", "0.9"),
+        ("speech", "1.8"),
+        ("speech", "1.8"),
+        ("vision", "1.8"),
+        ("vision", "3.6"),
+    ]
+
+
+def test_the_use_of_devices_by_tenant(told: Told) -> None:
+    """Every hour of a device counts once for each pod that it names, and once for none.
+
+    `train` has two cards in two hours, `serve` one in six; the two `sweep`s one hour each, the
+    notebook five, and `blink` was scraped once. Without a pod: the two cards of `train` in five
+    hours, that of `sweep` in six, the notebook's instance in three, and nine others in six.
+    """
+    rows = document(told, "query", "use-by-cluster-product-and-tenant")["rows"]
+    assert {(row["tenant"], row["device_hour_count"]) for row in rows} == {
+        *(("", 10 + 6 + 3 + 54), ("vision", 4 + 6), ("speech", 2 + 5 + 1)),
+        ("openshift-nvidia-test", 6),
+    }
+    [free] = [row for row in rows if not row["tenant"]]
+    assert (free["use_millionths_average"], free["memory_used_mib_average"]) == (0, 4)
+
+
+def test_the_headroom_of_a_quota(told: Told) -> None:
+    rows = document(told, "query", "quota-headroom")["rows"]
+    assert {tuple(list(row.values())[3:]) for row in rows} == {(4, 3, 3, 6, 0)}
+
+
+def test_questions_are_listed_and_shown(told: Told) -> None:
+    assert len(json.loads(run(told, "query", "--list", "--json").stdout)) == 23
+    shown = run(told, "query", "usage-by-day", "--show").stdout
+    assert shown.startswith("-- How much was used each day?")
+    empty = run(told, "query", "cost-of-a-gap").stdout
+    assert "Nothing that was used then rests on less than two witnesses." in empty
+
+
+def test_a_published_copy_says_what_it_is_and_gives_the_same_numbers(told: Told) -> None:
+    before = document(told, "usage", "--period", "2026-10")
+    published = publish(told.opened)
+    with open_facts(told.opened.home) as facts:
+        assert facts.path == published.path
+        [about] = facts.rows("from about")
+        [period] = facts.rows("from about_periods")
+    assert str(about["data_complete_to"]) == "2026-10-01 06:00:00+00:00"
+    assert about["open_finding_count"] == 0  # of periods that are still open
+    assert about["rates_version"].startswith("rates-")
+    assert (period["amounts"], period["blocking_count"], period["finding_count"]) == ("final", 0, 1)
+    assert document(told, "usage", "--period", "2026-10") == before
+
+
+def test_a_copy_that_is_behind_the_warehouse_is_not_read(told: Told) -> None:
+    publish(told.opened)
+    note = told.opened.home.build / "switched.json"
+    kept = note.read_text(encoding="utf-8")
+    note.write_text(kept.replace('"facts_sha256": "', '"facts_sha256": "0'), encoding="utf-8")
+    try:
+        with open_facts(told.opened.home) as facts:
+            assert facts.path == told.opened.home.warehouse_path
+    finally:
+        note.write_text(kept, encoding="utf-8")
+
+
+def test_another_client_adds_the_parquet_up_to_the_invoices(told: Told) -> None:
+    published = publish(told.opened)
+    charges = polars.read_parquet(published.parquet_folder / "fct_charges" / "2026-10.parquet")
+    assert charges.schema["cost_nanos"] == polars.Decimal(38, 0)
+    totals = charges.group_by("tenant").agg(polars.col("cost_nanos").sum())
+    assert {row["tenant"]: int(row["cost_nanos"]) for row in totals.to_dicts()} == {
+        "openshift-nvidia-test": 1_542_500_000,
+        "speech": 4_740_285_714,
+        "vision": 17_380_000_000,
+    }
+    for path in published.parquet_folder.rglob("*.parquet"):
+        kinds = polars.read_parquet_schema(path).values()
+        assert not [kind for kind in kinds if kind.is_float()], path
+
+
+READER = """
+import sys, duckdb
+connection = duckdb.connect(sys.argv[1], read_only=True)
+print(connection.execute("select sum(cost_nanos) from fct_charges").fetchone()[0])
+"""
+
+
+def test_another_process_reads_the_copy_while_the_pipeline_writes(told: Told) -> None:
+    """The warehouse is held by a writer; a reader of it would be locked out, and is not."""
+    published = publish(told.opened)
+    with connected(told.opened.home.warehouse_path) as writer:
+        writer.execute("begin transaction")
+        writer.execute("create schema if not exists scratch")
+        for path in (published.path, published.latest_path):
+            command = [sys.executable, "-c", READER, str(path)]
+            ran = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert (ran.stdout.strip(), ran.stderr) == ("23662785714", "")
+        locked = [sys.executable, "-c", READER, str(told.opened.home.warehouse_path)]
+        refused = subprocess.run(locked, capture_output=True, text=True, check=False)
+        assert "lock" in refused.stderr
+        writer.execute("rollback")
+
+
+def test_a_recount_of_what_did_not_change_corrects_nothing(told: Told) -> None:
+    ran = run(told, "recount", "2026-10", "-o", "json")
+    assert ran.exit_code == 0
+    found = json.loads(ran.stdout)
+    assert (found["corrections"], found["recorded"], found["difference"]) == ([], False, "0")
+    assert differences("recount", ran.stdout) == []
+
+
+def ends_well(command: list[str], **instead: Path | str) -> None:
+    """A command of a page, with the reader's places instead of the page's."""
+    words = []
+    for word in command:
+        for page, own in instead.items():
+            word = word.replace(page, str(own))
+        words.append(word)
+    assert words[0] == "gpu-ledger"
+    ran = CliRunner().invoke(cli, words[1:], catch_exceptions=False)
+    assert ran.exit_code == 0, f"{shlex.join(words)}\n{ran.output}"
+
+
+def test_a_number_is_checked_as_the_readme_says(told: Told) -> None:
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"## How a number is checked\n\n```\w*\n(.*?)```", readme, re.DOTALL)
+    commands = commands_in(block)
+    assert [command[1] for command in commands] == ["explain", "verify", "landing"]
+    for command in commands:
+        ends_well(command, **{"demo-home": told.opened.home.path})
+
+
+def test_what_is_corrected_voided_and_restored_is_so_as_the_page_says(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recount is counted in a test of its own: here its options are typed."""
+    nothing = SimpleNamespace(lines=(), recorded=False, nanos=0, currency="USD")
+    counted: list[bool] = []
+
+    def recount(*_: object, dry_run: bool, progress: object) -> SimpleNamespace:
+        counted.append(dry_run)
+        return nothing
+
+    monkeypatch.setattr("orchestration.recounting.recount", recount)
+    home = tmp_path / "home"
+    shutil.copytree(told.opened.home.path, home)
+    witnessed = shutil.copy(home / "documents" / "2026-10" / "head.json", tmp_path)
+    monkeypatch.setenv("GPU_LEDGER_HOME", str(home))
+    late, wrong, again, keep, restored, heads, lost = of("how-to/correct-void-and-restore.md", "sh")
+    instead: dict[str, Path | str] = {
+        "INV-000007": "INV-000001",
+        "documents/": f"{home}/documents/",
+        "head-as-witnessed.json": str(witnessed),
+        "/mnt/backup/2026-11-18": tmp_path / "backup",
+    }
+    for step in (late, keep, wrong, again):
+        for command in commands_in(step)[: -1 if step == keep else None]:
+            ends_well(command, **instead)
+    assert counted == [True, False, False]
+    handed_out, *compared = commands_in(heads)
+    [*words, sign, name] = handed_out[1:]
+    assert sign == ">"
+    (tmp_path / name).write_text(CliRunner().invoke(cli, words).stdout)
+    for command in compared:
+        ends_well(command, **instead, **{name: tmp_path / name})
+    for number, after in enumerate(commands_in(restored)):
+        place = {**instead, "restored-ledger": tmp_path / f"restored-{number}"}
+        ends_well(commands_in(keep)[-1], **place)
+        ends_well(after, **place)
+    for command in commands_in(lost):
+        ends_well(command, **place)
+
+
+IN_THE_MONTH = "2026-10-01T03:00:00Z"
+MONTH = ("--period", "2026-10")
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("doctor", ()),
+        ("hours", ("2026-10", "--all")),
+        ("gaps", ("2026-10",)),
+        ("landing verify", ()),
+        ("judge", ("2026-10",)),
+        ("close", ("2026-10",)),
+        ("invoice", ("2026-10",)),
+        ("invoice", ("2026-10", "--number", "INV-000001")),
+        ("usage", (*MONTH, "--by", "label:team")),
+        ("usage", (*MONTH, "--by", "hour", "--unit", "seconds")),
+        ("usage", (*MONTH, "--by", "pod", "--tenant", "vision")),
+        ("nodes", ("--hour", "2026-10-01T02")),
+        ("nodes", ("--month", "2026-10")),
+        ("inventory", ()),
+        ("quota", ()),
+        ("quota", MONTH),
+        ("query", ("dearest-workloads",)),
+        ("publish", ()),
+        ("explain", ("INV-000001", "--line", "1")),
+        ("compare", ("2026-10",)),
+    ],
+)
+def test_what_machines_read_is_as_promised(
+    told: Told, command: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each schema is on docs/reference/json-output.md; `unit/test_cli_json` has the other ones."""
+    if command == "doctor":  # it looks at what is measured now
+        monkeypatch.setenv("GPU_LEDGER_NOW", IN_THE_MONTH)
+    ran = run(told, *command.split(), *arguments, "-o", "json")
+    assert json.loads(ran.stdout) or command in ("gaps", "landing verify")
+    assert differences(command, ran.stdout) == []
+
+
+def test_a_bundle_and_a_pull_are_told_to_machines_as_promised(told: Told, tmp_path: Path) -> None:
+    bundle = told.opened.home.documents / "2026-10" / "2026-10.zip"
+    ran = CliRunner().invoke(cli, ["verify", str(bundle), "-o", "json"])
+    assert differences("verify", ran.stdout) == []
+    shutil.copytree(told.opened.home.path, tmp_path / "home")
+    hour = ["--hours", "2026-10-01T00..2026-10-01T01", "--again", "--home", str(tmp_path / "home")]
+    ran = CliRunner().invoke(cli, ["pull", *hour, "-o", "json"])
+    assert len(json.loads(ran.stdout)) == 2
+    assert differences("pull", ran.stdout) == []
+
+
+WALK = (
+    Path(__file__).parents[2] / "docs" / "explanation" / "from-an-invoice-line-to-the-raw-sample.md"
+)
+
+
+def commands_of(page: str) -> list[tuple[str, list[str]]]:
+    """Each command of a page, with the lines that it shows."""
+    found: list[tuple[str, list[str]]] = []
+    for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ gpu-ledger "):
+                found.append((line.removeprefix("$ gpu-ledger "), []))
+            else:
+                found[-1][1].append(" ".join(line.split()))
+    return found
+
+
+def answer_that_shows(told: Told, pod: str) -> str:
+    """The hash of a landed answer of Thanos in which a pod's samples are."""
+    ran = run(told, "explain", "INV-000001", "--line", "2", "-o", "json")
+    [answers] = [stop for stop in json.loads(ran.stdout)["stops"] if "Answers" in stop["title"]]
+    named = [row["sha256"] for row in answers["rows"] if "none" not in row.values()]
+    bodies = {sha256: told.opened.landing.read_body(sha256) for sha256 in named}
+    return next(s for s, body in bodies.items() if b'"matrix"' in body and pod.encode() in body)
+
+
+def test_the_walk_from_a_line_to_its_samples_can_be_walked(told: Told) -> None:
+    """Every command of the page runs, and prints what the page shows."""
+    sha256 = answer_that_shows(told, "notebook-0")
+    steps = commands_of(WALK.read_text(encoding="utf-8"))
+    assert len(steps) == 10
+    for command, shown in steps[1:]:  # the first one is the story that was told
+        place = command.replace("thin-home", str(told.opened.home.path))
+        arguments = shlex.split(place.replace("SHA256", sha256))
+        ran = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+        printed = " ".join(ran.output.split())
+        assert ran.exit_code == 0, command
+        assert [line for line in shown if line not in printed] == [], command
+
+
+def test_a_landed_answer_is_shown_as_the_store_sent_it(told: Told) -> None:
+    """The notebook's first running sample lies within a scrape of its start at 00:30:15."""
+    ran = run(told, "landing", "show", answer_that_shows(told, "notebook-0"))
+    series = [
+        one
+        for one in json.loads(ran.stdout_bytes)["data"]["result"]
+        if one["metric"].get("pod") == "notebook-0"
+    ]
+    assert series
+    first = min(float(sample[0]) for one in series for sample in one["values"])
+    assert 1790814600 <= first < 1790814600 + 60  # 2026-10-01T00:30:00Z, when it was bound
+
+
+def test_every_column_that_was_built_is_described(told: Told) -> None:
+    """Not only what the files list: what is really in the database of the month."""
+    described: dict[str, set[str]] = {}
+    for path in dbt_project_dir().rglob("*.yml"):
+        text = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for model in [*(text.get("models") or []), *(text.get("seeds") or [])]:
+            if isinstance(model, dict):
+                columns = {c["name"] for c in model.get("columns", ()) if c.get("description")}
+                described[model["name"]] = columns
+    build = told.opened.home.build / "2026-10.duckdb"
+    with connected(build, read_only=True) as connection:
+        built = connection.execute(
+            "select table_name, column_name from duckdb_columns() "
+            "where schema_name in ('staging', 'intermediate', 'marts', 'seeds')"
+        ).fetchall()
+    assert len(built) > 1000
+    assert [(t, c) for t, c in built if c not in described.get(t, set())] == []
+
+
+def test_the_models_are_one_page_that_asks_no_server(told: Told) -> None:
+    page = told.model_pages.read_text(encoding="utf-8")
+    month = told.opened.home.documents / "2026-10"
+    with zipfile.ZipFile(month / "2026-10.zip") as handed_over:
+        assert handed_over.read("models.html").decode() == page
+    loaded = re.findall(r"""(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""", page)
+    assert [address for address in loaded if "[::1]" not in address] == []
+    assert "One row per tenant, cluster, class, profile, weight" in page
+    assert str(told.opened.home.path) not in page
+    # Everything that the page shows is in it: the manifest, and an empty catalogue.
+    assert '"exposure.gpu_ledger.invoices"' in page
+
+
+def test_the_models_page_of_the_same_models_is_the_same_bytes(told: Told, tmp_path: Path) -> None:
+    from warehouse.model_pages import write_model_pages
+
+    again = tmp_path / "again.html"
+    write_model_pages(tmp_path / "pages", again, tmp_path / "facts.duckdb")
+    assert again.read_bytes() == told.model_pages.read_bytes()
+
+
+def test_every_situation_that_a_model_names_is_counted_as_it_says(tmp_path: Path) -> None:
+    """dbt's unit tests bring their own rows; they only need the tables' types, as an empty home."""
+    home = Home.create(tmp_path / "home")
+    built = build_period(home, BillingPeriod("2026-10"), decided(), closed_periods=frozenset())
+    shutil.copy(built.build_path, home.build / WORKING_NAME)
+    project = DbtProject(home.build / "dbt", home.build / WORKING_NAME)
+    project.parse()
+    ran = project.run_unit_tests()  # and what every run begins with
+    results = {one.node.name: one for one in ran if one.node.resource_type == "unit_test"}
+    declared = [
+        case["name"]
+        for path in dbt_project_dir().rglob("*.yml")
+        for case in yaml.safe_load(path.read_text(encoding="utf-8")).get("unit_tests") or ()
+    ]
+    assert "a_stretch_that_ends_exactly_on_the_hour_leaves_no_empty_hour" in declared
+    assert sorted(results) == sorted(declared)
+    assert [r.message for r in results.values() if str(r.status) != "pass"] == []
+
+
+def test_the_lineage_of_a_cost_ends_in_both_witnesses(told: Told) -> None:
+    """After a change that is meant: `python -m tests.lineage HOME`, with a home counted since."""
+    compiled = told.opened.home.build / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
+    page = lineage_page(compiled)
+    for evidence in ("thanos_runs.first_offset_ms", "kubernetes_pod_observations.started_at"):
+        assert f"- `raw.{evidence}`" in page
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        PAGE.write_text(page, encoding="utf-8")
+    assert page == PAGE.read_text(encoding="utf-8")
+
+
+def test_every_column_that_dagster_shows_was_followed_in_the_models_as_they_are(told: Told) -> None:
+    """After a change that is meant: `python -m tests.lineage HOME`, with a home counted since."""
+    models = Models(
+        told.opened.home.build / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
+    )
+    kept = json.loads(FILE.read_text(encoding="utf-8"))
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        kept = followed(models, kept)
+        FILE.write_text(as_text(kept), encoding="utf-8")
+    assert changed(models, kept) == []
+    weights = [["stg_decisions__rates", "rate_nanos_per_hour"]]
+    assert kept["dim_rates"]["columns"]["rate_nanos_per_hour"] == weights

@@ -1,7 +1,7 @@
 """Commands that do something say to machines what they did, as the schemas promise.
 
 Put here: what was done, in JSON and as a row of CSV.
-Not here: commands that answer questions (`test_cli_json`, `scenarios/test_thin_line_reports`).
+Not here: commands that answer questions (`test_cli_json`, `scenarios/test_thin_line`).
 """
 
 from __future__ import annotations

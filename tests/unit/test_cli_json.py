@@ -1,7 +1,7 @@
 """What machines read is promised: every command with JSON has a schema, and prints what it says.
 
 Put here: the catalogue, and the commands that need no home.
-Not here: the commands that need one (`scenarios/test_thin_line_reports`).
+Not here: the commands that need one (`scenarios/test_thin_line`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The models' page as one file: what in it is put in order, and what is filled in.
 
-Put here: cases that need no dbt. Not here: the page itself (`scenarios/test_thin_line_reports`).
+Put here: cases that need no dbt. Not here: the page itself (`scenarios/test_thin_line`).
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from domain.interval import Interval
+from fake_gpu.clock import epoch
 from ingestion.thanos.answer import read_matrix_body
 from ingestion.thanos.decode import (
     Look,
@@ -24,7 +26,7 @@ from ingestion.thanos.texts import MalformedSeries
 
 TEN = 1_790_848_800  # 2026-10-01T10:00:00Z
 HOUR = 3600
-LOOK = Look(TEN * 1000, (TEN + 2 * HOUR) * 1000, 45_000, (TEN - 30) * 1000, (TEN + 7230) * 1000)
+LOOK = Look.at(Interval(epoch(TEN), epoch(TEN + 2 * HOUR)), 30)
 Row = tuple[str, float, float, int, str]
 
 
