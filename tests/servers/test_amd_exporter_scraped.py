@@ -59,7 +59,7 @@ def exporter(folder: Path, *arguments: str) -> Iterator[int]:
     with running(command, answers, folder / "exporter.log") as process:
         yield port
         process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 0
+        assert process.wait(60) == 0
 
 
 def collected_page(port: int) -> str:

@@ -107,7 +107,7 @@ def _same(theirs: Values, ours: Values) -> None:
 
 
 def _when_scraped(real: httpx.Client, targets: int) -> Values:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         up = real.get("/api/v1/query", params={"query": "up == 1"}).json()["data"]["result"]
         if len(up) == targets:
@@ -118,7 +118,7 @@ def _when_scraped(real: httpx.Client, targets: int) -> Values:
 
 def _when_in_range(real: httpx.Client, series: Values) -> Values:
     """The last seconds, as soon as every series was there through all of them."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         found = _last_seconds(real, time.time())
         if set(found) == set(series) and all(len(v) == STEPS for v in found.values()):

@@ -153,7 +153,7 @@ def test_the_last_event_before_a_long_silence_is_shown_too(
         log.store_event(second)
         beside = tmp_path / f"{second.run_id}.db-wal"
         assert beside.exists()
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while beside.exists() and time.monotonic() < until:
             time.sleep(0.05)
         assert not beside.exists()

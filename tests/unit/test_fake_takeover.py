@@ -263,7 +263,7 @@ def test_a_watcher_goes_on_where_it_was() -> None:
         listed = httpx.get(f"{url}/api/v1/pods").json()
         changed(estate, design(a=gpu("GPU-0") + gpu("GPU-1", pod="new")))
         asked = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
-        with httpx.stream("GET", f"{url}/api/v1/pods", params=asked, timeout=5) as answer:
+        with httpx.stream("GET", f"{url}/api/v1/pods", params=asked, timeout=60) as answer:
             event = json.loads(next(answer.iter_lines()))
         assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "new")
 

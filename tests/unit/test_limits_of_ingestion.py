@@ -103,7 +103,7 @@ def test_few_requests_are_under_way_at_once(tmp_path: Path) -> None:
     def slow(form: Form) -> httpx.Response:
         under_way.append(form)
         most.append(len(under_way))
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + 60
         while max(most) < FETCHED_AHEAD and time.monotonic() < deadline:
             time.sleep(0.002)
         time.sleep(0.002)  # for one more than there may be

@@ -87,7 +87,7 @@ def test_a_connection_is_used_again() -> None:
 def test_a_connection_that_the_server_left_is_not_used_again() -> None:
     with talking((OK,), (OK,)) as (parrot, wire):
         ask(wire, parrot)
-        parrot.hung_up.acquire(timeout=5)
+        parrot.hung_up.acquire(timeout=60)
         assert ask(wire, parrot) == b"{}"
 
 
@@ -201,7 +201,7 @@ def test_a_connection_that_speaks_another_protocol_is_left() -> None:
     with talking((b"HTTP/2.0 200 OK\r\n\r\n", b"")) as (parrot, wire):
         with pytest.raises(httpx.RemoteProtocolError) as held:
             ask(wire, parrot)
-        assert parrot.hung_up.acquire(timeout=5), held
+        assert parrot.hung_up.acquire(timeout=60), held
         assert parrot.heard[1] == b"", "we have hung up"
 
 
@@ -211,7 +211,7 @@ def test_nothing_is_sent_that_would_be_several_headers(name: str) -> None:
         headers = {name: "a" if "\n" in name else "a\r\nX-Three: b"}
         with pytest.raises(httpx.LocalProtocolError):
             wire.handle_request(httpx.Request("GET", parrot.url, headers=headers))
-        assert parrot.hung_up.acquire(timeout=5)
+        assert parrot.hung_up.acquire(timeout=60)
         assert parrot.heard == [b""]
 
 
