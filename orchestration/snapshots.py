@@ -58,7 +58,7 @@ def _issued(record: Record) -> list[Issued]:
     ledger = record.ledger()
     found = []
     for event in ledger.events:
-        documents = event.documents()
+        documents = list(event.documents())
         listed = record.listed_files(event) if documents else {}
         for document in documents:
             sealed = record.sealed(document.sha256)
