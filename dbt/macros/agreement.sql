@@ -10,9 +10,10 @@
 {%- endmacro %}
 
 
-{#- So many pods, and every fifth one, ending at one scrape are a hole until asked twice. -#}
+{#- At least so many pods, and at least every fifth one, that end at one scrape are a hole until the
+    hour was asked twice. `ingestion.thanos.facts` asks again by the same two numbers. -#}
 {% macro least_mass_ending() -%}
-    5
+    3
 {%- endmacro %}
 
 {% macro mass_ending_divisor() -%}

@@ -7,15 +7,24 @@ Not here: what follows from facts (`quality`).
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from ingestion.hours import MASS_ENDINGS
 from ingestion.thanos.answer import read_matrix_body
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
-from ingestion.thanos.facts import hourly_facts, look_facts, mass_absence
+from ingestion.thanos.facts import (
+    MASS_COUNT,
+    MASS_SHARE_PERCENT,
+    hourly_facts,
+    look_facts,
+    mass_absence,
+)
 
+ROOT = Path(__file__).parents[2]
 TEN = 1_790_848_800  # 2026-10-01T10:00:00Z
 HOURS = [datetime(2026, 10, 1, 10, tzinfo=UTC), datetime(2026, 10, 1, 11, tzinfo=UTC)]
 LOOK = Look(TEN * 1000, (TEN + 7200) * 1000, 90_000, (TEN - 60) * 1000, (TEN + 7260) * 1000)
@@ -68,6 +77,16 @@ def test_many_series_that_end_at_one_scrape_are_a_mass() -> None:
     assert facts(runs(*gone, *stay))[0] == {MASS_ENDINGS: 3}
     assert facts(runs(*gone, *stay, (REQUESTS, "s12", 0, 120, "1")))[0] == {}  # below a fifth
     assert facts(runs(*gone[1:], *stay[:4]))[0] == {}  # fewer than three
+
+
+def test_models_doubt_the_endings_that_pulls_repeat() -> None:
+    """One rule: an ending in which the models see a hole is queried again, and no other one is."""
+    text = (ROOT / "dbt" / "macros" / "agreement.sql").read_text(encoding="utf-8")
+    values = dict(re.findall(r"macro (\w*mass_ending\w*)\(\) -%}\s+(\d+)\s", text))
+    assert values == {
+        "least_mass_ending": str(MASS_COUNT),
+        "mass_ending_divisor": str(100 // MASS_SHARE_PERCENT),
+    }
 
 
 def test_many_series_that_end_one_after_the_other_are_no_mass() -> None:

@@ -98,7 +98,7 @@ alive as (
 
 ),
 
--- Sampling goes on without them, and the hour was asked only once: a store may have gone.
+-- Sampling goes on without them, and the hour was queried only once: a store may have gone.
 mass_endings as (
 
     select
