@@ -66,7 +66,7 @@ print("ready", flush=True)
 print(publish(home, About(now, now, "0.1.0", "", "", 0)).path.name, flush=True)
 """
 )
-A_WHILE = 1.0
+DEADLINE_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -85,6 +85,16 @@ def begun(script: str, home: Home) -> subprocess.Popen[str]:
     return process
 
 
+def wait_for_lock(process: subprocess.Popen[str], home: Home) -> None:
+    """Until the process has the lock's file open, which it locks next."""
+    lock = home.warehouse_path.resolve().with_name(".warehouse_in_use")
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not any(link.resolve() == lock for link in Path(f"/proc/{process.pid}/fd").iterdir()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def last_word(process: subprocess.Popen[str]) -> str:
     said, _ = process.communicate(timeout=120)
     return said.strip()
@@ -94,7 +104,7 @@ def last_word(process: subprocess.Popen[str]) -> str:
 def test_whoever_writes_waits_for_the_one_writer(home: Home, script: str) -> None:
     with only_writer(home):
         process = begun(script, home)
-        time.sleep(A_WHILE)
+        wait_for_lock(process, home)
         assert process.poll() is None
     assert last_word(process) == "done"
 
@@ -102,7 +112,8 @@ def test_whoever_writes_waits_for_the_one_writer(home: Home, script: str) -> Non
 def test_copies_made_at_once_are_versions_of_their_own(home: Home) -> None:
     with only_writer(home):
         processes = [begun(PUBLISH, home) for _ in range(2)]
-        time.sleep(A_WHILE)
+        for process in processes:
+            wait_for_lock(process, home)
         assert list(home.published.glob("*")) == []
     names = sorted(last_word(process) for process in processes)
     assert names == ["gpu-ledger-000001.duckdb", "gpu-ledger-000002.duckdb"]
