@@ -167,8 +167,8 @@ _KINDS = (
         remedy=Remedy.COVERED,
         means="A metric that the ledger needs was due and has no sample in the whole period, while "
         "others of the cluster have: it is not on the cluster's allow-list, or has another name "
-        "there. Requests are due only while the journal, the scheduler or another metric knows a "
-        "pod that requests devices.",
+        "there. Requests are due only while the journal, the scheduler, telemetry or another "
+        "metric knows a pod that has devices.",
         bill="Without it the samples cannot tell which pods ran; amounts rest on the lifecycle, or "
         "on what the other metrics show.",
         to_do="Add the metric to the allow-list of the cluster's monitoring (`gpu-ledger doctor` "

@@ -65,6 +65,12 @@ faults:
      from: +0h, until: +3h}
 """
 
+# Nor is the scheduler's metric on the allow-list. Only telemetry shows that there was a pod.
+ALL_REQUESTS_LOST = f"""{REQUESTS_LOST.replace("lost", "unnoticed")}
+  - {{fault: metric_renamed, metric: kube_pod_resource_request, to: scheduled,
+     from: +0h, until: +3h}}
+"""
+
 # Of three hours that are over, in a cluster that is measured until further notice.
 STILL_OPEN = """
 name: still_open
@@ -134,6 +140,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Judged:
     own = {
         f"{IDLE} samples": build_estate(load_scenario(IDLE)),
         "lost samples": read(REQUESTS_LOST),
+        "unnoticed samples": read(ALL_REQUESTS_LOST),
         "open samples": read(STILL_OPEN),
     }
     drawn = fleets(3, FLEETS)
@@ -143,7 +150,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Judged:
 
 
 def test_a_fleet_without_faults_has_no_finding(few: Judged) -> None:
-    faulty = ("lost samples", "open samples")
+    faulty = ("lost samples", "unnoticed samples", "open samples")
     assert {name: few.said(name) for name in few.findings if name not in faulty} == {}
 
 
@@ -173,6 +180,16 @@ def test_a_request_metric_that_is_lost_while_a_pod_has_devices_is_a_gap(few: Jud
     assert found["GAP-001"].blocks
     assert "metric not allowed or renamed" in found["GAP-001"].seen
     assert 3600 <= found["GAP-001"].affected_seconds <= 3600 + 120
+    assert "kube_pod_container_resource_requests" in found["GAP-007"].where
+
+
+def test_requests_that_no_metric_shows_are_a_gap_where_telemetry_names_a_pod(few: Judged) -> None:
+    """The hour in which the pod ran, by telemetry, which is known by the hour."""
+    found = {finding.code: finding for finding in few.findings["unnoticed samples"]}
+    assert set(found) >= {"GAP-001", "GAP-007"}
+    assert found["GAP-001"].blocks
+    assert "metric not allowed or renamed" in found["GAP-001"].seen
+    assert 3600 <= found["GAP-001"].affected_seconds <= 2 * 3600
     assert "kube_pod_container_resource_requests" in found["GAP-007"].where
 
 

@@ -188,6 +188,48 @@ watched_pods as (
 
 ),
 
+-- Without any request metric on the allow-list, telemetry still names the pods that use devices.
+-- It is known by the hour, and not what a pod requests; so it counts only where there is no request
+-- at all. An exporter names itself for devices without a pod, and claims are in no request.
+using_pods as (
+
+    select
+        windows.window_number,
+        telemetry.hour_second * 1000 as started_ms,
+        telemetry.hour_second * 1000 + 3600000 as ended_ms
+    from {{ ref('int_device_telemetry') }} as telemetry
+    inner join windows
+        on telemetry.cluster_id = windows.cluster_id
+    left join (
+        select distinct cluster_id
+        from series
+        where metric like 'kube_pod_%request%'
+    ) as requested
+        on telemetry.cluster_id = requested.cluster_id
+    left join (
+        select distinct
+            cluster_id,
+            {{ label('labels', 'namespace') }} as namespace,
+            pod_name
+        from {{ ref('stg_thanos__series') }}
+        where metric in ('up', 'kube_pod_resourceclaim_info')
+    ) as others
+        on
+            telemetry.cluster_id = others.cluster_id
+            and telemetry.namespace = others.namespace
+            and telemetry.pod_name = others.pod_name
+    where
+        telemetry.pod_name <> ''
+        and greatest(
+            coalesce(telemetry.use_maximum, 0),
+            coalesce(telemetry.card_use_maximum, 0),
+            coalesce(telemetry.sm_active_maximum, 0)
+        ) > 0
+        and requested.cluster_id is null
+        and others.pod_name is null
+
+),
+
 device_pods as (
 
     select
@@ -210,6 +252,12 @@ device_pods as (
         started_ms,
         ended_ms
     from watched_pods
+    union all
+    select
+        window_number,
+        started_ms,
+        ended_ms
+    from using_pods
 
 ),
 
