@@ -26,6 +26,7 @@ from warehouse.derived import alone_with
 from warehouse.home import Home
 from warehouse.raw import StoodOn, create_raw_evidence
 from warehouse.raw_decisions import create_raw_decisions
+from warehouse.store import StoreUnusable
 from warehouse.switch import switch_in
 from warehouse.switched import Switched
 
@@ -134,7 +135,11 @@ def build_period(
         also,
     )
     with alone_with(home.runs):
-        return _build(home, asked, progress or _silent)
+        try:
+            return _build(home, asked, progress or _silent)
+        except StoreUnusable:
+            _discard(home.build / WORKING_NAME)  # it would keep the disk full
+            raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,13 +112,21 @@ def connected(path: Path | str, *, read_only: bool = False) -> Iterator[duckdb.D
     connection = connect(path, read_only=read_only)
     try:
         yield connection
-    except (duckdb.IOException, duckdb.FatalException, duckdb.SerializationException) as cause:
+    except duckdb.Error as cause:
         said = _first_line(cause)
-        if any(full in said for full in _FULL):
-            raise StoreUnusable(str(path), "write", OSError(errno.ENOSPC, said)) from cause
-        raise WarehouseUnreadable(Path(path), said) from cause
+        require_room(path, said)
+        damaged = (duckdb.IOException, duckdb.FatalException, duckdb.SerializationException)
+        if isinstance(cause, damaged):
+            raise WarehouseUnreadable(Path(path), said) from cause
+        raise
     finally:
         connection.close()
+
+
+def require_room(path: Path | str, said: str) -> None:
+    """Raise StoreUnusable where DuckDB failed because the disk is full, or its quota used up."""
+    if any(full in said for full in _FULL):
+        raise StoreUnusable(str(path), "write", OSError(errno.ENOSPC, said))
 
 
 @contextmanager

@@ -13,13 +13,14 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from domain.errors import CheckFailed
-from warehouse.connection import settings
+from warehouse.connection import require_room, settings
 from warehouse.parsed import parsed_project
 from warehouse.project import dbt_project_dir
 
@@ -115,13 +116,20 @@ class DbtProject:
 
     def run_models(self) -> None:
         """Load the product facts and build every model; raises ModelFailed."""
-        require_models(
-            self._results("build", "--resource-type", "seed", "--resource-type", "model")
-        )
+        results = self._results("build", "--resource-type", "seed", "--resource-type", "model")
+        self._require_room(results)
+        require_models(results)
+
+    def _require_room(self, results: Sequence[NodeResult]) -> None:
+        for result in results:
+            if str(result.status) == "error":
+                require_room(self._database, _one_line(str(result.message)))
 
     def run_tests(self) -> list[NodeResult]:
         """Run every data test, whether or not others fail: judging them is not dbt's business."""
-        return self._results("test", "--exclude-resource-type", "unit_test")
+        results = self._results("test", "--exclude-resource-type", "unit_test")
+        self._require_room(results)
+        return results
 
     def run_unit_tests(self) -> list[NodeResult]:
         """Run the unit tests of models; they bring their own rows."""
@@ -139,13 +147,14 @@ class DbtProject:
             *places(self._folder),
         ]
         # dbt prints where it likes; what matters is in its result and in its log.
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), _quiet_log():
             try:
                 outcome = dbtRunner(manifest=self._manifest).invoke(arguments)
             finally:
                 _let_go()
         if outcome.exception is not None:
             message = str(outcome.exception)
+            require_room(self._database, _one_line(message))
             raise ModelFailed(["(none ran)"], message) from outcome.exception
         return outcome
 
@@ -175,6 +184,17 @@ FLAGS = (
 )
 
 
+@contextlib.contextmanager
+def _quiet_log() -> Iterator[None]:
+    """Without Python's traceback for each line that dbt cannot write to its log."""
+    before = logging.raiseExceptions
+    logging.raiseExceptions = False
+    try:
+        yield
+    finally:
+        logging.raiseExceptions = before
+
+
 def _let_go() -> None:
     """Close the database: the adapter would keep it open for the rest of the process."""
     from dbt.adapters.duckdb.connections import DuckDBConnectionManager
@@ -195,9 +215,10 @@ def parse_project(folder: Path, database: Path) -> Manifest:
 def _parse(folder: Path) -> Manifest:
     from dbt.cli.main import dbtRunner
 
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), _quiet_log():
         outcome = dbtRunner().invoke([*FLAGS, "parse", *places(folder)])
     if outcome.exception is not None:
+        require_room(folder, _one_line(str(outcome.exception)))
         raise ModelFailed(["(none parsed)"], str(outcome.exception)) from outcome.exception
     return cast("Manifest", outcome.result)
 

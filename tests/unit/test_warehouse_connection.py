@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from warehouse.connection import (
@@ -16,8 +17,10 @@ from warehouse.connection import (
     WarehouseUnreadable,
     connect,
     connected,
+    require_room,
     transaction,
 )
+from warehouse.store import StoreUnusable
 
 
 def test_every_connection_is_in_utc_and_bounded(tmp_path: Path) -> None:
@@ -143,3 +146,24 @@ def test_a_warehouse_without_room_names_its_file_and_the_remedy(tmp_path: Path) 
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ran.stdout.startswith(f"STORE-003 {path}\n"), ran.stdout + ran.stderr
     assert "File too large" in ran.stdout
+
+
+def test_a_failure_of_a_full_disk_is_told_from_others(tmp_path: Path) -> None:
+    said = "TransactionContext Error: Failed to commit: Could not write file"
+    for full in ("No space left on device", "File too large", "Disk quota exceeded"):
+        with pytest.raises(StoreUnusable) as raised, connected(tmp_path / "w.duckdb"):
+            raise duckdb.TransactionException(f'{said} "w.duckdb.wal": {full}')
+        assert raised.value.where == str(tmp_path / "w.duckdb")
+    with pytest.raises(duckdb.TransactionException), connected(tmp_path / "w.duckdb"):
+        raise duckdb.TransactionException(said)
+
+
+def test_a_model_that_failed_on_a_full_disk_names_the_disk(tmp_path: Path) -> None:
+    message = (
+        "Runtime Error in model stg_decisions__clusters (models/staging) "
+        'TransactionContext Error: Failed to commit: Could not write file "facts.duckdb.wal": '
+        "No space left on device"
+    )
+    with pytest.raises(StoreUnusable, match="No space left on device"):
+        require_room(tmp_path / "facts.duckdb", message)
+    require_room(tmp_path / "facts.duckdb", "Runtime Error in model a: a column is missing")
