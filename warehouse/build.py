@@ -172,6 +172,7 @@ def _build(home: Home, asked: _Asked, report: Progress) -> BuildResult:
         raise SealedFactsDiffer(period, asked.sealed, facts_sha256)
     looked_at = _rows_looked_at(working, tested_models(results))
     tests = {test.name: test for test in tests_of(results, looked_at)}
+    _checkpoint(working)
     build_path = asked.destination or home.build / f"{period.name}.duckdb"
     _discard(build_path)
     working.replace(build_path)
@@ -181,6 +182,16 @@ def _build(home: Home, asked: _Asked, report: Progress) -> BuildResult:
         _switch_in(home, build, asked.also)
     report(STEP_COUNT, STEP_COUNT, "done")
     return build
+
+
+def _checkpoint(path: Path) -> None:
+    """Write everything into the file, which is renamed without its log.
+
+    When a commit or a close cannot write the file, DuckDB leaves the rest in the log and says
+    nothing; here it raises.
+    """
+    with connected(path) as connection:
+        connection.execute("force checkpoint")
 
 
 def _switch_in(home: Home, build: BuildResult, also: Also | None) -> None:
