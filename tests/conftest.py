@@ -43,9 +43,10 @@ settings.register_profile("test", derandomize=True, max_examples=20, **EVERY_PRO
 settings.register_profile("random", max_examples=int(os.environ.get("N", "100")), **EVERY_PROFILE)
 settings.load_profile("test")
 
-WITH_ENGINES = ("engines", "deep", "servers", "explore")
-"""Markers of tests that run dbt and Great Expectations. The others replay the statements that dbt
-ran, and evaluate the suites plainly: most of their time would be that of the engines."""
+WITH_ENGINES = ("engines", "servers", "explore")
+"""Markers of tests that run dbt and Great Expectations, as does every process that a test starts.
+The others replay the statements that dbt ran, and evaluate the suites plainly: most of their time
+would be that of the engines."""
 VALIDATE = runner._validate
 
 

@@ -23,7 +23,7 @@ import pytest
 from tests.servers.dagster_processes import in_session
 from tests.servers.process import free_port
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
 PATIENCE_SECONDS = 400.0  # a demo and a start of Dagster, on a machine under load
 ENDS_SECONDS = 60.0  # Dagster's webserver says goodbye to its pages first

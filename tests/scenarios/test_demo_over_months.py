@@ -17,7 +17,7 @@ import pytest
 from orchestration.demo.story import tell
 from tests.scenarios.test_demo_told import no_bar
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
 ROOT = Path(__file__).parents[2]
 TRACE = """\

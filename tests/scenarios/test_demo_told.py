@@ -28,7 +28,7 @@ from orchestration.demo.story import Told, tell
 from tests.json_output import differences
 from tests.release.readme import shown
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
 PRICES = {  # per hour, by the product's own name
     "NVIDIA-A100-SXM4-40GB": "1.80",

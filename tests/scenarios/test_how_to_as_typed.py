@@ -22,7 +22,7 @@ from ingestion.settings import load_settings
 from tests.how_to import CLUSTER_ID, FENCED, blocks, commands_in, of, typed
 from tests.written_pages import DOCS
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
 FAKE, HUB = "how-to/a-fake-cluster-of-your-own.md", "how-to/ask-an-acm-hub.md"
 WATCH, HEAL = "how-to/watch-a-cluster.md", "how-to/heal-a-gap-and-close-a-month.md"

@@ -16,7 +16,7 @@ from orchestration.cli.up import DEMO_HOME, in_its_time
 from orchestration.demo.unfinished import DEMO, unfinished
 from tests.transcripts import Said, Typed, commands, difference, stale, type_page
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 ON_THE_DEMO = ("auditor", "analyst", "programme-owner", "tenant")

@@ -25,7 +25,7 @@ import zstandard
 
 from warehouse.home import Home
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
 CLUSTER = "0a7c1d52-3c4e-4b8a-9d5f-6f1e2a3b4c5d"
 SIGNED = "by hand,ada,2026-01-02"

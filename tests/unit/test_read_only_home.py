@@ -18,7 +18,7 @@ import pytest
 
 from tests.marts_by_hand import Pod, World, at
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
 READERS = (
     ("gaps", "2026-10"),

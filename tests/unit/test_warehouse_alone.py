@@ -15,7 +15,7 @@ from warehouse.alone import only_writer
 from warehouse.connection import WarehouseInUse, connected
 from warehouse.home import Home
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
 HEAD = """
 import sys

@@ -15,7 +15,7 @@ from warehouse.home import Home
 from warehouse.switch import switch_in
 from warehouse.switched import Switched, WarehouseLost, note, require_intact
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
 PERIOD = BillingPeriod("2026-10")
 DIES = """
