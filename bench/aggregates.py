@@ -29,8 +29,7 @@ INTERVALS = (
     "int_unmeasured_stretches",
     "int_node_classes",
     "int_measured_hours",
-    "int_allocations_split_to_epochs",
-    "int_allocations_priced",
+    "int_allocation_pieces",
 )
 """What the models below read, but for what is the same in every cluster."""
 
@@ -59,7 +58,7 @@ ASKED = {
     """,
     "pods": """
         select allocation_number, sum(counted_seconds * device_count) as device_seconds
-        from facts.intermediate.int_allocations_split_to_epochs
+        from facts.intermediate.int_allocation_pieces
         where allocation_state = 'running' group by all
     """,
     "tenants": """

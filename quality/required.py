@@ -27,9 +27,6 @@ ALWAYS = (
     "dbt_assert_every_expected_hour_has_coverage",
     "dbt_assert_no_closed_period_is_counted_again",
     "dbt_fct_coverage_has_one_row_per_key",
-    "dbt_gate_coverage_has_one_row_per_key",
-    "dbt_gate_tenants_has_one_row_per_key",
-    "dbt_gate_values_has_one_row_per_key",
 )
 
 WITH_ROWS: Mapping[str, tuple[str, ...]] = {

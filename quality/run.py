@@ -242,8 +242,8 @@ def _checks(
         *_relevant(read_dbt_checks(connection, period.name, facts_sha256)),
     ]
     findings: list[Finding] = []
-    for name, statement in IDENTITIES.items():
-        comparisons = facts.read_comparisons(connection, statement, period.name)
+    for name in IDENTITIES:
+        comparisons = facts.read_comparisons(connection, name, period.name)
         checks.append(check_of(name, comparisons))
         findings += sum_findings(name, comparisons)
     return checks, findings

@@ -17,7 +17,7 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Amendment, Decisions, TableName, load_decisions
@@ -30,11 +30,7 @@ from warehouse.connection import connected
 from warehouse.content import period_sha256
 from warehouse.dbt_run import DbtTest
 from warehouse.home import Home
-from warehouse.project import dbt_project_dir
 from warehouse.schema import insert_rows
-
-if TYPE_CHECKING:
-    import duckdb
 
 HOUR = timedelta(hours=1)
 CARDS = 64
@@ -185,13 +181,6 @@ class Pod:
         return f"uid-{self.tenant}-{self.name}"
 
 
-def write_gates(connection: duckdb.DuckDBPyConnection) -> None:
-    """What the models make of the facts as they are now, by the models' own text."""
-    for path in sorted((dbt_project_dir() / "models" / "gates").glob("*.sql")):
-        text = re.sub(r"\{\{ ref\('(\w+)'\) \}\}", r"marts.\1", path.read_text(encoding="utf-8"))
-        connection.execute(f"create or replace table marts.{path.stem} as {text}")
-
-
 @cache
 def _decisions(files: tuple[tuple[str, str], ...]) -> Decisions:
     return load_decisions(dict(files))
@@ -332,7 +321,6 @@ class World:
                 kinds = _columns(columns)
                 named = [dict(zip(kinds, row, strict=True)) for row in rows[table]]
                 insert_rows(connection, f"marts.{table}", kinds, named)
-            write_gates(connection)
             self._dbt_tests(connection)
         return home
 

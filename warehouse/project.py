@@ -77,7 +77,7 @@ def mart_descriptions() -> dict[str, tuple[str, dict[str, str]]]:
     """What the marts and their columns say about themselves, by name."""
     found: dict[str, tuple[str, dict[str, str]]] = {}
     models = dbt_project_dir() / "models"
-    for path in sorted([*(models / "marts").glob("*.yml"), *(models / "gates").glob("*.yml")]):
+    for path in sorted((models / "marts").glob("*.yml")):
         for model in _yaml(path).get("models", []):
             columns = {column["name"]: column["description"] for column in model["columns"]}
             found[model["name"]] = (model["description"], columns)

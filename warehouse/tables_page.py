@@ -40,7 +40,7 @@ def _models() -> Iterator[tuple[Mapping[str, Any], Path]]:
     import yaml
 
     folder = dbt_project_dir() / "models"
-    for layer in ("marts", "gates", "intermediate", "staging"):
+    for layer in ("marts", "intermediate", "staging"):
         for path in sorted((folder / layer).glob("*.yml")):
             for model in yaml.safe_load(path.read_text(encoding="utf-8")).get("models", []):
                 if "description" in model:

@@ -42,13 +42,18 @@ pieces as (
 claimed as (
 
     select
-        cluster_id,
-        node_name,
-        gpu_class,
-        max(holder_count) as holder_count
-    from {{ ref('int_allocations_classified') }}
-    where claim_uid <> ''
-    group by cluster_id, node_name, gpu_class
+        allocations.cluster_id,
+        allocations.node_name,
+        allocations.gpu_class,
+        max(shares.holder_count) as holder_count
+    from {{ ref('int_allocations_classified') }} as allocations
+    inner join {{ ref('int_claim_shares') }} as shares
+        on
+            allocations.cluster_id = shares.cluster_id
+            and allocations.claim_uid = shares.claim_uid
+            and allocations.resource_key = shares.resource_key
+    where allocations.claim_uid <> ''
+    group by allocations.cluster_id, allocations.node_name, allocations.gpu_class
 
 ),
 

@@ -1,6 +1,6 @@
-"""Great Expectations suites as code, over small gates: aggregates with a row per cluster or tenant.
+"""Great Expectations suites as code, over aggregates with a row per cluster or tenant.
 
-Put here: what is expected of the gates, and running that.
-Not here: the gates, which are models (`dbt/models/gates`), row-level rules, which are dbt tests, or
+Put here: the statements of these rows (`sql`), what is expected of them, and running that.
+Not here: row-level rules, which are dbt tests, or
 anything that imports Great Expectations at the top: it takes seconds.
 """

@@ -1,4 +1,4 @@
-"""What is expected of each gate, as data: the type of an expectation and its arguments.
+"""What is expected of each suite's rows, as data: the type of an expectation and its arguments.
 
 Put here: the suites.
 Not here: Great Expectations itself, which is only imported when a suite is run (`runner`).
@@ -45,7 +45,7 @@ def _unique(*columns: str) -> Expected:
 
 SUITES: Mapping[str, tuple[Expected, ...]] = MappingProxyType(
     {
-        "gate_coverage": (
+        "coverage": (
             _never_empty(),
             _present("cluster_id"),
             _one_of("source", "thanos", "kubernetes"),
@@ -55,7 +55,7 @@ SUITES: Mapping[str, tuple[Expected, ...]] = MappingProxyType(
             _at_least("smallest_expected_count", 1),
             _at_least("smallest_count", 0),
         ),
-        "gate_tenants": (
+        "tenants": (
             _never_empty(),
             _present("tenant"),
             _one_of("belongs_to", "tenant", "provider"),
@@ -63,7 +63,7 @@ SUITES: Mapping[str, tuple[Expected, ...]] = MappingProxyType(
             _equal("counted_seconds", "charged_seconds"),
             _equal("counted_nanos", "charged_nanos"),
         ),
-        "gate_values": (
+        "values": (
             _never_empty(),
             _present("cluster_id"),
             _one_of("negative_count", 0),

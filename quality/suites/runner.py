@@ -1,7 +1,7 @@
 """Running the suites: Great Expectations on data frames, its results as checks and as evidence.
 
 Put here: the one import of Great Expectations, and what of its results is kept.
-Not here: what is expected (`expectations`), or the gates themselves (`dbt/models/gates`).
+Not here: what is expected (`expectations`), or the statements of the rows (`sql`).
 
 What is kept of a result is the same for the same facts: no times, no identifiers of a run.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from domain.findings import Check
 from quality.suites.expectations import SUITES, Expected
-from warehouse.content import columns_of
+from warehouse.statements import statement
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,23 +26,15 @@ CHECK_NAMES = tuple(f"suite_{name}" for name in SUITES)
 
 
 def run_suites(connection: duckdb.DuckDBPyConnection, period: str) -> list[Check]:
-    """Every suite over its gate, for one period."""
+    """Every suite over the rows of its statement, for one period."""
     return [
-        _run_suite(name, expected, _gate(connection, name, period))
+        _run_suite(name, expected, _rows(connection, name, period))
         for name, expected in SUITES.items()
     ]
 
 
-def _gate(connection: duckdb.DuckDBPyConnection, name: str, period: str) -> Any:
-    """The gate's rows; amounts as text, because a data frame has nothing exact for them."""
-    kinds = columns_of(connection, "marts", name)
-    spelled = ", ".join(
-        f"{column}::varchar as {column}" if kind.startswith("DECIMAL") else column
-        for column, kind in kinds.items()
-        if column != "billing_period"
-    )
-    statement = f"select {spelled} from marts.{name} where billing_period = $period order by all"
-    return connection.execute(statement, {"period": period}).df()
+def _rows(connection: duckdb.DuckDBPyConnection, name: str, period: str) -> Any:
+    return connection.execute(statement(__file__, name), {"period": period}).df()
 
 
 def _run_suite(name: str, expected: Sequence[Expected], frame: Any) -> Check:
@@ -52,7 +44,7 @@ def _run_suite(name: str, expected: Sequence[Expected], frame: Any) -> Check:
     if len(kept) != len(expected):
         # An expectation that vanished has not been met.
         failed += abs(len(expected) - len(kept))
-    text = json.dumps({"gate": name, "results": kept}, sort_keys=True)
+    text = json.dumps({"suite": name, "results": kept}, sort_keys=True)
     return Check(f"suite_{name}", len(frame) * len(kept), failed, text)
 
 

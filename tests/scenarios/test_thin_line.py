@@ -953,7 +953,7 @@ def test_every_situation_that_a_model_names_is_counted_as_it_says(tmp_path: Path
         for path in dbt_project_dir().rglob("*.yml")
         for case in yaml.safe_load(path.read_text(encoding="utf-8")).get("unit_tests") or ()
     ]
-    assert "a_stretch_that_ends_exactly_on_the_hour_leaves_no_empty_hour" in declared
+    assert "a_piece_that_ends_exactly_on_the_hour_leaves_no_empty_hour" in declared
     assert sorted(results) == sorted(declared)
     assert [r.message for r in results.values() if str(r.status) != "pass"] == []
 

@@ -109,4 +109,4 @@ def test_the_page_about_the_judgement_opens_from_disk(world: World) -> None:
     assert "http" not in page
     assert "GAP-002" in page
     assert "expect_column_pair_values_to_be_equal" in page
-    assert re.search(r"suite_gate_coverage.*passed", page)
+    assert re.search(r"suite_coverage.*passed", page)

@@ -155,7 +155,7 @@ def test_checks_that_block_a_close_say_so(defs: dg.Definitions) -> None:
         for spec in (graph.get_check_spec(key) for key in graph.get(judgement).check_keys)
     }
     assert blocking["hour_not_measured"]
-    assert blocking["suite_gate_coverage"]
+    assert blocking["suite_coverage"]
     assert blocking["period_may_be_billed"]
     assert not blocking["samples_missing"]
 

@@ -18,7 +18,7 @@ from quality.facts import read_stretches
 from quality.required import ALWAYS, WITH_ROWS, required_checks
 from quality.run import FactsMissing, judge
 from quality.suites.runner import CHECK_NAMES
-from tests.marts_by_hand import SIGNED, Pod, World, at, write_gates
+from tests.marts_by_hand import SIGNED, Pod, World, at
 from warehouse.connection import connected
 from warehouse.project import dbt_project_dir
 
@@ -150,7 +150,6 @@ def broken(world: World, statement: str) -> Judgement:
     home = world.write()
     with connected(home.warehouse_path) as connection:
         connection.execute(statement)
-        write_gates(connection)
     return judge(home, world.period, world.decisions, CLOCK)
 
 
@@ -160,11 +159,11 @@ def broken(world: World, statement: str) -> Judgement:
         (
             "update marts.fct_charges set device_seconds = device_seconds + 1 "
             "where tenant = 'team-a'",
-            {"pod_seconds_add_up_to_charges", "charges_are_priced_exactly", "suite_gate_tenants"},
+            {"pod_seconds_add_up_to_charges", "charges_are_priced_exactly", "suite_tenants"},
         ),
         (
             "update marts.fct_charges set cost_nanos = cost_nanos + 1 where tenant = 'team-a'",
-            {"pod_costs_add_up_to_charges", "charges_are_priced_exactly", "suite_gate_tenants"},
+            {"pod_costs_add_up_to_charges", "charges_are_priced_exactly", "suite_tenants"},
         ),
         (
             "insert into marts.fct_pod_hours select * from marts.fct_pod_hours "
@@ -173,7 +172,7 @@ def broken(world: World, statement: str) -> Judgement:
                 "pod_seconds_add_up_to_charges",
                 "pod_costs_add_up_to_charges",
                 "no_pod_holds_a_device_twice",
-                "suite_gate_tenants",
+                "suite_tenants",
             },
         ),
         (
@@ -192,18 +191,22 @@ def broken(world: World, statement: str) -> Judgement:
             {"no_node_gives_more_than_it_has"},
         ),
         (
+            "delete from marts.fct_charges where tenant = 'team-a'",
+            {"pod_seconds_add_up_to_charges", "pod_costs_add_up_to_charges", "suite_tenants"},
+        ),
+        (
             "update marts.fct_pod_hours set uncertainty_seconds = -1 where tenant = 'team-a'",
-            {"suite_gate_values"},
+            {"suite_values"},
         ),
         (
             "update marts.fct_coverage set seen_count = seen_count - 1 "
             "where source = 'thanos' and hour_started_at = '2026-10-09 10:00:00+00'",
-            {"suite_gate_coverage"},
+            {"suite_coverage"},
         ),
         (
             "insert into marts.fct_coverage select * from marts.fct_coverage "
             "where hour_started_at = '2026-10-09 10:00:00+00'",
-            {"suite_gate_coverage"},
+            {"suite_coverage"},
         ),
     ],
 )

@@ -14,25 +14,25 @@ from quality.suites.expectations import SUITES
 from tests import plain_expectations
 
 GOOD: dict[str, dict[str, list[Any]]] = {
-    "gate_coverage": {
+    "coverage": {
         "cluster_id": ["a", "a", "b"],
         "source": ["thanos", "kubernetes", "thanos"],
         "hour_count": [744, 744, 744],
         "distinct_hour_count": [744, 744, 744],
-        "expected_count": [120, 3600, 120],
-        "accounted_count": [120, 3600, 120],
+        "expected_count": ["120", "3600", "120"],
+        "accounted_count": ["120", "3600", "120"],
         "smallest_expected_count": [1, 1, 1],
         "smallest_count": [0, 0, 0],
     },
-    "gate_tenants": {
+    "tenants": {
         "tenant": ["x", "x", "y"],
         "belongs_to": ["tenant", "provider", "tenant"],
-        "counted_seconds": [5, 6, 7],
-        "charged_seconds": [5, 6, 7],
+        "counted_seconds": ["5", "6", "7"],
+        "charged_seconds": ["5", "6", "7"],
         "counted_nanos": ["1", "2", "3"],
         "charged_nanos": ["1", "2", "3"],
     },
-    "gate_values": {
+    "values": {
         "cluster_id": ["a", "b", "c"],
         "negative_count": [0, 0, 0],
         "negative_cost_count": [0, 0, 0],
@@ -45,7 +45,7 @@ GOOD: dict[str, dict[str, list[Any]]] = {
 
 
 def frames(name: str) -> dict[str, Any]:
-    """A gate that is as expected, an empty one, and one for each column with a wrong value."""
+    """Rows as expected, an empty one, and one for each column with a wrong value."""
     good = pd.DataFrame(GOOD[name])
     found = {"good": good, "empty": good.iloc[:0], "twice": pd.concat([good, good])}
     for column in good.columns:

@@ -147,9 +147,10 @@ def test_credits_are_negative_and_exact() -> None:
 
 def test_who_will_exceed_the_budget_comes_first_and_no_budget_is_not_zero() -> None:
     one = {"tenant": "a", "currency": "USD", "cost_nanos": 10**9, "forecast_nanos": 5 * 10**9}
+    one |= {"subject": "tenant"}
     marts = facts(
         {
-            "fct_tenant_forecasts": [
+            "fct_forecasts": [
                 one,
                 {**one, "tenant": "b", "has_budget": True, "budget_nanos": 4 * 10**9},
                 {**one, "tenant": "c", "has_budget": True, "budget_nanos": 5 * 10**9},

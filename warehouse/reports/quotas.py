@@ -11,6 +11,7 @@ from datetime import datetime
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, Interval
 from warehouse.reports.source import Facts, Row
+from warehouse.statements import statement
 
 COLUMNS = (
     "tenant",
@@ -22,27 +23,6 @@ COLUMNS = (
     "free_count",
 )
 MONTH_COLUMNS = ("tenant", "cluster_name", "resource", "hour_started_at", *COLUMNS[3:])
-
-_ROWS = """
-    with names as (
-        select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
-    )
-
-    select
-        quotas.tenant,
-        names.cluster_name,
-        quotas.resource,
-        quotas.hour_started_at,
-        quotas.hard_count,
-        quotas.used_count,
-        quotas.allocated_count_max,
-        quotas.hard_count - quotas.used_count as free_count
-    from fct_quotas as quotas
-    inner join names on quotas.cluster_id = names.cluster_id
-    where quotas.hour_started_at >= $started and quotas.hour_started_at < $ended
-        and ($tenant = '' or quotas.tenant = $tenant)
-    order by all
-"""
 
 
 def quotas_of_hour(facts: Facts, at: datetime, tenant: str = "") -> list[Row]:
@@ -58,11 +38,11 @@ def quotas_of_month(facts: Facts, period: BillingPeriod, tenant: str = "") -> li
 def _rows(facts: Facts, window: Interval, tenant: str) -> list[Row]:
     facts.require(window)
     parameters = {"started": window.started_at, "ended": window.ended_at, "tenant": tenant}
-    return facts.rows(_ROWS, parameters)
+    return facts.rows(statement(__file__, "quotas"), parameters)
 
 
 def last_hour_of_quotas(facts: Facts) -> datetime | None:
     """The start of the newest hour in which any quota was seen."""
-    [row] = facts.rows("select max(hour_started_at) as newest from fct_quotas")
+    [row] = facts.rows(statement(__file__, "last_hour_of_quotas"))
     newest = row["newest"]
     return newest if isinstance(newest, datetime) else None

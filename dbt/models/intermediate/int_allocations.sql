@@ -31,8 +31,7 @@ named as (
             order by
                 requests.pod_number,
                 requests.resource_key,
-                requests.claim_uid,
-                requests.holder_count
+                requests.claim_uid
         ) as allocation_number,
         requests.pod_number,
         pods.cluster_id,
@@ -43,7 +42,6 @@ named as (
         requests.journal_device_count,
         requests.sampled_device_count,
         requests.claim_uid,
-        requests.holder_count,
         coalesce(nullif(observed.namespace, ''), requests.namespace, '') as namespace,
         coalesce(nullif(observed.pod_name, ''), requests.pod_name, '') as pod_name,
         coalesce(nullif(observed.node_name, ''), requests.node_name, '') as node_name,

@@ -44,11 +44,9 @@ classified as (
         coalesce(kinds.mig_profile, '') as mig_profile,
         coalesce(kinds.replica_count, 1) as replica_count,
         coalesce(kinds.compute_share_numerator, 0) as compute_share_numerator,
-        coalesce(kinds.compute_share_denominator, 1) * settled.holder_count
-            as compute_share_denominator,
+        coalesce(kinds.compute_share_denominator, 1) as compute_share_denominator,
         coalesce(kinds.memory_share_numerator, 0) as memory_share_numerator,
-        coalesce(kinds.memory_share_denominator, 1) * settled.holder_count
-            as memory_share_denominator,
+        coalesce(kinds.memory_share_denominator, 1) as memory_share_denominator,
         coalesce(kinds.class_compute_unit, 1) as class_compute_unit,
         coalesce(kinds.class_memory_unit, 1) as class_memory_unit,
         coalesce(kinds.unclassified_reason, 'the resource was never classified')

@@ -2,46 +2,110 @@ with
 
 devices as (
 
+    select * from {{ ref('int_claimed_devices') }}
+
+),
+
+reconciled as (
+
     select *
-    from {{ ref('int_claimed_devices') }}
-    where not is_card_of_shares
+    from {{ ref('int_allocations_reconciled') }}
+    where
+        method <> 'missing'
+        and started_second < ended_second
+
+),
+
+holds as (
+
+    select
+        devices.cluster_id,
+        devices.claim_uid,
+        devices.pool_name,
+        devices.resource_key,
+        reconciled.started_second,
+        reconciled.ended_second,
+        case when reconciled.allocation_state = 'running' then 1 else 0 end as running_count
+    from devices
+    inner join reconciled
+        on devices.pod_number = reconciled.pod_number
+
+),
+
+events as (
+
+    select
+        cluster_id,
+        claim_uid,
+        pool_name,
+        resource_key,
+        started_second as event_second,
+        1 as holder_change,
+        running_count as running_change
+    from holds
+    union all
+    select
+        cluster_id,
+        claim_uid,
+        pool_name,
+        resource_key,
+        ended_second as event_second,
+        -1 as holder_change,
+        -running_count as running_change
+    from holds
+
+),
+
+instants as (
+
+    select
+        cluster_id,
+        claim_uid,
+        pool_name,
+        resource_key,
+        event_second,
+        sum(holder_change) as holder_change,
+        sum(running_change) as running_change
+    from events
+    group by cluster_id, claim_uid, pool_name, resource_key, event_second
 
 ),
 
 levels as (
 
     select
-        *,
-        lead(started_second) over (
-            partition by cluster_id, claim_uid, pool_name, resource_key order by started_second
-        ) as next_second
-    from {{ ref('int_claim_levels') }}
+        cluster_id,
+        claim_uid,
+        pool_name,
+        resource_key,
+        event_second as started_second,
+        lead(event_second) over devices as ended_second,
+        cast(sum(holder_change) over devices as bigint) as holder_count,
+        cast(sum(running_change) over devices as bigint) as running_count
+    from instants
+    window
+        devices as (
+            partition by cluster_id, claim_uid, pool_name, resource_key
+            order by event_second
+        )
 
 ),
 
--- Whether this pod is one of those that hold it then is known from its own stretches.
 shares as (
 
     select
-        devices.pod_number,
-        devices.claim_uid,
-        devices.resource_key,
-        devices.resource,
-        levels.holder_count,
-        levels.started_second,
-        -- The doubt about the last one's end has no length and stands at that end.
-        case
-            when levels.next_second = levels.ended_second then levels.ended_second
-            else levels.ended_second + 1
-        end as ended_second
-    from devices
-    inner join levels
-        on
-            devices.cluster_id = levels.cluster_id
-            and devices.claim_uid = levels.claim_uid
-            and devices.pool_name = levels.pool_name
-            and devices.resource_key = levels.resource_key
+        *,
+        coalesce(
+            lead(holder_count) over (
+                partition by cluster_id, claim_uid, pool_name, resource_key
+                order by started_second
+            ) > 0,
+            false
+        ) as is_held_after
+    from levels
 
 )
 
-select * from shares
+select *
+from shares
+where holder_count > 0

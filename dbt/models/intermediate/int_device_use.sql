@@ -14,7 +14,7 @@ reconciled as (
 disputed as (
 
     select *
-    from {{ ref('int_allocations_split_to_epochs') }}
+    from {{ ref('int_allocation_pieces') }}
     where
         method = 'disputed'
         and counted_seconds > 0
@@ -29,7 +29,7 @@ allocations as (
 
 claim_levels as (
 
-    select * from {{ ref('int_claim_levels') }}
+    select * from {{ ref('int_claim_shares') }}
 
 ),
 
@@ -144,7 +144,7 @@ on_nodes as (
             else {{ devices_per_card(
                 'allocations.device_kind',
                 'allocations.compute_share_numerator',
-                whole_quotient('allocations.compute_share_denominator', 'allocations.holder_count')
+                'allocations.compute_share_denominator'
             ) }}
         end as devices_per_card,
         allocations.replica_count,
@@ -154,7 +154,7 @@ on_nodes as (
                 allocations.device_count
                 * allocations.compute_share_numerator
                 * {{ whole_quotient(
-                    'allocations.class_compute_unit * allocations.holder_count',
+                    'allocations.class_compute_unit',
                     'allocations.compute_share_denominator'
                 ) }}
         end as compute_units,
@@ -164,7 +164,7 @@ on_nodes as (
                 allocations.device_count
                 * allocations.memory_share_numerator
                 * {{ whole_quotient(
-                    'allocations.class_memory_unit * allocations.holder_count',
+                    'allocations.class_memory_unit',
                     'allocations.memory_share_denominator'
                 ) }}
         end as memory_units

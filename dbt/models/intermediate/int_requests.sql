@@ -14,9 +14,11 @@ sampled as (
 
 ),
 
-shares as (
+claimed_devices as (
 
-    select * from {{ ref('int_claim_shares') }}
+    select *
+    from {{ ref('int_claimed_devices') }}
+    where not is_card_of_shares
 
 ),
 
@@ -34,8 +36,7 @@ requested as (
         sampled.pod_name,
         sampled.node_name,
         sampled.first_sampled_second,
-        '' as claim_uid,
-        cast(1 as bigint) as holder_count
+        '' as claim_uid
     from journal
     full outer join sampled
         on
@@ -44,7 +45,6 @@ requested as (
 
 ),
 
--- Of a device that k pods hold, each has the k-th part for as long as they are k.
 claimed as (
 
     select distinct
@@ -58,9 +58,8 @@ claimed as (
         cast(null as string) as pod_name,
         cast(null as string) as node_name,
         cast(null as bigint) as first_sampled_second,
-        claim_uid,
-        holder_count
-    from shares
+        claim_uid
+    from claimed_devices
 
 ),
 

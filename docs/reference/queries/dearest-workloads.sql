@@ -33,9 +33,10 @@ select
     forecasts.forecast_nanos,
     used.currency
 from used
-inner join fct_workload_forecasts as forecasts
+inner join fct_forecasts as forecasts
     on
-        used.tenant = forecasts.tenant
+        forecasts.subject = 'workload'
+        and used.tenant = forecasts.tenant
         and used.workload_kind = forecasts.workload_kind
         and used.workload_name = forecasts.workload_name
         and used.currency = forecasts.currency

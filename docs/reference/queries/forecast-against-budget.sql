@@ -15,6 +15,6 @@ select
     case when has_budget then forecast_nanos > budget_nanos end as will_exceed,
     currency,
     forecast_method
-from fct_tenant_forecasts
-where billing_period = $period
+from fct_forecasts
+where billing_period = $period and subject = 'tenant'
 order by will_exceed desc nulls last, forecast_nanos desc, tenant asc, currency asc

@@ -12,6 +12,6 @@ select
     cost_nanos as cost_to_date_nanos,
     currency,
     counted_until
-from fct_tenant_forecasts
-where billing_period = $period
+from fct_forecasts
+where billing_period = $period and subject = 'tenant'
 order by last_hour_cost_nanos desc, cost_to_date_nanos desc, tenant asc, currency asc

@@ -1,0 +1,6 @@
+-- Whether the marts were ever built: the calendar of coverage is there.
+select count(*) as table_count
+from information_schema.tables
+where
+    table_schema = 'marts'
+    and table_name = 'fct_coverage'

@@ -1,0 +1,14 @@
+-- Samples without a label that counting needs, or with an invalid one.
+select
+    cluster_id,
+    metric,
+    label_missing,
+    label_invalid,
+    first_sampled_at,
+    last_sampled_at,
+    series_count,
+    sample_count,
+    example
+from marts.fct_refused_samples
+where billing_period = $period
+order by all
