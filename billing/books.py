@@ -79,7 +79,7 @@ class Books:
 
     def pending_lines(self, pending: Iterable[Event]) -> Iterator[Line]:
         """The lines of these pending corrections, less those that a void withdrew."""
-        for line, void in self._corrections_and_voids(pending):
+        for line, void in self.corrected_lines(pending):
             if void is None:
                 yield line
 
@@ -94,13 +94,11 @@ class Books:
             if issued.number in voids:
                 for line in read_lines(self.record.sealed(issued.sha256)):
                     yield self._withdrawn(line, issued.number, voids[issued.number])
-        for line, void in self._corrections_and_voids(self.ledger.pending_corrections()):
+        for line, void in self.corrected_lines(self.ledger.pending_corrections()):
             if void is not None:
                 yield self._withdrawn(line, line.refers_to, void)
 
-    def _corrections_and_voids(
-        self, corrections: Iterable[Event]
-    ) -> Iterator[tuple[Line, Event | None]]:
+    def corrected_lines(self, corrections: Iterable[Event]) -> Iterator[tuple[Line, Event | None]]:
         """Lines of corrections; with each the later void of the document that it corrects."""
         voids = self.ledger.voids()
         for event in corrections:

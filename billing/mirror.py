@@ -1,6 +1,6 @@
 """The record mirrored into the warehouse, for people who ask in SQL; and the last estimate.
 
-Put here: the tables of the mirror, and filling them from the record.
+Put here: the tables of the mirror with their descriptions, and filling them from the record.
 Not here: anything that reads them back: the record is what counts, this is a copy of it.
 """
 
@@ -18,7 +18,7 @@ from domain.money import parse_nanos
 from warehouse.alone import writing
 from warehouse.connection import connected, transaction
 from warehouse.home import Home
-from warehouse.schema import insert_rows
+from warehouse.schema import describe_table, insert_rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -63,6 +63,69 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "billed_nanos": "DECIMAL(38,0)",
         "reason": "VARCHAR",
     },
+    "corrections": {
+        "billing_period": "VARCHAR",
+        "recorded_at": "TIMESTAMPTZ",
+        "recorded_by": "VARCHAR",
+        "status": "VARCHAR",
+        "corrects_number": "VARCHAR",
+        "tenant": "VARCHAR",
+        "cluster_id": "VARCHAR",
+        "gpu_class": "VARCHAR",
+        "mig_profile": "VARCHAR",
+        "rate_id": "VARCHAR",
+        "currency": "VARCHAR",
+        "device_seconds": "BIGINT",
+        "cost_nanos": "DECIMAL(38,0)",
+        "reason": "VARCHAR",
+        "event_sha256": "VARCHAR",
+    },
+}
+
+DESCRIPTIONS: Mapping[str, str] = {
+    "events": "One row per event of the record, in order; each is chained to the one before it.",
+    "documents": "One row per issued document: invoices, voids and consumption statements.",
+    "document_lines": "One row per line of an issued document.",
+    "corrections": (
+        "One row per correction of a charge of a closed period, whether an invoice has it or not."
+    ),
+}
+
+COLUMNS: Mapping[str, str] = {
+    "sequence": "Number of the event in the record.",
+    "kind": "Kind of the event or of the line, such as period_closed, usage or correction.",
+    "billing_period": (
+        "The calendar month in UTC: of a document, the month whose close issued it; of a "
+        "correction, the corrected month."
+    ),
+    "recorded_at": "When it was recorded, UTC.",
+    "recorded_by": "Who recorded it.",
+    "fence": "Number of the lease under which it was written.",
+    "event_sha256": "Hash of the event.",
+    "previous_sha256": "Hash of the event before it.",
+    "number": "Number of the document.",
+    "document": "`invoice`, `void` or `consumption_statement`.",
+    "status": (
+        "Of a document `Issued` or `Voided`; of a correction `billed` when an invoice has it, "
+        "`withdrawn` when the corrected document was voided first, else `pending`."
+    ),
+    "tenant": "The tenant (a namespace).",
+    "currency": "Currency of the amounts; '' without a price list.",
+    "issued_at": "When the document was issued, UTC.",
+    "exact_nanos": "Exact total in 10⁻⁹ currency units, before cents.",
+    "billed_nanos": "Billed amount in 10⁻⁹ currency units, whole cents.",
+    "voids": "Number of the document that this one voids; '' for any other document.",
+    "document_sha256": "Hash of the sealed document.",
+    "line": "Number of the line in its document.",
+    "charge_period": "Month of the use; of a correction an earlier one than the document's.",
+    "cluster_id": "The cluster's ID (UID of its kube-system namespace).",
+    "gpu_class": "The priced class of the card.",
+    "mig_profile": "`whole`, or the MIG profile such as 1g.5gb.",
+    "rate_id": "The price that applies; '' when there is none.",
+    "device_seconds": "Billed device-seconds; of a correction the difference.",
+    "cost_nanos": "Exact cost in 10⁻⁹ currency units; of a correction the difference.",
+    "reason": "Reason of a correction or of a void; '' elsewhere.",
+    "corrects_number": "Number of the corrected document; '' when the tenant had none.",
 }
 
 ESTIMATES = {
@@ -81,12 +144,14 @@ def mirror_record(home: Home) -> None:
         "events": list(_events(books)),
         "documents": list(_documents(books)),
         "document_lines": list(_lines(books)),
+        "corrections": list(_corrections(books)),
     }
     with writing(home) as connection, transaction(connection):
         for table, columns in TABLES.items():
             _create(connection, table, columns)
             connection.execute(f"delete from record.{table}")
             insert_rows(connection, f"record.{table}", columns, rows[table])
+            describe_table(connection, f"record.{table}", DESCRIPTIONS[table], columns, COLUMNS)
 
 
 def read_estimates(home: Home, period: BillingPeriod) -> dict[str, int]:
@@ -184,4 +249,29 @@ def _lines(books: Books) -> Iterator[dict[str, Any]]:
                 "cost_nanos": line.cost_nanos,
                 "billed_nanos": line.billed_nanos,
                 "reason": line.reason,
+            }
+
+
+def _corrections(books: Books) -> Iterator[dict[str, Any]]:
+    billed = books.ledger.billed_corrections()
+    for event in books.ledger.corrections():
+        sealed = books.record.sealed(str(event.body["corrections_sha256"]))
+        is_billed = event.body["corrections_sha256"] in billed
+        for line, void in books.corrected_lines([event]):
+            yield {
+                "billing_period": line.charge_period,
+                "recorded_at": event.recorded_at,
+                "recorded_by": event.recorded_by,
+                "status": "billed" if is_billed else "withdrawn" if void else "pending",
+                "corrects_number": line.refers_to,
+                "tenant": line.key.tenant,
+                "cluster_id": line.key.cluster_id,
+                "gpu_class": line.key.gpu_class,
+                "mig_profile": line.key.mig_profile,
+                "rate_id": line.key.rate_id,
+                "currency": sealed["currency"],
+                "device_seconds": line.device_seconds,
+                "cost_nanos": line.cost_nanos,
+                "reason": line.reason,
+                "event_sha256": event.sha256,
             }

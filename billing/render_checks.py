@@ -93,7 +93,7 @@ def _suites(checks: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     for check in checks:
         if check["result"]:
             result = json.loads(check["result"])
-            yield f"<h3>Great Expectations: {escape(result['gate'])}</h3>"
+            yield f"<h3>Great Expectations: {escape(result['suite'])}</h3>"
             rows = [
                 [
                     f"<code>{escape(entry['expectation'])}</code>",

@@ -11,14 +11,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from billing.mirror import mirror_record
 from billing.render import write_file
 from billing.rendering import MODEL_PAGES
 from domain.billing_period import BillingPeriod
 from domain.errors import CheckFailed
 from orchestration import steps
+from orchestration.column_lineage import kept_lineage
 from orchestration.open_home import OpenHome
 from orchestration.snapshots import snapshot
+from quality.tables import create_tables
 from warehouse.about import read_about
+from warehouse.alone import writing
+from warehouse.connection import transaction
 from warehouse.home import Home
 from warehouse.kept import kept_in
 
@@ -60,6 +65,9 @@ def _publish(opened: OpenHome) -> Published:
     from warehouse.publish import publish as publish_marts
     from warehouse.reports.source import NoFactsYet
 
+    mirror_record(opened.home)
+    with writing(opened.home) as connection, transaction(connection):
+        create_tables(connection)
     about = read_about(
         opened.home,
         opened.record.closed_periods(),
@@ -88,7 +96,7 @@ def model_page(home: Home) -> bytes:
     folder = home.build / "pages"
     kept = kept_in(folder) / f"{_models_version()}.html"
     if not kept.is_file():
-        write_model_pages(folder, kept, home.build / WORKING_NAME)
+        write_model_pages(folder, kept, home.build / WORKING_NAME, kept_lineage())
     return kept.read_bytes()
 
 

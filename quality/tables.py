@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from domain.findings import Judgement
 from warehouse.connection import transaction
-from warehouse.schema import insert_rows
+from warehouse.schema import describe_table, insert_rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -64,6 +64,55 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 }
 
 
+DESCRIPTIONS: Mapping[str, str] = {
+    "judgements": "One row per checked period: whether its facts can be billed.",
+    "findings": "One row per finding of a checked period.",
+    "verdicts": "One row per cluster, source and hour of a checked period: its coverage status.",
+    "checks": "One row per check of a checked period.",
+}
+
+COLUMNS: Mapping[str, str] = {
+    "billing_period": "The calendar month in UTC, such as 2026-10.",
+    "judged_at": "When the period was checked, UTC.",
+    "facts_sha256": "Hash of the checked facts; about_periods has that of this file's facts.",
+    "is_billable": "Whether no finding and no check blocks a close.",
+    "finding_count": "Number of findings.",
+    "blocking_count": "Number of findings that block a close.",
+    "code": "Code of the finding, such as GAP-002; the documentation has a page for each.",
+    "name": "Name of the finding or of the check.",
+    "blocks": "Whether the finding blocks a close.",
+    "remedy": "Kind of remedy.",
+    "cluster_id": "The cluster's ID (UID of its kube-system namespace); '' for all clusters.",
+    "tenant": "The tenant (a namespace); '' for all tenants.",
+    "hour_started_at": "Start of the hour, or of the first hour of the finding, UTC.",
+    "hour_ended_at": "End of the last hour of the finding, UTC, exclusive.",
+    "affected_seconds": "Affected device-seconds.",
+    "affected_nanos": "Affected cost in 10⁻⁹ currency units.",
+    "found_where": "Place of the finding, in words.",
+    "seen": "Found values, with both numbers.",
+    "why": "Why it matters.",
+    "what_to_do": "How to fix it.",
+    "source": "`thanos` (the samples) or `kubernetes` (the lifecycle).",
+    "state": "Coverage status of the hour.",
+    "reason": "Reason of the coverage status.",
+    "expected_count": "Expected samples, or seconds of the watch.",
+    "seen_count": "Those of them that landed.",
+    "evaluated_row_count": "Rows that the check evaluated.",
+    "failed_row_count": "Rows that failed it.",
+    "result": "Result of a suite as JSON; '' for any other check.",
+    "passed": "Whether the check evaluated rows and none failed.",
+}
+
+
+def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the tables where they are missing, each with its descriptions."""
+    connection.execute("create schema if not exists quality")
+    for table, columns in TABLES.items():
+        spelled = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        connection.execute(f"create table if not exists quality.{table} ({spelled})")
+        describe_table(connection, f"quality.{table}", DESCRIPTIONS[table], columns, COLUMNS)
+
+
 def write_judgement(
     connection: duckdb.DuckDBPyConnection, judgement: Judgement, judged_at: datetime
 ) -> None:
@@ -71,10 +120,8 @@ def write_judgement(
     period = judgement.period.name
     rows = _rows(judgement, judged_at)
     with transaction(connection):
-        connection.execute("create schema if not exists quality")
+        create_tables(connection)
         for table, columns in TABLES.items():
-            spelled = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-            connection.execute(f"create table if not exists quality.{table} ({spelled})")
             connection.execute(f"delete from quality.{table} where billing_period = ?", [period])
             insert_rows(connection, f"quality.{table}", columns, rows[table])
 

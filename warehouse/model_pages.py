@@ -10,7 +10,9 @@ import contextlib
 import io
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from warehouse.dbt_run import FLAGS, ModelFailed, parse_project, places
 from warehouse.kept import keep
@@ -20,18 +22,23 @@ TRACKER = "//d1fc8wv8zag5ca.cloudfront.net/2.9.0/sp.js"
 
 NO_TIME = "1970-01-01T00:00:00Z"
 
-PAGE_VERSION = 3
+PAGE_VERSION = 4
 """Raised when the page of the same models changes: pages that are kept are known by it."""
 
 
-def write_model_pages(folder: Path, path: Path, database: Path) -> Path:
+Lineage = Mapping[str, Mapping[str, Any]]
+"""Model → `columns`: column → the [[model, column], …] that it is made of."""
+
+
+def write_model_pages(folder: Path, path: Path, database: Path, lineage: Lineage) -> Path:
     """Write the page to `path`; `folder` is where dbt may work. Nothing opens the database."""
     from dbt.cli.main import dbtRunner
 
     manifest = parse_project(folder, database)
     flags = [*(flag for flag in FLAGS if flag != "--no-write-json"), "--write-json"]
-    # Types stand in the contracts; a catalogue would need a database for the same columns.
-    generate = ["docs", "generate", "--static", "--empty-catalog", "--no-compile"]
+    # Types stand in the contracts; a catalogue would need a database for the same columns. Compiled
+    # SQL does not.
+    generate = ["docs", "generate", "--static", "--empty-catalog"]
     runner = dbtRunner(manifest=manifest)
     with contextlib.redirect_stdout(io.StringIO()):
         runner.invoke([*flags, "parse", *places(folder)])  # nothing to parse: it takes the flags
@@ -41,13 +48,13 @@ def write_model_pages(folder: Path, path: Path, database: Path) -> Path:
         raise ModelFailed(["(no pages)"], str(written.exception)) from written.exception
     page = (folder / "target" / "static_index.html").read_text(encoding="utf-8")
     told = (folder / "target" / "manifest.json").read_text(encoding="utf-8")
-    page = page.replace(told, as_shown(told))
+    page = page.replace(told, as_shown(told, lineage))
     keep(path, _of_any_run(page.replace(TRACKER, "about:blank")).encode())
     return path
 
 
-def as_shown(manifest: str) -> str:
-    """Its models, tests and macros by name, and each column's type where the page looks for it.
+def as_shown(manifest: str, lineage: Lineage) -> str:
+    """Its models, tests and macros by name, and each column with its type and its lineage.
 
     dbt lists them in the order in which it met them; within each of them the order is somebody's
     choice, as that of the columns. The page takes types from a catalogue of a database; here they
@@ -58,6 +65,10 @@ def as_shown(manifest: str) -> str:
         for node in parts.get(part, {}).values():
             for column in node.get("columns", {}).values():
                 column["type"] = column.get("data_type") or ""
+                made_of = lineage.get(node["name"], {}).get("columns", {}).get(column["name"])
+                if made_of:
+                    names = ", ".join(f"{model}.{name}" for model, name in made_of)
+                    column["description"] += f" Made of {names}."
     return json.dumps(
         {
             name: dict(sorted(part.items())) if isinstance(part, dict) else part

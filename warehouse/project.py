@@ -15,7 +15,7 @@ from typing import Any
 
 from domain.errors import CouldNotLook
 
-PROJECT_SUFFIXES = (".sql", ".yml", ".csv")
+PROJECT_SUFFIXES = (".sql", ".yml", ".csv", ".md")
 
 
 class ProjectMissing(CouldNotLook):

@@ -31,6 +31,7 @@ from warehouse.connection import connected, transaction
 from warehouse.content import columns_of, mart_names
 from warehouse.home import Home
 from warehouse.project import mart_descriptions
+from warehouse.readable import create_views
 from warehouse.switched import Switched, WarehouseLost, switched_periods
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ VERSIONS_KEPT = 3
 
 NAME = "gpu-ledger"
 MAIN = "main"  # the schema of the marts in the copy
+BESIDE_THE_MARTS = ("record", "quality")
+"""Schemas of issued documents and of findings, which are copied as they are."""
 _VERSION = re.compile(rf"{NAME}-(\d{{6}})\.duckdb", re.ASCII)
 
 
@@ -106,7 +109,58 @@ def _copy(
             connection.execute(f"create table published.{mart} as select * from marts.{mart}")
             _comment(connection, mart, descriptions.get(mart, ("", {})))
         _about(connection, about)
+        for schema in BESIDE_THE_MARTS:
+            _copy_schema(connection, schema)
+    connection.execute("use published")
+    with transaction(connection):
+        create_views(connection, _described_tables(connection))
+    connection.execute("use warehouse")
     connection.execute("detach published")
+
+
+def _copy_schema(connection: duckdb.DuckDBPyConnection, schema: str) -> None:
+    """Copy the described tables of a schema, with their comments, under the same names."""
+    connection.execute(f"create schema published.{schema}")
+    tables = connection.execute(
+        "select table_name, comment from duckdb_tables() where comment is not null"
+        " and database_name = current_database() and schema_name = $schema order by table_name",
+        {"schema": schema},
+    ).fetchall()
+    for table, comment in tables:
+        name = f"published.{schema}.{table}"
+        connection.execute(f"create table {name} as select * from {schema}.{table}")
+        connection.execute(f"comment on table {name} is '{_text(comment)}'")
+        for column, text in _comments(connection, "warehouse", schema)[table].items():
+            connection.execute(f"comment on column {name}.{column} is '{_text(text)}'")
+
+
+def _described_tables(
+    connection: duckdb.DuckDBPyConnection,
+) -> dict[tuple[str, str], dict[str, str]]:
+    """Schema and table → column → description, of every table in the copy."""
+    return {
+        (schema, table): columns
+        for schema in (MAIN, *BESIDE_THE_MARTS)
+        for table, columns in _comments(connection, "published", schema).items()
+    }
+
+
+def _comments(
+    connection: duckdb.DuckDBPyConnection, database: str, schema: str
+) -> dict[str, dict[str, str]]:
+    """Table → column → comment, of a schema's tables."""
+    rows = connection.execute(
+        "select columns.table_name, column_name, coalesce(columns.comment, '')"
+        " from duckdb_columns() as columns inner join duckdb_tables() as tables"
+        " using (database_name, schema_name, table_name)"
+        " where database_name = $database and schema_name = $schema"
+        " order by columns.table_name, column_index",
+        {"database": database, "schema": schema},
+    ).fetchall()
+    found: dict[str, dict[str, str]] = {}
+    for table, column, comment in rows:
+        found.setdefault(table, {})[column] = comment
+    return found
 
 
 def _comment(

@@ -356,6 +356,23 @@ def create_table(
     insert_rows(connection, f"raw.{table}", columns, rows)
 
 
+def describe_table(
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    description: str,
+    columns: Iterable[str],
+    descriptions: Mapping[str, str],
+) -> None:
+    """Comment a table and its columns; a column without a description is an error."""
+    connection.execute(f"comment on table {table} is {_literal(description)}")
+    for name in columns:
+        connection.execute(f"comment on column {table}.{name} is {_literal(descriptions[name])}")
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
 def insert_rows(
     connection: duckdb.DuckDBPyConnection,
     table: str,

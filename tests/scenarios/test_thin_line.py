@@ -45,7 +45,7 @@ from fake_gpu.estate.model import Estate
 from fake_gpu.scenario.load import load_scenario
 from orchestration import steps
 from orchestration.cli.main import cli
-from orchestration.column_lineage import FILE
+from orchestration.column_lineage import FILE, kept_lineage
 from orchestration.demo.story import Told, telling
 from orchestration.open_home import OpenHome
 from orchestration.publishing import publish
@@ -929,13 +929,17 @@ def test_the_models_are_one_page_that_asks_no_server(told: Told) -> None:
     assert str(told.opened.home.path) not in page
     # Everything that the page shows is in it: the manifest, and an empty catalogue.
     assert '"exposure.gpu_ledger.invoices"' in page
+    # The overview, compiled SQL, and of each column the columns that it is made of.
+    assert "How to read these pages" in page
+    assert r'from \"facts\".\"intermediate\".\"int_charges\"' in page
+    assert "Made of int_charges.cost_nanos." in page
 
 
 def test_the_models_page_of_the_same_models_is_the_same_bytes(told: Told, tmp_path: Path) -> None:
     from warehouse.model_pages import write_model_pages
 
     again = tmp_path / "again.html"
-    write_model_pages(tmp_path / "pages", again, tmp_path / "facts.duckdb")
+    write_model_pages(tmp_path / "pages", again, tmp_path / "facts.duckdb", kept_lineage())
     assert again.read_bytes() == told.model_pages.read_bytes()
 
 

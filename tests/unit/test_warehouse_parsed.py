@@ -58,7 +58,7 @@ def test_another_home_is_given_what_parsing_the_project_gives(
 
     # As in a process that has not run dbt yet.
     monkeypatch.setattr("dbt.flags.GLOBAL_FLAGS", Namespace(USE_COLORS=True))
-    page = write_model_pages(tmp_path, tmp_path / "page.html", tmp_path / "facts.duckdb")
+    page = write_model_pages(tmp_path, tmp_path / "page.html", tmp_path / "facts.duckdb", {})
     assert "fct_charges" in page.read_text(encoding="utf-8")
 
 

@@ -13,9 +13,12 @@ from subprocess import PIPE
 import pyarrow.parquet as pq
 import pytest
 
+from billing.mirror import mirror_record
+from quality.tables import create_tables
 from tests.decisions_by_hand import decided, table
 from tests.evidence_by_hand import PERIOD, START, Cluster, Pod, clusters_table, write
 from warehouse.about import About, read_about
+from warehouse.alone import writing
 from warehouse.build import BuildResult, build_period
 from warehouse.connection import connected, transaction
 from warehouse.home import Home
@@ -62,6 +65,42 @@ def test_every_table_and_column_says_what_it_is(built: tuple[Home, BuildResult])
     assert grain is not None
     assert grain[0].startswith("One row per tenant, cluster, class")
     assert schemas == [("main",)]
+
+
+def test_readable_views_have_hours_and_currency_units_with_cluster_names(
+    built: tuple[Home, BuildResult],
+) -> None:
+    """900 seconds a quarter of an hour: the pod runs for 4900 s at 9007199.254740993 an hour."""
+    home, _ = built
+    mirror_record(home)
+    with writing(home) as connection:
+        create_tables(connection)
+    path = publish(home, ABOUT).path
+    # Attached under another name, as an analyst may do it.
+    with connected(":memory:") as connection:
+        connection.execute(f"attach '{path}' as copy (read_only)")
+        [row] = connection.execute(
+            "select cluster_name, device_hours, cost from copy.readable.fct_charges"
+        ).fetchall()
+        views = connection.execute(
+            "select view_name from duckdb_views() where schema_name = 'readable'"
+        ).fetchall()
+        tables = connection.execute(
+            "select table_name from duckdb_tables() where database_name = 'copy'"
+        ).fetchall()
+        columns = connection.execute(
+            "select column_name from duckdb_columns() where schema_name = 'readable'"
+            " and (column_name like '%nanos%' or column_name like '%_seconds')"
+        ).fetchall()
+        undescribed = connection.execute(
+            "select table_name, column_name from duckdb_columns()"
+            " where database_name = 'copy' and coalesce(comment, '') = ''"
+        ).fetchall()
+    assert row == (Cluster().name, Decimal("1.361111"), Decimal("12259798.985619685"))
+    assert sorted(views) == sorted(tables)
+    assert {("documents",), ("document_lines",), ("corrections",), ("findings",)} <= {*tables}
+    assert columns == []
+    assert undescribed == []
 
 
 def test_about_says_how_far_the_data_goes(built: tuple[Home, BuildResult]) -> None:
