@@ -47,7 +47,7 @@ check: $(READY) ## Ruff, mypy strict, sqlfluff, architecture.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/sqlfluff lint dbt/models dbt/data_tests --processes 2
-	@$(BIN)/sqlfluff lint --templater placeholder warehouse/reports/sql quality/sql billing/sql
+	@$(BIN)/sqlfluff lint --templater placeholder warehouse/reports/sql quality billing/sql
 	@$(BIN)/python -m pytest tests/architecture
 
 test-deep: $(READY) ## What takes longer: pages typed as they stand, processes, simulated tenant-months.

@@ -65,9 +65,6 @@ def _publish(opened: OpenHome) -> Published:
     from warehouse.publish import publish as publish_marts
     from warehouse.reports.source import NoFactsYet
 
-    mirror_record(opened.home)
-    with writing(opened.home) as connection, transaction(connection):
-        create_tables(connection)
     about = read_about(
         opened.home,
         opened.record.closed_periods(),
@@ -77,6 +74,9 @@ def _publish(opened: OpenHome) -> Published:
     )
     if about is None:
         raise NoFactsYet(str(opened.home.warehouse_path), (), "")
+    mirror_record(opened.home)
+    with writing(opened.home) as connection, transaction(connection):
+        create_tables(connection)
     published = publish_marts(opened.home, about)
     snapshot(opened)
     return published

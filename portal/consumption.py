@@ -188,7 +188,11 @@ _PERIODS = """
     from periods
     order by billing_period
 """
-_FORECAST = "select * from fct_tenant_forecasts where billing_period = $period order by currency"
+_FORECAST = """
+    select * from fct_forecasts
+    where billing_period = $period and subject = 'tenant'
+    order by currency
+"""
 _USE = """
     select
         coalesce(sum(use_millionths_average * allocated_seconds)

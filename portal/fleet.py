@@ -207,8 +207,9 @@ _TENANTS = """
         coalesce(idle.idle_nanos, 0) as idle_nanos
     from costs
     left join credits on costs.tenant = credits.tenant and costs.currency = credits.currency
-    left join fct_tenant_forecasts as forecasts
+    left join fct_forecasts as forecasts
         on forecasts.billing_period = $period
+        and forecasts.subject = 'tenant'
         and costs.tenant = forecasts.tenant
         and costs.currency = forecasts.currency
     left join idle on costs.tenant = idle.tenant

@@ -134,8 +134,9 @@ def tenant_rows(tenant: str, cost: Decimal, last_hour: Decimal) -> dict[str, lis
                 "cost_nanos": cost,
             }
         ],
-        "fct_tenant_forecasts": [
+        "fct_forecasts": [
             {
+                "subject": "tenant",
                 "tenant": tenant,
                 "currency": "USD",
                 "cost_nanos": cost,

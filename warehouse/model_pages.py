@@ -63,11 +63,11 @@ def as_shown(manifest: str, lineage: Lineage) -> str:
     parts = json.loads(manifest)
     for part in ("nodes", "sources"):
         for node in parts.get(part, {}).values():
-            for column in node.get("columns", {}).values():
+            followed = lineage.get(node.get("name", ""), {}).get("columns", {})
+            for name, column in node.get("columns", {}).items():
                 column["type"] = column.get("data_type") or ""
-                made_of = lineage.get(node["name"], {}).get("columns", {}).get(column["name"])
-                if made_of:
-                    names = ", ".join(f"{model}.{name}" for model, name in made_of)
+                if made_of := followed.get(name):
+                    names = ", ".join(f"{model}.{parent}" for model, parent in made_of)
                     column["description"] += f" Made of {names}."
     return json.dumps(
         {

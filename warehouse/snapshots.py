@@ -57,12 +57,12 @@ _HOUR_COLUMNS = """
 TENANT_MARTS: Mapping[str, str] = {
     "dim_tenants": "select * from marts.dim_tenants where belongs_to = 'tenant'",
     "fct_charges": "select * from marts.fct_charges where belongs_to = 'tenant'",
+    "fct_forecasts": "select * from marts.fct_forecasts",
     "fct_gpu_use": f"select {_USE_COLUMNS} from marts.fct_gpu_use where tenant <> ''",
     "fct_outage_credits": "select * from marts.fct_outage_credits where belongs_to = 'tenant'",
     "fct_pod_hours": f"select {_HOUR_COLUMNS} from marts.fct_pod_hours where belongs_to = 'tenant'",
     "fct_pod_periods": "select * from marts.fct_pod_periods",
     "fct_quotas": "select * from marts.fct_quotas",
-    "fct_tenant_forecasts": "select * from marts.fct_tenant_forecasts",
     "fct_workload_periods": "select * from marts.fct_workload_periods",
 }
 """Marts of which a tenant has its own rows, and what is selected of them. A page that needs another
@@ -76,6 +76,7 @@ PROVIDER_MARTS = (
     "fct_charges",
     "fct_cluster_hours",
     "fct_fleet_hours",
+    "fct_forecasts",
     "fct_gpu_use",
     "fct_node_class_hours",
     "fct_node_hours",
@@ -83,7 +84,6 @@ PROVIDER_MARTS = (
     "fct_outage_credits",
     "fct_pod_hours",
     "fct_quotas",
-    "fct_tenant_forecasts",
     "rpt_ccsp_hours",
 )
 

@@ -931,7 +931,7 @@ def test_the_models_are_one_page_that_asks_no_server(told: Told) -> None:
     assert '"exposure.gpu_ledger.invoices"' in page
     # The overview, compiled SQL, and of each column the columns that it is made of.
     assert "How to read these pages" in page
-    assert r'from \"facts\".\"intermediate\".\"int_charges\"' in page
+    assert r"from \"facts\".\"intermediate\".\"int_charges\"" in page
     assert "Made of int_charges.cost_nanos." in page
 
 

@@ -96,7 +96,7 @@ def test_readable_views_have_hours_and_currency_units_with_cluster_names(
             "select table_name, column_name from duckdb_columns()"
             " where database_name = 'copy' and coalesce(comment, '') = ''"
         ).fetchall()
-    assert row == (Cluster().name, Decimal("1.361111"), Decimal("12259798.985619685"))
+    assert row == (Cluster().cluster_id, Decimal("1.361111"), Decimal("12259798.985619685"))
     assert sorted(views) == sorted(tables)
     assert {("documents",), ("document_lines",), ("corrections",), ("findings",)} <= {*tables}
     assert columns == []

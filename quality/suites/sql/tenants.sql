@@ -1,5 +1,5 @@
--- One row per tenant, and one for all of them: counted and charged device-seconds and costs. Amounts
--- are text, because a data frame has no exact type for them.
+-- One row per tenant, and one for all of them: counted and charged device-seconds and costs.
+-- Amounts are text, because a data frame has no exact type for them.
 with
 
 counted as (
