@@ -10,7 +10,7 @@ reconciled as (
 
 ),
 
--- Of a dispute, only what is counted.
+-- Of a disputed segment only the time that is counted.
 disputed as (
 
     select *
