@@ -3,7 +3,8 @@
 Put here: the stops of the walk, each with its rows.
 Not here: how a walk is printed, or any computing: every row is read from where it is kept.
 
-    document > line > pods (sealed) > pod-hours (facts) > attempts (manifests) > answers (bytes)
+    document > line > pods (sealed) > pod-hours (facts) > rules (how each hour is known)
+    > attempts (manifests) > answers (bytes)
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from domain.interval import Interval, format_instant, parse_instant
 from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.manifests import AttemptHour, attempt_hours
+from warehouse.reconciliation_rules import reconciliation_rules
 from warehouse.switched import counted_sha256
 
 
@@ -46,6 +48,7 @@ class Stage(Enum):
     LINE = "line"
     PODS = "pods"
     HOURS = "hours"
+    RULES = "rules"
     ATTEMPTS = "attempts"
     ANSWERS = "answers"
     TOUCHED = "touched lines"
@@ -73,7 +76,8 @@ def explain_line(home: Home, number: str, line: int, pod_uid: str = "") -> list[
     if not pods:
         return stops
     followed = _chosen(pods, number, pod_uid)
-    stops.append(_pod_hours_stop(home, document, entry, followed))
+    hours = _pod_hours_stop(home, document, entry, followed)
+    stops += [hours, _rules_stop(hours)] if hours.rows else [hours]
     attempts = _attempts_of(home, entry["cluster_id"], _life(followed))
     stops.append(_attempts_stop(attempts))
     sealed = _sealed_evidence(record, document)
@@ -175,7 +179,7 @@ def _pods_stop(pods: Sequence[Mapping[str, Any]]) -> Stop:
 
 _POD_HOURS = """
     select hour_started_at, segment_started_at, segment_ended_at, state, method,
-        billable_seconds, cost_nanos
+        method_reason, billable_seconds, cost_nanos
     from marts.fct_pod_hours
     where billing_period = $period and cluster_id = $cluster and pod_uid = $pod
         and gpu_class = $gpu_class and mig_profile = $mig_profile
@@ -191,7 +195,7 @@ def _pod_hours_stop(
 ) -> Stop:
     """The pod's hours in the warehouse, if it still holds the facts that were sealed."""
     title = f"Hours of pod {pod['pod_name']} in the facts"
-    columns = ("hour", "from", "until", "state", "method", "billable_seconds", "cost_nanos")
+    columns = _columns("hour from until state method reason billable_seconds cost_nanos")
     period = line["charge_period"]
     if not home.warehouse_path.is_file():
         note = f"no warehouse: `gpu-ledger refresh --period {period}` counts it again"
@@ -210,6 +214,21 @@ def _pod_hours_stop(
         found = connection.execute(_POD_HOURS, parameters).fetchall()
     rows = tuple(tuple(_text(value) for value in row) for row in found)
     return Stop(Stage.HOURS, title, columns, rows)
+
+
+def _rules_stop(hours: Stop) -> Stop:
+    """The rules of two sources that decided these hours, in the order of the table."""
+    at = [hours.columns.index(name) for name in ("method", "reason")]
+    deciding = {tuple(row[index] for index in at) for row in hours.rows}
+    columns = _columns("samples lifecycle method method_reason billed limit_name blocks_close")
+    rules = [r for r in reconciliation_rules() if (r.method, r.method_reason) in deciding]
+    return Stop(
+        Stage.RULES,
+        "Rules that decided these hours",
+        columns,
+        tuple(tuple(getattr(rule, name) for name in columns) for rule in rules),
+        "the whole table: docs/reference/reconciliation-rules.md",
+    )
 
 
 def _attempts_of(home: Home, cluster_id: str, life: Interval) -> list[AttemptHour]:

@@ -2,12 +2,13 @@
 
 Put here: disputed and unseen stretches, and the two limits on how much of a tenant's use may rest
 on one witness.
-Not here: which method a stretch has: the models decide that (`int_allocations_reconciled`).
+Not here: which method a stretch has (`int_allocations_reconciled`), or what follows from it (the
+table `reconciliation_rules`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,6 +17,7 @@ from domain.interval import Interval
 from quality.catalogue import CATALOGUE
 from quality.coverage import SignedGap, hours_around
 from quality.gap_findings import spelled
+from warehouse.reconciliation_rules import ReconciliationRule, rules_for
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,9 +56,13 @@ class Limits:
 
 
 def stretch_findings(stretches: Sequence[Stretch], signed: Sequence[SignedGap]) -> list[Finding]:
-    """What the method of each stretch means; only disputed, missing and too short ones are news."""
-    named = [(_name(stretch), stretch) for stretch in sorted(stretches)]
-    return [_stretch(name, stretch, signed) for name, stretch in named if name]
+    """The finding that the rule of each stretch names, where it names one."""
+    return [
+        _stretch(rule, stretch, signed)
+        for stretch in sorted(stretches)
+        for rule in rules_for(stretch.method, stretch.method_reason)[:1]
+        if rule.finding
+    ]
 
 
 def limit_findings(uses: Sequence[TenantUse], limits: Limits) -> list[Finding]:
@@ -74,34 +80,18 @@ def limit_findings(uses: Sequence[TenantUse], limits: Limits) -> list[Finding]:
     return findings
 
 
-_NAMES: Mapping[str, str] = {"disputed": "witnesses_disagree", "missing": "allocation_not_seen"}
-_REASONS: Mapping[str, str] = {
-    "absent": "the journal says that it ran, and no sample shows it",
-    "outside_lifecycle": "samples show it where the journal says that it did not run",
-    "unknown_uid": "samples show a pod that the journal never saw",
-    "end_unknown": "the journal lost sight of it, and no sample shows it afterwards",
-    "too_short": "it lived between two scrapes",
-    "contradicted": "the evidence contradicts itself",
-}
 _ACCEPTING = frozenset({"bill_lifecycle", "bill_samples", "bill_nothing", "waive"})
 
 
-def _name(stretch: Stretch) -> str:
-    if stretch.method_reason == "too_short":
-        return "too_short_to_be_sampled"
-    return _NAMES.get(stretch.method, "")
-
-
-def _stretch(name: str, stretch: Stretch, signed: Iterable[SignedGap]) -> Finding:
-    decision = _accepted(stretch, signed) if stretch.method in _NAMES else None
-    name = "dispute_accepted" if decision else name
+def _stretch(rule: ReconciliationRule, stretch: Stretch, signed: Iterable[SignedGap]) -> Finding:
+    decision = _accepted(stretch, signed) if rule.blocks_close == "true" else None
+    name = "dispute_accepted" if decision else rule.finding
     by = f"; {decision.treatment} by {decision.decided_by}" if decision else ""
     hours = hours_around(stretch.interval)
     return CATALOGUE[name].finding(
         where=f"cluster {stretch.cluster_id}, pod {stretch.tenant}/{stretch.pod_name} "
         f"({stretch.pod_uid}), {spelled(stretch.interval)}",
-        seen=f"{_REASONS.get(stretch.method_reason, stretch.method)}"
-        f"{stretch.statements and f', {stretch.statements}'}: "
+        seen=f"{rule.finding_text}{stretch.statements and f', {stretch.statements}'}: "
         f"{stretch.device_seconds} device seconds of {stretch.resource}{by}",
         cluster_id=stretch.cluster_id,
         tenant=stretch.tenant,

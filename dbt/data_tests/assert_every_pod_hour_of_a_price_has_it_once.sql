@@ -1,13 +1,12 @@
 -- Fault E11: joining prices, decisions and hours neither doubles a second of an allocation nor
--- drops one. Every second that the witnesses left is there once for each resource of its pod, by
--- what they said; a claimed device is left out, as its time is cut by who holds it.
+-- drops one. Every second of a segment is there once for each resource of its pod, by its method; a
+-- claimed device is left out, as its time is cut by who holds it.
 with
 
 counted as (
 
     select
         pod_hours.cluster_id,
-        pod_hours.state as allocation_state,
         pod_hours.method,
         sum(
             {{ epoch_seconds('pod_hours.segment_ended_at') }}
@@ -27,7 +26,7 @@ counted as (
             and pod_hours.pod_uid = claimed.pod_uid
             and pod_hours.resource = claimed.resource
     where claimed.cluster_id is null
-    group by pod_hours.cluster_id, pod_hours.state, pod_hours.method
+    group by pod_hours.cluster_id, pod_hours.method
 
 ),
 
@@ -48,37 +47,50 @@ resources as (
 
 ),
 
-witnessed as (
+rules as (
+
+    select * from {{ ref('reconciliation_rules') }}
+
+),
+
+by_segments as (
 
     select
         resources.cluster_id,
-        reconciled.allocation_state,
-        reconciled.method,
+        case
+            when segments.is_contradicted and rules.method <> 'missing' then 'disputed'
+            else rules.method
+        end as method,
         sum(
-            least(reconciled.ended_second, parameters.period_ended_second)
-            - greatest(reconciled.started_second, parameters.period_started_second)
+            least(segments.ended_second, parameters.period_ended_second)
+            - greatest(segments.started_second, parameters.period_started_second)
         ) as seconds
-    from {{ ref('int_allocations_reconciled') }} as reconciled
+    from {{ ref('int_allocation_segments') }} as segments
+    inner join rules
+        on segments.segment_kind = rules.segment_kind
     inner join resources
-        on reconciled.pod_number = resources.pod_number
+        on segments.pod_number = resources.pod_number
     cross join parameters
     where
-        reconciled.started_second < parameters.period_ended_second
-        and parameters.period_started_second < reconciled.ended_second
-    group by resources.cluster_id, reconciled.allocation_state, reconciled.method
+        segments.started_second < parameters.period_ended_second
+        and parameters.period_started_second < segments.ended_second
+    group by
+        resources.cluster_id,
+        case
+            when segments.is_contradicted and rules.method <> 'missing' then 'disputed'
+            else rules.method
+        end
 
 )
 
 select
-    coalesce(witnessed.cluster_id, counted.cluster_id) as cluster_id,
-    coalesce(witnessed.allocation_state, counted.allocation_state) as allocation_state,
-    coalesce(witnessed.method, counted.method) as method,
-    witnessed.seconds as witnessed_seconds,
+    coalesce(by_segments.cluster_id, counted.cluster_id) as cluster_id,
+    coalesce(by_segments.method, counted.method) as method,
+    by_segments.seconds as segment_seconds,
     counted.seconds as counted_seconds
-from witnessed
+from by_segments
 full outer join counted
     on
-        witnessed.cluster_id = counted.cluster_id
-        and witnessed.allocation_state = counted.allocation_state
-        and witnessed.method = counted.method
-where coalesce(witnessed.seconds, 0) <> coalesce(counted.seconds, 0)
+        by_segments.cluster_id = counted.cluster_id
+        and by_segments.method = counted.method
+where coalesce(by_segments.seconds, 0) <> coalesce(counted.seconds, 0)

@@ -83,16 +83,20 @@ def test_a_line_is_walked_back_to_the_bytes_that_name_its_pod(world: World) -> N
         "Line",
         "Pods behind the line, as sealed, the longest first",
         "Hours of pod train in the facts",
+        "Rules that decided these hours",
         "Attempts that asked for these hours",
         "Answers, byte for byte",
     ]
     # (4500 + 3600) s at 3.60 an hour
     assert stop(stops, "Line").note.startswith("8100 s × 1/1 × 3.6 / 3600 s = 8.1 EUR")
     assert stop(stops, "Pods").note == "8100 device seconds in all"
-    assert [row[5:] for row in stop(stops, "Hours").rows] == [
-        ("2700", "2700000000"),
-        ("1800", "1800000000"),
+    assert [row[4:] for row in stop(stops, "Hours").rows] == [
+        ("confirmed", "agree", "2700", "2700000000"),
+        ("confirmed", "agree", "1800", "1800000000"),
     ]
+    assert stop(stops, "Rules").rows == (
+        ("agree", "known", "confirmed", "agree", "lifecycle", "", "false"),
+    )
     assert [row[:3] for row in stop(stops, "Attempts").rows] == [
         ("thanos", "1", "2026-10-09T10:00:00Z")
     ]

@@ -1,6 +1,6 @@
 """The pages of reference that are written from what they are about.
 
-Put here: questions, findings, and that the pages are what is written today.
+Put here: questions, findings, rules of two sources, and that the pages are what is written today.
 Not here: errors (`architecture/test_pages`), the command line (`test_cli_reference`), tables
 (`test_model_descriptions`), decisions (`test_decisions_sealing`), scenario files
 (`test_fake_scenario`), settings (`architecture/test_pages_of_ingestion`).
@@ -11,11 +11,14 @@ After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import astuple, fields
 
 import pytest
 
 from quality.catalogue import CATALOGUE
+from tests.unit.test_model_descriptions import declared
 from tests.written_pages import TOCTREE, first_sentence, written
+from warehouse.reconciliation_rules import ReconciliationRule, reconciliation_rules
 from warehouse.reports.questions import questions
 
 
@@ -55,9 +58,38 @@ def findings_page() -> str:
     )
 
 
+def rules_page() -> str:
+    names = [field.name for field in fields(ReconciliationRule)]
+    described = {
+        column["name"]: column["description"]
+        for seed in declared("seeds")
+        if seed["name"] == "reconciliation_rules"
+        for column in seed["columns"]
+    }
+    return "\n".join(
+        [
+            "# Rules of two sources\n",
+            "Samples and lifecycle are independent sources. The model `int_allocation_segments`"
+            " cuts each allocation into\nsegments and determines the kind of each; the model"
+            " `int_allocations_reconciled` joins this table, which\ndecides how a segment is known,"
+            " what is billed, and whether it blocks the close of the period.\nOf the rules that"
+            " block, an accepted gap with a treatment decides instead. `gpu-ledger explain`\nprints"
+            " the rules behind an invoice line.\n",
+            f"| {' | '.join(names)} |",
+            f"|{'---|' * len(names)}",
+            *(f"| {' | '.join(astuple(rule))} |" for rule in reconciliation_rules()),
+            "\n| column | meaning |",
+            "|---|---|",
+            *(f"| `{name}` | {' '.join(described[name].split())} |" for name in names),
+            "",
+        ]
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/queries.md": queries_page,
     "findings/index.md": findings_page,
+    "reference/reconciliation-rules.md": rules_page,
 }
 
 

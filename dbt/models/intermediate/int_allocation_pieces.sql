@@ -2,7 +2,7 @@ with
 
 segments as (
 
-    select * from {{ ref('int_stretches_treated') }}
+    select * from {{ ref('int_allocations_reconciled') }}
 
 ),
 

@@ -1,126 +1,176 @@
 with
 
-judged as (
+segments as (
 
-    select * from {{ ref('int_stretches_judged') }}
-
-),
-
-windows as (
-
-    select * from {{ ref('int_cluster_windows') }}
+    select * from {{ ref('int_allocation_segments') }}
 
 ),
 
-lives as (
+rules as (
 
-    select * from {{ ref('int_allocations_from_lifecycle') }}
-
-),
-
-contradicting as (
-
-    select distinct pod_number
-    from {{ ref('int_pod_contradictions') }}
+    select * from {{ ref('reconciliation_rules') }}
 
 ),
 
-first_running as (
+hour_segments as (
+
+    select * from {{ ref('int_segments') }}
+
+),
+
+pods as (
+
+    select * from {{ ref('int_pods') }}
+
+),
+
+accepted_gaps as (
+
+    select * from {{ ref('stg_decisions__accepted_gaps') }}
+
+),
+
+-- Evidence that contradicts itself about a pod settles nothing of it until it is accepted.
+ruled as (
 
     select
-        pod_number,
-        min(started_second) as started_second
-    from judged
-    where method <> 'missing'
-    group by pod_number
-
-),
-
--- What runs by either witness, or is disputed, is not held besides.
-held as (
-
-    select
-        lives.pod_number,
-        greatest(lives.bound_second, windows.window_started_second) as started_second,
-        least(
-            coalesce(lives.started_second, lives.known_until_second),
-            coalesce(first_running.started_second, {{ end_of_time() }}),
-            windows.window_ended_second
-        ) as ended_second
-    from lives
-    left join first_running
-        on lives.pod_number = first_running.pod_number
-    inner join windows
-        on
-            lives.cluster_id = windows.cluster_id
-            and windows.expects_journal
-    where lives.bound_second is not null
+        segments.pod_number,
+        case
+            when segments.is_contradicted and rules.method <> 'missing' then 'contradicted'
+            else rules.segment_kind
+        end as segment_kind,
+        rules.allocation_state,
+        rules.in_lifecycle = 'true' as in_lifecycle,
+        rules.in_samples = 'true' as in_samples,
+        segments.started_second,
+        segments.ended_second,
+        segments.uncertainty_before_seconds,
+        segments.uncertainty_after_seconds
+    from segments
+    inner join rules
+        on segments.segment_kind = rules.segment_kind
 
 ),
 
 reconciled as (
 
     select
-        pod_number,
-        'running' as allocation_state,
-        method,
-        method_reason,
-        started_second,
-        ended_second,
-        uncertainty_before_seconds,
-        uncertainty_after_seconds,
-        case
-            when
-                method in ('confirmed', 'lifecycle_only')
-                or method_reason = 'absent'
-                then ended_second - started_second
-            else 0
-        end as lifecycle_seconds,
-        case
-            when
-                method in ('confirmed', 'samples_only')
-                or method_reason in ('outside_lifecycle', 'unknown_uid')
-                then ended_second - started_second
-            else 0
-        end as sampled_seconds
-    from judged
+        ruled.*,
+        rules.method,
+        rules.method_reason,
+        rules.billed
+    from ruled
+    inner join rules
+        on ruled.segment_kind = rules.segment_kind
+
+),
+
+-- A segment stays whole while no decision changes; disputes are accepted by the hour.
+cuts as (
+
+    select
+        false as is_for_disputes,
+        epoch_number,
+        min(started_second) as started_second,
+        max(ended_second) as ended_second
+    from hour_segments
+    group by epoch_number
     union all
     select
-        pod_number,
-        'held' as allocation_state,
-        'lifecycle_only' as method,
-        'held' as method_reason,
+        true as is_for_disputes,
+        epoch_number,
         started_second,
-        ended_second,
-        0 as uncertainty_before_seconds,
-        0 as uncertainty_after_seconds,
-        ended_second - started_second as lifecycle_seconds,
-        0 as sampled_seconds
-    from held
-    where started_second < ended_second
+        ended_second
+    from hour_segments
+
+),
+
+split as (
+
+    select
+        reconciled.pod_number,
+        reconciled.segment_kind,
+        reconciled.allocation_state,
+        reconciled.method,
+        reconciled.method_reason,
+        reconciled.billed,
+        cuts.epoch_number,
+        greatest(reconciled.started_second, cuts.started_second) as started_second,
+        least(reconciled.ended_second, cuts.ended_second) as ended_second,
+        -- The uncertainty of an end belongs to the part that has that end.
+        case
+            when reconciled.started_second >= cuts.started_second
+                then reconciled.uncertainty_before_seconds
+            else 0
+        end as uncertainty_before_seconds,
+        case
+            when reconciled.ended_second <= cuts.ended_second
+                then reconciled.uncertainty_after_seconds
+            else 0
+        end as uncertainty_after_seconds,
+        reconciled.in_lifecycle
+        and reconciled.started_second < reconciled.ended_second as is_in_lifecycle,
+        reconciled.in_samples
+        and reconciled.started_second < reconciled.ended_second as is_sampled
+    from reconciled
+    inner join cuts
+        on
+            (reconciled.billed = 'as_accepted') = cuts.is_for_disputes
+            and reconciled.started_second < cuts.ended_second
+            and cuts.started_second
+            < greatest(reconciled.ended_second, reconciled.started_second + 1)
+
+),
+
+-- A gap that was accepted for the pod precedes one for its cluster.
+accepted as (
+
+    select
+        split.pod_number,
+        split.started_second,
+        split.ended_second,
+        max_by(
+            accepted_gaps.treatment,
+            (case when accepted_gaps.pod_uid = '' then '0' else '1' end) || accepted_gaps.treatment
+        ) as treatment
+    from split
+    inner join pods
+        on split.pod_number = pods.pod_number
+    inner join accepted_gaps
+        on
+            pods.cluster_id = accepted_gaps.cluster_id
+            and accepted_gaps.pod_uid in ('', pods.pod_uid)
+            and accepted_gaps.started_second <= split.started_second
+            and split.ended_second <= accepted_gaps.ended_second
+    where split.billed = 'as_accepted'
+    group by split.pod_number, split.started_second, split.ended_second
 
 )
 
--- Evidence that contradicts itself about a pod settles nothing of it until somebody decides.
 select
-    reconciled.pod_number,
-    reconciled.allocation_state,
+    split.pod_number,
+    split.segment_kind,
+    split.allocation_state,
+    split.method,
+    split.method_reason,
+    split.epoch_number,
+    split.started_second,
+    split.ended_second,
+    split.uncertainty_before_seconds,
+    split.uncertainty_after_seconds,
+    split.is_in_lifecycle,
+    split.is_sampled,
+    coalesce(accepted.treatment, '') as treatment,
     case
-        when contradicting.pod_number is not null and reconciled.method <> 'missing'
-            then 'disputed'
-        else reconciled.method
-    end as method,
-    case
-        when contradicting.pod_number is not null and reconciled.method <> 'missing'
-            then 'contradicted'
-        else reconciled.method_reason
-    end as method_reason,
-    reconciled.started_second,
-    reconciled.ended_second,
-    reconciled.uncertainty_before_seconds,
-    reconciled.uncertainty_after_seconds,
-    reconciled.lifecycle_seconds,
-    reconciled.sampled_seconds
-from reconciled
-left join contradicting
-    on reconciled.pod_number = contradicting.pod_number
+        when split.billed = 'nothing' then false
+        when split.billed <> 'as_accepted' then true
+        when accepted.treatment = 'bill_samples' then split.is_sampled
+        else split.is_in_lifecycle
+    end as is_counted
+from split
+left join accepted
+    on
+        split.billed = 'as_accepted'
+        and split.pod_number = accepted.pod_number
+        and split.started_second = accepted.started_second
+        and split.ended_second = accepted.ended_second

@@ -6,12 +6,12 @@ devices as (
 
 ),
 
-reconciled as (
+segments as (
 
     select *
-    from {{ ref('int_allocations_reconciled') }}
+    from {{ ref('int_allocation_segments') }}
     where
-        method <> 'missing'
+        segment_kind <> 'end_unknown'
         and started_second < ended_second
 
 ),
@@ -23,12 +23,12 @@ holds as (
         devices.claim_uid,
         devices.pool_name,
         devices.resource_key,
-        reconciled.started_second,
-        reconciled.ended_second,
-        case when reconciled.allocation_state = 'running' then 1 else 0 end as running_count
+        segments.started_second,
+        segments.ended_second,
+        case when segments.segment_kind = 'before_start' then 0 else 1 end as running_count
     from devices
-    inner join reconciled
-        on devices.pod_number = reconciled.pod_number
+    inner join segments
+        on devices.pod_number = segments.pod_number
 
 ),
 

@@ -1,0 +1,278 @@
+with
+
+evidence as (
+
+    select *
+    from {{ ref('int_pod_evidence') }}
+    where started_second is not null
+
+),
+
+sample_stretches as (
+
+    select * from {{ ref('int_sample_stretches') }}
+
+),
+
+mass_endings as (
+
+    select * from {{ ref('int_mass_endings') }}
+
+),
+
+pod_series as (
+
+    select * from {{ ref('int_sampled_pod_series') }}
+
+),
+
+runs as (
+
+    select *
+    from {{ ref('int_sample_runs') }}
+    where metric like 'kube_pod_%'
+
+),
+
+-- No metric shows a device that a pod has through a claim.
+without_metric as (
+
+    select distinct claimed.pod_number
+    from {{ ref('int_claimed_devices') }} as claimed
+    left join {{ ref('int_journal_requests') }} as requests
+        on claimed.pod_number = requests.pod_number
+    where requests.pod_number is null
+
+),
+
+-- The running time of a pod, or an end of it, that no sample of the allocation shows.
+unsampled as (
+
+    select
+        pod_number,
+        window_number,
+        sample_interval_seconds,
+        agreement_seconds,
+        true as is_never_sampled,
+        started_second,
+        known_until_second as ended_second
+    from evidence
+    where expects_samples and first_sampled_second is null
+    union all
+    select
+        pod_number,
+        window_number,
+        sample_interval_seconds,
+        agreement_seconds,
+        false as is_never_sampled,
+        started_second,
+        first_inside_second as ended_second
+    from evidence
+    where
+        first_sampled_second is not null
+        and first_inside_second - started_second > agreement_seconds
+    union all
+    select
+        pod_number,
+        window_number,
+        sample_interval_seconds,
+        agreement_seconds,
+        false as is_never_sampled,
+        last_inside_second as started_second,
+        known_until_second as ended_second
+    from evidence
+    where
+        first_sampled_second is not null
+        and known_until_second - last_inside_second > agreement_seconds
+
+),
+
+cut_at_gaps as (
+
+    select
+        unsampled.pod_number,
+        unsampled.window_number,
+        unsampled.sample_interval_seconds,
+        unsampled.agreement_seconds,
+        unsampled.is_never_sampled,
+        sample_stretches.is_hole as is_gap,
+        greatest(unsampled.started_second, sample_stretches.started_second) as started_second,
+        least(unsampled.ended_second, sample_stretches.ended_second) as ended_second
+    from unsampled
+    inner join sample_stretches
+        on
+            unsampled.window_number = sample_stretches.window_number
+            and unsampled.started_second < sample_stretches.ended_second
+            and sample_stretches.started_second < unsampled.ended_second
+    where unsampled.started_second < unsampled.ended_second
+
+),
+
+-- A sample was due here and none came, though the cluster was sampled.
+overdue as (
+
+    select *
+    from cut_at_gaps
+    where not is_gap and ended_second - started_second > agreement_seconds
+
+),
+
+series_of_overdue as (
+
+    select
+        pod_series.cluster_id,
+        pod_series.series_key,
+        pod_series.metric,
+        pod_series.pod_number
+    from pod_series
+    inner join (select distinct pod_number from overdue) as pods
+        on pod_series.pod_number = pods.pod_number
+
+),
+
+other_samples as (
+
+    select
+        series_of_overdue.pod_number,
+        {{ whole_quotient('runs.first_sampled_ms', 1000) }} as first_sampled_second,
+        {{ whole_quotient('runs.last_sampled_ms', 1000) }} as last_sampled_second,
+        series_of_overdue.metric = 'kube_pod_status_phase' and runs.sample_quantity = 0
+            as is_not_running
+    from runs
+    inner join series_of_overdue
+        on
+            runs.cluster_id = series_of_overdue.cluster_id
+            and runs.series_key = series_of_overdue.series_key
+
+),
+
+-- Where another metric of the pod goes on, samples of the allocation have a gap and not an end,
+-- unless the phase shows that the pod does not run.
+with_other_samples as (
+
+    select
+        overdue.pod_number,
+        overdue.window_number,
+        overdue.agreement_seconds,
+        overdue.is_never_sampled,
+        overdue.started_second,
+        overdue.ended_second,
+        max(overdue.sample_interval_seconds) as sample_interval_seconds,
+        max(case when other_samples.is_not_running then 1 else 0 end) = 1 as is_not_running,
+        min(other_samples.first_sampled_second) as first_sampled_second,
+        max(other_samples.last_sampled_second) as last_sampled_second,
+        max(case when mass_endings.window_number is null then 0 else 1 end) = 1 as is_mass_ending
+    from overdue
+    left join other_samples
+        on
+            overdue.pod_number = other_samples.pod_number
+            and overdue.started_second < other_samples.last_sampled_second
+            and other_samples.first_sampled_second < overdue.ended_second
+    left join mass_endings
+        on
+            overdue.window_number = mass_endings.window_number
+            and overdue.started_second = mass_endings.last_sampled_second
+    group by
+        overdue.pod_number,
+        overdue.window_number,
+        overdue.agreement_seconds,
+        overdue.is_never_sampled,
+        overdue.started_second,
+        overdue.ended_second
+
+),
+
+with_own_gaps as (
+
+    select
+        *,
+        case
+            when is_mass_ending then started_second
+            when is_not_running or first_sampled_second is null then ended_second
+            else greatest(started_second, first_sampled_second)
+        end as gap_started_second,
+        case
+            when is_mass_ending then ended_second
+            when is_not_running or first_sampled_second is null then ended_second
+            else least(ended_second, last_sampled_second + sample_interval_seconds)
+        end as gap_ended_second
+    from with_other_samples
+
+),
+
+cut_at_own_gaps as (
+
+    select
+        pod_number,
+        window_number,
+        agreement_seconds,
+        is_never_sampled,
+        is_gap,
+        started_second,
+        ended_second
+    from cut_at_gaps
+    where is_gap or ended_second - started_second <= agreement_seconds
+    union all
+    select
+        pod_number,
+        window_number,
+        agreement_seconds,
+        is_never_sampled,
+        false as is_gap,
+        started_second,
+        gap_started_second as ended_second
+    from with_own_gaps
+    union all
+    select
+        pod_number,
+        window_number,
+        agreement_seconds,
+        is_never_sampled,
+        true as is_gap,
+        gap_started_second as started_second,
+        gap_ended_second as ended_second
+    from with_own_gaps
+    union all
+    select
+        pod_number,
+        window_number,
+        agreement_seconds,
+        is_never_sampled,
+        false as is_gap,
+        gap_ended_second as started_second,
+        ended_second
+    from with_own_gaps
+
+),
+
+segments as (
+
+    select
+        parts.pod_number,
+        parts.window_number,
+        case
+            when without_metric.pod_number is not null then 'no_metric'
+            when parts.is_gap then 'sample_gap'
+            when parts.ended_second - parts.started_second > parts.agreement_seconds then 'absent'
+            when parts.is_never_sampled then 'too_short'
+            else 'agrees'
+        end as segment_kind,
+        parts.started_second,
+        parts.ended_second
+    from cut_at_own_gaps as parts
+    left join without_metric
+        on parts.pod_number = without_metric.pod_number
+    where parts.started_second < parts.ended_second
+    union all
+    select
+        pod_number,
+        window_number,
+        'samples_not_expected' as segment_kind,
+        started_second,
+        known_until_second as ended_second
+    from evidence
+    where not expects_samples and started_second < known_until_second
+
+)
+
+select * from segments
