@@ -33,7 +33,7 @@ claim_levels as (
 
 ),
 
--- However many pods hold a claimed device, it is one device of one node.
+-- A claimed device is one device of one node, however many pods hold it.
 claimants as (
 
     select
