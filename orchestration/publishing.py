@@ -96,7 +96,8 @@ def model_page(home: Home) -> bytes:
     folder = home.build / "pages"
     kept = kept_in(folder) / f"{_models_version()}.html"
     if not kept.is_file():
-        write_model_pages(folder, kept, home.build / WORKING_NAME, kept_lineage())
+        # A file of its own: compiling opens it, and a build may be writing the other one.
+        write_model_pages(folder, kept, folder / WORKING_NAME, kept_lineage())
     return kept.read_bytes()
 
 
