@@ -169,8 +169,7 @@ def exchange_labels(rng: random.Random, result: Matrix, some: Matrix) -> None:
 
 
 def shift_times(rng: random.Random, result: Matrix, some: Matrix) -> None:
-    """Shifts by less than two scrapes are left out: no other sample shows them (a stated limit)."""
-    by = rng.choice((-3600, 600, 3600, 1_790_000_000))
+    by = rng.choice((-3600, -45, -30, -15, 15, 30, 45, 600, 3600, 1_790_000_000))
     for sample in rng.choice(some)["values"]:
         sample[0] += by
 

@@ -183,6 +183,14 @@ SAMPLES_ONLY = [
         lost_scrapes=[(1960, 2300)],
     ),
     cluster("samples_alone_at_both_edges", Pod("p", -100, None), with_journal=False),
+    cluster(
+        "phases_come_a_scrape_late",
+        series=[
+            (REQUESTS, WHO | ASKED, 1000, 2000, "1"),
+            (PHASE, WHO | {"phase": "Running"}, 1030, 2030, "1"),
+        ],
+        with_journal=False,
+    ),
 ]
 LIFECYCLE_ONLY = [cluster("lifecycle_alone", Pod("p", 1000, 2000), with_samples=False)]
 
@@ -329,6 +337,10 @@ EXPECTED: dict[str, list[Stretch]] = {
     ],
     # Alive at both edges of what is measured: the first sample is due 7 s after the edge.
     "samples_alone_at_both_edges": [("samples_only", "journal_not_expected", 0, 7177, 23)],
+    # Requests from 1027 to 1987, phases from 1057 to 2017: each may be the one that is right.
+    "phases_come_a_scrape_late": [
+        ("samples_only", "journal_not_expected", 1057, 1987, (1057 - 997) + (2048 - 1987))
+    ],
     "lifecycle_alone": [("lifecycle_only", "samples_not_expected", 1000, 2000, 0)],
 }
 

@@ -100,7 +100,8 @@ sampled_time as (
 ),
 
 -- The allocation starts between the last scrape without the pod and the first one with it, and it
--- ends between the last one with it and the next one without. A gap of the samples widens both.
+-- ends between the last one with it and the next one without. A gap of the samples widens both,
+-- and so does a difference between the times of its requests and of its phases.
 bounded as (
 
     select
@@ -132,7 +133,8 @@ bounded as (
                 paired.first_sampled_second
                 - windows.sample_interval_seconds
                 - windows.sample_delay_seconds
-        end as absent_until_second,
+        end
+        - coalesce(reported.first_apart_seconds, 0) as absent_until_second,
         case
             when reported.completed_second >= paired.last_sampled_second
                 then reported.completed_second
@@ -146,6 +148,10 @@ bounded as (
                 + windows.sample_interval_seconds
                 + windows.sample_delay_seconds
                 + 1
+        end
+        + case
+            when reported.completed_second >= paired.last_sampled_second then 0
+            else coalesce(reported.last_apart_seconds, 0)
         end as absent_from_second
     from paired
     inner join windows
