@@ -16,7 +16,17 @@ import pytest
 
 from domain.money import apportion
 from tests.decisions_by_hand import decided, table
-from tests.evidence_by_hand import GPU, HOUR, PERIOD, Cluster, Node, Pod, clusters_table, write
+from tests.evidence_by_hand import (
+    A100,
+    GPU,
+    HOUR,
+    PERIOD,
+    Cluster,
+    Node,
+    Pod,
+    clusters_table,
+    write,
+)
 from warehouse.build import BuildResult, build_period
 from warehouse.connection import connected
 from warehouse.home import Home
@@ -36,7 +46,8 @@ RATE_NANOS = 1_234_567_891
 
 def random_cluster(number: int, rng: random.Random) -> Cluster:
     # Twelve pods of two devices fit on any node: here nothing is allocated beyond capacity.
-    nodes = [Node(f"n{i}", capacity={-HOUR: {GPU: 24}}) for i in range(rng.randint(1, 3))]
+    labels = {-HOUR: A100 | {"nvidia.com/gpu.count": "24"}}
+    nodes = [Node(f"n{i}", labels, {-HOUR: {GPU: 24}}) for i in range(rng.randint(1, 3))]
     pods = [random_pod(i, rng.choice(nodes).name, rng) for i in range(rng.randint(0, 12))]
     return Cluster(
         f"c{number:03}",
