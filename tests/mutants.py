@@ -240,7 +240,7 @@ MUTANTS = (
     Mutant("a_pause_is_measured", f"{INT}/int_measured_changes.sql",
            "        -1 as measured_change", "        0 as measured_change"),
     Mutant("cards_of_one_class_alone", f"{MARTS}/fct_node_hours.sql",
-           "sum(installed_cards) over so_far", "max(installed_cards) over so_far"),
+           "sum(installed_cards) as installed_cards", "max(installed_cards) as installed_cards"),
     Mutant("disputes_of_every_epoch_and_hour", f"{INT}/int_allocations_reconciled.sql",
            "            (reconciled.billed = 'as_accepted') = cuts.is_for_disputes\n"
            "            and ",
