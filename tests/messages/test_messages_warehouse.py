@@ -175,6 +175,10 @@ def test_a_reader_is_sent_to_the_copy_only_where_there_is_one(
     world = World(tmp_path / "home")
     home = world.write()
     if is_published:
+        with connect(home.warehouse_path) as warehouse:
+            warehouse.execute(
+                "create table marts.dim_clusters as select 'c1' cluster_id, 'east' cluster_name"
+            )
         now = datetime(2026, 11, 1, tzinfo=UTC)
         publish(home, About(now, now, "0.1.0", "", "", 0))
     note(home, "2026-10", Switched("ab" * 32, {}))  # counted since: the copy is behind
