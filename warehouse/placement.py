@@ -159,9 +159,9 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     from duckdb.func import PythonUDFType
 
     known = connection.execute(
-        "select count(*) from duckdb_functions() where function_name = ?", [FUNCTION]
-    ).fetchone()
-    if known is None or not known[0]:
+        "select 1 from duckdb_functions() where function_name = ?", [FUNCTION]
+    ).fetchall()
+    if not known:
         connection.create_function(
             FUNCTION,
             _place_many,

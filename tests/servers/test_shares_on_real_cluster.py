@@ -189,7 +189,7 @@ def test_the_fake_writes_shares_as_the_real_server_does(
     """The same keys, at every depth, of a claim and of a slice."""
     (cluster,) = build_estate(load_scenario("shared_devices")).clusters
     history = ObjectHistory(cluster)
-    at = cluster.pods[0].created_at + 3600
+    at = cluster.claims[0].created_at + 3600
     fake_claim = history.objects_at("ResourceClaim", at)[0]
     real_claim = claim(admin, "vision", "large")
     assert keys(fake_claim["spec"]) == keys(real_claim["spec"])
