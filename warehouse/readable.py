@@ -30,14 +30,16 @@ def create_views(
     `tables` has the columns of each schema and table, with their descriptions.
     """
     connection.execute(f"create schema {SCHEMA}")
+    names = "select cluster_id, max(cluster_name) as cluster_name from main.dim_clusters"
+    if ("main", "dim_clusters") not in tables:  # a warehouse of some tables only
+        names = "select '' as cluster_id, '' as cluster_name where false"
     for (schema, table), described in tables.items():
         columns = _columns(described)
         selected = ", ".join(f"{value} as {name}" for name, value, _ in columns)
         joined = "left join names using (cluster_id)" if "cluster_id" in described else ""
         connection.execute(
-            f"create view {SCHEMA}.{table} as with names as ("
-            "select cluster_id, max(cluster_name) as cluster_name from main.dim_clusters"
-            f" group by cluster_id) select {selected} from {schema}.{table} as facts {joined}"
+            f"create view {SCHEMA}.{table} as with names as ({names} group by cluster_id)"
+            f" select {selected} from {schema}.{table} as facts {joined}"
         )
         connection.execute(
             f"comment on view {SCHEMA}.{table} is "
