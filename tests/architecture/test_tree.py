@@ -151,3 +151,15 @@ def asserts(function: ast.AST, asserting: set[str]) -> bool:
                 case ast.Attribute(attr=name) if name in ASSERTING:
                     return True
     return False
+
+
+def test_architecture_page_names_files_and_models_that_exist() -> None:
+    names = set(re.findall(r"`([\w./]+)`", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")))
+    of_a_home = {"decisions/products.csv", "runs/"}
+    paths = {name for name in names if "/" in name} - of_a_home
+    models = {name for name in names if re.match(r"(int|fct|dim|stg)_", name)}
+    known = {path.stem for path in (ROOT / "dbt" / "models").rglob("*.sql")}
+    assert len(paths) > 20
+    assert len(models) > 5
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+    assert sorted(models - known) == []
