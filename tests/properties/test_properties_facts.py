@@ -149,7 +149,8 @@ def test_without_faults_nothing_is_disputed_missing_or_uncertain(estates: Estate
             "select cluster_id, pod_uid, method, method_reason, segment_started_at, "
             "segment_ended_at from marts.fct_pod_hours "
             "where method not in ('confirmed', 'lifecycle_only') or uncertainty_seconds > 0 "
-            "or (method = 'lifecycle_only' and method_reason not in ('too_short', 'held'))",
+            "or (method = 'lifecycle_only' "
+            "and method_reason not in ('too_short', 'window_edge', 'held'))",
         )
         == []
     )

@@ -68,7 +68,8 @@ LABELLED = {
 CERTAIN = """
     method = 'confirmed'
     or (method = 'lifecycle_only'
-        and method_reason in ('too_short', 'held', 'no_metric', 'samples_not_expected'))
+        and method_reason in
+            ('too_short', 'window_edge', 'held', 'no_metric', 'samples_not_expected'))
 """
 
 Spans = Sequence[tuple[int, int]]

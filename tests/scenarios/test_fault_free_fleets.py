@@ -42,6 +42,8 @@ FLEETS = 4
 # Of samples alone. Telemetry of an hour names pods whose last sample is of the hour before; the
 # first partition of a card is busy for the others; a shared card names a pod that does not run yet.
 BUSY_WITHOUT_A_POD = (1640259874, 7054, 17082)
+# Of both sources: a pod that starts 6 s before measuring ends, when no sample of it is due yet.
+CUT_OFF_AT_THE_END = 17315
 IDLE = "idle_nights_and_weekends"
 
 # The scheduler goes on counting the pod whose requests kube-state-metrics calls something else.
@@ -144,7 +146,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Judged:
         "open samples": read(STILL_OPEN),
     }
     drawn = fleets(3, FLEETS)
-    for seed in BUSY_WITHOUT_A_POD:
+    for seed in (*BUSY_WITHOUT_A_POD, CUT_OFF_AT_THE_END):
         drawn |= fleets(seed, 1)
     return judged(Home.create(tmp_path_factory.mktemp("fleets") / "home"), drawn | own)
 

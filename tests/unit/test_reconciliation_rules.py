@@ -24,8 +24,9 @@ def test_the_models_determine_exactly_the_kinds_that_have_a_rule() -> None:
     names = ("int_allocation_segments", "int_unsampled_segments", "int_allocations_reconciled")
     texts = [(MODELS / f"{name}.sql").read_text(encoding="utf-8") for name in names]
     # A kind is assigned alone, or as one of the values of a case expression.
-    alone = re.findall(r"'(\w+)' as segment_kind", "".join(texts))
-    cases = re.findall(r"case\b((?:(?!\bcase\b).)*?)end as segment_kind", "".join(texts), re.DOTALL)
+    alone = re.findall(r"'(\w+)' as (?:segment|short)_kind", "".join(texts))
+    chosen_by = r"case\b((?:(?!\bcase\b).)*?)end as (?:segment|short)_kind"
+    cases = re.findall(chosen_by, "".join(texts), re.DOTALL)
     chosen = [kind for case in cases for kind in re.findall(r"(?:then|else) '(\w+)'", case)]
     assert {*alone, *chosen} == KINDS
 

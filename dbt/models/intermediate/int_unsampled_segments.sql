@@ -45,7 +45,9 @@ without_metric as (
 
 ),
 
--- The running time of a pod, or an end of it, that no sample of the allocation shows.
+-- The running time of a pod, or an end of it, that no sample of the allocation shows, with its
+-- kind where it is too short for the sources to disagree. At an edge of the measured time, it is
+-- not known whether a sample beyond it shows the pod.
 unsampled as (
 
     select
@@ -53,7 +55,13 @@ unsampled as (
         window_number,
         sample_interval_seconds,
         agreement_seconds,
-        true as is_never_sampled,
+        case
+            when
+                started_second = window_started_second
+                or known_until_second = window_ended_second
+                then 'window_edge'
+            else 'too_short'
+        end as short_kind,
         started_second,
         known_until_second as ended_second
     from evidence
@@ -64,7 +72,7 @@ unsampled as (
         window_number,
         sample_interval_seconds,
         agreement_seconds,
-        false as is_never_sampled,
+        'agrees' as short_kind,
         started_second,
         first_inside_second as ended_second
     from evidence
@@ -77,7 +85,7 @@ unsampled as (
         window_number,
         sample_interval_seconds,
         agreement_seconds,
-        false as is_never_sampled,
+        'agrees' as short_kind,
         last_inside_second as started_second,
         known_until_second as ended_second
     from evidence
@@ -94,7 +102,7 @@ cut_at_gaps as (
         unsampled.window_number,
         unsampled.sample_interval_seconds,
         unsampled.agreement_seconds,
-        unsampled.is_never_sampled,
+        unsampled.short_kind,
         sample_stretches.is_hole as is_gap,
         greatest(unsampled.started_second, sample_stretches.started_second) as started_second,
         least(unsampled.ended_second, sample_stretches.ended_second) as ended_second
@@ -154,7 +162,7 @@ with_other_samples as (
         overdue.pod_number,
         overdue.window_number,
         overdue.agreement_seconds,
-        overdue.is_never_sampled,
+        overdue.short_kind,
         overdue.started_second,
         overdue.ended_second,
         max(overdue.sample_interval_seconds) as sample_interval_seconds,
@@ -176,7 +184,7 @@ with_other_samples as (
         overdue.pod_number,
         overdue.window_number,
         overdue.agreement_seconds,
-        overdue.is_never_sampled,
+        overdue.short_kind,
         overdue.started_second,
         overdue.ended_second
 
@@ -206,7 +214,7 @@ cut_at_own_gaps as (
         pod_number,
         window_number,
         agreement_seconds,
-        is_never_sampled,
+        short_kind,
         is_gap,
         started_second,
         ended_second
@@ -217,7 +225,7 @@ cut_at_own_gaps as (
         pod_number,
         window_number,
         agreement_seconds,
-        is_never_sampled,
+        short_kind,
         false as is_gap,
         started_second,
         gap_started_second as ended_second
@@ -227,7 +235,7 @@ cut_at_own_gaps as (
         pod_number,
         window_number,
         agreement_seconds,
-        is_never_sampled,
+        short_kind,
         true as is_gap,
         gap_started_second as started_second,
         gap_ended_second as ended_second
@@ -237,7 +245,7 @@ cut_at_own_gaps as (
         pod_number,
         window_number,
         agreement_seconds,
-        is_never_sampled,
+        short_kind,
         false as is_gap,
         gap_ended_second as started_second,
         ended_second
@@ -254,8 +262,7 @@ segments as (
             when without_metric.pod_number is not null then 'no_metric'
             when parts.is_gap then 'sample_gap'
             when parts.ended_second - parts.started_second > parts.agreement_seconds then 'absent'
-            when parts.is_never_sampled then 'too_short'
-            else 'agrees'
+            else parts.short_kind
         end as segment_kind,
         parts.started_second,
         parts.ended_second

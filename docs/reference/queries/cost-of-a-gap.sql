@@ -29,6 +29,6 @@ where
     and state = 'running'
     and ($day = '' or strftime(hour_started_at, '%Y-%m-%d') = $day)
     and method <> 'confirmed'
-    and method_reason not in ('too_short', 'samples_not_expected', 'held')
+    and method_reason not in ('too_short', 'window_edge', 'samples_not_expected', 'held')
 group by all
 order by tenant, usage_day, method, method_reason
