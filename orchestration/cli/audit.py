@@ -32,23 +32,25 @@ if TYPE_CHECKING:
 
 EXPLAIN_EPILOG = """\b
 Examples:
-  gpu-ledger explain INV-000001 --line 2                  a screen: sum, pods, days, hashes
-  gpu-ledger explain INV-000001 --line 2 --pod POD_UID    follow another of its pods
-  gpu-ledger explain INV-000001 --line 2 --all            every row of every stop
+  gpu-ledger explain INV-000001 --line 2                  sum, pods, days and hashes on one screen
+  gpu-ledger explain INV-000001 --line 2 --pod POD_UID    another of its pods
+  gpu-ledger explain INV-000001 --line 2 --all            every row of each step
   gpu-ledger explain INV-000001 --line 2 -o json          the same for programs
-  gpu-ledger explain --answer SHA256                      forward: which lines it touches
-  gpu-ledger explain GAP-001                              what a finding or an error means
+  gpu-ledger explain --answer SHA256                      the lines that a response affects
+  gpu-ledger explain GAP-001                              the page of a finding or an error
 """
 
 
 @click.command(epilog=EXPLAIN_EPILOG)
 @click.argument("number", metavar="[NUMBER|CODE]", required=False)
-@click.option("--line", type=int, help="The line of the document.")
+@click.option("--line", type=int, help="Number of the line of the document.")
 @click.option(
-    "--pod", "pod_uid", default="", help="Follow this pod to its bytes, not the longest one."
+    "--pod", "pod_uid", default="", help="UID of the pod to trace (default: the longest one)."
 )
-@click.option("--all", "whole", is_flag=True, help="Every row of every stop, not a screen of them.")
-@click.option("--answer", "sha256", help="Walk forward from the hash of a landed answer.")
+@click.option("--all", "whole", is_flag=True, help="Print every row of each step.")
+@click.option(
+    "--answer", "sha256", help="Hash of a landed response: list the lines that it affects."
+)
 @home_option
 @output_option
 def explain(
@@ -60,11 +62,10 @@ def explain(
     home_path: Path,
     output: str,
 ) -> None:
-    """Walk from an invoice line to the landed bytes, or from bytes to the lines they touch.
+    """Trace an invoice line to the landed bytes, or landed bytes to invoice lines.
 
-    Shows a screen of the walk: of each stop the rows that say most, and how many more there are.
-    Machines (-o json, -o csv) get every row. Of the CODE of an error or a finding it prints the
-    page, and needs no home.
+    The table shows the largest rows of each step and the number of further ones; -o json and -o csv
+    print every row. For the CODE of an error or a finding it prints the page, without a home.
     """
     from orchestration.code_pages import is_code, page_of
 
@@ -116,9 +117,9 @@ Examples:
 @home_option
 @output_option
 def compare(period: BillingPeriod, home_path: Path, output: str) -> int:
-    """Put the facts of PERIOD under the rules of other tools, tenant by tenant.
+    """Apply the billing rules of other tools to PERIOD, by tenant.
 
-    Shows what each would have billed, and the difference to what the ledger bills.
+    Prints the amount by each tool's rule, and the difference to the ledger's amount.
     """
     from billing.compare import RULES
     from billing.compare_reader import compare_period
@@ -159,14 +160,14 @@ Examples:
     "--head",
     "head_path",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="head.json as a witness keeps it.",
+    help="A copy of head.json that was stored elsewhere.",
 )
 @output_option
 def verify(bundle: Path, head_path: Path | None, output: str) -> int:
-    """Check a bundle of issued documents without any home: chain, files, prices, totals.
+    """Verify a bundle of issued documents without a home: chain, files, prices, totals.
 
-    A file that is unknown, missing or not as it was issued is a problem. The rows `not checked`
-    say what a bundle alone cannot show. Exit 1 when there are problems.
+    An unknown, missing or changed file is a problem. Rows with `not checked` name the properties
+    that a bundle alone cannot prove. The exit code is 1 if there are problems.
     """
     from billing.verifier import read_bundle
     from billing.verifier import verify as check
@@ -194,8 +195,9 @@ Examples:
 def backup(folder: Path, home_path: Path, output: str) -> int:
     """Copy the four kept parts of a home into an empty FOLDER, and verify the copy.
 
-    Every copy is read back, and its content compared with its name and its chain. Of a damaged home
-    the copy is made, too, and every damage is listed; `gpu-ledger restore` refuses it. Exit 1 then.
+    Every copy is read back and compared with its name and its chain. A damaged home is copied as
+    well and all damage is listed; `gpu-ledger restore` refuses such a backup, and the exit code is
+    1.
     """
     from billing.backup import back_up
     from warehouse.home import Home
@@ -254,10 +256,15 @@ Examples:
     "--head",
     "head_path",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="The latest head.json as a witness keeps it.",
+    help="Latest copy of head.json that was stored elsewhere.",
 )
-@click.option("--by", "first", default="", help="Who signs that nothing was issued since.")
-@click.option("--and", "second", default="", help="Who signs it as well: another person.")
+@click.option(
+    "--by",
+    "first",
+    default="",
+    help="Name of the person who confirms that nothing was issued since.",
+)
+@click.option("--and", "second", default="", help="Name of a second person who confirms it.")
 @home_option
 @output_option
 def restore(
@@ -268,11 +275,11 @@ def restore(
     home_path: Path,
     output: str,
 ) -> int:
-    """Make a home from a verified backup in FOLDER, or let a restored one be written again.
+    """Create a home from a verified backup in FOLDER, or permit writes to a restored one.
 
-    A backup with any damage is not restored: every damage is listed, and the exit code is 1. A
-    restored record stays read-only until it is shown the latest witnessed head, or until two people
-    sign that nothing was issued since the backup.
+    A damaged backup is not restored: all damage is listed, and the exit code is 1. A restored
+    record is read-only until the latest published head is given, or two people confirm that nothing
+    was issued since the backup.
     """
     from billing.backup import restore as restore_home
     from billing.backup import verify_backup

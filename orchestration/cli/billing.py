@@ -31,19 +31,21 @@ if TYPE_CHECKING:
 
 CLOSE_EPILOG = """\b
 Examples:
-  gpu-ledger close 2026-10                 what closing would issue, and what stands against it
-  gpu-ledger close 2026-10 --issue         close it: this cannot be undone, only corrected
-  gpu-ledger close 2026-10 --recheck       a dry run on what the sample stores count now
+  gpu-ledger close 2026-10                 the documents of a close, and blocking findings
+  gpu-ledger close 2026-10 --issue         close; this can only be corrected, not undone
+  gpu-ledger close 2026-10 --recheck       a dry run that includes late samples
 """
 
 
 @click.command(epilog=CLOSE_EPILOG)
 @takes_a_month("The month; the same as PERIOD.", required=True)
-@click.option("--dry-run/--issue", default=True, show_default=True, help="Show, or really close.")
+@click.option(
+    "--dry-run/--issue", default=True, show_default=True, help="Print the documents only, or close."
+)
 @click.option(
     "--recheck/--no-recheck",
     default=None,
-    help="Let the sample stores count again before, and count in what arrived late "
+    help="Compare sample counts with the store first, and include samples that arrived late "
     "(by default with --issue).",
 )
 @home_option
@@ -51,9 +53,9 @@ Examples:
 def close(
     period: BillingPeriod, dry_run: bool, recheck: bool | None, home_path: Path, output: str
 ) -> int:
-    """Close PERIOD and issue its invoices; by default only show what that would do.
+    """Close PERIOD and issue its invoices. The default is a dry run.
 
-    The facts are judged again in the same step. Exit 1 while anything stands against it.
+    The facts are checked again in the same step. The exit code is 1 if a finding blocks the close.
     """
     from billing.gate import what_helps
     from orchestration.open_home import OpenHome, holder
@@ -162,13 +164,13 @@ Examples:
 
 @click.command(epilog=VOID_EPILOG)
 @click.argument("number")
-@click.option("--reason", required=True, help="Why; printed on the void.")
+@click.option("--reason", required=True, help="Reason, printed on the void.")
 @home_option
 @output_option
 def void(number: str, reason: str, home_path: Path, output: str) -> None:
-    """Void the document NUMBER by one of its own that negates it, in the open period.
+    """Void the document NUMBER by a new document in the open period.
 
-    This cannot be undone. What should have been billed instead is found by `gpu-ledger recount`.
+    This cannot be undone. `gpu-ledger recount` finds the right amount.
     """
     from billing.render import render_documents
     from billing.voiding import void_document
@@ -211,13 +213,13 @@ def _listed(issued: NumberedDocument, record: Record, status: DocumentStatus) ->
 INVOICE_EPILOG = """\b
 Examples:
   gpu-ledger invoice 2026-10                      the invoices of a month
-  gpu-ledger invoice 2026-10 --number INV-2026-0001
+  gpu-ledger invoice 2026-10 --number INV-000001
 """
 
 
 @click.command(epilog=INVOICE_EPILOG)
 @takes_a_month("The month; the same as PERIOD.", required=True)
-@click.option("--number", help="Print this document, from its sealed record.")
+@click.option("--number", help="Number of the document to print from its sealed record.")
 @home_option
 @output_option
 def invoice(period: BillingPeriod, number: str | None, home_path: Path, output: str) -> int:

@@ -33,12 +33,12 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @click.argument("cluster_ids", metavar="CLUSTER_ID...", nargs=-1, required=True)
-@click.option("--health-port", type=int, help="Answer /healthz and /metrics on this port.")
+@click.option("--health-port", type=int, help="Port of /healthz and /metrics.")
 @click.option(
     "--drive-to",
     type=INSTANT,
-    help="Of a fake estate whose clock is driven ($GPU_LEDGER_NOW is its address): turn the clock "
-    "to this time, hour by hour, and end; of several clusters, with all of their collectors.",
+    help="Move the driven clock of a simulated fleet ($GPU_LEDGER_NOW is its address) to this "
+    "time, hour by hour, and end. With several clusters, all their collectors run.",
 )
 @home_option
 def collect(
@@ -47,10 +47,10 @@ def collect(
     drive_to: datetime | None,
     home_path: Path,
 ) -> None:
-    """Watch one cluster's Kubernetes API into a journal, until interrupted.
+    """Watch a cluster's Kubernetes API and write its journal, until interrupted.
 
-    What was heard is on disk before it counts; started again, it goes on where it stopped and
-    writes down the gap between.
+    Each event is on disk before it counts. A restarted collector continues its journal and records
+    the gap.
     """
     from orchestration.collecting import collector_of
     from orchestration.demo.estate_clock import EstateClock

@@ -15,7 +15,7 @@ from orchestration.cli.output import emit, home_option, output_option
 
 @click.group()
 def command() -> None:
-    """Check what people decided.
+    """Check the decision tables.
 
     \b
     Examples:
@@ -33,10 +33,10 @@ Examples:
 @home_option
 @output_option
 def check(home_path: Path, output: str) -> int:
-    """Read every decision table; name every problem with file, line, values and remedy.
+    """Read every decision table; list each problem with file, line, values and remedy.
 
-    Compares the tables with what each closed month was billed by, and the prices with those of the
-    last closed month. Exit 1 when there are problems.
+    Compares the tables with the sealed copy of each closed month, and the prices with those of the
+    last closed month. The exit code is 1 if there are problems.
     """
     from domain.decisions import read_decisions
     from domain.decisions.references import unknown_to_catalogue

@@ -36,16 +36,16 @@ COLUMNS = ("cluster", "witness", "check", "fine", "seen", "remedy")
 
 @click.command(epilog=EPILOG)
 @click.option("--cluster", "clusters", multiple=True, help="Only this cluster ID (repeatable).")
-@click.option("--all", "show_all", is_flag=True, help="Show also what is fine.")
+@click.option("--all", "show_all", is_flag=True, help="Also list the checks that passed.")
 @home_option
 @output_option
 def doctor(clusters: tuple[str, ...], show_all: bool, home_path: Path, output: str) -> int:
-    """Look at every witness of every cluster that is measured now, and at the facts; land nothing.
+    """Check each source of every cluster that is measured now, and the facts. Nothing is landed.
 
-    Reachable, allowed, every metric there with its labels, how often and how long samples are kept,
-    clocks, the GPU operator's monitoring, the collector's journal; how old the newest evidence is.
-    Whether the warehouse has what was counted. Exit 1 when something is not fine; each line says
-    what helps.
+    Checks reachability, rights, metrics and their labels, sampling interval and retention, clocks,
+    the GPU operator's monitoring, the collector's journal, the age of the newest evidence, and
+    whether the warehouse has the facts that were built last. Each problem has a remedy. The exit
+    code is 1 if there is a problem.
     """
     from orchestration.open_home import OpenHome
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 PULL_EPILOG = """\b
 Examples:
-  gpu-ledger pull                                          what the hour ledger owes now
-  gpu-ledger pull --period 2026-10                         what is still missing of a month
+  gpu-ledger pull                                          all due hours
+  gpu-ledger pull --period 2026-10                         the due hours of a month
   gpu-ledger pull --hours 2026-10-03T00..2026-10-03T06     six hours
   gpu-ledger pull --period 2026-10 --cluster CLUSTER_ID --again
-  gpu-ledger pull --period 2026-10 --recheck               what arrived late, before a close
+  gpu-ledger pull --period 2026-10 --recheck               samples that arrived late, before a close
 """
 
 
@@ -41,13 +41,13 @@ Examples:
     "sources",
     multiple=True,
     type=click.Choice(["thanos", "kubernetes"]),
-    help="Only this witness.",
+    help="Only this source.",
 )
-@click.option("--again", is_flag=True, help="Ask also for hours that were answered completely.")
+@click.option("--again", is_flag=True, help="Also query hours that are complete.")
 @click.option(
     "--recheck",
     is_flag=True,
-    help="Let the sample stores count again, and ask only for the hours that differ.",
+    help="Compare sample counts with the store, and query the hours that differ.",
 )
 @home_option
 @output_option
@@ -61,12 +61,12 @@ def pull(
     home_path: Path,
     output: str,
 ) -> int:
-    """Ask the witnesses for hours, and land exactly what they say.
+    """Query the sources for hours, and land their responses byte for byte.
 
-    Without hours or a period: what the hour ledger owes now, the newest hour first. Every asking is
-    kept as an attempt, whether it worked or not. Exit 3 when one did not. Two clusters are asked at
-    a time, each for one window after the other; what goes wrong with one does not stop the others.
-    Ctrl-C begins nothing more, and waits until what is under way has landed.
+    Without hours or a period all due hours are queried, the newest first. Every query is kept as an
+    attempt, failed ones included; the exit code is 3 if one failed. Two clusters are queried at a
+    time; a failure of one does not stop the others. Ctrl-C starts no further query and waits until
+    responses under way have landed.
     """
     from orchestration.open_home import OpenHome
 

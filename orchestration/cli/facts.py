@@ -16,7 +16,7 @@ from orchestration.cli.periods import takes_a_month
 
 REFRESH_EPILOG = """\b
 Examples:
-  gpu-ledger refresh                      every open month that anything landed of
+  gpu-ledger refresh                      every open month with evidence
   gpu-ledger refresh --period 2026-10     also a closed one whose facts were lost
 """
 
@@ -31,8 +31,8 @@ Examples:
 def refresh(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     """Rebuild a period's facts, whole, from the landed evidence and the decisions.
 
-    A closed period is refused while its facts are there. Lost ones are counted again from what its
-    close sealed, and switched in only when they are the same.
+    A closed period is refused while its facts exist. Lost facts are rebuilt from the sealed
+    evidence and decisions, and are used only if they are identical.
     """
     from orchestration.open_home import OpenHome
     from orchestration.snapshots import snapshot
@@ -74,9 +74,9 @@ Examples:
 @home_option
 @output_option
 def judge(period: BillingPeriod, home_path: Path, output: str) -> int:
-    """Say whether PERIOD may be billed, and everything that stands against it.
+    """Check whether PERIOD can be closed, and list all findings.
 
-    Exit 1 when it may not.
+    The exit code is 1 if a finding blocks the close.
     """
     from orchestration.open_home import OpenHome
     from orchestration.snapshots import snapshot

@@ -33,13 +33,13 @@ data_option = click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
     envvar="GPU_LEDGER_OPENB",
-    help="The folder of a trace that does not ship (openb).",
+    help="Folder of a trace that is not shipped (openb).",
 )
 
 
 @click.group(name="fake", no_args_is_help=True)
 def command() -> None:
-    """Serve, export and explain a GPU estate that is not there.
+    """Serve, export and check simulated GPU clusters.
 
     SCENARIO is a name of the library, a YAML file, or a CSV trace of real pods.
     """
@@ -55,7 +55,7 @@ Examples:
 @command.command(name="list", epilog=LIST_EPILOG)
 @output_option
 def list_scenarios(output: str) -> None:
-    """List the scenarios that ship, with the first sentence of their stories."""
+    """List the shipped scenarios with the first sentence of their descriptions."""
     from fake_gpu.scenario.load import library, load_scenario
     from fake_gpu.scenario.openb import OPENB
 
@@ -86,15 +86,15 @@ Examples:
     type=click.Choice(["nodes", "pods", "workloads", "namespaces", "faults"]),
     default="nodes",
     show_default=True,
-    help="Which part of the estate to print.",
+    help="Part of the simulated clusters to print.",
 )
 @data_option
 @output_option
 def check(scenario: str, show: str, data: Path | None, output: str) -> None:
-    """Read SCENARIO strictly, play it through, and show the estate as a table.
+    """Validate SCENARIO, simulate it, and print its clusters as a table.
 
-    Exit code 2 and every problem with its line when it does not say what it has to say. What was
-    read and is hardly meant, such as a fault that touches nothing, is a warning on stderr.
+    An invalid scenario ends with exit code 2 and a list of all problems with their lines. Parts
+    without effect, such as a fault that touches nothing, are warnings on stderr.
     """
     from fake_gpu.estate.summary import silent_faults, summary, table
 
@@ -117,11 +117,11 @@ Examples:
 
 @command.command(epilog=TRUTH_EPILOG)
 @click.argument("scenario")
-@click.option("--grain", type=click.Choice(GRAINS), required=True, help="One row per what.")
+@click.option("--grain", type=click.Choice(GRAINS), required=True, help="Grain of the rows.")
 @data_option
 @output_option
 def truth(scenario: str, grain: str, data: Path | None, output: str) -> None:
-    """Print what really was, computed apart from everything that SCENARIO shows."""
+    """Print the truth ledger of SCENARIO, calculated independently of the pipeline."""
     from fake_gpu.estate.export import plain_rows
     from fake_gpu.truth.ledger import ledger
 
@@ -144,11 +144,13 @@ Examples:
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="Where to write one OpenMetrics file for each day.",
+    help="Folder for the OpenMetrics files, one for each day.",
 )
-@click.option("--from", "from_text", help="From when; the scenario's start when left out.")
-@click.option("--until", "until_text", help="Until when; the scenario's end when left out.")
-@click.option("--match", "selector", help="Only the series of this selector; all when left out.")
+@click.option("--from", "from_text", help="First instant (default: the scenario's start).")
+@click.option(
+    "--until", "until_text", help="First instant after the export (default: the scenario's end)."
+)
+@click.option("--match", "selector", help="Selector of the series (default: all).")
 @data_option
 @output_option
 def export(
@@ -198,26 +200,34 @@ def _matchers(selector: str) -> tuple[Matcher, ...]:
 
 SERVE_EPILOG = """\b
 Examples:
-  gpu-ledger fake serve demo                              as it is when the scenario ends
-  gpu-ledger fake serve demo --at 2026-10-07T12:00:00Z    as it is then
-  gpu-ledger fake serve demo --live --speed 3600          an hour in each second
-  gpu-ledger fake serve demo --driven --port 9400         goes where POST /-/clock tells it
+  gpu-ledger fake serve demo                              the state at the scenario's end
+  gpu-ledger fake serve demo --at 2026-10-07T12:00:00Z    the state at that time
+  gpu-ledger fake serve demo --live --speed 3600          one hour per second
+  gpu-ledger fake serve demo --driven --port 9400         the clock moves by POST /-/clock
 """
 
 
 @command.command(epilog=SERVE_EPILOG)
 @click.argument("scenario")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", type=int, default=0, help="Thanos; the others follow. Free ones when 0.")
-@click.option("--at", "at_text", help="Stand still at this time.")
-@click.option("--live", is_flag=True, help="Let time pass, from the scenario's start.")
-@click.option("--speed", type=float, default=1.0, show_default=True, help="With --live: how fast.")
-@click.option("--driven", is_flag=True, help="Stand at the start until somebody drives the clock.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", type=int, default=0, help="Port of the Thanos API; the others follow (0: free ports)."
+)
+@click.option("--at", "at_text", help="Time at which the clock stands.")
+@click.option("--live", is_flag=True, help="Run the clock from the scenario's start.")
+@click.option(
+    "--speed", type=float, default=1.0, show_default=True, help="Speed of the clock, with --live."
+)
+@click.option(
+    "--driven",
+    is_flag=True,
+    help="Start at the scenario's start; requests to the control port move the clock.",
+)
 @click.option(
     "--reload",
     "reloads",
     is_flag=True,
-    help="With --live or --driven: take the file over when it changes.",
+    help="With --live or --driven: apply changes of the scenario file.",
 )
 @data_option
 @output_option
@@ -233,7 +243,7 @@ def serve(
     data: Path | None,
     output: str,
 ) -> None:
-    """Serve SCENARIO: one Thanos, a Kubernetes API and /metrics for each cluster, a control."""
+    """Serve a Thanos API, and for each cluster a Kubernetes API and /metrics."""
     from fake_gpu.clock import VirtualClock
     from fake_gpu.estate.model import instant
     from fake_gpu.serve import serve as start_serving
@@ -319,7 +329,7 @@ Examples:
 @command.command(epilog=SHOW_EPILOG)
 @click.argument("name")
 def show(name: str) -> None:
-    """Print a scenario of the library as it is written."""
+    """Print the file of a shipped scenario."""
     from fake_gpu.scenario.load import library_text
 
     click.echo(library_text(name), nl=False)

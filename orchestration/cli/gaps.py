@@ -39,12 +39,11 @@ Examples:
 @home_option
 @output_option
 def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
-    """List the gaps of PERIOD: when, why, whom they concern, and the command that heals each.
+    """List the gaps of PERIOD: time, cause, affected pods, and the command that backfills each.
 
-    Without PERIOD those of the newest month with facts. Neighbouring hours of one cluster and
-    source are one row. The pods are those of the gap's hours and the hour before: their names in
-    JSON, else how many.
-    While `gpu-ledger up` shows the home, each gap has a link to its hour in Dagster's pages.
+    PERIOD defaults to the newest month with facts. Adjacent hours of one cluster and source are one
+    row. Affected pods are those of the gap's hours and of the hour before: names in JSON, a count
+    elsewhere. While `gpu-ledger up` runs, each gap has a link to its hour in the Dagster UI.
     """
     from domain.money import format_estimate, format_nanos
     from orchestration.open_home import OpenHome
@@ -131,17 +130,17 @@ Examples:
 @click.command("accept-gap", epilog=ACCEPT_EPILOG)
 @click.option("--cluster", "cluster_id", required=True, help="The cluster's ID.")
 @click.option("--source", type=click.Choice(["thanos", "kubernetes"]), required=True)
-@click.option("--from", "started", required=True, help="The first instant, in UTC.")
-@click.option("--to", "ended", required=True, help="The first instant after it.")
+@click.option("--from", "started", required=True, help="First instant of the gap, in UTC.")
+@click.option("--to", "ended", required=True, help="First instant after the gap, in UTC.")
 @click.option(
     "--treatment",
     type=click.Choice(["bill_lifecycle", "bill_samples", "bill_nothing", "waive"]),
     required=True,
-    help="What is billed for it.",
+    help="Treatment of the gap on invoices.",
 )
-@click.option("--pod", "pod_uid", default="", help="Only for this pod.")
-@click.option("--reason", required=True, help="Why; printed on invoices.")
-@click.option("--by", "decided_by", required=True, help="Who signs.")
+@click.option("--pod", "pod_uid", default="", help="UID of the only pod concerned.")
+@click.option("--reason", required=True, help="Reason, printed on invoices.")
+@click.option("--by", "decided_by", required=True, help="Name of the person who accepts the gap.")
 @home_option
 @output_option
 def accept_gap(
@@ -156,9 +155,9 @@ def accept_gap(
     home_path: Path,
     output: str,
 ) -> None:
-    """Sign for a gap: adds a dated row to decisions/accepted_gaps.csv.
+    """Accept a gap: add a dated row to decisions/accepted_gaps.csv.
 
-    Refused, and the table left as it was, when the row cannot be meant.
+    An invalid row is refused, and the table stays unchanged.
     """
     from orchestration.open_home import OpenHome
     from orchestration.signing import TABLE, sign_gaps

@@ -23,7 +23,7 @@ products_option = click.option(
     "--products",
     "products_path",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A decisions/products.csv whose rows extend the shipped ones.",
+    help="A decisions/products.csv with products besides the shipped ones.",
 )
 
 
@@ -49,7 +49,7 @@ def read_catalogue(products_path: Path | None) -> Catalogue:
 
 @click.group(name="gpu", no_args_is_help=True)
 def command() -> None:
-    """Say what a resource name is."""
+    """Classify a resource name: GPU class, MIG profile, share, weight."""
 
 
 CLASSIFY_EPILOG = """\b
@@ -67,17 +67,18 @@ Examples:
     "labels",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A label of the node, as it stands there or as kube_node_labels has it. May be repeated.",
+    help="Label of the node, as on the Node object or as in kube_node_labels (repeatable).",
 )
 @products_option
 @output_option
 def classify(
     resource: str, labels: tuple[str, ...], products_path: Path | None, output: str
 ) -> None:
-    """Say what one device of RESOURCE is: its class, its profile, its share and its weights.
+    """Print the class, profile, share and weights of one device of RESOURCE.
 
     RESOURCE is written as in a pod (nvidia.com/gpu), as in a metric (nvidia_com_gpu), or, for a
-    claimed device, as driver/device (gpu.nvidia.com/gpu-0). Exit code 1 when nobody can say.
+    claimed device, as driver/device (gpu.nvidia.com/gpu-0). The exit code is 1 if the resource is
+    unknown.
     """
     from domain.gpu import Unclassified
     from domain.gpu import classify as classify_resource

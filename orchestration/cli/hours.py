@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  gpu-ledger hours 2026-10                 hours that are not complete, or doubted
+  gpu-ledger hours 2026-10                 hours that are incomplete or doubtful
   gpu-ledger hours 2026-10 --all -o csv
-  gpu-ledger hours 2026-10 --attempts      every attempt about them, and which ones are used
+  gpu-ledger hours 2026-10 --attempts      each attempt, and whether it is used
   gpu-ledger hours 2026-10 --attempts --only 2026-10-03T07..2026-10-03T08 --all
 """
 
@@ -48,8 +48,8 @@ ATTEMPT_COLUMNS = (
 
 @click.command(epilog=EPILOG)
 @takes_a_month("The month; the same as PERIOD.", required=True)
-@click.option("--all", "show_all", is_flag=True, help="Complete hours, too.")
-@click.option("--attempts", "by_attempt", is_flag=True, help="A row for each attempt.")
+@click.option("--all", "show_all", is_flag=True, help="Also list complete hours.")
+@click.option("--attempts", "by_attempt", is_flag=True, help="Print one row for each attempt.")
 @click.option("--only", type=HOURS, help="Only whole hours A..B of the period, B not included.")
 @click.option("--cluster", "clusters", multiple=True, help="Only this cluster ID (repeatable).")
 @home_option
@@ -63,11 +63,11 @@ def hours(
     home_path: Path,
     output: str,
 ) -> int:
-    """List what the calendar expects of a period against the attempts that were made.
+    """List the hours that the calendar expects in a period, with their attempts.
 
-    Without --all: hours without an attempt that is ok, and those whose answer looks as if series
-    had been lost in silence. With --attempts each attempt has a row: its counts and facts, whether
-    its answer is used, and by how many samples it differs from the ok attempt before it.
+    By default the table has hours without a successful attempt, and hours whose response appears to
+    lack series. With --attempts each attempt has a row: its counts, whether its response is used,
+    and by how many samples it differs from the successful attempt before it.
     """
     from ingestion.hours import hour_ledger, ready
     from orchestration.open_home import OpenHome

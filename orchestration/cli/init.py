@@ -55,25 +55,33 @@ class NoManagedClusters(WrongUse):
     metavar="CLUSTER_ID",
     help="Write the manifests of this cluster's collector (repeatable).",
 )
-@click.option("--journal", default="", help="The bucket of the journal; else a volume is claimed.")
+@click.option("--journal", default="", help="Bucket of the journal (default: a volume claim).")
 @click.option(
     "--journal-endpoint",
     default="",
     envvar="AWS_ENDPOINT_URL",
     show_envvar=True,
-    help="Of a bucket that is not Amazon's; its port is let out.",
+    help="Endpoint of a bucket outside AWS; the network policy allows its port.",
 )
-@click.option("--namespace", default="gpu-ledger", show_default=True, help="Of the collector.")
-@click.option("--image", default="", help="Of the collector, as you pushed it.")
-@click.option("--api-port", default=6443, show_default=True, help="Of the cluster's API server.")
-@click.option("--openshift", is_flag=True, help="Let OpenShift choose the volume's group.")
-@click.option("--from-acm", is_flag=True, help="Write what a hub with ACM needs.")
+@click.option(
+    "--namespace", default="gpu-ledger", show_default=True, help="Namespace of the collector."
+)
+@click.option("--image", default="", help="Image of the collector, with its registry.")
+@click.option(
+    "--api-port", default=6443, show_default=True, help="Port of the cluster's API server."
+)
+@click.option(
+    "--openshift",
+    is_flag=True,
+    help="Write manifests for OpenShift, which sets the volume's group.",
+)
+@click.option("--from-acm", is_flag=True, help="Write the manifests for a hub with ACM.")
 @click.option(
     "--managed-cluster",
     "managed_clusters",
     multiple=True,
     metavar="NAME",
-    help="A cluster whose metrics may be read on the hub; else those that are decided.",
+    help="Cluster whose metrics the reader may see (default: those of decisions/clusters.csv).",
 )
 @output_option
 def init(
@@ -91,8 +99,8 @@ def init(
 ) -> None:
     """Write a commented config.toml and the decision tables into FOLDER.
 
-    With --collector or --from-acm also manifests, into FOLDER/deploy: apply them with kubectl
-    after reading them. Nothing that is already there is changed.
+    With --collector or --from-acm it also writes manifests into FOLDER/deploy; read them, then
+    apply them with kubectl. Existing files stay unchanged.
     """
     from domain.decisions import template_files
     from ingestion.kubernetes.manifests import (

@@ -22,42 +22,54 @@ from orchestration.cli.output import guard_terminals
 
 # name -> (module below orchestration.cli, attribute, one-line help), in the order of the pipeline.
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "demo": ("demo", "demo", "Show the whole way from a fake estate to sealed invoices."),
+    "demo": ("demo", "demo", "Run a month of a simulated fleet, from samples to sealed invoices."),
     "init": ("init", "init", "Write a commented home: config.toml and the decision tables."),
-    "doctor": ("doctor", "doctor", "Check that everything can be asked that bills rest on."),
-    "decisions": ("decisions", "command", "Check what people decided."),
-    "gpu": ("gpu", "command", "Say what a resource name is."),
-    "mig": ("mig", "command", "Say what MIG layouts a card can have, and whether a file fits."),
-    "fake": ("fake", "command", "Serve, export and explain a GPU estate that is not there."),
-    "pull": ("evidence", "pull", "Ask the witnesses for hours, and land what they say."),
-    "collect": ("collect", "collect", "Watch one cluster's Kubernetes API into a journal."),
+    "doctor": (
+        "doctor",
+        "doctor",
+        "Check sources, rights, metrics, clocks and journals of every cluster.",
+    ),
+    "decisions": ("decisions", "command", "Check the decision tables."),
+    "gpu": ("gpu", "command", "Classify a resource name: GPU class, MIG profile, share, weight."),
+    "mig": ("mig", "command", "List the MIG layouts of a card; check a mig-parted file."),
+    "fake": ("fake", "command", "Serve, export and check simulated GPU clusters."),
+    "pull": ("evidence", "pull", "Query the sources for due hours, and land the responses."),
+    "collect": ("collect", "collect", "Watch a cluster's Kubernetes API and write its journal."),
     "hours": ("hours", "hours", "List the hours of a period: expected, attempts, outcomes."),
     "rebuild": ("rebuild", "rebuild", "Decode the landed evidence again."),
-    "landing": ("rebuild", "command", "Check the landed evidence against its hashes."),
+    "landing": ("rebuild", "command", "Verify the landed evidence; print or show parts of it."),
     "refresh": ("facts", "refresh", "Build a period's facts from the landed evidence."),
-    "judge": ("facts", "judge", "Say whether a period may be billed, and what stands against it."),
-    "gaps": ("gaps", "gaps", "List what is missing of a period, and the command that heals it."),
-    "accept-gap": ("gaps", "accept_gap", "Sign for a gap that cannot be healed."),
+    "judge": ("facts", "judge", "Check whether a period can be closed, and list the findings."),
+    "gaps": ("gaps", "gaps", "List the gaps of a period, and the command that backfills each."),
+    "accept-gap": ("gaps", "accept_gap", "Accept a gap that cannot be backfilled."),
     "close": ("billing", "close", "Close a period and issue its invoices (a dry run by default)."),
     "invoice": ("billing", "invoice", "List invoices, or print one from its sealed record."),
-    "void": ("billing", "void", "Negate an issued document by one of its own."),
-    "recount": ("recount", "recount", "Count a closed period again, and show the corrections."),
+    "void": ("billing", "void", "Void an issued document by a new one."),
+    "recount": ("recount", "recount", "Recalculate a closed period, and list the corrections."),
     "usage": ("usage", "usage", "Say what was used and what it cost, by whatever is asked."),
-    "nodes": ("nodes", "nodes", "Say how many nodes and GPUs were active, hour by hour."),
+    "nodes": ("nodes", "nodes", "List active worker nodes and GPUs by hour."),
     "inventory": ("inventory", "inventory", "List every card and MIG instance, and its holder."),
     "quota": ("inventory", "quota", "List quotas beside what is used and allocated."),
     "prune": ("prune", "prune", "Find idle GPU workloads, scale them to zero, restore them."),
-    "query": ("query", "query", "Ask one of the named questions of analysts."),
-    "publish": ("publish", "publish", "Copy the marts into a file that anybody may read."),
+    "query": ("query", "query", "Run a named query over the marts."),
+    "publish": ("publish", "publish", "Copy the marts into a DuckDB file and Parquet for readers."),
     "portal": ("portal", "portal", "Serve pages and an API for tenants and the provider."),
-    "explain": ("audit", "explain", "Walk from a line to the landed bytes; print a code's page."),
-    "compare": ("audit", "compare", "Put a month under the rules of other tools."),
-    "verify": ("audit", "verify", "Check a bundle of issued documents, without any home."),
+    "explain": (
+        "audit",
+        "explain",
+        "Trace an invoice line to the landed bytes; print a code's page.",
+    ),
+    "compare": ("audit", "compare", "Compare a month with the billing rules of other tools."),
+    "verify": ("audit", "verify", "Verify a bundle of issued documents, without a home."),
     "backup": ("audit", "backup", "Copy the four kept parts of a home, verified."),
-    "restore": ("audit", "restore", "Make a home from a verified backup."),
-    "up": ("up", "up", "Start Dagster's web pages and daemon on a home."),
-    "support-bundle": ("shell", "support_bundle", "Write what somebody who helps needs to know."),
-    "completion": ("shell", "completion", "Print what makes a shell complete commands."),
+    "restore": ("audit", "restore", "Create a home from a verified backup."),
+    "up": ("up", "up", "Start the Dagster web UI and daemon for a home."),
+    "support-bundle": (
+        "shell",
+        "support_bundle",
+        "Write a ZIP for support requests, without secrets or amounts.",
+    ),
+    "completion": ("shell", "completion", "Print the completion script of a shell."),
 }
 
 
@@ -124,12 +136,12 @@ PRIVATE = 0o077
 """Of files and folders that are made: prices and usage concern their owner alone."""
 EPILOG = """\b
 Examples:
-  gpu-ledger demo                          from nothing to sealed invoices, in a minute or two
+  gpu-ledger demo                          a simulated month, in about a minute
   gpu-ledger init my-ledger                a home of your own
   gpu-ledger close 2026-10 --home my-ledger
 
 \b
-Exit codes: 0 fine, 1 not billable or a check failed, 2 wrong use, 3 could not look.
+Exit codes: 0 success, 1 a check failed, 2 invalid use, 3 a source could not be read.
 """
 
 
@@ -141,7 +153,7 @@ Exit codes: 0 fine, 1 not billable or a check failed, 2 wrong use, 3 could not l
 @click.version_option(package_name="gpu-ledger", prog_name="gpu-ledger")
 @click.option(JSON_ERRORS, is_flag=True, help="Print errors as one JSON object on stderr.")
 def cli(json_errors: bool) -> None:
-    """GPU bills that can be proved: from evidence to sealed invoices."""
+    """Turn Prometheus/Thanos samples and Kubernetes events into verifiable GPU invoices."""
     del json_errors  # `main` has taken it, wherever it stood
 
 

@@ -40,7 +40,7 @@ TABLE_COLUMNS = (
 
 @click.group(name="mig", no_args_is_help=True)
 def command() -> None:
-    """Say what MIG layouts a card can have, and whether a file fits."""
+    """List the MIG layouts of a card; check a mig-parted file."""
 
 
 LAYOUTS_EPILOG = """\b
@@ -56,16 +56,16 @@ Examples:
 @click.option(
     "--profiles",
     metavar="A,B",
-    help="Only layouts of these profiles (1g stands for the narrow one). Default: all of the card.",
+    help="Profiles of the layouts (1g is the narrow one; default: all profiles of the card).",
 )
 @products_option
 @output_option
 def layouts(product: str, profiles: str | None, products_path: Path | None, output: str) -> None:
     """Count and list the layouts of PRODUCT, a product, a GPU class or a geometry.
 
-    positioned: every non-empty choice of instances at their slots. maximal: those to which no
-    instance can be added. placeable: the distinct sets of instances, whatever their slots. The
-    table lists the maximal ones, JSON and CSV all.
+    positioned: every non-empty set of instances at their slots. maximal: those to which no instance
+    can be added. placeable: the distinct sets of instances, regardless of slots. The table lists
+    the maximal layouts, JSON and CSV list all.
     """
     from domain.mig import layouts as all_layouts
 
@@ -134,8 +134,8 @@ Examples:
 
 @command.command(epilog=CHECK_EPILOG)
 @click.argument("file", type=click.File("rb"))
-@click.option("--product", help="The card it is meant for: a product, a GPU class or a geometry.")
-@click.option("--config", "config_name", help="Only this configuration of the file.")
+@click.option("--product", help="Card: a product, a GPU class or a geometry.")
+@click.option("--config", "config_name", help="Configuration of the file to check (default: all).")
 @products_option
 @output_option
 def check(
@@ -147,10 +147,10 @@ def check(
 ) -> None:
     """Check a mig-parted FILE, bare or in ConfigMaps (- reads standard input).
 
-    For each entry: what mig-parted itself says, what adding up slices says, whether it fits the
-    card and at which slots or why not, which shares it sells and what stays unsold. Without
-    --product the cards are those of the entry's filter, or all that have its profiles; then an
-    entry fits if it fits one of them. Exit code 1 when an entry does not fit.
+    Prints for each entry the result of mig-parted's own check, the sum of slices, the slots at
+    which the instances fit or the reason why they do not, the shares sold, and the remainder.
+    Without --product the cards are those of the entry's filter, or all cards with its profiles; an
+    entry then fits if it fits one of them. The exit code is 1 if an entry does not fit.
     """
     from domain.mig.errors import LayoutDoesNotFit
     from domain.mig.parted import ACCEPTED, REFUSED, parse_parted_file

@@ -83,10 +83,10 @@ def output_option(command: Decorated) -> Decorated:
         type=click.Choice(["table", "json", "csv"]),
         default="table",
         show_default=True,
-        help="How to print.",
+        help="Output format.",
     )
-    as_json = click.option("--json", "output", flag_value="json", help="The same as -o json.")
-    as_csv = click.option("--csv", "output", flag_value="csv", help="The same as -o csv.")
+    as_json = click.option("--json", "output", flag_value="json", help="Same as -o json.")
+    as_csv = click.option("--csv", "output", flag_value="csv", help="Same as -o csv.")
     return chosen(as_json(as_csv(command)))
 
 
@@ -97,7 +97,7 @@ home_option = click.option(
     envvar="GPU_LEDGER_HOME",
     default=Path("."),
     show_default="the current folder, or $GPU_LEDGER_HOME",
-    help="The ledger's home folder.",
+    help="Home folder of the ledger.",
 )
 
 

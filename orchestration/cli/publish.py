@@ -27,7 +27,7 @@ Examples:
 def publish(pages: bool, home_path: Path, output: str) -> None:
     """Copy the marts for readers: one DuckDB file and Parquet, beside the working warehouse.
 
-    Whoever reads the copy never meets a lock, and keeps the version that was opened.
+    Readers of the copy need no lock and keep the version that they opened.
     """
     from orchestration.open_home import OpenHome
     from orchestration.publishing import model_pages, not_in_the_copy

@@ -21,15 +21,15 @@ Examples:
   gpu-ledger query --list
   gpu-ledger query tenants-by-burn-rate
   gpu-ledger query cost-of-a-gap --param day=2026-10-09 --csv
-  gpu-ledger query node-hours-at-the-maximum --show         its SQL, to start from
+  gpu-ledger query node-hours-at-the-maximum --show         its SQL, as a starting point
 """
 
 
 @click.command(epilog=QUERY_EPILOG)
 @click.argument("name", required=False)
-@click.option("--list", "listed", is_flag=True, help="The questions there are.")
-@click.option("--show", is_flag=True, help="Print the question's SQL instead of asking it.")
-@click.option("--param", "given", multiple=True, help="A parameter as name=value; may be repeated.")
+@click.option("--list", "listed", is_flag=True, help="List the named queries.")
+@click.option("--show", is_flag=True, help="Print the SQL of the query instead of running it.")
+@click.option("--param", "given", multiple=True, help="Parameter as name=value (repeatable).")
 @click.option("--period", type=PERIOD, help="The same as --param period=2026-10.")
 @home_option
 @output_option
@@ -42,9 +42,9 @@ def query(
     home_path: Path,
     output: str,
 ) -> None:
-    """Ask a named question of the facts; `--list` says which there are.
+    """Run a named query over the marts; `--list` prints the names.
 
-    Every question is one SQL file over the marts, for the newest period unless `period` is given.
+    Each query is one SQL file, for the newest period unless `period` is given.
     """
     from warehouse.home import Home
     from warehouse.reports.questions import ask, question, questions

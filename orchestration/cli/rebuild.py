@@ -15,16 +15,16 @@ from orchestration.cli.output import emit, emit_done, home_option, output_option
 REBUILD_EPILOG = """\b
 Examples:
   gpu-ledger rebuild --home my-ledger                   all of runs/, from the landed bytes
-  gpu-ledger rebuild --missing-only                     what a crash left out or a disk changed
+  gpu-ledger rebuild --missing-only                     missing and damaged files
 """
 
 
 @click.command(epilog=REBUILD_EPILOG)
-@click.option("--missing-only", is_flag=True, help="Leave files that are as they were written.")
+@click.option("--missing-only", is_flag=True, help="Only write files that are missing or damaged.")
 @home_option
 @output_option
 def rebuild(missing_only: bool, home_path: Path, output: str) -> None:
-    """Decode the landed evidence again into runs/; the content is the same as before."""
+    """Decode the landed evidence into runs/ again, with the same content."""
     from ingestion.rebuild import rebuild as decode_again
     from orchestration.open_home import OpenHome
 
@@ -63,10 +63,10 @@ Examples:
 @home_option
 @output_option
 def verify(heads_path: Path | None, home_path: Path, output: str) -> int:
-    """Read every landed byte and every manifest, and compare them with their hashes.
+    """Compare every landed byte and every manifest with their hashes.
 
-    Compares the ends of the chains with those of the last check of a month, and the answers with
-    those that the closed months stand on. Exit 1 when anything differs.
+    Compares the ends of the chains with those of the last check of a month, and the responses with
+    those sealed by closed months. The exit code is 1 if anything differs.
     """
     from ingestion.heads import read_heads
     from orchestration import steps
@@ -107,8 +107,9 @@ Examples:
 def heads(home_path: Path, output: str) -> None:
     """Print the last manifest of every chain: cluster, source, number, hash.
 
-    Give the output to somebody else. `gpu-ledger landing verify --heads FILE` compares it later:
-    each manifest names the hash of the one before it, so the last one proves all of its chain.
+    Store the output elsewhere, for example with an auditor. `gpu-ledger landing verify --heads
+    FILE` compares it later: each manifest names the hash of the one before it, so that the last one
+    proves its whole chain.
     """
     from dataclasses import asdict
 
@@ -129,7 +130,7 @@ Examples:
 @click.argument("sha256")
 @home_option
 def show(sha256: str, home_path: Path) -> None:
-    """Print a landed answer byte for byte, read again against the hash that is its name."""
+    """Print a landed response byte for byte, after its hash was verified."""
     import sys
 
     from orchestration.open_home import OpenHome

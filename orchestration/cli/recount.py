@@ -18,21 +18,23 @@ SCHEMA = "gpu-ledger/recount/1"
 
 RECOUNT_EPILOG = """\b
 Examples:
-  gpu-ledger recount 2026-10             what would be corrected; nothing is recorded
-  gpu-ledger recount 2026-10 --record    record the corrections: lines of the next period closed
+  gpu-ledger recount 2026-10             the corrections; nothing is recorded
+  gpu-ledger recount 2026-10 --record    record them; the next close bills them
 """
 
 
 @click.command(epilog=RECOUNT_EPILOG)
 @takes_a_month("The month; the same as PERIOD.", required=True)
-@click.option("--dry-run/--record", default=True, show_default=True, help="Show, or record.")
+@click.option(
+    "--dry-run/--record", default=True, show_default=True, help="Print or record the corrections."
+)
 @home_option
 @output_option
 def recount(period: BillingPeriod, dry_run: bool, home_path: Path, output: str) -> int:
-    """Count the closed PERIOD again from all evidence there is now, beside what was sealed.
+    """Recalculate the closed PERIOD from all present evidence; compare it with the sealed facts.
 
-    It counts with the decisions that were sealed at its close, and amendments that two people
-    signed. The closed facts, the invoices and the warehouse stay as they are.
+    Uses the decisions that were sealed at its close, and amendments with two names. The closed
+    facts, the invoices and the warehouse stay unchanged.
     """
     from domain.money import format_nanos
     from orchestration.open_home import OpenHome

@@ -22,7 +22,7 @@ Examples:
 @click.command(epilog=COMPLETION_EPILOG)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print what makes SHELL complete commands and options with the Tab key."""
+    """Print the script that completes commands and options in SHELL with the Tab key."""
     from click.shell_completion import get_completion_class
 
     from orchestration.cli.main import cli
@@ -46,15 +46,15 @@ Examples:
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("support-bundle.zip"),
     show_default=True,
-    help="The file to write.",
+    help="File to write.",
 )
 @home_option
 @output_option
 def support_bundle(place: Path, home_path: Path, output: str) -> None:
-    """Write what somebody who helps needs to know: versions, outcomes, counts, findings by name.
+    """Write a ZIP for support requests: versions, outcomes, counts, findings by name.
 
-    No secret, no evidence, no amount, no name of a tenant or customer; addresses without path. It
-    is plain text in a ZIP: read it before you send it.
+    It has no secrets, evidence, amounts, or names of tenants or customers; addresses have no path.
+    Its files are plain text: read them before you send it.
     """
     from orchestration.open_home import OpenHome
     from orchestration.support import support_bundle as bundle

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  gpu-ledger up --demo                     a month with four hours missing, to find and to heal
+  gpu-ledger up --demo                     a month with four missing hours to backfill
   gpu-ledger up --home my-ledger
   GPU_LEDGER_POSTGRES_URL=postgresql://… gpu-ledger up --home my-ledger --port 3333
   eval "$(gpu-ledger up --prepare-only --home my-ledger)"
@@ -37,30 +37,30 @@ DEMO_HOME = Path("open-month")
 
 
 @click.command(epilog=EPILOG)
-@click.option("--port", default=3000, show_default=True, help="Where the web pages are.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Who may see them.")
+@click.option("--port", default=3000, show_default=True, help="Port of the web UI.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--demo",
     is_flag=True,
-    help="Make a demo's home (in ./open-month, if none is named), and serve its estate.",
+    help="Create a demo home (default: ./open-month) and serve its simulated fleet.",
 )
-@click.option("--scenario", default="", help="The demo's scenario: its name, or a file.")
-@click.option("--prepare-only", is_flag=True, help="Start nothing; print the environment for it.")
+@click.option("--scenario", default="", help="Scenario of the demo: a name or a file.")
+@click.option(
+    "--prepare-only", is_flag=True, help="Start nothing; print the environment of the processes."
+)
 @home_option
 def up(port: int, host: str, demo: bool, scenario: str, prepare_only: bool, home_path: Path) -> int:
-    """Start Dagster's web pages and daemon on a home, until interrupted.
+    """Start the Dagster web UI and daemon for a home, until interrupted.
 
-    The printed address has a token that begins a session of your browser; it works once. The same
-    command on a home that is up already prints a new one. The pages can close a month. They answer
-    to this machine alone, unless a --host is given, and only to that name or address, to sessions
-    and to no page of another site.
+    The printed address has a token that opens one browser session. The same command prints a new
+    one while the UI runs. The UI can close a month. It listens on 127.0.0.1 unless --host is given,
+    accepts that name or address only, and refuses requests without a session or from other sites.
 
-    Where webserver, daemon or run workers are started otherwise (on hosts of their own, by another
-    run launcher), --prepare-only writes dagster.yaml and workspace.yaml into the home's dagster/,
-    makes the pool of one writer, and prints the environment that these processes need. Nobody but
-    they knows then which runs a crash took with it: Dagster ends those after four hours. A
-    dagster-webserver that you start yourself asks for no token and checks no origin: only a proxy
-    that authenticates may reach it.
+    To start the web server, daemon or run workers in another way (on other hosts, by another run
+    launcher), --prepare-only writes dagster.yaml and workspace.yaml into the home's dagster/,
+    creates the pool with one writer, and prints the environment of these processes. Runs lost in a
+    crash are then ended by Dagster after four hours. A dagster-webserver started by hand checks
+    neither token nor origin: put an authenticating proxy before it.
     """
     from orchestration.open_home import CLOCK_VARIABLE, OpenHome
     from orchestration.resources import home_from_environment
