@@ -1,8 +1,7 @@
 """The models as Spark reads them: what their templates become with the macros that are Spark's.
 
 Put here: rendering a template as dbt would for another engine, without that engine's adapter.
-Not here: reading the result (`tests/unit/test_models_in_spark.py`), or counting with it
-(`tests/another_engine.py`).
+Not here: running the result (`tests/marts_on_spark.py`).
 """
 
 from __future__ import annotations

@@ -11,9 +11,11 @@ import yaml
 
 from orchestration.cli.doctor import SOURCES
 from warehouse.project import dbt_project_dir
+from warehouse.schema import RAW_TABLES
 from warehouse.tables_page import tables_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tables.md"
+LINEAGE = PAGE.with_name("lineage.md")
 
 
 def declared(key: str) -> list[dict[str, Any]]:
@@ -53,6 +55,24 @@ def test_every_source_is_described_and_both_witnesses_say_how_fresh_they_must_be
     assert [name for name, table in tables.items() if not table.get("description")] == []
     fresh = {name for name, table in tables.items() if "freshness" in table.get("config", {})}
     assert fresh == {*SOURCES.values()}
+
+
+def test_every_column_of_a_source_is_described_where_lineage_ends() -> None:
+    [raw] = declared("sources")
+    described = {
+        table["name"]: [c["name"] for c in table["columns"] if c.get("description")]
+        for table in raw["tables"]
+    }
+    missing = {
+        f"{name}.{column}"
+        for name, columns in RAW_TABLES.items()
+        for column in columns
+        if column not in described.get(name, [])
+    }
+    ends = re.findall(r"^- `raw\.(\w+)\.(\w+)`$", LINEAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert ends
+    missing |= {f"{name}.{column}" for name, column in ends if column not in described[name]}
+    assert missing == set()
 
 
 def test_no_model_adds_to_what_it_was_before() -> None:

@@ -384,9 +384,11 @@ spans as (
 
 ),
 
+-- Equal intervals are one: the next two steps number intervals in the order of their ends, and
+-- equal ones have no order.
 clipped as (
 
-    select
+    select distinct
         spans.window_number,
         windows.cluster_id,
         spans.metric,

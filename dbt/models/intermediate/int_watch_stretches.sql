@@ -16,7 +16,7 @@ attempts as (
 
 watched as (
 
-    select
+    select distinct
         watches.cluster_id,
         watches.watched_from_second,
         watches.watched_until_second

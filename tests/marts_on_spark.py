@@ -1,11 +1,13 @@
-"""A real Spark counts the same facts: `python -m tests.another_engine [VERSION]`, on demand.
+"""The marts that Spark computes from the evidence of a home, compared with those of DuckDB.
 
-Put here: estates that DuckDB counts in a whole refresh; then every model, with the macros that are
-Spark's, by Spark from the same evidence, decisions and product facts. Every mart has the same rows.
-Not here: the reading of models that every test run does (`tests/unit/test_models_in_spark.py`).
+Put here: handing evidence, decisions and product facts to a real Spark, running every model there
+with the macros of Spark, and the rows by which the marts of the two engines differ.
+Not here: which homes are compared (`tests/servers/test_marts_on_spark.py`, the smallest;
+`tests/scenarios/test_marts_on_spark.py`, all scenarios), or rendering a model for Spark
+(`tests/models_in_spark.py`).
 
-Spark comes from the package registry once, into the user's cache (half a gigabyte), and wants a
-Java; it takes three minutes on two cores.
+Spark comes from the package registry once, into the user's cache (half a gigabyte), and needs Java
+17 or later.
 """
 
 from __future__ import annotations
@@ -15,27 +17,26 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
 
 from domain.billing_period import BillingPeriod
+from fake_gpu.estate.model import Estate
 from tests.decisions_by_hand import decided
-from tests.estates import estate
 from tests.lived_estates import clusters_csv, live
 from tests.models_in_spark import models, referred, rendered
-from tests.random_estates import scenario
-from tests.scenarios.test_facts_equal_truth import library
+from tests.servers.process import required
 from warehouse.build import BuildResult, build_period
 from warehouse.home import Home
 
-NEXT = "4.3.0"
+SPARK = "4.3.0"
+SECONDS_LIMIT = 3600
 ROOT = Path(__file__).parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gpu-ledger" / "spark"
 PERIOD = BillingPeriod("2026-10")
-SCENARIOS = ("cards_cut_anew", "every_way_to_share", "node_drained_mid_hour", "relabelled_node")
-SEEDS = (1, 3, 29)
+VIEWS = "stg_"
 
 COUNT = """
 import json, sys
@@ -57,6 +58,9 @@ register_in_spark(spark)
 for path in (folder / "given").glob("*.parquet"):
     spark.read.parquet(str(path)).createOrReplaceTempView(path.stem)
 for name, sql in json.loads((folder / "models.json").read_text()):
+    if name.startswith(sys.argv[4]):
+        spark.sql(sql).createOrReplaceTempView(name)
+        continue
     counted = str(folder / "counted" / name)
     spark.sql(sql).write.parquet(counted)
     spark.read.parquet(counted).createOrReplaceTempView(name)
@@ -64,24 +68,23 @@ print(json.dumps(spark.version))
 """
 
 
-def engine(version: str) -> Path:
-    """The folder of one Spark, which nothing else imports."""
-    folder = CACHE / version
+def engine() -> Path:
+    """The folder of Spark, which nothing else imports."""
+    folder = CACHE / SPARK
     if not (folder / "pyspark").is_dir():
         uv = str(Path(sys.executable).with_name("uv"))
         command = [uv, "pip", "install", "--quiet", "--target", str(folder)]
-        place = ["--python", sys.executable, f"pyspark=={version}"]
+        place = ["--python", sys.executable, f"pyspark=={SPARK}"]
         subprocess.run([*command, *place], check=True, capture_output=True)
     return folder
 
 
-def counted_by_duckdb(home: Home) -> BuildResult:
-    """Estates of every kind of card, one of which nobody watched for a while."""
-    estates = {name: each for name, each in library().items() if name in SCENARIOS}
-    estates |= {f"seed {seed}": estate(scenario(seed)) for seed in SEEDS}
+def counted_by_duckdb(home: Home, estates: Mapping[str, Estate]) -> BuildResult:
+    """The build of a home with these simulated clusters; of "seed 1" the watch is broken once."""
     for name, each in estates.items():
         since = each.started_at + 3000
-        live(home, each, unwatched=[(since, since + 1800)] if name == "seed 1" else ())
+        broken = [(since, since + 1800)] if name == "seed 1" else ()
+        live(home, each, unwatched=broken, telemetry=True)
     decisions = decided(clusters_csv(estates.values()))
     return build_period(home, PERIOD, decisions, closed_periods=frozenset())
 
@@ -141,26 +144,19 @@ def differences(folder: Path, marts: list[str]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def compare(version: str) -> str:
-    """Count the same evidence with both, and refuse any difference; what was compared."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        build = counted_by_duckdb(Home.create(folder / "home"))
-        assert build.failed_tests == []
-        marts = handed_over(build, folder)
-        (folder / "models.json").write_text(json.dumps(in_order()), encoding="utf-8")
-        ran = subprocess.run(
-            [sys.executable, "-c", COUNT, str(folder), str(engine(version)), str(ROOT)],
-            capture_output=True, text=True, check=False, timeout=1800,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
-        )  # fmt: skip
-        assert ran.returncode == 0, ran.stderr[-2000:]
-        assert json.loads(ran.stdout.splitlines()[-1]) == version
-        differing = differences(folder, marts)
-        assert differing == {}, differing
-    rows = sum(build.row_counts.values())
-    return f"DuckDB {duckdb.__version__} and Spark {version}: {len(marts)} marts, {rows} rows"
-
-
-if __name__ == "__main__":
-    print(compare(sys.argv[1] if sys.argv[1:] else NEXT))
+def differences_of_marts(estates: Mapping[str, Estate], folder: Path) -> dict[str, tuple[int, int]]:
+    """Per mart, rows that only one of the two engines has; {} when all marts are equal."""
+    required("java")
+    build = counted_by_duckdb(Home.create(folder / "home"), estates)
+    assert build.failed_tests == []
+    marts = handed_over(build, folder)
+    assert marts
+    (folder / "models.json").write_text(json.dumps(in_order()), encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-c", COUNT, str(folder), str(engine()), str(ROOT), VIEWS],
+        capture_output=True, text=True, check=False, timeout=SECONDS_LIMIT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    assert json.loads(ran.stdout.splitlines()[-1]) == SPARK
+    return differences(folder, marts)

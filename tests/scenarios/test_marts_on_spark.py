@@ -1,0 +1,25 @@
+"""A real Spark computes the same marts from the evidence of every scenario and of random fleets.
+
+Put here: which clusters are compared. Not here: how it is done (`tests/marts_on_spark.py`), or the
+smallest home (`tests/servers/test_marts_on_spark.py`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.estates import estate
+from tests.marts_on_spark import differences_of_marts
+from tests.random_estates import scenario
+from tests.scenarios.test_facts_equal_truth import EXPLORED, library
+
+pytestmark = pytest.mark.explore
+
+SEEDS = (1, 3, 29)
+
+
+def test_spark_computes_the_marts_of_every_scenario(tmp_path: Path) -> None:
+    random_ones = {f"seed {seed}": estate(scenario(seed)) for seed in {*SEEDS, *EXPLORED}}
+    assert differences_of_marts(library() | random_ones, tmp_path) == {}

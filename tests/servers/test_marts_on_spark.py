@@ -1,0 +1,22 @@
+"""A real Spark computes the same marts from the evidence of the smallest home.
+
+Put here: that home. Not here: how it is done (`tests/marts_on_spark.py`), or all scenarios
+(`tests/scenarios/test_marts_on_spark.py`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fake_gpu.estate.build import build_estate
+from fake_gpu.scenario.load import load_scenario
+from tests.marts_on_spark import differences_of_marts
+
+pytestmark = pytest.mark.servers
+
+
+def test_spark_computes_the_marts_of_the_smallest_home(tmp_path: Path) -> None:
+    estates = {"thin_line": build_estate(load_scenario("thin_line"))}
+    assert differences_of_marts(estates, tmp_path) == {}
