@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +21,7 @@ from clients.credentials import CredentialUnreadable, TokenWithoutTls
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes_errors import NotKubernetes, ServerRefused, ServerUnreachable
 from clients.redaction import Secret, secret_of
+from clients.wire import BodyOverLimit, transport_to, whole_body
 
 Document = dict[str, Any]
 
@@ -45,8 +45,7 @@ class KubernetesClient:
         self._plurals: dict[str, dict[str, str]] = {}
         self._http = httpx.Client(
             base_url=access.url,
-            transport=transport,
-            verify=_tls(access),
+            transport=transport or transport_to(access.url, tls=_tls(access)),
             timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
             headers={"Accept": "application/json", "User-Agent": "gpu-ledger"},
             # A redirect leads to a login page, and would carry the token to another host.
@@ -157,26 +156,13 @@ class KubernetesClient:
             with self._http.stream(
                 method, path, params=dict(parameters or {}), headers=headers, content=content
             ) as response:
-                answer = self._body(path, response)
+                answer = whole_body(response.iter_bytes(), READ_SECONDS, ANSWER_BYTES_LIMIT)
+        except BodyOverLimit as cause:
+            raise NotKubernetes(self.url, path, str(cause)) from None
         except httpx.HTTPError as cause:
             seen = secret.taken_out_of(f"{type(cause).__name__}: {cause}")[:200]
             raise ServerUnreachable(self.url, path, seen) from None
         return self._document(path, response, answer, secret)
-
-    def _body(self, path: str, response: httpx.Response) -> bytes:
-        parts, size = [], 0
-        # httpx limits the silence between two parts; a trickle could go on for ever.
-        deadline = time.monotonic() + READ_SECONDS
-        for part in response.iter_bytes():
-            size += len(part)
-            if time.monotonic() > deadline:
-                seen = f"an answer that still arrived after {READ_SECONDS:.0f} s"
-                raise NotKubernetes(self.url, path, seen)
-            if size > ANSWER_BYTES_LIMIT:
-                seen = f"an answer of more than {ANSWER_BYTES_LIMIT} bytes"
-                raise NotKubernetes(self.url, path, seen)
-            parts.append(part)
-        return b"".join(parts)
 
     def _document(
         self, path: str, response: httpx.Response, body: bytes, secret: Secret
@@ -217,9 +203,9 @@ def _group_path(api_version: str) -> str:
     return f"/apis/{text}" if "/" in text else f"/api/{text}"
 
 
-def _tls(access: ClusterAccess) -> ssl.SSLContext | bool:
+def _tls(access: ClusterAccess) -> ssl.SSLContext | None:
     if not access.url.startswith("https://"):
-        return True
+        return None
     try:
         context = ssl.create_default_context(
             cafile=str(access.ca_file) if access.ca_file else None, cadata=access.ca_pem or None

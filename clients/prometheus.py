@@ -9,7 +9,6 @@ A response with a warning or an error is not data: the caller decides nothing fr
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ import msgspec
 
 from clients.credentials import TokenWithoutTls
 from clients.redaction import secret_of
+from clients.wire import BodyOverLimit, transport_to, whole_body
 from domain.errors import CouldNotLook
 
 CONNECT_SECONDS = 10.0
@@ -76,15 +76,14 @@ class PrometheusClient:
     ) -> None:
         self.url = url.rstrip("/")
         self._token = token
-        tls: ssl.SSLContext | bool = True
+        tls: ssl.SSLContext | None = None
         if ca_file is not None:
             try:
                 tls = ssl.create_default_context(cafile=str(ca_file))
             except (OSError, ssl.SSLError) as cause:
                 raise PrometheusFailed(self.url, f"{ca_file} is no CA file: {cause}") from None
         self._http = httpx.Client(
-            transport=transport,
-            verify=tls,
+            transport=transport or transport_to(self.url, tls=tls),
             timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
             headers={"Accept": "application/json", "User-Agent": "gpu-ledger"},
             follow_redirects=False,
@@ -111,7 +110,9 @@ class PrometheusClient:
             with self._http.stream(
                 "POST", f"{self.url}/api/v1/query", data=form, headers=headers
             ) as response:
-                body = self._body(response)
+                body = whole_body(response.iter_bytes(), READ_SECONDS, ANSWER_BYTES_LIMIT)
+        except BodyOverLimit as cause:
+            raise PrometheusFailed(self.url, str(cause)) from None
         except httpx.HTTPError as cause:
             seen = secret.taken_out_of(f"{type(cause).__name__}: {cause}")[:200]
             raise PrometheusFailed(self.url, seen) from None
@@ -130,20 +131,6 @@ class PrometheusClient:
             seen = f"a result of type {decoded.data.resultType[:20]!r} instead of a matrix"
             raise PrometheusFailed(self.url, seen)
         return decoded.data.result
-
-    def _body(self, response: httpx.Response) -> bytes:
-        body = bytearray()
-        # httpx limits the silence between two parts; a trickle could go on for ever.
-        deadline = time.monotonic() + READ_SECONDS
-        for part in response.iter_bytes():
-            body += part
-            if time.monotonic() > deadline:
-                seen = f"a response that still arrived after {READ_SECONDS:.0f} s"
-                raise PrometheusFailed(self.url, seen)
-            if len(body) > ANSWER_BYTES_LIMIT:
-                seen = f"a response of more than {ANSWER_BYTES_LIMIT} bytes"
-                raise PrometheusFailed(self.url, seen)
-        return bytes(body)
 
 
 def quoted(text: str) -> str:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 import httpx
 
+from clients.wire import transport_to
 from idle_pruner.cluster import ObjectName
 from idle_pruner.records import instant_text
 
@@ -39,8 +40,13 @@ def post_stop_notice(
         "endsAt": instant_text(not_before + timedelta(minutes=5)),
     }
     try:
-        with httpx.Client(timeout=TIMEOUT_SECONDS, transport=transport) as client:
-            response = client.post(f"{url.rstrip('/')}/api/v2/alerts", json=[alert])
+        with (
+            httpx.Client(
+                timeout=TIMEOUT_SECONDS, transport=transport or transport_to(url)
+            ) as client,
+            client.stream("POST", f"{url.rstrip('/')}/api/v2/alerts", json=[alert]) as response,
+        ):
+            pass  # the status says whether the alert was accepted
     except httpx.HTTPError as cause:
         return f"The alert was not posted to {url}: {type(cause).__name__}."
     if response.status_code != 200:

@@ -11,7 +11,6 @@ should be evidence and repeats it is refused, as the other witness does.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
@@ -20,6 +19,7 @@ import httpx
 
 from clients.kubernetes_errors import HistoryGone, NotKubernetes, ServerRefused
 from clients.redaction import Secret
+from clients.wire import BodyOverLimit, whole_body
 from ingestion.json_text import NOT_JSON
 
 # 500 pods of the largest size that etcd stores would be 750 MB; a real page is 5 MB.
@@ -87,18 +87,10 @@ class Answer:
             raise NotKubernetes(self.url, self.path, seen)
 
     def _bytes(self) -> bytes:
-        parts, size = [], 0
-        deadline = time.monotonic() + PAGE_SECONDS_LIMIT
-        for part in self._parts():
-            size += len(part)
-            if time.monotonic() > deadline:
-                seen = f"an answer that still arrived after {PAGE_SECONDS_LIMIT:.0f} s"
-                raise NotKubernetes(self.url, self.path, seen)
-            if size > PAGE_BYTES_LIMIT:
-                seen = f"an answer of more than {PAGE_BYTES_LIMIT} bytes"
-                raise NotKubernetes(self.url, self.path, seen)
-            parts.append(part)
-        return b"".join(parts)
+        try:
+            return whole_body(self._parts(), PAGE_SECONDS_LIMIT, PAGE_BYTES_LIMIT)
+        except BodyOverLimit as cause:
+            raise NotKubernetes(self.url, self.path, str(cause)) from None
 
     def _parts(self) -> Iterator[bytes]:
         """What comes, as it comes; httpx looks through every part even where nothing is packed."""

@@ -1,7 +1,7 @@
 """Asking a Kubernetes API server: pages of lists, streams of watches, access reviews.
 
 Put here: requests, and their limits.
-Not here: connections (`ingestion.wire`), tokens and certificates (`credentials`), reading bytes
+Not here: connections (`clients.wire`), tokens and certificates (`credentials`), reading bytes
 (`answers`), what the answers mean (`state`), or when to ask (`collector`).
 """
 
@@ -22,10 +22,10 @@ import msgspec
 from clients.credentials import TokenWithoutTls, read_token, tls_context
 from clients.kubernetes_errors import NotKubernetes, ServerRefused, ServerUnreachable
 from clients.redaction import Secret, secret_of
+from clients.wire import transport_to
 from ingestion.json_text import NOT_JSON, unique_json
 from ingestion.kubernetes.answers import Answer
 from ingestion.kubernetes.documents import Page, page_of, version_of
-from ingestion.wire import transport_to
 
 # Pods of a page: the API server's own default for chunked lists of kubectl.
 PAGE_LIMIT = 500

@@ -29,10 +29,10 @@ import httpx
 
 from clients.bearer_token import NoToken, read_token
 from clients.redaction import Secret, secret_of
+from clients.wire import transport_to
 from domain.errors import CouldNotLook
 from ingestion.settings import Connection
 from ingestion.thanos.room import Room
-from ingestion.wire import transport_to
 
 TRIES_LIMIT = 5
 """A restart of a querier takes seconds; what five tries over two minutes do not reach is away."""

@@ -7,11 +7,14 @@ Not here: silence (`test_thanos_client`, `test_collector_watcher`), or answers w
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -20,10 +23,16 @@ from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import NotKubernetes, ServerUnreachable
 from clients.prometheus import PrometheusClient, PrometheusFailed
+from idle_pruner import alerts
+from idle_pruner.cluster import ObjectName
 from ingestion.kubernetes import answers
+from ingestion.kubernetes import client as collector_client
 from ingestion.kubernetes.client import ApiClient, ApiSettings
 from ingestion.settings import Connection
+from ingestion.thanos import client as thanos_client
 from ingestion.thanos.client import ThanosClient
+from tests.certificates import Authority
+from tests.tunnel_proxy import tunnel_proxy
 
 PAUSE_SECONDS = 0.05
 GIVES_UP_SECONDS = 20.0  # a busy machine; a client without a limit would go on for minutes
@@ -63,11 +72,24 @@ class Trickle(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def url() -> Iterator[str]:
+    with trickling() as server:
+        yield f"http://127.0.0.1:{server.server_port}"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("keys"))
+
+
+@contextmanager
+def trickling(tls: ssl.SSLContext | None = None) -> Iterator[ThreadingHTTPServer]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Trickle)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     server.ended = threading.Event()  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
+    yield server
     server.ended.set()  # type: ignore[attr-defined]
     server.shutdown()
     thread.join()
@@ -82,22 +104,6 @@ def test_a_query_ends_when_its_time_is_over(url: str) -> None:
     assert time.monotonic() - began < GIVES_UP_SECONDS
 
 
-def test_a_head_ends_when_its_time_is_over(url: str) -> None:
-    began = time.monotonic()
-    with ThanosClient(Connection(f"{url}/heads", timeout_seconds=1)) as client:
-        reply = client.post("/api/v1/query", {"query": "up"})
-    assert (reply.timed_out, reply.failure) == (True, "timed out (ReadTimeout)")
-    assert time.monotonic() - began < GIVES_UP_SECONDS
-
-
-def test_a_watch_ends_when_the_time_of_its_head_is_over(url: str) -> None:
-    began = time.monotonic()
-    client = ApiClient(ApiSettings(f"{url}/heads"), silence_seconds=0.3)
-    with pytest.raises(ServerUnreachable, match="ReadTimeout"):
-        next(client.watch("pods", 7))
-    assert time.monotonic() - began < GIVES_UP_SECONDS
-
-
 def test_a_page_of_objects_ends_when_its_time_is_over(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,14 +115,96 @@ def test_a_page_of_objects_ends_when_its_time_is_over(
     assert time.monotonic() - began < GIVES_UP_SECONDS
 
 
-def test_the_clients_of_the_pruner_end_when_their_time_is_over(
+def query_prometheus(url: str) -> object:
+    return PrometheusClient(url).raw_samples("up[5m]", datetime(2026, 10, 1, tzinfo=UTC))
+
+
+def get_from_kubernetes(url: str) -> object:
+    return KubernetesClient(ClusterAccess(url)).get("/api/v1/pods")
+
+
+def watch_of_the_collector(url: str) -> object:
+    return next(ApiClient(ApiSettings(url), silence_seconds=0.5).watch("pods", 7))
+
+
+def pull(url: str) -> object:
+    with ThanosClient(Connection(url, timeout_seconds=1)) as client:
+        reply = client.post("/api/v1/query", {"query": "up"})
+    if reply.timed_out or reply.not_connected:
+        raise PrometheusFailed(url, reply.failure)
+    return reply
+
+
+CLIENTS: dict[str, Callable[[str], object]] = {
+    "pruner's queries": query_prometheus,
+    "pruner's cluster": get_from_kubernetes,
+    "collector": watch_of_the_collector,
+    "pull": pull,
+}
+
+
+@pytest.fixture(params=["server", "forward proxy", "slow tunnel", "tunnel to a slow server"])
+def slow_url(
+    request: pytest.FixtureRequest,
+    authority: Authority,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[str]:
+    """An address from which a head arrives byte by byte; the environment names the proxy to it."""
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca_file))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*authority.issue("slow", folder=tmp_path))
+    through_tunnel = "tunnel" in request.param
+    pause_seconds = PAUSE_SECONDS if request.param == "slow tunnel" else 0.0
+    with (
+        trickling(tls if through_tunnel else None) as server,
+        tunnel_proxy(pause_seconds=pause_seconds) as proxy,
+    ):
+        here = f"127.0.0.1:{server.server_port}"
+        if request.param == "forward proxy":
+            monkeypatch.setenv("http_proxy", f"http://{here}")  # it answers for the server
+            here = "store.test"
+        monkeypatch.setenv("https_proxy", proxy.url)
+        yield f"{'https' if through_tunnel else 'http'}://{here}/heads"
+        assert bool(proxy.heads) == through_tunnel
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_head_that_trickles_ends_every_client(
+    slow_url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (prometheus, kubernetes, collector_client):
+        monkeypatch.setattr(module, "CONNECT_SECONDS", 0.5)
+        monkeypatch.setattr(module, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(thanos_client, "CONNECT_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(thanos_client, "TRIES_LIMIT", 1)
+    began = time.monotonic()
+    with pytest.raises((PrometheusFailed, ServerUnreachable), match=r"[Tt]ime(d )?[Oo]ut"):
+        CLIENTS[name](slow_url)
+    assert time.monotonic() - began < GIVES_UP_SECONDS
+
+
+def test_the_clients_of_the_pruner_end_when_the_time_of_a_body_is_over(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prometheus, "READ_SECONDS", 0.3)
     monkeypatch.setattr(kubernetes, "READ_SECONDS", 0.3)
     began = time.monotonic()
-    with pytest.raises(PrometheusFailed, match="still arrived after 0 s"):
-        PrometheusClient(url).raw_samples("up[5m]", datetime(2026, 10, 1, tzinfo=UTC))
-    with pytest.raises(NotKubernetes, match="still arrived after 0 s"):
-        KubernetesClient(ClusterAccess(url)).get("/api/v1/pods")
+    with pytest.raises(PrometheusFailed, match=r"still arrived after 0\.3 s"):
+        query_prometheus(url)
+    with pytest.raises(NotKubernetes, match=r"still arrived after 0\.3 s"):
+        get_from_kubernetes(url)
+    assert time.monotonic() - began < 2 * GIVES_UP_SECONDS
+
+
+def test_the_notice_of_a_stop_is_posted_or_given_up(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alerts, "TIMEOUT_SECONDS", 0.3)
+    name = ObjectName("apps/v1", "Deployment", "team-a", "train")
+    began, now = time.monotonic(), datetime(2026, 10, 1, tzinfo=UTC)
+    said = alerts.post_stop_notice(f"{url}/heads", name, "idle", now, now)
+    assert said == f"The alert was not posted to {url}/heads: ReadTimeout."
+    assert alerts.post_stop_notice(url, name, "idle", now, now) == "", "the status is enough"
     assert time.monotonic() - began < 2 * GIVES_UP_SECONDS

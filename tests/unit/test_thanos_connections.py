@@ -24,6 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from ingestion.settings import Connection
 from ingestion.thanos.client import Reply, ThanosClient
+from tests.tunnel_proxy import tunnel_proxy
 
 BODY = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
 
@@ -165,6 +166,53 @@ def test_a_proxy_is_used_when_it_is_named() -> None:
         )
         assert asked(proxied).body == BODY
         assert proxy.paths == ["http://store.test:9090/api/v1/query"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("proxy_speaks", ["http", "https"])
+def test_a_tunnel_leads_to_a_server_with_tls(
+    keys: Path, monkeypatch: pytest.MonkeyPatch, proxy_speaks: str
+) -> None:
+    """Its certificate is checked inside the tunnel, whatever the proxy speaks."""
+    tls = server_tls(keys, client_required=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(keys / "ca.crt"))  # for the proxy
+    with server(tls) as found, tunnel_proxy(tls if proxy_speaks == "https" else None) as proxy:
+        url = f"https://127.0.0.1:{found.server_port}"
+        with ThanosClient(
+            Connection(url, proxy=proxy.url, ca_file=str(keys / "ca.crt")), wait=lambda _: None
+        ) as client:
+            replies = [client.post("/api/v1/query", {"query": "up[1h]"}) for _ in range(2)]
+        assert [reply.body for reply in replies] == [BODY, BODY], replies
+        name = f"127.0.0.1:{found.server_port}"
+        assert proxy.heads == [f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n\r\n".encode()]
+        monkeypatch.setenv("SSL_CERT_FILE", str(keys / "nothing.crt"))
+        stranger = f"https://localhost:{found.server_port}"
+        assert asked(
+            Connection(stranger, proxy=proxy.url, ca_file=str(keys / "ca.crt"))
+        ).not_connected
+
+
+def test_a_tunnel_that_is_refused_is_no_connection_and_gets_its_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tunnel_proxy(answer=b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n") as proxy:
+        monkeypatch.setenv("no_proxy", "")
+        monkeypatch.setenv("https_proxy", proxy.url.replace("//", "//user:p%40ss@"))
+        reply = asked(Connection("https://store.test"))
+    assert reply.not_connected
+    assert "the proxy refused a tunnel: HTTP 407" in reply.failure
+    assert b"\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n" in proxy.heads[0]
+    assert "p%40ss" not in reply.failure
+    assert "p@ss" not in reply.failure
+
+
+def test_a_proxy_that_is_neither_http_nor_https_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setenv("all_proxy", "socks5://127.0.0.1:1080")
+    reply = asked(Connection("http://store.test"))
+    assert reply.not_connected
+    assert "a proxy with socks5://; gpu-ledger speaks to proxies over http:// and" in reply.failure
 
 
 def test_nobody_listening_is_not_connected() -> None:

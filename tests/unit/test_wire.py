@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from clients.kubernetes_errors import NotKubernetes, ServerUnreachable
+from clients.wire import IDLE_SECONDS, KeptConnections
 from ingestion.kubernetes.client import ApiClient, ApiSettings
-from ingestion.wire import IDLE_SECONDS, KeptConnections
 
 TLS = ssl.create_default_context()
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
