@@ -264,7 +264,7 @@ def _notes(
             until = format_instant(counted.ended_at)
             notes.append(f"{name} is counted until {until}; later hours are not in it.")
         for who, currency, nanos in outage_credits(facts, name, tenant):
-            amount = _nanos(nanos, currency)
+            amount = _nanos(-nanos, currency, digits=True)
             notes.append(f"Outages of {name} credit {who} {amount} {currency}, not in these rows.")
     uncertain = sum(row.uncertainty_device_seconds for row in found)
     if uncertain:

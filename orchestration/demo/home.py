@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
 from collections.abc import Iterable, Mapping
 from datetime import date
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
 MARK = "# The home of a demo: `gpu-ledger demo` throws it away and makes it anew.\n"
 CURRENCY = "USD"
 SIGNED = {"reason": "the demo's", "decided_by": "Demo Operator"}
+# Decided about tenants and a cluster of the scenario `demo`; another scenario has no such rows.
+DEMO = "demo"
+BUDGETS = {"chat": "15000", "physics": "6000", "students": "1000"}  # per month
+OUTAGE_OF = "beta"
+OUTAGE = {
+    "started_at": "2026-10-18T01:00:00Z",
+    "ended_at": "2026-10-18T03:00:00Z",
+    "reason": "the storage of beta could not be reached",
+    "decided_on": "2026-10-19",
+}
 
 
 class NotADemoHome(WrongUse):
@@ -67,6 +78,8 @@ def make_home(
 def _config(estate: Estate, thanos_urls: Mapping[str, str], api_urls: Mapping[str, str]) -> str:
     places = {url: f"fake{n or ''}" for n, url in enumerate(dict.fromkeys(thanos_urls.values()))}
     lines = [MARK]
+    if labels := sorted({label for pod in estate.pods for label in pod.labels}):
+        lines += ["[ask]", f"pod_labels = {json.dumps(labels)}", ""]
     for url, place in places.items():
         lines += [f"[thanos.{place}]", f'url = "{url}"', ""]
     for cluster in estate.clusters:
@@ -81,11 +94,12 @@ def _config(estate: Estate, thanos_urls: Mapping[str, str], api_urls: Mapping[st
 
 
 def decision_rows(estate: Estate) -> dict[str, list[dict[str, str]]]:
-    """What the people of this cloud decided: measured clusters, prices, parties."""
+    """What the people of this cloud decided: clusters, prices, parties, budgets, outages."""
     started_at = format_instant(epoch(estate.started_at))
     signed = {**SIGNED, "decided_on": date(2026, 1, 2).isoformat()}
     dated = {"valid_from": started_at, "valid_until": ""}
-    return {
+    customers = tenants(estate)
+    rows = {
         "clusters": [_cluster(cluster, estate) | signed for cluster in estate.clusters],
         "rates": [
             {"cluster_id": "", "gpu_class": row["gpu_class"], "mig_profile": "whole"}
@@ -97,9 +111,21 @@ def decision_rows(estate: Estate) -> dict[str, list[dict[str, str]]]:
         ],
         "parties": [
             party | dated | signed
-            for party in (_issuer(), *(_customer(tenant) for tenant in tenants(estate)))
+            for party in (_issuer(), *(_customer(tenant) for tenant in customers))
+        ],
+        "budgets": [
+            {"tenant": tenant, "billing_period": "", "currency": CURRENCY, "amount": amount}
+            | signed
+            for tenant, amount in BUDGETS.items()
+            if estate.name == DEMO and tenant in customers
+        ],
+        "outages": [
+            {"cluster_id": cluster.cluster_id, "treatment": "credit", **signed, **OUTAGE}
+            for cluster in estate.clusters
+            if estate.name == DEMO and cluster.name == OUTAGE_OF
         ],
     }
+    return {table: listed for table, listed in rows.items() if listed}
 
 
 def tenants(estate: Estate) -> list[str]:

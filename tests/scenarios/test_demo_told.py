@@ -1,7 +1,8 @@
 """The demo's story on six hours of its own scenario: refused, healed, signed, billed as it was.
 
-The hours around the stretch in which both witnesses of one cluster were gone. Expected amounts are
-the truth ledger's weighted seconds times prices that are written here, rounded once per invoice.
+The hours around the interval in which both sources of one cluster were gone. Expected amounts are
+the truth ledger's weighted seconds times prices that are written here, less those of the outage
+that the demo credits, rounded once per invoice.
 The whole month: GPU_LEDGER_DEMO=demo pytest, with this file.
 """
 
@@ -19,14 +20,17 @@ from pathlib import Path
 
 import pytest
 
+from domain.interval import parse_instant
 from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.export import plain_rows
+from fake_gpu.estate.export import Rows, plain_rows
+from fake_gpu.estate.model import second
 from fake_gpu.scenario.load import library_text, load_scenario
 from fake_gpu.truth.ledger import ledger
 from orchestration.cli.demo import show
 from orchestration.demo.story import Told, tell
 from tests.json_output import differences
 from tests.release.readme import shown
+from tests.scenarios.against_truth import ask
 
 pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
@@ -38,6 +42,7 @@ PRICES = {  # per hour, by the product's own name
     "Tesla-T4": "0.40",
 }
 README = Path(__file__).parents[2] / "README.md"
+OUTAGE = ("beta", "2026-10-18T01:00:00Z", "2026-10-18T03:00:00Z")  # credited
 TENANTS = ["biology", "chat", "film", "physics", "students"]
 FAULTS = """faults:
   - {fault: replica_scrape_lost, cluster: gamma, replica: 1, share: 2%}
@@ -74,6 +79,29 @@ def test_the_close_was_refused_and_the_double_gap_signed(told: Told) -> None:
     assert sorted({row["treatment"] for row in month.signed}) == ["bill_nothing"]
     for row in month.signed:
         assert row["started_at"] <= "2026-10-21T23:00:00Z" < row["ended_at"]
+
+
+def test_labels_budgets_and_idle_gpus_are_in_the_facts(told: Told) -> None:
+    """The notebook's H100 is idle for all six hours: 24.00 at 4.00 an hour."""
+    home = told.opened.home
+    labels = "select distinct label_key from marts.dim_pod_labels order by all"
+    assert ask(home, labels) == [("cost-center",), ("team",)]
+    teams = """
+        select tenant, label_value from marts.fct_pod_hours
+        inner join marts.dim_pod_labels using (cluster_id, pod_uid)
+        where label_key = 'team' group by all order by all
+    """
+    assert set(ask(home, teams)) >= {("chat", "assistant"), ("chat", "search")}
+    budgets = """
+        select tenant, budget_nanos / 1e9 from marts.fct_forecasts
+        where subject = 'tenant' and has_budget order by all
+    """
+    assert ask(home, budgets) == [("chat", 15000), ("physics", 6000), ("students", 1000)]
+    idle = """
+        select sum(idle_seconds), sum(idle_nanos) from marts.fct_gpu_use
+        where pod_name like 'notebook%'
+    """
+    assert ask(home, idle) == [(21_600, 24 * 10**9)]
 
 
 def test_everything_that_the_last_screen_names_is_there(told: Told) -> None:
@@ -117,15 +145,32 @@ def test_the_month_that_the_readme_shows_is_the_truth_times_the_prices() -> None
 
 def true_amounts(scenario: str) -> dict[str, int]:
     """Tenant → nanos of the invoice: exact, and rounded to cents once."""
+    estate = build_estate(load_scenario(scenario))
+    rows = plain_rows(estate)
+    name, started_at, ended_at = OUTAGE
+    [cluster_id] = [cluster.cluster_id for cluster in estate.clusters if cluster.name == name]
+    first, last = (
+        sorted((estate.started_at, second(parse_instant(at)), estate.ended_at))[1]
+        for at in (started_at, ended_at)
+    )
+    outage = rows | {"window": [{"started_at": first, "ended_at": last}]}
+    exact = true_costs(rows)
+    for tenant, cost in true_costs(outage, cluster_id).items():
+        exact[tenant] -= cost
+    return {tenant: cents(amount) * 10**7 for tenant, amount in exact.items()}
+
+
+def true_costs(rows: Rows, cluster_id: str = "") -> dict[str, Fraction]:
+    """Tenant → what its running pods cost within the window of these rows."""
     exact: defaultdict[str, Fraction] = defaultdict(Fraction)
-    for row in ledger(plain_rows(build_estate(load_scenario(scenario))), "tenant-periods"):
-        if row["namespace"] in TENANTS:
+    for row in ledger(rows, "tenant-periods"):
+        if row["namespace"] in TENANTS and cluster_id in ("", row["cluster_id"]):
             seconds = Fraction(
                 row["running_weighted_seconds_numerator"],
                 row["running_weighted_seconds_denominator"],
             )
             exact[row["namespace"]] += seconds / 3600 * Fraction(PRICES[row["product"]])
-    return {tenant: cents(amount) * 10**7 for tenant, amount in exact.items()}
+    return exact
 
 
 def cents(amount: Fraction) -> int:

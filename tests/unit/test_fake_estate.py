@@ -400,8 +400,14 @@ def test_the_demo_is_all_that_its_story_says() -> None:
     demo = build_estate(load_scenario("demo"))
     for cluster in demo.clusters:
         check_invariants(cluster)
-    tenants = {p.namespace for p in demo.pods} - {"openshift-gpu-diagnostics"}
-    assert tenants == {"chat", "physics", "students", "biology", "film"}
+    using = {p.namespace for p in demo.pods if p.holds} - {"openshift-gpu-diagnostics"}
+    assert using == {"chat", "physics", "students", "biology", "film"}
+    plain = {p.namespace for p in demo.pods if not (p.requests or p.claims)}
+    assert plain == {"openshift-ingress", "kube-system", "chat", "film", "helpdesk"}
+    assert {p.labels.get("team") for p in demo.pods if p.namespace == "physics"} == {
+        "theory",
+        "experiment",
+    }
     assert {c.name for c in demo.clusters if any(p.namespace == "chat" for p in c.pods)} == {
         "alpha",
         "beta",
