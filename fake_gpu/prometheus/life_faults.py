@@ -233,8 +233,8 @@ def _hostname_renamed(fault: Fault, life: Life) -> Life | None:
 
 def _pod_metadata_lost(fault: Fault, life: Life) -> Life | None:
     labels = life.labels
-    wanted = text(fault, "namespace")
-    if labels.get("__name__") not in _KSM_ABOUT_PODS:
+    wanted, metric = text(fault, "namespace"), text(fault, "metric")
+    if _name(life) not in ((metric,) if metric else _KSM_ABOUT_PODS):
         return life
     if wanted and labels.get("namespace") != wanted:
         return life

@@ -1,6 +1,7 @@
-"""Scenarios about evidence of devices, with expectations that a person can calculate.
+"""Scenarios about evidence of devices and pods, with expectations that a person can calculate.
 
-Put here: `dcgm_renamed`, `amd_partitions`, `shared_devices`, counted in one build.
+Put here: `dcgm_renamed`, `amd_partitions`, `shared_devices`, and by samples alone
+`single_pods_lost`, counted in one build.
 Not here: that every library scenario equals the truth ledger (`test_facts_equal_truth`).
 
     A100-40GB      1.80 an hour, a 1g.5gb 1/7 of it
@@ -28,8 +29,10 @@ from warehouse.home import Home
 pytestmark = pytest.mark.deep
 
 PERIOD = BillingPeriod("2026-10")
-SCENARIOS = ("dcgm_renamed", "amd_partitions", "shared_devices")
+SCENARIOS = ("dcgm_renamed", "amd_partitions", "shared_devices", "single_pods_lost")
+ALONE = ("single_pods_lost",)
 CENT = 10_000_000  # nanos
+OF_LOSSY = "select cluster_id from marts.fct_node_hours where node_name = 'lossy'"
 
 Rows = list[tuple[Any, ...]]
 
@@ -49,8 +52,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 def judged(home: Home) -> Judgement:
     estates = [build_estate(load_scenario(name)) for name in SCENARIOS]
     for estate in estates:
-        live(home, estate, telemetry=True)
-    decisions = decided(clusters_csv(estates), table("rates", *RATES))
+        live(home, estate, watched=estate.name not in ALONE, telemetry=True)
+    decisions = decided(clusters_csv(estates, alone=ALONE), table("rates", *RATES))
     build = build_period(home, PERIOD, decisions, closed_periods=frozenset())
     assert [test.name for test in build.failed_tests] == []
     return judge(home, PERIOD, decisions, StoppedClock(parse_instant("2026-11-02T00:00:00Z")))
@@ -189,7 +192,56 @@ def test_cards_without_discovery_have_the_product_of_their_slices(
     assert ask(home, statement) == [("A100-40GB",)]
 
 
+# --- lost samples of single pods ------------------------------------------------------------------
+
+
+def test_lost_samples_of_single_pods_are_counted_by_hour(home: Home, judged: Judgement) -> None:
+    """A sample a minute: 5 of them after 02:10, 2 before 03:00, 2 after it; none in idle hours."""
+    statement = f"""
+        select hour(hour_started_at), missing_count, pod_missing_count from marts.fct_coverage
+        where source = 'thanos' and cluster_id in ({OF_LOSSY}) order by all
+    """
+    lost = {2: 7, 3: 2}
+    assert ask(home, statement) == [(hour, 0, lost.get(hour, 0)) for hour in range(6)]
+    [finding] = [f for f in judged.findings if f.code == "GAP-009"]
+    assert not finding.blocks
+    assert finding.seen == (
+        "2 hours (thanos: 9 samples of single pods missing); "
+        "samples before and after prove the time between"
+    )
+
+
+def test_lost_samples_between_two_others_change_no_bill(home: Home, judged: Judgement) -> None:
+    """Both pods run from 01:00 to 04:00 at 1.80 an hour; each end is known by the minute."""
+    statement = """
+        select tenant, sum(running_seconds)::bigint, sum(uncertainty_seconds)::bigint,
+            sum(cost_nanos)::bigint
+        from marts.fct_pod_hours where node_name = 'lossy' group by all order by all
+    """
+    (physics, *whole), (speech, *lossy) = ask(home, statement)
+    assert (physics, speech) == ("physics", "speech")
+    assert whole[:2] == lossy[:2]
+    seconds, uncertain, cost = lossy
+    assert 3 * 3600 - 2 * 60 < seconds <= 3 * 3600
+    assert 3 * 3600 - seconds <= uncertain <= 2 * (60 + 60 + 1)
+    assert cost == seconds * 500_000
+    assert whole[2] == 2 * cost
+
+
+def test_largest_numbers_of_samples_alone_are_lower_bounds(home: Home, judged: Judgement) -> None:
+    """Three cards from one to four; a pod that lived between two samples would not be seen."""
+    statement = """
+        select node_name = 'lossy', hour(hour_started_at), gpu_count_max, is_lower_bound
+        from marts.fct_node_hours where node_name in ('lossy', 'cpx') order by all
+    """
+    used = {1: 3, 2: 3, 3: 3}
+    assert ask(home, statement) == [
+        *((False, hour, 1, False) for hour in range(4)),
+        *((True, hour, used.get(hour, 0), True) for hour in range(6)),
+    ]
+
+
 def test_nothing_else_is_found(judged: Judgement) -> None:
     """CHECK-002: this build runs no suites. GAP-007: pods with claims alone have no requests."""
-    known = {"USE-002", "CHECK-002", "GAP-007"}
+    known = {"USE-002", "CHECK-002", "GAP-007", "GAP-009"}
     assert [f.code for f in judged.findings if f.code not in known] == []

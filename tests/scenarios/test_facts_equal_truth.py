@@ -58,7 +58,7 @@ TOO_LONG = ("demo", OPENB)
 IN_PART = {"everything_at_once": 6}
 
 # Nobody keeps a journal there, and none is expected.
-ALONE = ("samples_only",)
+ALONE = ("samples_only", "single_pods_lost")
 
 # A pod that is bound while its node's label is wrong has the wrong class for all its life.
 LABELLED = {

@@ -259,6 +259,10 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
         assert _times(lost.samples(f'{metric}{{namespace="team-b"}}[1h]', HOUR), 600, 1200)
     phase = 'kube_pod_status_phase{namespace="team-a"}[1h]'
     assert lost.samples(phase, HOUR) == honest.samples(phase, HOUR)
+    named = with_it(600, 1200, namespace="team-a", metric="kube_pod_status_phase")
+    assert _times(named.samples(phase, HOUR), 600, 1200) == []
+    owner = 'kube_pod_owner{namespace="team-a"}[1h]'
+    assert named.samples(owner, HOUR) == honest.samples(owner, HOUR)
 
 
 @check("odd_values")
