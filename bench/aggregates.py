@@ -26,7 +26,7 @@ INTERVALS = (
     "int_device_use",
     "int_node_class_capacity",
     "int_node_labelled_cards",
-    "int_unmeasured_stretches",
+    "int_unmeasured_spans",
     "int_node_classes",
     "int_measured_hours",
     "int_allocation_pieces",

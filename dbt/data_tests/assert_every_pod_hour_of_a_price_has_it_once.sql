@@ -18,7 +18,7 @@ counted as (
             cluster_id,
             pod_uid,
             resource
-        from {{ ref('int_allocations_classified') }}
+        from {{ ref('int_allocations') }}
         where claim_uid <> ''
     ) as claimed
         on
@@ -39,10 +39,10 @@ parameters as (
 resources as (
 
     select distinct
-        pod_number,
         cluster_id,
+        pod_uid,
         resource_key
-    from {{ ref('int_allocations_classified') }}
+    from {{ ref('int_allocations') }}
     where claim_uid = ''
 
 ),
@@ -69,7 +69,9 @@ by_segments as (
     inner join rules
         on segments.segment_kind = rules.segment_kind
     inner join resources
-        on segments.pod_number = resources.pod_number
+        on
+            segments.cluster_id = resources.cluster_id
+            and segments.pod_uid = resources.pod_uid
     cross join parameters
     where
         segments.started_second < parameters.period_ended_second

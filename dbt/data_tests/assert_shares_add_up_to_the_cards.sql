@@ -16,7 +16,7 @@ stretches as (
         started_second,
         ended_second,
         {{ each_hour('started_second', 'ended_second') }} as hour_second
-    from {{ ref('int_unmeasured_stretches') }}
+    from {{ ref('int_unmeasured_spans') }}
 
 ),
 

@@ -46,7 +46,7 @@ claimed as (
         allocations.node_name,
         allocations.gpu_class,
         max(shares.holder_count) as holder_count
-    from {{ ref('int_allocations_classified') }} as allocations
+    from {{ ref('int_allocations') }} as allocations
     inner join {{ ref('int_claim_shares') }} as shares
         on
             allocations.cluster_id = shares.cluster_id

@@ -1,11 +1,13 @@
--- Invariant 11: of a pod that is confirmed all the time, no sample lies outside of its life by more
--- than the clocks, and none is missing at either end for longer than agreement allows. One sample
--- alone outside of a life is an instant, of which no second can be in dispute.
+-- Invariant 11: of a pod that is confirmed all the time, no sample lies outside its lifecycle by
+-- more than the clocks, and none is missing at either end for longer than agreement allows. A single
+-- sample outside the lifecycle is an instant: it has no second to dispute.
 with
 
 flagged as (
 
-    select distinct pod_number
+    select distinct
+        cluster_id,
+        pod_uid
     from {{ ref('int_allocations_reconciled') }}
     where allocation_state = 'running' and method <> 'confirmed'
 
@@ -22,42 +24,47 @@ windows as (
 sampled as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         window_number,
         min(first_sampled_second) as first_sampled_second,
         max(last_sampled_second) as last_sampled_second
     from {{ ref('int_allocations_from_samples') }}
-    group by pod_number, window_number
+    group by cluster_id, pod_uid, window_number
 
 ),
 
-told as (
+compared as (
 
     select
-        lives.pod_number,
+        pods.cluster_id,
+        pods.pod_uid,
         windows.agreement_seconds,
         sampled.first_sampled_second,
         sampled.last_sampled_second,
-        greatest(lives.started_second, windows.window_started_second) as started_second,
-        least(lives.known_until_second, windows.window_ended_second) as ended_second
-    from {{ ref('int_allocations_from_lifecycle') }} as lives
+        greatest(pods.started_second, windows.window_started_second) as started_second,
+        least(pods.known_until_second, windows.window_ended_second) as ended_second
+    from {{ ref('int_pods_from_journal') }} as pods
     inner join windows
         on
-            lives.cluster_id = windows.cluster_id
-            and lives.started_second < windows.window_ended_second
-            and lives.known_until_second > windows.window_started_second
+            pods.cluster_id = windows.cluster_id
+            and pods.started_second < windows.window_ended_second
+            and pods.known_until_second > windows.window_started_second
     left join sampled
         on
-            lives.pod_number = sampled.pod_number
+            pods.cluster_id = sampled.cluster_id
+            and pods.pod_uid = sampled.pod_uid
             and windows.window_number = sampled.window_number
     left join flagged
-        on lives.pod_number = flagged.pod_number
-    where flagged.pod_number is null and lives.started_second < lives.known_until_second
+        on
+            pods.cluster_id = flagged.cluster_id
+            and pods.pod_uid = flagged.pod_uid
+    where flagged.pod_uid is null and pods.started_second < pods.known_until_second
 
 )
 
 select *
-from told
+from compared
 where
     first_sampled_second is null
     or (

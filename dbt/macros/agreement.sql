@@ -4,14 +4,14 @@
 {%- endmacro %}
 
 
-{#- Two neighbouring samples are a hole when they are further apart than 1.5 × the interval. -#}
-{% macro is_hole(distance_ms, interval_seconds) -%}
+{#- Between two neighbouring samples is a gap when they are further apart than 1.5 × the interval. -#}
+{% macro is_gap(distance_ms, interval_seconds) -%}
     (2 * ({{ distance_ms }}) > 3000 * ({{ interval_seconds }}))
 {%- endmacro %}
 
 
-{#- At least so many pods, and at least every fifth one, that end at one scrape are a hole until the
-    hour was asked twice. `ingestion.thanos.facts` asks again by the same two numbers. -#}
+{#- At least so many pods, and at least every fifth one, that end at one scrape are a gap until the
+    hour was queried twice. `ingestion.thanos.facts` queries again by the same two numbers. -#}
 {% macro least_mass_ending() -%}
     3
 {%- endmacro %}

@@ -8,7 +8,7 @@ segments as (
 
 allocations as (
 
-    select * from {{ ref('int_allocations_classified') }}
+    select * from {{ ref('int_allocations') }}
 
 ),
 
@@ -24,7 +24,8 @@ holders as (
 
     select
         allocation_number,
-        pod_number,
+        cluster_id,
+        pod_uid,
         cast(1 as bigint) as holder_count,
         0 as started_second,
         {{ end_of_time() }} as ended_second
@@ -33,7 +34,8 @@ holders as (
     union all
     select
         allocations.allocation_number,
-        allocations.pod_number,
+        allocations.cluster_id,
+        allocations.pod_uid,
         shares.holder_count,
         shares.started_second,
         case when shares.is_held_after then shares.ended_second else shares.ended_second + 1 end
@@ -116,7 +118,8 @@ held as (
     from segments
     inner join holders
         on
-            segments.pod_number = holders.pod_number
+            segments.cluster_id = holders.cluster_id
+            and segments.pod_uid = holders.pod_uid
             and segments.started_second < holders.ended_second
             and holders.started_second
             < greatest(segments.ended_second, segments.started_second + 1)

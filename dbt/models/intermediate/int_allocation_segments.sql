@@ -8,7 +8,7 @@ evidence as (
 
 lifecycles as (
 
-    select * from {{ ref('int_allocations_from_lifecycle') }}
+    select * from {{ ref('int_pods_from_journal') }}
 
 ),
 
@@ -18,15 +18,17 @@ windows as (
 
 ),
 
-watch_stretches as (
+watch_spans as (
 
-    select * from {{ ref('int_watch_stretches') }}
+    select * from {{ ref('int_watch_spans') }}
 
 ),
 
 contradicted as (
 
-    select distinct pod_number
+    select distinct
+        cluster_id,
+        pod_uid
     from {{ ref('int_pod_contradictions') }}
 
 ),
@@ -36,7 +38,7 @@ sampled as (
     select
         *,
         lead(first_sampled_second) over (
-            partition by pod_number, window_number order by first_sampled_second
+            partition by cluster_id, pod_uid, window_number order by first_sampled_second
         ) as next_sampled_second
     from {{ ref('int_allocations_from_samples') }}
 
@@ -47,7 +49,8 @@ sampled as (
 agreeing as (
 
     select
-        sampled.pod_number,
+        sampled.cluster_id,
+        sampled.pod_uid,
         'agrees' as segment_kind,
         case
             when
@@ -73,7 +76,8 @@ agreeing as (
     from sampled
     inner join evidence
         on
-            sampled.pod_number = evidence.pod_number
+            sampled.cluster_id = evidence.cluster_id
+            and sampled.pod_uid = evidence.pod_uid
             and sampled.window_number = evidence.window_number
     where evidence.started_second is not null
 
@@ -83,7 +87,8 @@ agreeing as (
 between_samples as (
 
     select
-        sampled.pod_number,
+        sampled.cluster_id,
+        sampled.pod_uid,
         'sample_gap' as segment_kind,
         greatest(
             sampled.last_sampled_second + evidence.sample_interval_seconds,
@@ -93,7 +98,8 @@ between_samples as (
     from sampled
     inner join evidence
         on
-            sampled.pod_number = evidence.pod_number
+            sampled.cluster_id = evidence.cluster_id
+            and sampled.pod_uid = evidence.pod_uid
             and sampled.window_number = evidence.window_number
     where evidence.started_second is not null and sampled.next_sampled_second is not null
 
@@ -106,7 +112,8 @@ in_lifecycle as (
     select * from between_samples
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         segment_kind,
         started_second,
         ended_second
@@ -118,7 +125,8 @@ in_lifecycle as (
 lost_ends as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         known_until_second as started_second,
         greatest(
             least(coalesce(sampled_until_second, known_until_second), ended_by_second),
@@ -142,8 +150,8 @@ lost_ends as (
 outside as (
 
     select
-        pod_number,
-        window_number,
+        cluster_id,
+        pod_uid,
         'outside_lifecycle' as segment_kind,
         sampled_from_second as started_second,
         least(started_second, last_sampled_second) as ended_second,
@@ -153,8 +161,8 @@ outside as (
     where first_sampled_second < started_second - {{ clock_tolerance_seconds() }}
     union all
     select
-        pod_number,
-        window_number,
+        cluster_id,
+        pod_uid,
         'outside_lifecycle' as segment_kind,
         greatest(ended_by_second, first_sampled_second) as started_second,
         last_sampled_second as ended_second,
@@ -172,8 +180,8 @@ not_in_lifecycle as (
     where started_second < ended_second
     union all
     select
-        pod_number,
-        window_number,
+        cluster_id,
+        pod_uid,
         'unknown_uid' as segment_kind,
         sampled_from_second as started_second,
         sampled_until_second as ended_second,
@@ -189,37 +197,36 @@ not_in_lifecycle as (
 cut_at_watches as (
 
     select
-        not_in_lifecycle.pod_number,
+        not_in_lifecycle.cluster_id,
+        not_in_lifecycle.pod_uid,
         case
-            when watch_stretches.is_watched then not_in_lifecycle.segment_kind
+            when watch_spans.is_watched then not_in_lifecycle.segment_kind
             else 'journal_gap'
         end as segment_kind,
-        greatest(not_in_lifecycle.started_second, watch_stretches.started_second)
+        greatest(not_in_lifecycle.started_second, watch_spans.started_second)
             as started_second,
-        least(not_in_lifecycle.ended_second, watch_stretches.ended_second) as ended_second,
+        least(not_in_lifecycle.ended_second, watch_spans.ended_second) as ended_second,
         case
             when
-                not_in_lifecycle.started_second >= watch_stretches.started_second
+                not_in_lifecycle.started_second >= watch_spans.started_second
                 and not (
-                    watch_stretches.is_watched
+                    watch_spans.is_watched
                     and not_in_lifecycle.segment_kind = 'outside_lifecycle'
                 )
                 then not_in_lifecycle.uncertainty_before_seconds
             else 0
         end as uncertainty_before_seconds,
         case
-            when not_in_lifecycle.ended_second <= watch_stretches.ended_second
+            when not_in_lifecycle.ended_second <= watch_spans.ended_second
                 then not_in_lifecycle.uncertainty_after_seconds
             else 0
         end as uncertainty_after_seconds
     from not_in_lifecycle
-    inner join windows
-        on not_in_lifecycle.window_number = windows.window_number
-    inner join watch_stretches
+    inner join watch_spans
         on
-            windows.cluster_id = watch_stretches.cluster_id
-            and not_in_lifecycle.started_second < watch_stretches.ended_second
-            and watch_stretches.started_second
+            not_in_lifecycle.cluster_id = watch_spans.cluster_id
+            and not_in_lifecycle.started_second < watch_spans.ended_second
+            and watch_spans.started_second
             < greatest(not_in_lifecycle.ended_second, not_in_lifecycle.started_second + 1)
 
 ),
@@ -227,7 +234,8 @@ cut_at_watches as (
 running as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         segment_kind,
         started_second,
         ended_second,
@@ -237,7 +245,8 @@ running as (
     where started_second < ended_second
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         case
             when is_end_sampled or started_second < ended_second then 'end_not_recorded'
             else 'end_unknown'
@@ -252,7 +261,8 @@ running as (
     select * from cut_at_watches
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         'journal_not_expected' as segment_kind,
         sampled_from_second as started_second,
         sampled_until_second as ended_second,
@@ -266,11 +276,12 @@ running as (
 first_running as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         min(started_second) as started_second
     from running
     where segment_kind <> 'end_unknown'
-    group by pod_number
+    group by cluster_id, pod_uid
 
 ),
 
@@ -278,7 +289,8 @@ first_running as (
 held as (
 
     select
-        lifecycles.pod_number,
+        lifecycles.cluster_id,
+        lifecycles.pod_uid,
         greatest(lifecycles.bound_second, windows.window_started_second) as started_second,
         least(
             coalesce(lifecycles.started_second, lifecycles.known_until_second),
@@ -287,7 +299,9 @@ held as (
         ) as ended_second
     from lifecycles
     left join first_running
-        on lifecycles.pod_number = first_running.pod_number
+        on
+            lifecycles.cluster_id = first_running.cluster_id
+            and lifecycles.pod_uid = first_running.pod_uid
     inner join windows
         on
             lifecycles.cluster_id = windows.cluster_id
@@ -301,7 +315,8 @@ segments as (
     select * from running
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         'before_start' as segment_kind,
         started_second,
         ended_second,
@@ -313,13 +328,16 @@ segments as (
 )
 
 select
-    segments.pod_number,
+    segments.cluster_id,
+    segments.pod_uid,
     segments.segment_kind,
-    contradicted.pod_number is not null as is_contradicted,
+    contradicted.pod_uid is not null as is_contradicted,
     segments.started_second,
     segments.ended_second,
     segments.uncertainty_before_seconds,
     segments.uncertainty_after_seconds
 from segments
 left join contradicted
-    on segments.pod_number = contradicted.pod_number
+    on
+        segments.cluster_id = contradicted.cluster_id
+        and segments.pod_uid = contradicted.pod_uid

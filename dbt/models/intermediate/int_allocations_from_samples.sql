@@ -1,19 +1,29 @@
 with
 
+-- A number compares faster than a name: it numbers pods within this model only.
 sightings as (
+
+    select
+        *,
+        dense_rank() over (order by cluster_id, pod_uid) as pod_number
+    from {{ ref('int_pod_sightings') }}
+
+),
+
+neighbours as (
 
     select
         *,
         lead(first_sampled_ms) over (
             partition by pod_number order by first_sampled_ms, last_sampled_ms
         ) as next_sampled_ms
-    from {{ ref('int_pod_sightings') }}
+    from sightings
 
 ),
 
-pods as (
+reported as (
 
-    select * from {{ ref('int_pods') }}
+    select * from {{ ref('int_pod_reported_times') }}
 
 ),
 
@@ -25,42 +35,90 @@ windows as (
 
 ),
 
+pods as (
+
+    select
+        pod_number,
+        cluster_id,
+        pod_uid,
+        min(first_sampled_ms) as first_sampled_ms,
+        max(last_sampled_ms) as last_sampled_ms
+    from sightings
+    group by pod_number, cluster_id, pod_uid
+
+),
+
+-- All samples lie beyond an end of the window, and report a time inside it: the pod ran up to that
+-- end, or from it on.
+by_report as (
+
+    select
+        pods.pod_number,
+        windows.window_number,
+        windows.sample_interval_seconds,
+        case
+            when pods.first_sampled_ms >= windows.window_ended_second * 1000
+                then windows.window_ended_second * 1000
+            else windows.window_started_second * 1000
+        end as sampled_ms
+    from pods
+    inner join reported
+        on
+            pods.cluster_id = reported.cluster_id
+            and pods.pod_uid = reported.pod_uid
+    inner join windows
+        on
+            pods.cluster_id = windows.cluster_id
+            and not windows.expects_journal
+            and (
+                (
+                    pods.first_sampled_ms >= windows.window_ended_second * 1000
+                    and reported.container_started_second >= windows.window_started_second
+                    and reported.container_started_second < windows.window_ended_second
+                )
+                or (
+                    pods.last_sampled_ms < windows.window_started_second * 1000
+                    and reported.completed_second > windows.window_started_second
+                    and reported.completed_second <= windows.window_ended_second
+                )
+            )
+
+),
+
 -- A sample at the very end of a window belongs to what comes after it. Of two neighbours with that
 -- end between them, both prove the time up to it.
 measured as (
 
     select
-        sightings.pod_number,
+        neighbours.pod_number,
         windows.window_number,
         windows.sample_interval_seconds,
-        greatest(sightings.first_sampled_ms, windows.window_started_second * 1000)
+        greatest(neighbours.first_sampled_ms, windows.window_started_second * 1000)
             as first_sampled_ms,
         case
             when
-                sightings.next_sampled_ms >= windows.window_ended_second * 1000
-                and not {{ is_hole(
-                    'sightings.next_sampled_ms - sightings.last_sampled_ms',
+                neighbours.next_sampled_ms >= windows.window_ended_second * 1000
+                and not {{ is_gap(
+                    'neighbours.next_sampled_ms - neighbours.last_sampled_ms',
                     'windows.sample_interval_seconds'
                 ) }}
                 then windows.window_ended_second * 1000
-            else least(sightings.last_sampled_ms, windows.window_ended_second * 1000)
+            else least(neighbours.last_sampled_ms, windows.window_ended_second * 1000)
         end as last_sampled_ms
-    from sightings
-    inner join pods
-        on sightings.pod_number = pods.pod_number
+    from neighbours
     inner join windows
         on
-            pods.cluster_id = windows.cluster_id
-            and sightings.first_sampled_ms < windows.window_ended_second * 1000
-            and sightings.last_sampled_ms >= windows.window_started_second * 1000
+            neighbours.cluster_id = windows.cluster_id
+            and neighbours.first_sampled_ms < windows.window_ended_second * 1000
+            and neighbours.last_sampled_ms >= windows.window_started_second * 1000
     union all
     select
         pod_number,
         window_number,
         sample_interval_seconds,
-        first_sampled_ms,
-        last_sampled_ms
-    from {{ ref('int_sightings_by_report') }}
+        sampled_ms as first_sampled_ms,
+        sampled_ms as last_sampled_ms
+    from by_report
 
 ),
 
@@ -84,7 +142,7 @@ numbered as (
         sum(
             case
                 when
-                    {{ is_hole(
+                    {{ is_gap(
                         'first_sampled_ms - previous_sampled_ms', 'sample_interval_seconds'
                     ) }}
                     then 1
@@ -94,12 +152,12 @@ numbered as (
             partition by pod_number, window_number
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and current row
-        ) as island_number
+        ) as span_number
     from reached
 
 ),
 
-islands as (
+spans as (
 
     select
         pod_number,
@@ -107,8 +165,16 @@ islands as (
         {{ whole_quotient('min(first_sampled_ms)', 1000) }} as first_sampled_second,
         {{ whole_quotient('max(last_sampled_ms)', 1000) }} as last_sampled_second
     from numbered
-    group by pod_number, window_number, island_number
+    group by pod_number, window_number, span_number
 
 )
 
-select * from islands
+select
+    pods.cluster_id,
+    pods.pod_uid,
+    spans.window_number,
+    spans.first_sampled_second,
+    spans.last_sampled_second
+from spans
+inner join pods
+    on spans.pod_number = pods.pod_number

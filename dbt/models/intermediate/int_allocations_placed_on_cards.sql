@@ -3,7 +3,7 @@ with
 allocations as (
 
     select *
-    from {{ ref('int_allocations_classified') }}
+    from {{ ref('int_allocations') }}
     where device_kind = 'mig' and claim_uid = ''
 
 ),
@@ -24,8 +24,8 @@ named as (
 
     select
         allocations.allocation_number,
-        allocations.pod_number,
         allocations.cluster_id,
+        allocations.pod_uid,
         allocations.node_name,
         allocations.namespace,
         allocations.pod_name,
@@ -49,7 +49,7 @@ alone as (
         hour_second
     from named
     group by cluster_id, node_name, namespace, pod_name, hour_second
-    having count(distinct pod_number) = 1
+    having count(distinct pod_uid) = 1
 
 ),
 
@@ -126,7 +126,7 @@ placed as (
 
 ),
 
--- What a pod holds does not change while it lives: one hour is enough, and none contradicts it.
+-- The devices of a pod never change: one hour is enough, and none may contradict it.
 consistent as (
 
     select placed.allocation_number

@@ -18,12 +18,6 @@ hour_segments as (
 
 ),
 
-pods as (
-
-    select * from {{ ref('int_pods') }}
-
-),
-
 accepted_gaps as (
 
     select * from {{ ref('stg_decisions__accepted_gaps') }}
@@ -34,7 +28,8 @@ accepted_gaps as (
 ruled as (
 
     select
-        segments.pod_number,
+        segments.cluster_id,
+        segments.pod_uid,
         case
             when segments.is_contradicted and rules.method <> 'missing' then 'contradicted'
             else rules.segment_kind
@@ -88,7 +83,8 @@ cuts as (
 split as (
 
     select
-        reconciled.pod_number,
+        reconciled.cluster_id,
+        reconciled.pod_uid,
         reconciled.segment_kind,
         reconciled.allocation_state,
         reconciled.method,
@@ -126,7 +122,8 @@ split as (
 accepted as (
 
     select
-        split.pod_number,
+        split.cluster_id,
+        split.pod_uid,
         split.started_second,
         split.ended_second,
         max_by(
@@ -134,21 +131,20 @@ accepted as (
             (case when accepted_gaps.pod_uid = '' then '0' else '1' end) || accepted_gaps.treatment
         ) as treatment
     from split
-    inner join pods
-        on split.pod_number = pods.pod_number
     inner join accepted_gaps
         on
-            pods.cluster_id = accepted_gaps.cluster_id
-            and accepted_gaps.pod_uid in ('', pods.pod_uid)
+            split.cluster_id = accepted_gaps.cluster_id
+            and accepted_gaps.pod_uid in ('', split.pod_uid)
             and accepted_gaps.started_second <= split.started_second
             and split.ended_second <= accepted_gaps.ended_second
     where split.billed = 'as_accepted'
-    group by split.pod_number, split.started_second, split.ended_second
+    group by split.cluster_id, split.pod_uid, split.started_second, split.ended_second
 
 )
 
 select
-    split.pod_number,
+    split.cluster_id,
+    split.pod_uid,
     split.segment_kind,
     split.allocation_state,
     split.method,
@@ -171,6 +167,7 @@ from split
 left join accepted
     on
         split.billed = 'as_accepted'
-        and split.pod_number = accepted.pod_number
+        and split.cluster_id = accepted.cluster_id
+        and split.pod_uid = accepted.pod_uid
         and split.started_second = accepted.started_second
         and split.ended_second = accepted.ended_second

@@ -28,7 +28,9 @@ holds as (
         case when segments.segment_kind = 'before_start' then 0 else 1 end as running_count
     from devices
     inner join segments
-        on devices.pod_number = segments.pod_number
+        on
+            devices.cluster_id = segments.cluster_id
+            and devices.pod_uid = segments.pod_uid
 
 ),
 

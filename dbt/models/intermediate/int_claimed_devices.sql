@@ -6,9 +6,9 @@ claims as (
     from {{ ref('stg_kubernetes__claims') }}
     where
         device_name <> ''
-        -- An administrator's look takes the device from nobody.
+        -- Access for administration leaves the device to its holders.
         and not is_admin_access
-        -- The pod's own request says the same.
+        -- The pod's own request is counted.
         and not is_of_extended_resource
 
 ),
@@ -27,7 +27,19 @@ attempts as (
 
 pods as (
 
-    select * from {{ ref('int_pods') }}
+    select
+        observations.cluster_id,
+        observations.pod_uid
+    from {{ ref('stg_kubernetes__pods') }} as observations
+    inner join attempts
+        on
+            observations.cluster_id = attempts.cluster_id
+            and observations.attempt_id = attempts.attempt_id
+    union
+    select
+        cluster_id,
+        pod_uid
+    from {{ ref('int_pod_series') }}
 
 ),
 
@@ -39,7 +51,7 @@ resources as (
 
 ),
 
--- A claim is reserved for a pod before it is bound, and for no other life of that name.
+-- A claim is reserved for a UID, before the pod is bound.
 reserved as (
 
     select distinct
@@ -92,8 +104,8 @@ held as (
 devices as (
 
     select
-        pods.pod_number,
         held.cluster_id,
+        held.pod_uid,
         held.claim_uid,
         held.pool_name,
         resources.resource_key,

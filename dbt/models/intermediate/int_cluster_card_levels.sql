@@ -21,7 +21,7 @@ known_hours as (
 
 ),
 
--- Every hour of a node is told by one of the two, from its start.
+-- Every hour of a node has its levels from one of the two, from its start.
 node_levels as (
 
     select

@@ -23,7 +23,7 @@ disputed as (
 
 allocations as (
 
-    select * from {{ ref('int_allocations_classified') }}
+    select * from {{ ref('int_allocations') }}
 
 ),
 
@@ -59,7 +59,8 @@ shared_cards as (
     from {{ ref('int_claimed_devices') }} as cards
     inner join allocations
         on
-            cards.pod_number = allocations.pod_number
+            cards.cluster_id = allocations.cluster_id
+            and cards.pod_uid = allocations.pod_uid
             and allocations.device_kind = 'share'
             and allocations.resource like cards.resource || ':%'
     where cards.is_card_of_shares
@@ -77,7 +78,9 @@ spans as (
         reconciled.ended_second
     from reconciled
     inner join allocations
-        on reconciled.pod_number = allocations.pod_number
+        on
+            reconciled.cluster_id = allocations.cluster_id
+            and reconciled.pod_uid = allocations.pod_uid
     where allocations.claim_uid = ''
     union all
     select

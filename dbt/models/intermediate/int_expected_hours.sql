@@ -13,7 +13,7 @@ segments as (
 
 ),
 
-pieces as (
+window_hours as (
 
     select
         windows.window_number,
@@ -32,7 +32,7 @@ pieces as (
 
 ),
 
--- What the calendar expects, hour by hour and witness by witness: samples, or watched seconds.
+-- The calendar expects of each source and hour: samples, or watched seconds.
 expected as (
 
     select
@@ -43,7 +43,7 @@ expected as (
         {{ whole_quotient(
             'expected_seconds + sample_interval_seconds - 1', 'sample_interval_seconds'
         ) }} as expected_count
-    from pieces
+    from window_hours
     where expects_samples
     union all
     select
@@ -52,7 +52,7 @@ expected as (
         'kubernetes' as source,
         hour_second,
         expected_seconds as expected_count
-    from pieces
+    from window_hours
     where expects_journal
 
 )

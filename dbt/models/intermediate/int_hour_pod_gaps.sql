@@ -80,7 +80,7 @@ neighbours as (
         window_number,
         last_sampled_second,
         lead(first_sampled_second) over (
-            partition by pod_number, window_number order by first_sampled_second
+            partition by cluster_id, pod_uid, window_number order by first_sampled_second
         ) as next_sampled_second
     from {{ ref('int_allocations_from_samples') }}
 

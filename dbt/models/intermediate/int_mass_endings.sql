@@ -1,6 +1,6 @@
 with
 
-islands as (
+spans as (
 
     select * from {{ ref('int_allocations_from_samples') }}
 
@@ -12,11 +12,11 @@ windows as (
 
 ),
 
-sample_stretches as (
+sample_spans as (
 
     select *
-    from {{ ref('int_sample_stretches') }}
-    where not is_hole
+    from {{ ref('int_sample_spans') }}
+    where not is_gap
 
 ),
 
@@ -35,11 +35,11 @@ attempts as (
 pod_ends as (
 
     select
-        pod_number,
+        pod_uid,
         window_number,
         max(last_sampled_second) as last_sampled_second
-    from islands
-    group by pod_number, window_number
+    from spans
+    group by pod_uid, window_number
 
 ),
 
@@ -69,14 +69,14 @@ instants as (
             first_sampled_second as sampled_second,
             1 as begun_count,
             0 as ended_count
-        from islands
+        from spans
         union all
         select
             window_number,
             last_sampled_second as sampled_second,
             0 as begun_count,
             1 as ended_count
-        from islands
+        from spans
     ) as turns
     group by window_number, sampled_second
 
@@ -113,13 +113,13 @@ mass_endings as (
             and endings.last_sampled_second = alive.sampled_second
     inner join windows
         on endings.window_number = windows.window_number
-    inner join sample_stretches
+    inner join sample_spans
         on
-            endings.window_number = sample_stretches.window_number
+            endings.window_number = sample_spans.window_number
             and endings.last_sampled_second + windows.sample_interval_seconds
-            >= sample_stretches.started_second
+            >= sample_spans.started_second
             and endings.last_sampled_second + windows.sample_interval_seconds
-            < sample_stretches.ended_second
+            < sample_spans.ended_second
     left join attempts
         on
             windows.cluster_id = attempts.cluster_id

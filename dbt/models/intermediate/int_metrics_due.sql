@@ -51,7 +51,7 @@ sampled_pods as (
         min(runs.first_sampled_ms) as started_ms,
         max(runs.last_sampled_ms) as ended_ms
     from runs
-    inner join {{ ref('int_sampled_pods') }} as pods
+    inner join {{ ref('int_pod_series') }} as pods
         on
             runs.cluster_id = pods.cluster_id
             and runs.series_key = pods.series_key
@@ -124,7 +124,7 @@ followed_numbered as (
         sum(
             case
                 when
-                    {{ is_hole(
+                    {{ is_gap(
                         'first_sampled_ms - previous_sampled_ms', 'sample_interval_seconds'
                     ) }}
                     then 1
@@ -134,7 +134,7 @@ followed_numbered as (
             partition by window_number, series_key
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and current row
-        ) as island_number
+        ) as span_number
     from followed_runs
 
 ),
@@ -157,7 +157,7 @@ followed as (
         metric,
         node_name,
         series_key,
-        island_number
+        span_number
 
 ),
 
@@ -167,24 +167,29 @@ watched_pods as (
     select
         windows.window_number,
         (
-            lives.started_second
+            pods.started_second
             + windows.scrape_interval_seconds
             + {{ clock_tolerance_seconds() }}
         ) * 1000 as started_ms,
         (
-            lives.known_until_second
+            pods.known_until_second
             - windows.scrape_interval_seconds
             - {{ clock_tolerance_seconds() }}
         ) * 1000 as ended_ms
-    from {{ ref('int_allocations_from_lifecycle') }} as lives
+    from {{ ref('int_pods_from_journal') }} as pods
     inner join (
-        select distinct pod_number
-        from {{ ref('int_journal_requests') }}
+        select distinct
+            cluster_id,
+            pod_uid
+        from {{ ref('int_requests') }}
+        where journal_device_count is not null and claim_uid = ''
     ) as requests
-        on lives.pod_number = requests.pod_number
+        on
+            pods.cluster_id = requests.cluster_id
+            and pods.pod_uid = requests.pod_uid
     inner join windows
-        on lives.cluster_id = windows.cluster_id and windows.expects_journal
-    where lives.started_second is not null
+        on pods.cluster_id = windows.cluster_id and windows.expects_journal
+    where pods.started_second is not null
 
 ),
 
@@ -335,10 +340,9 @@ steady as (
         and metric not in ('kube_node_status_capacity', 'kube_node_status_allocatable')
     union
     select
-        windows.cluster_id,
-        always_due.metric
+        cluster_id,
+        'up' as metric
     from windows
-    cross join (values (''), ('up')) as always_due (metric)
 
 ),
 
@@ -422,7 +426,7 @@ numbered as (
             partition by window_number, metric
             order by started_ms, ended_ms
             rows between unbounded preceding and current row
-        ) as island_number
+        ) as span_number
     from reached
 
 ),
@@ -436,7 +440,7 @@ due as (
         min(started_ms) as started_ms,
         max(ended_ms) as ended_ms
     from numbered
-    group by window_number, cluster_id, metric, island_number
+    group by window_number, cluster_id, metric, span_number
 
 )
 

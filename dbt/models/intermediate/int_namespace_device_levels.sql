@@ -45,7 +45,9 @@ spans as (
         reconciled.ended_second
     from reconciled
     inner join allocations
-        on reconciled.pod_number = allocations.pod_number
+        on
+            reconciled.cluster_id = allocations.cluster_id
+            and reconciled.pod_uid = allocations.pod_uid
 
 ),
 

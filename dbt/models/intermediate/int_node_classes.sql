@@ -2,7 +2,7 @@ with
 
 allocations as (
 
-    select * from {{ ref('int_allocations_classified') }}
+    select * from {{ ref('int_allocations') }}
 
 ),
 

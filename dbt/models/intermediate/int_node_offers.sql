@@ -170,7 +170,7 @@ offered as (
         unmeasured.started_second,
         unmeasured.ended_second,
         {{ quantity_columns(quantities, {'unmeasured': '1'}) }}
-    from {{ ref('int_unmeasured_stretches') }} as unmeasured
+    from {{ ref('int_unmeasured_spans') }} as unmeasured
     inner join node_classes
         on unmeasured.cluster_id = node_classes.cluster_id
 

@@ -12,7 +12,7 @@ parameters as (
 
 ),
 
--- As far as any cluster was asked; whole hours, so that the last hour is a whole one.
+-- As far as any cluster was queried; whole hours, so that the last hour is a whole one.
 progress as (
 
     select

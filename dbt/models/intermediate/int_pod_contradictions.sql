@@ -6,8 +6,8 @@ pod_series as (
         cluster_id,
         series_key,
         metric,
-        pod_number
-    from {{ ref('int_sampled_pod_series') }}
+        pod_uid
+    from {{ ref('int_pod_series') }}
 
 ),
 
@@ -42,27 +42,11 @@ series as (
 
 ),
 
-pods as (
+requests as (
 
-    select * from {{ ref('int_pods') }}
-
-),
-
-observed as (
-
-    select * from {{ ref('int_pods_observed') }}
-
-),
-
-sampled_requests as (
-
-    select * from {{ ref('int_sampled_requests') }}
-
-),
-
-journal_requests as (
-
-    select * from {{ ref('int_journal_requests') }}
+    select *
+    from {{ ref('int_requests') }}
+    where claim_uid = ''
 
 ),
 
@@ -126,7 +110,8 @@ kinds as (
 sampled as (
 
     select
-        pod_series.pod_number,
+        pod_series.cluster_id,
+        pod_series.pod_uid,
         pod_series.metric,
         series.metric = 'kube_pod_init_container_resource_requests' as is_init,
         series.namespace,
@@ -153,131 +138,134 @@ sampled as (
 first_sampled as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         min(first_sampled_second) as first_sampled_second
     from sampled
-    group by pod_number
+    group by cluster_id, pod_uid
 
 ),
 
--- A pod has one namespace, one name and one node for as long as it lives.
+-- The namespace, name and node of a pod never change.
 named as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         namespace,
         pod_name,
         node_name
     from sampled
     union all
     select
-        pods.pod_number,
-        observed.namespace,
-        observed.pod_name,
-        observed.node_name
-    from observed
-    inner join pods
-        on
-            observed.cluster_id = pods.cluster_id
-            and observed.pod_uid = pods.pod_uid
+        journal.cluster_id,
+        journal.pod_uid,
+        journal.namespace,
+        journal.pod_name,
+        journal.node_name
+    from {{ ref('int_pods_from_journal') }} as journal
     inner join first_sampled
-        on pods.pod_number = first_sampled.pod_number
+        on
+            journal.cluster_id = first_sampled.cluster_id
+            and journal.pod_uid = first_sampled.pod_uid
 
 ),
 
 contradicting_names as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         'namespaces_differ' as contradiction,
         min(namespace) as before_value,
         max(namespace) as after_value
     from named
     where namespace <> ''
-    group by pod_number
+    group by cluster_id, pod_uid
     having min(namespace) <> max(namespace)
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         'pod_names_differ' as contradiction,
         min(pod_name) as before_value,
         max(pod_name) as after_value
     from named
     where pod_name <> ''
-    group by pod_number
+    group by cluster_id, pod_uid
     having min(pod_name) <> max(pod_name)
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         'nodes_differ' as contradiction,
         min(node_name) as before_value,
         max(node_name) as after_value
     from named
     where node_name <> ''
-    group by pod_number
+    group by cluster_id, pod_uid
     having min(node_name) <> max(node_name)
 
 ),
 
-lives as (
+sampled_times as (
 
     select
-        sampled.pod_number,
-        pods.cluster_id,
-        min(sampled.first_sampled_second) as first_sampled_second,
-        min(case when sampled.metric = 'requests' then sampled.first_sampled_second end)
+        cluster_id,
+        pod_uid,
+        min(first_sampled_second) as first_sampled_second,
+        min(case when metric = 'requests' then first_sampled_second end)
             as first_request_second,
-        max(case when sampled.metric = 'requests' then sampled.last_sampled_second end)
+        max(case when metric = 'requests' then last_sampled_second end)
             as last_request_second,
         min(
             case
-                when sampled.metric = 'kube_pod_status_phase' then sampled.first_sampled_second
+                when metric = 'kube_pod_status_phase' then first_sampled_second
             end
         ) as first_phase_second,
         max(
             case
-                when sampled.metric = 'kube_pod_status_phase' then sampled.last_sampled_second
+                when metric = 'kube_pod_status_phase' then last_sampled_second
             end
         ) as last_phase_second,
         min(
             case
-                when sampled.metric = 'kube_pod_container_state_started'
-                    then sampled.smallest_quantity
+                when metric = 'kube_pod_container_state_started'
+                    then smallest_quantity
             end
         ) as started_second
     from sampled
-    inner join pods
-        on sampled.pod_number = pods.pod_number
-    group by sampled.pod_number, pods.cluster_id
+    group by cluster_id, pod_uid
 
 ),
 
--- Nothing but its samples tells when such a pod ran.
+-- Only its samples show when such a pod ran.
 by_samples_alone as (
 
     select distinct
-        lives.*,
+        sampled_times.*,
         gaps.cluster_id is not null as is_beside_gap,
         windows.window_started_second,
         windows.agreement_seconds
-    from lives
+    from sampled_times
     inner join windows
         on
-            lives.cluster_id = windows.cluster_id
+            sampled_times.cluster_id = windows.cluster_id
             and not windows.expects_journal
     left join gaps
         on
-            lives.cluster_id = gaps.cluster_id
-            and gaps.started_second <= lives.last_request_second
-            and lives.first_sampled_second - windows.agreement_seconds <= gaps.ended_second
+            sampled_times.cluster_id = gaps.cluster_id
+            and gaps.started_second <= sampled_times.last_request_second
+            and sampled_times.first_sampled_second - windows.agreement_seconds <= gaps.ended_second
 
 ),
 
--- Phases are sampled with the requests, and a container starts in a pod that is there.
+-- Phases are sampled with the requests, and a container starts after its pod.
 contradicting_times as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         'phases_missing' as contradiction,
         cast(last_request_second - first_request_second as string) || ' s of requests'
             as before_value,
@@ -295,7 +283,8 @@ contradicting_times as (
         )
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         'starts_differ' as contradiction,
         cast(started_second as string) as before_value,
         cast(first_sampled_second as string) as after_value
@@ -307,17 +296,18 @@ contradicting_times as (
 
 ),
 
--- What a container requests does not change while its pod lives.
+-- What a container requests does not change while its pod sampled_times.
 contradicting_requests as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         'requests_differ' as contradiction,
         cast(min(smallest_quantity) as string) as before_value,
         cast(max(largest_quantity) as string) as after_value
     from sampled
     where metric = 'requests' and smallest_quantity is not null
-    group by pod_number, is_init, container_name, resource
+    group by cluster_id, pod_uid, is_init, container_name, resource
     having min(smallest_quantity) <> max(largest_quantity)
 
 ),
@@ -326,7 +316,8 @@ contradicting_requests as (
 contradicting_schedulers as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         'scheduler_differs' as contradiction,
         cast(container_device_count as string) as before_value,
         cast(
@@ -337,37 +328,35 @@ contradicting_schedulers as (
             end
             as string
         ) as after_value
-    from sampled_requests
+    from requests
     where
         scheduler_device_count_max <> container_device_count
         or scheduler_device_count_min <> container_device_count
 
 ),
 
-journal_pods as (
-
-    select distinct pod_number
-    from journal_requests
-
-),
-
 contradicting_sources as (
 
     select
-        sampled_requests.pod_number,
+        requests.cluster_id,
+        requests.pod_uid,
         'sources_differ' as contradiction,
-        cast(coalesce(journal_requests.device_count, 0) as string) as before_value,
-        cast(sampled_requests.container_device_count as string) as after_value
-    from sampled_requests
-    left join journal_requests
+        cast(coalesce(requests.journal_device_count, 0) as string) as before_value,
+        cast(requests.container_device_count as string) as after_value
+    from requests
+    inner join (
+        select distinct
+            cluster_id,
+            pod_uid
+        from requests
+        where journal_device_count is not null
+    ) as in_journal
         on
-            sampled_requests.pod_number = journal_requests.pod_number
-            and sampled_requests.resource_key = journal_requests.resource_key
-    inner join journal_pods
-        on sampled_requests.pod_number = journal_pods.pod_number
+            requests.cluster_id = in_journal.cluster_id
+            and requests.pod_uid = in_journal.pod_uid
     where
-        sampled_requests.container_device_count > 0
-        and sampled_requests.container_device_count <> coalesce(journal_requests.device_count, 0)
+        requests.container_device_count > 0
+        and requests.container_device_count <> coalesce(requests.journal_device_count, 0)
 
 ),
 
@@ -402,7 +391,8 @@ label_pairs as (
 contradicting_labels as (
 
     select distinct
-        sampled_requests.pod_number,
+        requests.cluster_id,
+        requests.pod_uid,
         'product_labels_differ' as contradiction,
         least(
             one_kind.gpu_class || ' ' || one_kind.mig_profile,
@@ -412,27 +402,25 @@ contradicting_labels as (
             one_kind.gpu_class || ' ' || one_kind.mig_profile,
             other_kind.gpu_class || ' ' || other_kind.mig_profile
         ) as after_value
-    from sampled_requests
-    inner join pods
-        on sampled_requests.pod_number = pods.pod_number
+    from requests
     inner join windows
-        on pods.cluster_id = windows.cluster_id
+        on requests.cluster_id = windows.cluster_id
     inner join label_pairs
         on
-            pods.cluster_id = label_pairs.cluster_id
-            and sampled_requests.node_name = label_pairs.node_name
+            requests.cluster_id = label_pairs.cluster_id
+            and requests.node_name = label_pairs.node_name
             and label_pairs.started_second - windows.sample_interval_seconds
-            <= sampled_requests.first_sampled_second
-            and sampled_requests.first_sampled_second
+            <= requests.first_sampled_second
+            and requests.first_sampled_second
             <= label_pairs.ended_second + windows.sample_interval_seconds
     inner join kinds as one_kind
         on
             label_pairs.labels_sha256 = one_kind.labels_sha256
-            and sampled_requests.resource = one_kind.resource
+            and requests.sampled_resource = one_kind.resource
     inner join kinds as other_kind
         on
             label_pairs.other_labels_sha256 = other_kind.labels_sha256
-            and sampled_requests.resource = other_kind.resource
+            and requests.sampled_resource = other_kind.resource
     where
         one_kind.gpu_class <> other_kind.gpu_class
         or one_kind.mig_profile <> other_kind.mig_profile
@@ -457,11 +445,14 @@ contradictions as (
 )
 
 select distinct
-    contradictions.pod_number,
+    contradictions.cluster_id,
+    contradictions.pod_uid,
     contradictions.contradiction,
     contradictions.before_value,
     contradictions.after_value,
     first_sampled.first_sampled_second
 from contradictions
 inner join first_sampled
-    on contradictions.pod_number = first_sampled.pod_number
+    on
+        contradictions.cluster_id = first_sampled.cluster_id
+        and contradictions.pod_uid = first_sampled.pod_uid

@@ -3,7 +3,7 @@ with
 lifecycles as (
 
     select *
-    from {{ ref('int_allocations_from_lifecycle') }}
+    from {{ ref('int_pods_from_journal') }}
     where started_second is not null
 
 ),
@@ -14,9 +14,9 @@ windows as (
 
 ),
 
-sample_stretches as (
+sample_spans as (
 
-    select * from {{ ref('int_sample_stretches') }}
+    select * from {{ ref('int_sample_spans') }}
 
 ),
 
@@ -35,7 +35,8 @@ reported as (
 by_lifecycle as (
 
     select
-        lifecycles.pod_number,
+        lifecycles.cluster_id,
+        lifecycles.pod_uid,
         windows.window_number,
         greatest(lifecycles.started_second, windows.window_started_second) as started_second,
         least(lifecycles.known_until_second, windows.window_ended_second) as known_until_second,
@@ -53,19 +54,21 @@ by_lifecycle as (
 by_samples as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         window_number,
         min(first_sampled_second) as first_sampled_second,
         max(last_sampled_second) as last_sampled_second
     from {{ ref('int_allocations_from_samples') }}
-    group by pod_number, window_number
+    group by cluster_id, pod_uid, window_number
 
 ),
 
 paired as (
 
     select
-        coalesce(by_lifecycle.pod_number, by_samples.pod_number) as pod_number,
+        coalesce(by_lifecycle.cluster_id, by_samples.cluster_id) as cluster_id,
+        coalesce(by_lifecycle.pod_uid, by_samples.pod_uid) as pod_uid,
         coalesce(by_lifecycle.window_number, by_samples.window_number) as window_number,
         by_lifecycle.started_second,
         greatest(by_lifecycle.known_until_second, by_lifecycle.started_second)
@@ -76,7 +79,8 @@ paired as (
     from by_lifecycle
     full outer join by_samples
         on
-            by_lifecycle.pod_number = by_samples.pod_number
+            by_lifecycle.cluster_id = by_samples.cluster_id
+            and by_lifecycle.pod_uid = by_samples.pod_uid
             and by_lifecycle.window_number = by_samples.window_number
 
 ),
@@ -93,9 +97,9 @@ sampled_time as (
             lead(ended_second) over (
                 partition by window_number order by started_second
             ) as gap_after_ended_second
-        from sample_stretches
+        from sample_spans
     ) as neighbours
-    where not is_hole
+    where not is_gap
 
 ),
 
@@ -171,7 +175,9 @@ bounded as (
             paired.window_number = mass_endings.window_number
             and paired.last_sampled_second = mass_endings.last_sampled_second
     left join reported
-        on paired.pod_number = reported.pod_number
+        on
+            paired.cluster_id = reported.cluster_id
+            and paired.pod_uid = reported.pod_uid
 
 ),
 
@@ -193,7 +199,8 @@ clipped as (
 )
 
 select
-    pod_number,
+    cluster_id,
+    pod_uid,
     window_number,
     started_second,
     known_until_second,

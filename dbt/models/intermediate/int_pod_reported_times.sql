@@ -17,7 +17,7 @@ runs as (
 
 series as (
 
-    select * from {{ ref('int_sampled_pod_series') }}
+    select * from {{ ref('int_pod_series') }}
 
 ),
 
@@ -35,8 +35,8 @@ windows as (
 pods as (
 
     select
-        series.pod_number,
-        min(series.cluster_id) as cluster_id,
+        series.cluster_id,
+        series.pod_uid,
         min(
             case
                 when series.metric = 'kube_pod_container_state_started' then runs.sample_quantity
@@ -60,14 +60,15 @@ pods as (
         on
             runs.cluster_id = series.cluster_id
             and runs.series_key = series.series_key
-    group by series.pod_number
+    group by series.cluster_id, series.pod_uid
 
 )
 
 -- A scrape has the pod's requests and its phase: where their times differ, either is off by that
 -- much. Longer differences are gaps or contradictions.
 select
-    pods.pod_number,
+    pods.cluster_id,
+    pods.pod_uid,
     pods.container_started_second,
     pods.completed_second,
     case

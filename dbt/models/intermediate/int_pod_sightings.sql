@@ -20,7 +20,7 @@ runs as (
 series as (
 
     select *
-    from {{ ref('int_sampled_pod_series') }}
+    from {{ ref('int_pod_series') }}
     where metric in ('requests', 'kube_pod_status_phase')
 
 ),
@@ -30,25 +30,21 @@ scheduled as (
 
     select distinct
         phases.cluster_id,
-        phases.pod_number,
+        phases.pod_uid,
         scheduler_series.series_key
     from series as phases
-    inner join {{ ref('stg_thanos__series') }} as phase_series
-        on
-            phases.cluster_id = phase_series.cluster_id
-            and phases.series_key = phase_series.series_key
     inner join {{ ref('stg_thanos__series') }} as scheduler_series
         on
             phases.cluster_id = scheduler_series.cluster_id
             and scheduler_series.metric = 'kube_pod_resource_request'
-            and phase_series.pod_name = scheduler_series.pod_name
-            and {{ label('phase_series.labels', 'namespace') }}
-            = {{ label('scheduler_series.labels', 'namespace') }}
+            and phases.pod_name = scheduler_series.pod_name
+            and phases.namespace = {{ label('scheduler_series.labels', 'namespace') }}
     left join series as requests
         on
-            phases.pod_number = requests.pod_number
+            phases.cluster_id = requests.cluster_id
+            and phases.pod_uid = requests.pod_uid
             and requests.metric = 'requests'
-    where phases.metric = 'kube_pod_status_phase' and requests.pod_number is null
+    where phases.metric = 'kube_pod_status_phase' and requests.pod_uid is null
 
 ),
 
@@ -57,14 +53,14 @@ pod_series as (
     select
         cluster_id,
         series_key,
-        pod_number,
+        pod_uid,
         metric = 'requests' as is_request
     from series
     union all
     select
         cluster_id,
         series_key,
-        pod_number,
+        pod_uid,
         true as is_request
     from scheduled
 
@@ -73,7 +69,8 @@ pod_series as (
 pod_runs as (
 
     select
-        pod_series.pod_number,
+        pod_series.cluster_id,
+        pod_series.pod_uid,
         pod_series.is_request,
         runs.hour_second,
         runs.first_sampled_ms,
@@ -86,11 +83,12 @@ pod_runs as (
 
 ),
 
--- Several containers, replicas and restarted exporters say the same thing more than once.
+-- Several containers, replicas and restarted exporters sample the same request more than once.
 requested as (
 
     select distinct
-        pod_number,
+        cluster_id,
+        pod_uid,
         hour_second,
         first_sampled_ms,
         last_sampled_ms
@@ -102,7 +100,8 @@ requested as (
 running as (
 
     select distinct
-        pod_number,
+        cluster_id,
+        pod_uid,
         hour_second,
         first_sampled_ms,
         last_sampled_ms
@@ -126,45 +125,47 @@ phase_hours as (
 without_phase as (
 
     select distinct
-        requested.pod_number,
+        requested.cluster_id,
+        requested.pod_uid,
         requested.first_sampled_ms,
         requested.last_sampled_ms
     from requested
-    inner join {{ ref('int_pods') }} as pods
-        on requested.pod_number = pods.pod_number
     inner join phase_hours
         on
-            pods.cluster_id = phase_hours.cluster_id
+            requested.cluster_id = phase_hours.cluster_id
             and requested.hour_second = phase_hours.hour_second
     left join {{ ref('int_cluster_windows') }} as watched
         on
-            pods.cluster_id = watched.cluster_id
+            requested.cluster_id = watched.cluster_id
             and watched.expects_journal
     left join series as phases
         on
-            requested.pod_number = phases.pod_number
+            requested.cluster_id = phases.cluster_id
+            and requested.pod_uid = phases.pod_uid
             and phases.metric = 'kube_pod_status_phase'
-    where phases.pod_number is null and watched.cluster_id is null
+    where phases.pod_uid is null and watched.cluster_id is null
 
 ),
 
 -- A request that lingers after the end, or before the start, is no sample of an allocation.
-both_seen as (
+both_sampled as (
 
     select
-        requested.pod_number,
+        requested.cluster_id,
+        requested.pod_uid,
         greatest(requested.first_sampled_ms, running.first_sampled_ms) as first_sampled_ms,
         least(requested.last_sampled_ms, running.last_sampled_ms) as last_sampled_ms
     from requested
     inner join running
         on
-            requested.pod_number = running.pod_number
+            requested.cluster_id = running.cluster_id
+            and requested.pod_uid = running.pod_uid
             and requested.hour_second = running.hour_second
             and requested.first_sampled_ms <= running.last_sampled_ms
             and running.first_sampled_ms <= requested.last_sampled_ms
 
 )
 
-select * from both_seen
+select * from both_sampled
 union all
 select * from without_phase

@@ -29,7 +29,7 @@ series as (
         series_key,
         {{ label('labels', 'namespace') }} as namespace,
         {{ label('labels', 'resourcequota') }} as quota_name,
-        -- One spelling for both witnesses.
+        -- One spelling for both sources.
         replace({{ label('labels', 'resource') }}, 'requests.', '') as resource,
         {{ label('labels', 'type') }} as quota_type
     from {{ ref('stg_thanos__series') }}

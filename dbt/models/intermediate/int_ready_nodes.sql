@@ -31,11 +31,11 @@ windows as (
 
 ),
 
-sample_stretches as (
+sample_spans as (
 
     select *
-    from {{ ref('int_sample_stretches') }}
-    where not is_hole
+    from {{ ref('int_sample_spans') }}
+    where not is_gap
 
 ),
 
@@ -77,7 +77,7 @@ followed as (
 
 ),
 
--- Where sampling goes on without the node, it is gone; in a hole nothing is known to have changed.
+-- Where sampling goes on without the node, it is gone; in a gap its state stays.
 gone as (
 
     select
@@ -91,13 +91,13 @@ gone as (
             followed.cluster_id = windows.cluster_id
             and followed.last_sampled_second >= windows.window_started_second
             and followed.last_sampled_second < windows.window_ended_second
-    inner join sample_stretches
+    inner join sample_spans
         on
-            windows.window_number = sample_stretches.window_number
+            windows.window_number = sample_spans.window_number
             and followed.last_sampled_second + 2 * windows.sample_interval_seconds
-            >= sample_stretches.started_second
+            >= sample_spans.started_second
             and followed.last_sampled_second + 2 * windows.sample_interval_seconds
-            < sample_stretches.ended_second
+            < sample_spans.ended_second
     where
         coalesce(followed.next_sampled_second, {{ end_of_time() }})
         > followed.last_sampled_second + 2 * windows.sample_interval_seconds

@@ -1,46 +1,295 @@
-{{ config(materialized='ephemeral') }}
-
 with
+
+resources as (
+
+    select *
+    from {{ ref('stg_devices__resources') }}
+    where is_gpu
+
+),
+
+attempts as (
+
+    select * from {{ ref('int_journal_attempts') }}
+
+),
 
 journal as (
 
-    select * from {{ ref('int_journal_requests') }}
+    select
+        requests.cluster_id,
+        requests.pod_uid,
+        resources.resource_key,
+        requests.resource,
+        max(requests.device_count) as device_count
+    from {{ ref('stg_kubernetes__pod_requests') }} as requests
+    inner join attempts
+        on
+            requests.cluster_id = attempts.cluster_id
+            and requests.attempt_id = attempts.attempt_id
+    inner join resources
+        on requests.resource = resources.resource
+    where requests.device_count > 0
+    group by
+        requests.cluster_id, requests.pod_uid, resources.resource_key, requests.resource
+
+),
+
+container_runs as (
+
+    select
+        cluster_id,
+        series_key,
+        max(sample_quantity) as device_count,
+        min(first_sampled_ms) as first_sampled_ms
+    from {{ ref('int_sample_runs') }}
+    where
+        metric in (
+            'kube_pod_container_resource_requests', 'kube_pod_init_container_resource_requests'
+        )
+        and sample_quantity > 0
+    group by cluster_id, series_key
+
+),
+
+sightings as (
+
+    select
+        *,
+        {{ whole_quotient('first_sampled_ms', 3600000) }} * 3600 as hour_second
+    from {{ ref('int_pod_sightings') }}
+
+),
+
+pod_series as (
+
+    select * from {{ ref('int_pod_series') }}
+
+),
+
+scheduler_runs as (
+
+    select *
+    from {{ ref('int_sample_runs') }}
+    where metric = 'kube_pod_resource_request' and sample_quantity > 0
+
+),
+
+series as (
+
+    select distinct
+        cluster_id,
+        series_key,
+        metric,
+        coalesce(nullif({{ label('labels', 'exported_pod') }}, ''), pod_name) as pod_name,
+        {{ first_label(['exported_namespace', 'namespace']) }} as namespace,
+        {{ label('labels', 'node') }} as node_name,
+        {{ label('labels', 'resource') }} as resource
+    from {{ ref('stg_thanos__series') }}
+    where metric like 'kube_pod_%' and label_invalid = ''
+
+),
+
+sidecars as (
+
+    select distinct
+        cluster_id,
+        pod_uid,
+        {{ first_label(['exported_container', 'container']) }} as container_name
+    from {{ ref('stg_thanos__series') }}
+    where
+        metric = 'kube_pod_init_container_info'
+        and label_invalid = ''
+        and {{ label('labels', 'restart_policy') }} = 'Always'
+
+),
+
+named as (
+
+    select
+        cluster_id,
+        series_key,
+        metric = 'kube_pod_init_container_resource_requests' as is_init,
+        pod_uid,
+        {{ first_label(['exported_namespace', 'namespace']) }} as namespace,
+        coalesce(nullif({{ label('labels', 'exported_pod') }}, ''), pod_name) as pod_name,
+        {{ first_label(['exported_container', 'container']) }} as container_name,
+        {{ label('labels', 'node') }} as node_name,
+        {{ label('labels', 'resource') }} as resource
+    from {{ ref('stg_thanos__series') }}
+    where
+        metric in (
+            'kube_pod_container_resource_requests', 'kube_pod_init_container_resource_requests'
+        )
+        and label_invalid = ''
+
+),
+
+-- Exporters that restart, and their replicas, have a request twice: the larger value is one of them.
+-- The requests of a container never change.
+containers as (
+
+    select
+        named.cluster_id,
+        named.pod_uid,
+        resources.resource_key,
+        named.container_name,
+        named.is_init and sidecars.container_name is null as is_init,
+        max(container_runs.device_count) as device_count,
+        max(named.namespace) as namespace,
+        max(named.pod_name) as pod_name,
+        max(named.node_name) as node_name,
+        min(named.resource) as resource,
+        {{ whole_quotient('min(container_runs.first_sampled_ms)', 1000) }} as first_sampled_second
+    from container_runs
+    inner join named
+        on
+            container_runs.series_key = named.series_key
+            and container_runs.cluster_id = named.cluster_id
+    inner join resources
+        on named.resource = resources.resource
+    left join sidecars
+        on
+            named.cluster_id = sidecars.cluster_id
+            and named.pod_uid = sidecars.pod_uid
+            and named.container_name = sidecars.container_name
+    where named.pod_uid <> ''
+    group by
+        named.cluster_id,
+        named.pod_uid,
+        resources.resource_key,
+        named.container_name,
+        named.is_init and sidecars.container_name is null
+
+),
+
+-- Init containers run one after another and before the others, on the same devices.
+by_containers as (
+
+    select
+        containers.cluster_id,
+        containers.pod_uid,
+        containers.resource_key,
+        min(containers.resource) as resource,
+        max(containers.namespace) as namespace,
+        max(containers.pod_name) as pod_name,
+        max(containers.node_name) as node_name,
+        min(containers.first_sampled_second) as first_sampled_second,
+        cast(
+            greatest(
+                sum(case when containers.is_init then 0 else containers.device_count end),
+                max(case when containers.is_init then containers.device_count else 0 end)
+            )
+            as bigint
+        ) as device_count
+    from containers
+    group by containers.cluster_id, containers.pod_uid, containers.resource_key
+
+),
+
+pod_names as (
+
+    select distinct
+        pod_series.cluster_id,
+        pod_series.pod_uid,
+        series.namespace,
+        series.pod_name
+    from pod_series
+    inner join series
+        on
+            pod_series.cluster_id = series.cluster_id
+            and pod_series.series_key = series.series_key
+
+),
+
+-- The scheduler's own count of a pod, while samples show that it runs. It names no UID.
+by_scheduler as (
+
+    select
+        pod_names.cluster_id,
+        pod_names.pod_uid,
+        resources.resource_key,
+        min(series.resource) as resource,
+        max(pod_names.namespace) as namespace,
+        max(pod_names.pod_name) as pod_name,
+        max(series.node_name) as node_name,
+        {{ whole_quotient('min(sightings.first_sampled_ms)', 1000) }} as first_sampled_second,
+        min(scheduler_runs.sample_quantity) as scheduler_device_count_min,
+        max(scheduler_runs.sample_quantity) as scheduler_device_count_max
+    from scheduler_runs
+    inner join series
+        on
+            scheduler_runs.cluster_id = series.cluster_id
+            and scheduler_runs.series_key = series.series_key
+    inner join resources
+        on series.resource = resources.resource
+    inner join pod_names
+        on
+            series.cluster_id = pod_names.cluster_id
+            and series.namespace = pod_names.namespace
+            and series.pod_name = pod_names.pod_name
+    inner join sightings
+        on
+            pod_names.cluster_id = sightings.cluster_id
+            and pod_names.pod_uid = sightings.pod_uid
+            and scheduler_runs.hour_second = sightings.hour_second
+            and scheduler_runs.first_sampled_ms <= sightings.last_sampled_ms
+            and sightings.first_sampled_ms <= scheduler_runs.last_sampled_ms
+    group by pod_names.cluster_id, pod_names.pod_uid, resources.resource_key
 
 ),
 
 sampled as (
 
-    select * from {{ ref('int_sampled_requests') }}
+    select
+        coalesce(by_containers.cluster_id, by_scheduler.cluster_id) as cluster_id,
+        coalesce(by_containers.pod_uid, by_scheduler.pod_uid) as pod_uid,
+        coalesce(by_containers.resource_key, by_scheduler.resource_key) as resource_key,
+        coalesce(by_containers.resource, by_scheduler.resource) as resource,
+        coalesce(by_containers.namespace, by_scheduler.namespace) as namespace,
+        coalesce(by_containers.pod_name, by_scheduler.pod_name) as pod_name,
+        coalesce(by_containers.node_name, by_scheduler.node_name) as node_name,
+        coalesce(by_containers.first_sampled_second, by_scheduler.first_sampled_second)
+            as first_sampled_second,
+        coalesce(by_containers.device_count, by_scheduler.scheduler_device_count_max)
+            as device_count,
+        coalesce(by_containers.device_count, 0) as container_device_count,
+        by_scheduler.scheduler_device_count_min,
+        by_scheduler.scheduler_device_count_max
+    from by_containers
+    full outer join by_scheduler
+        on
+            by_containers.cluster_id = by_scheduler.cluster_id
+            and by_containers.pod_uid = by_scheduler.pod_uid
+            and by_containers.resource_key = by_scheduler.resource_key
 
 ),
 
-claimed_devices as (
-
-    select *
-    from {{ ref('int_claimed_devices') }}
-    where not is_card_of_shares
-
-),
-
--- What the journal knows about a pod is exact; samples fill in what it never saw.
+-- The journal's requests are exact; samples fill in those that it does not have.
 requested as (
 
     select
-        coalesce(journal.pod_number, sampled.pod_number) as pod_number,
+        coalesce(journal.cluster_id, sampled.cluster_id) as cluster_id,
+        coalesce(journal.pod_uid, sampled.pod_uid) as pod_uid,
         coalesce(journal.resource_key, sampled.resource_key) as resource_key,
         coalesce(journal.resource, sampled.resource) as resource,
+        '' as claim_uid,
         coalesce(journal.device_count, sampled.device_count) as device_count,
         journal.device_count as journal_device_count,
         sampled.device_count as sampled_device_count,
+        sampled.container_device_count,
+        sampled.scheduler_device_count_min,
+        sampled.scheduler_device_count_max,
+        sampled.resource as sampled_resource,
         sampled.namespace,
         sampled.pod_name,
         sampled.node_name,
-        sampled.first_sampled_second,
-        '' as claim_uid
+        sampled.first_sampled_second
     from journal
     full outer join sampled
         on
-            journal.pod_number = sampled.pod_number
+            journal.cluster_id = sampled.cluster_id
+            and journal.pod_uid = sampled.pod_uid
             and journal.resource_key = sampled.resource_key
 
 ),
@@ -48,27 +297,27 @@ requested as (
 claimed as (
 
     select distinct
-        pod_number,
+        cluster_id,
+        pod_uid,
         resource_key,
         resource,
+        claim_uid,
         cast(1 as bigint) as device_count,
         cast(1 as bigint) as journal_device_count,
         cast(null as bigint) as sampled_device_count,
+        cast(null as bigint) as container_device_count,
+        cast(null as bigint) as scheduler_device_count_min,
+        cast(null as bigint) as scheduler_device_count_max,
+        cast(null as string) as sampled_resource,
         cast(null as string) as namespace,
         cast(null as string) as pod_name,
         cast(null as string) as node_name,
-        cast(null as bigint) as first_sampled_second,
-        claim_uid
-    from claimed_devices
-
-),
-
-paired as (
-
-    select * from requested
-    union all
-    select * from claimed
+        cast(null as bigint) as first_sampled_second
+    from {{ ref('int_claimed_devices') }}
+    where not is_card_of_shares
 
 )
 
-select * from paired
+select * from requested
+union all
+select * from claimed

@@ -20,8 +20,7 @@ instants as (
 
 ),
 
--- A pod may have devices in an init container alone. The scheduler is another target than
--- kube-state-metrics, and goes on when that is down.
+-- A pod may have devices in an init container alone.
 sampled as (
 
     select
@@ -34,21 +33,11 @@ sampled as (
         first_sampled_ms,
         last_sampled_ms
     from instants
-    union all
-    select
-        cluster_id,
-        '' as metric,
-        first_sampled_ms,
-        last_sampled_ms
-    from instants
-    where metric not in ('up', 'kube_pod_resource_request')
 
 ),
 
--- Samples are looked for one interval beyond the time in which they are due. Where there is none,
--- an edge half an interval outside stands for the neighbour: then a first sample counts as late as
--- soon as another one was due inside, wherever in a minute scrapes fall.
-looked as (
+-- Beyond the time in which samples are due, and at its edges, as in `int_sample_spans`.
+near_due as (
 
     select
         due.due_number,
@@ -85,7 +74,7 @@ reached as (
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and 1 preceding
         ) as previous_sampled_ms
-    from looked
+    from near_due
 
 ),
 
@@ -109,7 +98,7 @@ gaps as (
     inner join due
         on reached.due_number = due.due_number
     where
-        {{ is_hole(
+        {{ is_gap(
             'reached.first_sampled_ms - reached.previous_sampled_ms',
             'due.sample_interval_seconds'
         ) }}
@@ -119,3 +108,12 @@ gaps as (
 select *
 from gaps
 where started_second < ended_second
+union all
+select
+    window_number,
+    cluster_id,
+    '' as metric,
+    started_second,
+    ended_second
+from {{ ref('int_sample_spans') }}
+where is_gap

@@ -39,7 +39,7 @@ numbered as (
 
 ),
 
--- A sample that is no whole number from 0 to 10^15 (NaN, -1, 0.5, 1e308) is nobody's request.
+-- A sample that is no whole number from 0 to 10^15 (NaN, -1, 0.5, 1e308) is no quantity.
 whole as (
 
     select

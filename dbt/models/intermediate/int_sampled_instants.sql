@@ -16,7 +16,7 @@ attempts as (
 
 ),
 
--- All series of one metric speak for it: a sentinel is the whole set.
+-- Any series of a metric shows that the metric was sampled.
 instants as (
 
     select

@@ -40,8 +40,8 @@ starts as (
 
 ),
 
--- An hour is one segment, or more where something that people decide changes inside it. Segments
--- of one epoch stand under the same decisions.
+-- An hour is one segment, or more where a decision changes inside it. Segments of one epoch have
+-- the same decisions.
 segments as (
 
     select

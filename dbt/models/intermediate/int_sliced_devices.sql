@@ -49,7 +49,7 @@ seen as (
 
 ),
 
-looks as (
+observations as (
 
     select distinct
         cluster_id,
@@ -79,19 +79,19 @@ looked as (
         offered.node_name,
         offered.resource_key,
         offered.resource,
-        looks.observed_second,
+        observations.observed_second,
         cast(coalesce(seen.capacity_count, 0) as bigint) as capacity_count,
         cast(coalesce(seen.allocatable_count, 0) as bigint) as allocatable_count
-    from looks
+    from observations
     inner join offered
         on
-            looks.cluster_id = offered.cluster_id
-            and looks.pool_name = offered.pool_name
+            observations.cluster_id = offered.cluster_id
+            and observations.pool_name = offered.pool_name
     left join seen
         on
-            looks.cluster_id = seen.cluster_id
-            and looks.pool_name = seen.pool_name
-            and looks.observed_second = seen.observed_second
+            observations.cluster_id = seen.cluster_id
+            and observations.pool_name = seen.pool_name
+            and observations.observed_second = seen.observed_second
             and offered.resource_key = seen.resource_key
 
 )

@@ -8,9 +8,9 @@ evidence as (
 
 ),
 
-sample_stretches as (
+sample_spans as (
 
-    select * from {{ ref('int_sample_stretches') }}
+    select * from {{ ref('int_sample_spans') }}
 
 ),
 
@@ -22,7 +22,7 @@ mass_endings as (
 
 pod_series as (
 
-    select * from {{ ref('int_sampled_pod_series') }}
+    select * from {{ ref('int_pod_series') }}
 
 ),
 
@@ -37,11 +37,13 @@ runs as (
 -- No metric shows a device that a pod has through a claim.
 without_metric as (
 
-    select distinct claimed.pod_number
-    from {{ ref('int_claimed_devices') }} as claimed
-    left join {{ ref('int_journal_requests') }} as requests
-        on claimed.pod_number = requests.pod_number
-    where requests.pod_number is null
+    select
+        cluster_id,
+        pod_uid
+    from {{ ref('int_requests') }}
+    where journal_device_count is not null
+    group by cluster_id, pod_uid
+    having min(claim_uid) <> ''
 
 ),
 
@@ -51,7 +53,8 @@ without_metric as (
 unsampled as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         window_number,
         sample_interval_seconds,
         agreement_seconds,
@@ -68,7 +71,8 @@ unsampled as (
     where expects_samples and first_sampled_second is null
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         window_number,
         sample_interval_seconds,
         agreement_seconds,
@@ -81,7 +85,8 @@ unsampled as (
         and first_inside_second - started_second > agreement_seconds
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         window_number,
         sample_interval_seconds,
         agreement_seconds,
@@ -98,20 +103,21 @@ unsampled as (
 cut_at_gaps as (
 
     select
-        unsampled.pod_number,
+        unsampled.cluster_id,
+        unsampled.pod_uid,
         unsampled.window_number,
         unsampled.sample_interval_seconds,
         unsampled.agreement_seconds,
         unsampled.short_kind,
-        sample_stretches.is_hole as is_gap,
-        greatest(unsampled.started_second, sample_stretches.started_second) as started_second,
-        least(unsampled.ended_second, sample_stretches.ended_second) as ended_second
+        sample_spans.is_gap,
+        greatest(unsampled.started_second, sample_spans.started_second) as started_second,
+        least(unsampled.ended_second, sample_spans.ended_second) as ended_second
     from unsampled
-    inner join sample_stretches
+    inner join sample_spans
         on
-            unsampled.window_number = sample_stretches.window_number
-            and unsampled.started_second < sample_stretches.ended_second
-            and sample_stretches.started_second < unsampled.ended_second
+            unsampled.window_number = sample_spans.window_number
+            and unsampled.started_second < sample_spans.ended_second
+            and sample_spans.started_second < unsampled.ended_second
     where unsampled.started_second < unsampled.ended_second
 
 ),
@@ -131,17 +137,25 @@ series_of_overdue as (
         pod_series.cluster_id,
         pod_series.series_key,
         pod_series.metric,
-        pod_series.pod_number
+        pod_series.pod_uid
     from pod_series
-    inner join (select distinct pod_number from overdue) as pods
-        on pod_series.pod_number = pods.pod_number
+    inner join (
+        select distinct
+            cluster_id,
+            pod_uid
+        from overdue
+    ) as pods
+        on
+            pod_series.cluster_id = pods.cluster_id
+            and pod_series.pod_uid = pods.pod_uid
 
 ),
 
 other_samples as (
 
     select
-        series_of_overdue.pod_number,
+        series_of_overdue.cluster_id,
+        series_of_overdue.pod_uid,
         {{ whole_quotient('runs.first_sampled_ms', 1000) }} as first_sampled_second,
         {{ whole_quotient('runs.last_sampled_ms', 1000) }} as last_sampled_second,
         series_of_overdue.metric = 'kube_pod_status_phase' and runs.sample_quantity = 0
@@ -159,7 +173,8 @@ other_samples as (
 with_other_samples as (
 
     select
-        overdue.pod_number,
+        overdue.cluster_id,
+        overdue.pod_uid,
         overdue.window_number,
         overdue.agreement_seconds,
         overdue.short_kind,
@@ -173,7 +188,8 @@ with_other_samples as (
     from overdue
     left join other_samples
         on
-            overdue.pod_number = other_samples.pod_number
+            overdue.cluster_id = other_samples.cluster_id
+            and overdue.pod_uid = other_samples.pod_uid
             and overdue.started_second < other_samples.last_sampled_second
             and other_samples.first_sampled_second < overdue.ended_second
     left join mass_endings
@@ -181,7 +197,8 @@ with_other_samples as (
             overdue.window_number = mass_endings.window_number
             and overdue.started_second = mass_endings.last_sampled_second
     group by
-        overdue.pod_number,
+        overdue.cluster_id,
+        overdue.pod_uid,
         overdue.window_number,
         overdue.agreement_seconds,
         overdue.short_kind,
@@ -211,7 +228,8 @@ with_own_gaps as (
 cut_at_own_gaps as (
 
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         window_number,
         agreement_seconds,
         short_kind,
@@ -222,7 +240,8 @@ cut_at_own_gaps as (
     where is_gap or ended_second - started_second <= agreement_seconds
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         window_number,
         agreement_seconds,
         short_kind,
@@ -232,7 +251,8 @@ cut_at_own_gaps as (
     from with_own_gaps
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         window_number,
         agreement_seconds,
         short_kind,
@@ -242,7 +262,8 @@ cut_at_own_gaps as (
     from with_own_gaps
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         window_number,
         agreement_seconds,
         short_kind,
@@ -256,10 +277,11 @@ cut_at_own_gaps as (
 segments as (
 
     select
-        parts.pod_number,
+        parts.cluster_id,
+        parts.pod_uid,
         parts.window_number,
         case
-            when without_metric.pod_number is not null then 'no_metric'
+            when without_metric.pod_uid is not null then 'no_metric'
             when parts.is_gap then 'sample_gap'
             when parts.ended_second - parts.started_second > parts.agreement_seconds then 'absent'
             else parts.short_kind
@@ -268,11 +290,14 @@ segments as (
         parts.ended_second
     from cut_at_own_gaps as parts
     left join without_metric
-        on parts.pod_number = without_metric.pod_number
+        on
+            parts.cluster_id = without_metric.cluster_id
+            and parts.pod_uid = without_metric.pod_uid
     where parts.started_second < parts.ended_second
     union all
     select
-        pod_number,
+        cluster_id,
+        pod_uid,
         window_number,
         'samples_not_expected' as segment_kind,
         started_second,

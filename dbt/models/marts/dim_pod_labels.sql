@@ -19,7 +19,7 @@ attempts as (
 
 ),
 
--- A pod's labels may change; one set of them stands for its whole life: the last that was observed.
+-- A pod's labels may change; its last observed set stands for all of its time.
 observed as (
 
     select

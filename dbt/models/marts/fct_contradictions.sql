@@ -24,8 +24,8 @@ parameters as (
 
 ),
 
--- Two collectors that watch at once both hear it.
-heard as (
+-- Two collectors that watch at the same time both record it.
+recorded as (
 
     select distinct
         contradictions.cluster_id,
@@ -52,20 +52,18 @@ heard as (
 of_pods as (
 
     select
-        pods.cluster_id,
+        contradictions.cluster_id,
         case
             when contradictions.contradiction = 'sources_differ' then 'both'
             else 'thanos'
         end as source,
         contradictions.first_sampled_second as observed_second,
         'pods' as object_kind,
-        pods.pod_uid as object_uid,
+        contradictions.pod_uid as object_uid,
         contradictions.contradiction,
         contradictions.before_value,
         contradictions.after_value
     from {{ ref('int_pod_contradictions') }} as contradictions
-    inner join {{ ref('int_pods') }} as pods
-        on contradictions.pod_number = pods.pod_number
 
 ),
 
@@ -80,7 +78,7 @@ every as (
         contradiction,
         before_value,
         after_value
-    from heard
+    from recorded
     union all
     select * from of_pods
 

@@ -6,9 +6,9 @@ expected as (
 
 ),
 
-hour_holes as (
+hour_gaps as (
 
-    select * from {{ ref('int_hour_holes') }}
+    select * from {{ ref('int_hour_gaps') }}
 
 ),
 
@@ -41,9 +41,9 @@ worst as (
         source,
         hour_second,
         max(missing_count) as missing_count,
-        max(longest_hole_seconds) as longest_hole_seconds,
+        max(longest_gap_seconds) as longest_gap_seconds,
         count(distinct metric) as holed_metric_count
-    from hour_holes
+    from hour_gaps
     where
         metric in (
             '',
@@ -65,7 +65,7 @@ covered as (
         sum(expected.expected_count) as expected_count,
         sum(least(coalesce(worst.missing_count, 0), expected.expected_count)) as missing_count,
         sum(coalesce(pod_gaps.missing_count, 0)) as pod_missing_count,
-        max(coalesce(worst.longest_hole_seconds, 0)) as longest_hole_seconds
+        max(coalesce(worst.longest_gap_seconds, 0)) as longest_gap_seconds
     from expected
     left join worst
         on
@@ -105,7 +105,7 @@ coverage as (
         cast(covered.expected_count - covered.missing_count as bigint) as seen_count,
         cast(covered.missing_count as bigint) as missing_count,
         cast(covered.pod_missing_count as bigint) as pod_missing_count,
-        cast(covered.longest_hole_seconds as bigint) as longest_hole_seconds,
+        cast(covered.longest_gap_seconds as bigint) as longest_hole_seconds,
         coalesce(ranked_attempts.outcome, 'not_asked') as outcome,
         coalesce(ranked_attempts.outcome_reason, 'never asked') as reason,
         -- No API server answers for the past: an hour that no collector saw cannot be healed.

@@ -9,7 +9,7 @@ recorded_gaps as (
 unwatched as (
 
     select *
-    from {{ ref('int_watch_stretches') }}
+    from {{ ref('int_watch_spans') }}
     where not is_watched
 
 ),
@@ -26,7 +26,7 @@ parameters as (
 
 ),
 
--- The holes that coverage counts: of what an amount rests on.
+-- The gaps that coverage counts: of the metrics that decide an amount.
 sample_gaps as (
 
     select

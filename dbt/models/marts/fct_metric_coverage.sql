@@ -19,10 +19,10 @@ segments as (
 
 ),
 
-hour_holes as (
+hour_gaps as (
 
     select *
-    from {{ ref('int_hour_holes') }}
+    from {{ ref('int_hour_gaps') }}
     where source = 'thanos'
 
 ),
@@ -81,22 +81,22 @@ coverage as (
             sum(
                 case
                     when sampled.metric is null then due_hours.expected_count
-                    else least(coalesce(hour_holes.missing_count, 0), due_hours.expected_count)
+                    else least(coalesce(hour_gaps.missing_count, 0), due_hours.expected_count)
                 end
             ) as bigint
         ) as missing_count,
-        cast(max(coalesce(hour_holes.longest_hole_seconds, 0)) as bigint) as longest_hole_seconds
+        cast(max(coalesce(hour_gaps.longest_gap_seconds, 0)) as bigint) as longest_hole_seconds
     from due_hours
     cross join parameters
     left join sampled
         on
             due_hours.cluster_id = sampled.cluster_id
             and due_hours.metric = sampled.metric
-    left join hour_holes
+    left join hour_gaps
         on
-            due_hours.window_number = hour_holes.window_number
-            and due_hours.metric = hour_holes.metric
-            and due_hours.hour_second = hour_holes.hour_second
+            due_hours.window_number = hour_gaps.window_number
+            and due_hours.metric = hour_gaps.metric
+            and due_hours.hour_second = hour_gaps.hour_second
     group by
         parameters.billing_period, due_hours.cluster_id, due_hours.metric, due_hours.hour_second
 

@@ -47,11 +47,11 @@ unwatched as (
     union
     select
         windows.cluster_id,
-        holes.hour_second
+        hour_gaps.hour_second
     from windows
-    inner join {{ ref('int_hour_holes') }} as holes
-        on windows.window_number = holes.window_number
-    where holes.source = 'kubernetes'
+    inner join {{ ref('int_hour_gaps') }} as hour_gaps
+        on windows.window_number = hour_gaps.window_number
+    where hour_gaps.source = 'kubernetes'
 
 ),
 

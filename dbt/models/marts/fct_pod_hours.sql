@@ -17,7 +17,7 @@ charges as (
 
 allocations as (
 
-    select * from {{ ref('int_allocations_classified') }}
+    select * from {{ ref('int_allocations') }}
 
 ),
 

@@ -1,14 +1,8 @@
 with
 
-islands as (
+allocations as (
 
     select * from {{ ref('int_allocations_from_samples') }}
-
-),
-
-pods as (
-
-    select * from {{ ref('int_pods') }}
 
 ),
 
@@ -22,13 +16,11 @@ sampled as (
 
     select
         parameters.billing_period,
-        pods.cluster_id,
-        pods.pod_uid,
-        {{ instant('islands.first_sampled_second') }} as first_sampled_at,
-        {{ instant('islands.last_sampled_second') }} as last_sampled_at
-    from islands
-    inner join pods
-        on islands.pod_number = pods.pod_number
+        allocations.cluster_id,
+        allocations.pod_uid,
+        {{ instant('allocations.first_sampled_second') }} as first_sampled_at,
+        {{ instant('allocations.last_sampled_second') }} as last_sampled_at
+    from allocations
     cross join parameters
 
 )

@@ -104,7 +104,9 @@ select
     relevant.cluster_id,
     relevant.series_key,
     relevant.metric,
-    relevant.pod_uid
+    relevant.pod_uid,
+    relevant.namespace,
+    relevant.pod_name
 from relevant
 inner join requesting
     on

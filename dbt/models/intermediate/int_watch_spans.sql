@@ -54,7 +54,7 @@ numbered as (
             partition by cluster_id
             order by watched_from_second, watched_until_second
             rows between unbounded preceding and current row
-        ) as stretch_number
+        ) as span_number
     from reached
 
 ),
@@ -66,12 +66,12 @@ joined as (
         min(watched_from_second) as started_second,
         max(watched_until_second) as ended_second
     from numbered
-    group by cluster_id, stretch_number
+    group by cluster_id, span_number
 
 ),
 
--- Where a watch ends, and before the first one, nobody watches, unless the next one begins there.
-turns as (
+-- After a watch, and before the first one, the cluster is not watched unless the next one begins.
+changes as (
 
     select
         cluster_id,
@@ -93,18 +93,18 @@ turns as (
 
 ),
 
-stretch_starts as (
+span_starts as (
 
     select
         cluster_id,
         started_second,
         max(is_watched) as is_watched
-    from turns
+    from changes
     group by cluster_id, started_second
 
 ),
 
-tiled as (
+spans as (
 
     select
         cluster_id,
@@ -114,10 +114,10 @@ tiled as (
             {{ end_of_time() }}
         ) as ended_second,
         is_watched = 1 as is_watched
-    from stretch_starts
+    from span_starts
 
 )
 
 select *
-from tiled
+from spans
 where started_second < ended_second

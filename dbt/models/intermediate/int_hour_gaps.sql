@@ -22,14 +22,14 @@ sample_gaps as (
 unwatched as (
 
     select *
-    from {{ ref('int_watch_stretches') }}
+    from {{ ref('int_watch_spans') }}
     where not is_watched
 
 ),
 
 -- Samples were due at the start of a gap and every interval after it; the journal is counted in
--- seconds. Hours that were never queried lack all of it.
-holes as (
+-- seconds. Hours that were never queried are a gap as a whole.
+gaps as (
 
     select
         sample_gaps.window_number,
@@ -80,7 +80,7 @@ counted as (
         {{ whole_quotient(
             '2 * (ended_second - started_second) + unit_seconds', '2 * unit_seconds'
         ) }} as due_count
-    from holes
+    from gaps
 
 ),
 
@@ -112,7 +112,7 @@ by_hour as (
         max(
             least(counted.ended_second, segments.hour_second + 3600)
             - greatest(counted.started_second, segments.hour_second)
-        ) as longest_hole_seconds
+        ) as longest_gap_seconds
     from counted
     inner join segments
         on

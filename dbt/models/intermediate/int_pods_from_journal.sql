@@ -1,0 +1,124 @@
+with
+
+observations as (
+
+    select
+        *,
+        is_deleted or phase in ('Succeeded', 'Failed') as is_ended
+    from {{ ref('stg_kubernetes__pods') }}
+
+),
+
+attempts as (
+
+    select * from {{ ref('int_journal_attempts') }}
+
+),
+
+watches as (
+
+    select
+        *,
+        lead(started_second) over (partition by cluster_id order by started_second)
+            as next_watched_second
+    from {{ ref('int_watch_spans') }}
+    where is_watched
+
+),
+
+-- The names of a pod never change; a name that is not known yet is ''.
+pods as (
+
+    select
+        observations.cluster_id,
+        observations.pod_uid,
+        any_value(observations.namespace) as namespace,
+        any_value(observations.pod_name) as pod_name,
+        max(observations.node_name) as node_name,
+        max(observations.workload_kind) as workload_kind,
+        max(observations.workload_name) as workload_name,
+        min(observations.bound_second) as bound_second,
+        min(observations.started_second) as started_second,
+        min(case when observations.is_ended then observations.ended_second end) as ended_second,
+        min(observations.observed_second) as first_observed_second,
+        max(case when not observations.is_ended then observations.observed_second end)
+            as last_alive_second,
+        min(case when observations.is_ended then observations.observed_second end)
+            as first_ended_second
+    from observations
+    inner join attempts
+        on
+            observations.cluster_id = attempts.cluster_id
+            and observations.attempt_id = attempts.attempt_id
+    group by observations.cluster_id, observations.pod_uid
+
+),
+
+-- A pod that has ended never runs again: later observations of it are replayed.
+observed as (
+
+    select
+        *,
+        case
+            when last_alive_second is not null
+                then least(last_alive_second, first_ended_second)
+        end as alive_second,
+        least(coalesce(last_alive_second, first_observed_second), first_ended_second)
+            as placed_second
+    from pods
+
+),
+
+placed as (
+
+    select
+        observed.*,
+        watches.ended_second as watched_until_second,
+        watches.next_watched_second
+    from observed
+    left join watches
+        on
+            observed.cluster_id = watches.cluster_id
+            and watches.started_second <= observed.placed_second
+            and observed.placed_second < watches.ended_second
+
+),
+
+-- An unbroken watch would have recorded an earlier end.
+bounded as (
+
+    select
+        *,
+        case
+            when ended_second is not null
+                then least(ended_second, first_ended_second)
+            when alive_second is null then coalesce(started_second, first_ended_second)
+            when first_ended_second <= watched_until_second then first_ended_second
+            else coalesce(watched_until_second, alive_second)
+        end as known_until_second,
+        coalesce(first_ended_second, next_watched_second) as absent_by_second
+    from placed
+
+)
+
+select
+    cluster_id,
+    pod_uid,
+    namespace,
+    pod_name,
+    node_name,
+    workload_kind,
+    workload_name,
+    bound_second,
+    -- The clock of a kubelet may be ahead of the API server's: no running time is negative.
+    case when started_second is not null then least(started_second, known_until_second) end
+        as started_second,
+    known_until_second,
+    case
+        when
+            ended_second is null
+            and (first_ended_second is null or known_until_second < first_ended_second)
+            then greatest(coalesce(absent_by_second, {{ end_of_time() }}), known_until_second)
+        else known_until_second
+    end as ended_by_second
+from bounded

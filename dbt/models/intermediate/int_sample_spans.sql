@@ -1,0 +1,148 @@
+with
+
+windows as (
+
+    select *
+    from {{ ref('int_cluster_windows') }}
+    where expects_samples
+
+),
+
+-- All metrics of kube-state-metrics together: the scheduler is another target, and goes on when
+-- that is down.
+instants as (
+
+    select *
+    from {{ ref('int_sampled_instants') }}
+    where metric not in ('up', 'kube_pod_resource_request')
+
+),
+
+-- Beyond the window, samples count for one interval. Where there is none, an edge half an interval
+-- outside stands for the neighbour: a first sample then counts as late as soon as another one was
+-- due inside, wherever in a minute scrapes fall.
+sampled as (
+
+    select
+        windows.window_number,
+        instants.first_sampled_ms,
+        instants.last_sampled_ms
+    from windows
+    inner join instants
+        on
+            windows.cluster_id = instants.cluster_id
+            and (windows.window_started_second - windows.sample_interval_seconds) * 1000
+            <= instants.last_sampled_ms
+            and instants.first_sampled_ms
+            <= (windows.window_ended_second + windows.sample_interval_seconds) * 1000
+    union all
+    select
+        window_number,
+        window_started_second * 1000 - sample_interval_seconds * 500 as first_sampled_ms,
+        window_started_second * 1000 - sample_interval_seconds * 500 as last_sampled_ms
+    from windows
+    union all
+    select
+        window_number,
+        window_ended_second * 1000 + sample_interval_seconds * 500 as first_sampled_ms,
+        window_ended_second * 1000 + sample_interval_seconds * 500 as last_sampled_ms
+    from windows
+
+),
+
+reached as (
+
+    select
+        *,
+        max(last_sampled_ms) over (
+            partition by window_number
+            order by first_sampled_ms, last_sampled_ms
+            rows between unbounded preceding and 1 preceding
+        ) as previous_sampled_ms
+    from sampled
+
+),
+
+-- A gap begins when the first of its missing samples was due.
+gaps as (
+
+    select
+        windows.window_number,
+        greatest(
+            {{ whole_quotient('reached.previous_sampled_ms', 1000) }}
+            + windows.sample_interval_seconds,
+            windows.window_started_second
+        ) as started_second,
+        least(
+            {{ whole_quotient('reached.first_sampled_ms', 1000) }},
+            windows.window_ended_second
+        ) as ended_second
+    from reached
+    inner join windows
+        on reached.window_number = windows.window_number
+    where
+        {{ is_gap(
+            'reached.first_sampled_ms - reached.previous_sampled_ms',
+            'windows.sample_interval_seconds'
+        ) }}
+
+),
+
+-- A span begins at the start of the window, and at the start and the end of each gap.
+starts as (
+
+    select
+        window_number,
+        window_started_second as started_second,
+        0 as is_gap
+    from windows
+    union all
+    select
+        window_number,
+        ended_second as started_second,
+        0 as is_gap
+    from gaps
+    where started_second < ended_second
+    union all
+    select
+        window_number,
+        started_second,
+        1 as is_gap
+    from gaps
+    where started_second < ended_second
+
+),
+
+span_starts as (
+
+    select
+        window_number,
+        started_second,
+        max(is_gap) as is_gap
+    from starts
+    group by window_number, started_second
+
+),
+
+spans as (
+
+    select
+        span_starts.window_number,
+        windows.cluster_id,
+        span_starts.started_second,
+        coalesce(
+            lead(span_starts.started_second) over (
+                partition by span_starts.window_number order by span_starts.started_second
+            ),
+            windows.window_ended_second
+        ) as ended_second,
+        span_starts.is_gap = 1 as is_gap
+    from span_starts
+    inner join windows
+        on span_starts.window_number = windows.window_number
+
+)
+
+select *
+from spans
+where started_second < ended_second

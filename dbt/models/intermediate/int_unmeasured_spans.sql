@@ -1,0 +1,76 @@
+with
+
+windows as (
+
+    select * from {{ ref('int_cluster_windows') }}
+
+),
+
+sample_spans as (
+
+    select * from {{ ref('int_sample_spans') }}
+
+),
+
+watch_spans as (
+
+    select * from {{ ref('int_watch_spans') }}
+
+),
+
+-- A source that is not expected is missing all the time.
+unsampled as (
+
+    select
+        windows.window_number,
+        windows.cluster_id,
+        coalesce(sample_spans.started_second, windows.window_started_second) as started_second,
+        coalesce(sample_spans.ended_second, windows.window_ended_second) as ended_second
+    from windows
+    left join sample_spans
+        on
+            windows.window_number = sample_spans.window_number
+            and sample_spans.is_gap
+    where sample_spans.window_number is not null or not windows.expects_samples
+
+),
+
+unwatched as (
+
+    select
+        windows.window_number,
+        greatest(
+            coalesce(watch_spans.started_second, 0), windows.window_started_second
+        ) as started_second,
+        least(
+            coalesce(watch_spans.ended_second, {{ end_of_time() }}), windows.window_ended_second
+        ) as ended_second
+    from windows
+    left join watch_spans
+        on
+            windows.expects_journal
+            and windows.cluster_id = watch_spans.cluster_id
+            and not watch_spans.is_watched
+    where watch_spans.cluster_id is not null or not windows.expects_journal
+
+),
+
+both_missing as (
+
+    select
+        unsampled.window_number,
+        unsampled.cluster_id,
+        greatest(unsampled.started_second, unwatched.started_second) as started_second,
+        least(unsampled.ended_second, unwatched.ended_second) as ended_second
+    from unsampled
+    inner join unwatched
+        on
+            unsampled.window_number = unwatched.window_number
+            and unsampled.started_second < unwatched.ended_second
+            and unwatched.started_second < unsampled.ended_second
+
+)
+
+select *
+from both_missing
+where started_second < ended_second
