@@ -1,8 +1,67 @@
 with
 
+telemetry_devices as (
+
+    select
+        cluster_id,
+        node_name,
+        device_uuid,
+        gpu_index,
+        instance_id,
+        max(instance_profile) as mig_profile,
+        max(model_name) as model_name,
+        min(hour_second) as first_seen_second,
+        max(hour_second) + 3600 as last_seen_second
+    from {{ ref('int_device_telemetry') }}
+    group by cluster_id, node_name, device_uuid, gpu_index, instance_id
+
+),
+
+-- Exporters write the product with spaces, labels with hyphens or underscores.
+products as (
+
+    select
+        replace(replace(gpu_product, ' ', '-'), '_', '-') as spelled,
+        max(gpu_class) as gpu_class
+    from {{ ref('stg_devices__kinds') }}
+    where gpu_product <> '' and gpu_class <> ''
+    group by replace(replace(gpu_product, ' ', '-'), '_', '-')
+
+),
+
+nodes_of_one_class as (
+
+    select
+        cluster_id,
+        node_name,
+        max(gpu_class) as gpu_class
+    from {{ ref('int_node_classes') }}
+    where gpu_class <> ''
+    group by cluster_id, node_name
+    having count(distinct gpu_class) = 1
+
+),
+
 named as (
 
-    select * from {{ ref('int_devices_named') }}
+    select
+        telemetry_devices.cluster_id,
+        telemetry_devices.node_name,
+        telemetry_devices.device_uuid,
+        telemetry_devices.gpu_index,
+        telemetry_devices.instance_id,
+        case when telemetry_devices.mig_profile = '' then 'whole' else telemetry_devices.mig_profile end as mig_profile,
+        coalesce(products.gpu_class, nodes_of_one_class.gpu_class, '') as gpu_class,
+        telemetry_devices.model_name,
+        telemetry_devices.first_seen_second,
+        telemetry_devices.last_seen_second
+    from telemetry_devices
+    left join products
+        on replace(replace(telemetry_devices.model_name, ' ', '-'), '_', '-') = products.spelled
+    left join nodes_of_one_class
+        on
+            telemetry_devices.cluster_id = nodes_of_one_class.cluster_id
+            and telemetry_devices.node_name = nodes_of_one_class.node_name
 
 ),
 

@@ -17,9 +17,28 @@ labelled as (
 
 ),
 
+label_sets as (
+
+    select
+        labels_sha256,
+        node_labels as labels
+    from {{ ref('stg_kubernetes__nodes') }}
+    union all
+    select
+        labels_sha256,
+        labels
+    from {{ ref('stg_thanos__series') }}
+    where metric = 'kube_node_labels' and label_invalid = ''
+
+),
+
 label_texts as (
 
-    select * from {{ ref('int_node_label_texts') }}
+    select
+        labels_sha256,
+        {{ map_as_json('any_value(labels)') }} as labels_text
+    from label_sets
+    group by labels_sha256
 
 ),
 

@@ -6,15 +6,26 @@ cluster_hours as (
 
 ),
 
--- Where a cluster's measured time ends, so does what it adds to the fleet.
+measured_hours as (
+
+    select
+        *,
+        lead(measured_from_second) over (
+            partition by cluster_id order by hour_second
+        ) as next_from_second
+    from {{ ref('int_measured_hours') }}
+
+),
+
+-- After its measured time a cluster adds nothing to the fleet.
 ends as (
 
     select
         cluster_id,
-        event_second as started_second,
+        measured_until_second as started_second,
         0 as level
-    from {{ ref('int_measured_changes') }}
-    where measured_change = -1
+    from measured_hours
+    where next_from_second is null or next_from_second <> measured_until_second
 
 ),
 

@@ -1,8 +1,128 @@
 with
 
+attempts as (
+
+    select * from {{ ref('int_journal_attempts') }}
+
+),
+
+runs as (
+
+    select *
+    from {{ ref('int_sample_runs') }}
+    where metric = 'kube_resourcequota' and sample_quantity is not null
+
+),
+
+series as (
+
+    select distinct
+        cluster_id,
+        series_key,
+        {{ label('labels', 'namespace') }} as namespace,
+        {{ label('labels', 'resourcequota') }} as quota_name,
+        -- One spelling for both sources.
+        replace({{ label('labels', 'resource') }}, 'requests.', '') as resource,
+        {{ label('labels', 'type') }} as quota_type
+    from {{ ref('stg_thanos__series') }}
+    where metric = 'kube_resourcequota' and label_invalid = ''
+
+),
+
+journal as (
+
+    select
+        recorded_quotas.cluster_id,
+        recorded_quotas.namespace,
+        recorded_quotas.quota_name,
+        replace(recorded_quotas.resource, 'requests.', '') as resource,
+        recorded_quotas.observed_second,
+        max(recorded_quotas.hard_count) as hard_count,
+        max(recorded_quotas.used_count) as used_count,
+        'kubernetes' as source
+    from {{ ref('stg_kubernetes__quotas') }} as recorded_quotas
+    inner join attempts
+        on
+            recorded_quotas.cluster_id = attempts.cluster_id
+            and recorded_quotas.attempt_id = attempts.attempt_id
+    group by
+        recorded_quotas.cluster_id,
+        recorded_quotas.namespace,
+        recorded_quotas.quota_name,
+        recorded_quotas.resource,
+        recorded_quotas.observed_second
+
+),
+
+sampled as (
+
+    select
+        runs.cluster_id,
+        series.namespace,
+        series.quota_name,
+        series.resource,
+        {{ whole_quotient('runs.first_sampled_ms', 1000) }} as observed_second,
+        max(case when series.quota_type = 'hard' then runs.sample_quantity end) as hard_count,
+        max(case when series.quota_type = 'used' then runs.sample_quantity end) as used_count,
+        'thanos' as source
+    from runs
+    inner join series
+        on
+            runs.cluster_id = series.cluster_id
+            and runs.series_key = series.series_key
+    group by
+        runs.cluster_id,
+        series.namespace,
+        series.quota_name,
+        series.resource,
+        {{ whole_quotient('runs.first_sampled_ms', 1000) }}
+
+),
+
+observed as (
+
+    select * from journal
+    union all
+    select * from sampled
+
+),
+
+ranked as (
+
+    select
+        *,
+        min(source) over (partition by cluster_id, namespace, quota_name, resource) as best_source
+    from observed
+
+),
+
+-- The journal, or else samples: a run of samples has one of the two numbers, and the last known
+-- other one.
 quota_states as (
 
-    select * from {{ ref('int_quota_states') }}
+    select
+        cluster_id,
+        namespace,
+        quota_name,
+        resource,
+        observed_second as started_second,
+        coalesce(
+            lead(observed_second) over one_quota,
+            {{ end_of_time() }}
+        ) as ended_second,
+        coalesce({{ last_known('hard_count') }} over so_far, 0) as hard_count,
+        coalesce({{ last_known('used_count') }} over so_far, 0) as used_count
+    from ranked
+    where source = best_source
+    window
+        one_quota as (
+            partition by cluster_id, namespace, quota_name, resource order by observed_second
+        ),
+        so_far as (
+            partition by cluster_id, namespace, quota_name, resource
+            order by observed_second
+            rows between unbounded preceding and current row
+        )
 
 ),
 
