@@ -1,5 +1,5 @@
 -- Invariant 11: of a pod that is confirmed all the time, no sample lies outside its lifecycle by
--- more than the clocks, and none is missing at either end for longer than agreement allows. A single
+-- more than the clocks, and none is missing at either end for longer than agreement allows. One
 -- sample outside the lifecycle is an instant: it has no second to dispute.
 with
 

@@ -50,7 +50,9 @@ named as (
         telemetry_devices.device_uuid,
         telemetry_devices.gpu_index,
         telemetry_devices.instance_id,
-        case when telemetry_devices.mig_profile = '' then 'whole' else telemetry_devices.mig_profile end as mig_profile,
+        case
+            when telemetry_devices.mig_profile = '' then 'whole' else telemetry_devices.mig_profile
+        end as mig_profile,
         coalesce(products.gpu_class, nodes_of_one_class.gpu_class, '') as gpu_class,
         telemetry_devices.model_name,
         telemetry_devices.first_seen_second,
