@@ -335,6 +335,16 @@ contradicting_schedulers as (
 
 ),
 
+journal_pods as (
+
+    select distinct
+        cluster_id,
+        pod_uid
+    from requests
+    where journal_device_count is not null
+
+),
+
 contradicting_sources as (
 
     select
@@ -344,16 +354,10 @@ contradicting_sources as (
         cast(coalesce(requests.journal_device_count, 0) as string) as before_value,
         cast(requests.container_device_count as string) as after_value
     from requests
-    inner join (
-        select distinct
-            cluster_id,
-            pod_uid
-        from requests
-        where journal_device_count is not null
-    ) as in_journal
+    inner join journal_pods
         on
-            requests.cluster_id = in_journal.cluster_id
-            and requests.pod_uid = in_journal.pod_uid
+            requests.cluster_id = journal_pods.cluster_id
+            and requests.pod_uid = journal_pods.pod_uid
     where
         requests.container_device_count > 0
         and requests.container_device_count <> coalesce(requests.journal_device_count, 0)

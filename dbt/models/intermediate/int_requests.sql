@@ -125,8 +125,8 @@ named as (
 
 ),
 
--- Exporters that restart, and their replicas, have a request twice: the larger value is one of them.
--- The requests of a container never change.
+-- Exporters that restart, and their replicas, have a request twice: the larger value is one of
+-- them. The requests of a container never change.
 containers as (
 
     select
