@@ -172,7 +172,7 @@ def measure(days: int = DAYS) -> list[Measurement]:
             # it in this process: what the daemon's looks and a worker's start take is apart.
             steps.refresh(alone, period)
             alone_cycle = [
-                timed(lambda: steps.pull(alone, last, only_debts=False)),
+                timed(lambda: steps.pull(alone, last, only_due=False)),
                 timed(lambda: steps.refresh(alone, period)),
                 timed(lambda: (steps.judge(alone, period), publish(alone))),
             ]

@@ -1,12 +1,12 @@
-"""The hour ledger: what the calendar expects, what was asked, and what is still owed.
+"""The hour ledger: the hours that the calendar expects, their attempts, and the hours due.
 
-Put here: joining expected hours with attempts, which hours are due again, and in which order.
-Not here: verdicts (`quality`), or the asking itself (`ingestion.thanos.pull`,
+Put here: joining expected hours with attempts, which hours are due, and in which order.
+Not here: coverage status (`quality`), or the queries (`ingestion.thanos.pull`,
 `ingestion.kubernetes.pull`).
 
-The calendar drives it, not what arrived: an hour for which nothing ever came is a row like any
-other. An hour of samples can be healed as long as the store keeps raw samples. An hour of the
-journal that nobody watched is missing for ever.
+The calendar decides which hours exist: an hour without any response is a row like any other. An
+hour of samples can be backfilled while the store keeps raw samples. An hour of the journal that no
+collector watched stays missing.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LATE_AFTER = (timedelta(hours=3), timedelta(hours=26))
 
 RETRY_AFTER = timedelta(minutes=10)
 RETRY_AFTER_LIMIT = timedelta(hours=6)
-"""A bad hour is asked again after 10 minutes, then twice as long, at most 6 hours apart."""
+"""A failed hour is queried again after 10 minutes, then after twice as long, up to 6 hours."""
 
 MASS_ENDINGS = "mass_endings"  # many series ended at one scrape, or are gone since the hour before
 EARLY_ENDINGS = "series_ending_before_their_pod"
 INCOMPLETE_PODS = "pods_lacking_a_metric"
 SUSPICIONS = (MASS_ENDINGS, EARLY_ENDINGS, INCOMPLETE_PODS)
-"""Facts of an hour that look like a store which died in silence: believed when seen twice."""
+"""Facts of an hour that suggest a dead store without a warning; accepted when seen twice."""
 
 
 DOWN_SAMPLED = "down_sampled_targets"
@@ -49,8 +49,8 @@ FIRST_UNWATCHED = "first_unwatched_second"
 """The fact of an hour that was not watched whole: how long after its start that was so first."""
 
 
-class Why(StrEnum):
-    """Why an hour is owed another asking."""
+class DueReason(StrEnum):
+    """The reason why an hour is queried (again)."""
 
     NEVER_ASKED = "never asked"
     NOT_OK = "the last answer was not ok"
@@ -59,8 +59,8 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What one attempt said about one hour."""
+class HourResponse:
+    """The part of one attempt's response that is about one hour."""
 
     attempt_id: str
     sequence: int
@@ -74,58 +74,62 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class HourEntry:
-    """One expected hour of one witness, and everything that was ever answered about it."""
+    """One expected hour of one source, with all responses about it."""
 
     cluster_id: str
     source: Source
     hour_started_at: datetime
-    told: tuple[Told, ...] = ()
+    responses: tuple[HourResponse, ...] = ()
 
     @property
     def ended_at(self) -> datetime:
         return self.hour_started_at + HOUR
 
     @property
-    def best(self) -> Told | None:
-        """The attempt that speaks for the hour: an ok one before others, then the latest."""
-        ranked = sorted(self.told, key=lambda t: (t.outcome is Outcome.OK, t.asked_at, t.sequence))
+    def best(self) -> HourResponse | None:
+        """The attempt that represents the hour: an ok one before others, then the latest."""
+        ranked = sorted(
+            self.responses, key=lambda r: (r.outcome is Outcome.OK, r.asked_at, r.sequence)
+        )
         return ranked[-1] if ranked else None
 
     @property
-    def used(self) -> tuple[Told, ...]:
-        """Whose samples are counted: those of the latest ok attempt, or of all that said anything.
+    def used(self) -> tuple[HourResponse, ...]:
+        """The responses that are counted: the latest ok one, or all that are usable in part.
 
         The models choose by the same rule (`int_attempts_used`).
         """
-        whole = [told for told in self.told if told.outcome is Outcome.OK]
-        return tuple(whole[-1:] or [told for told in self.told if told.outcome in USABLE])
+        whole = [response for response in self.responses if response.outcome is Outcome.OK]
+        return tuple(
+            whole[-1:] or [response for response in self.responses if response.outcome in USABLE]
+        )
 
     @property
     def is_whole(self) -> bool:
-        return any(told.outcome is Outcome.OK for told in self.told)
+        return any(response.outcome is Outcome.OK for response in self.responses)
 
     @property
     def doubts(self) -> dict[str, int]:
-        """What in the best answer looks like series that were lost in silence."""
+        """Facts of the best response that suggest lost series."""
         facts = self.best.hour.facts if self.best else {}
         return {name: facts[name] for name in SUSPICIONS if facts.get(name)}
 
     @property
     def changes(self) -> dict[str, tuple[int, int]]:
         """Metrics whose number of samples differs between the last two ok attempts: late data."""
-        whole = [told for told in self.told if told.outcome is Outcome.OK]
+        whole = [response for response in self.responses if response.outcome is Outcome.OK]
         return self.changes_by(whole[-1]) if whole else {}
 
-    def changes_by(self, told: Told) -> dict[str, tuple[int, int]]:
+    def changes_by(self, response: HourResponse) -> dict[str, tuple[int, int]]:
         """Metrics of which an ok attempt has another number of samples than the ok one before."""
         earlier = [
             one.hour.by_metric
-            for one in self.told
-            if one.outcome is Outcome.OK and one.sequence < told.sequence
+            for one in self.responses
+            if one.outcome is Outcome.OK and one.sequence < response.sequence
         ]
-        if told.outcome is not Outcome.OK or not earlier:
+        if response.outcome is not Outcome.OK or not earlier:
             return {}
-        before, after = earlier[-1], told.hour.by_metric
+        before, after = earlier[-1], response.hour.by_metric
         return {
             metric: (was, now)
             for metric in sorted({*before, *after})
@@ -133,31 +137,31 @@ class HourEntry:
         }
 
     def healable(self, now: datetime, raw_retention_days: int = DEFAULT_RAW_RETENTION_DAYS) -> bool:
-        """Whether asking again can bring anything."""
+        """Whether another query can complete the hour."""
         if self.source is Source.KUBERNETES:
-            return not any(_journal_is_final(told) for told in self.told)
+            return not any(_journal_is_final(response) for response in self.responses)
         return now - self.hour_started_at < timedelta(days=raw_retention_days)
 
 
-def _journal_is_final(told: Told) -> bool:
-    """The journal is ours: what it says of an hour that its collector has closed will not change.
+def _journal_is_final(response: HourResponse) -> bool:
+    """Whether the journal of this hour is final: its collector has closed the hour.
 
-    An hour after its end may still come, from a collector that could not write for a while.
+    Hours after the journal's end may still arrive from a collector that could not write.
     """
-    facts = told.hour.facts
-    if told.outcome is Outcome.EMPTY:
+    facts = response.hour.facts
+    if response.outcome is Outcome.EMPTY:
         return not facts.get(JOURNAL_ENDS_BEFORE)
-    return told.outcome is Outcome.OK or bool(facts.get("closed"))
+    return response.outcome is Outcome.OK or bool(facts.get("closed"))
 
 
 @dataclass(frozen=True, slots=True)
-class Debt:
-    """Neighbouring hours of one witness that are to be asked together."""
+class DueWindow:
+    """Adjacent due hours of one source that are queried together."""
 
     cluster_id: str
     source: Source
     window: Interval
-    why: Why
+    why: DueReason
     is_live: bool = False
 
 
@@ -165,35 +169,35 @@ def hour_ledger(
     expected: Iterable[tuple[str, Source, datetime]], attempts: Iterable[Attempt]
 ) -> list[HourEntry]:
     """A row for every expected hour, with its attempts in their order; by cluster, source, hour."""
-    told: dict[tuple[str, Source, datetime], list[Told]] = {}
+    responses: dict[tuple[str, Source, datetime], list[HourResponse]] = {}
     for attempt in attempts:
         for hour in attempt.hours:
             key = (attempt.cluster_id, attempt.source, hour.hour)
-            entry = Told(attempt.attempt_id, attempt.sequence, attempt.draft.asked_at, hour)
-            told.setdefault(key, []).append(entry)
+            entry = HourResponse(attempt.attempt_id, attempt.sequence, attempt.draft.asked_at, hour)
+            responses.setdefault(key, []).append(entry)
     return [
-        HourEntry(*key, tuple(sorted(told.get(key, ()), key=lambda one: one.sequence)))
+        HourEntry(*key, tuple(sorted(responses.get(key, ()), key=lambda one: one.sequence)))
         for key in sorted(set(expected))
     ]
 
 
-def debts(
+def due_windows(
     entries: Sequence[HourEntry],
     now: datetime,
     raw_retention_days: int = DEFAULT_RAW_RETENTION_DAYS,
     edges: Iterable[tuple[str, datetime]] = (),
-) -> list[Debt]:
-    """What is to be asked now: the live hour of each witness first, then the oldest."""
-    owed = [
+) -> list[DueWindow]:
+    """Windows to query now: the newest hour of each source first, then the oldest."""
+    due = [
         (entry, why)
         for entry in entries
         if (why := why_due(entry, now)) and entry.healable(now, raw_retention_days)
     ]
     live_hour = max((e.hour_started_at for e in entries if ready(e, now)), default=None)
-    live = [pair for pair in owed if pair[0].hour_started_at == live_hour]
-    older = [pair for pair in owed if pair[0].hour_started_at != live_hour]
+    live = [pair for pair in due if pair[0].hour_started_at == live_hour]
+    older = [pair for pair in due if pair[0].hour_started_at != live_hour]
     return [
-        *(_debt([entry], why, True) for entry, why in live),
+        *(_due_window([entry], why, True) for entry, why in live),
         *sorted(_joined(older, edges), key=lambda d: (d.window, d.cluster_id, d.source)),
     ]
 
@@ -202,40 +206,40 @@ def ready(entry: HourEntry, now: datetime) -> bool:
     return entry.ended_at + READY_AFTER <= now
 
 
-def why_due(entry: HourEntry, now: datetime) -> Why | None:
-    """The reason why an hour is due now, or None when nothing is owed yet or any more."""
+def why_due(entry: HourEntry, now: datetime) -> DueReason | None:
+    """The reason why an hour is due now, or None when it is not due yet or any more."""
     if not ready(entry, now):
         return None
-    if not entry.told:
-        return Why.NEVER_ASKED
-    last = max(entry.told, key=lambda told: (told.asked_at, told.sequence))
+    if not entry.responses:
+        return DueReason.NEVER_ASKED
+    last = max(entry.responses, key=lambda response: (response.asked_at, response.sequence))
     if entry.source is Source.KUBERNETES:
-        return Why.NOT_OK if last.outcome is not Outcome.OK and _rested(entry, now) else None
-    if not any(told.outcome is Outcome.OK for told in entry.told):
-        return Why.NOT_OK if _rested(entry, now) else None
+        return DueReason.NOT_OK if last.outcome is not Outcome.OK and _rested(entry, now) else None
+    if not any(response.outcome is Outcome.OK for response in entry.responses):
+        return DueReason.NOT_OK if _rested(entry, now) else None
     if _suspicious(last) and _seen_once(entry) and _rested(entry, now):
-        return Why.SUSPICION
+        return DueReason.SUSPICION
     for late in LATE_AFTER:
         due_at = entry.ended_at + late
         if now >= due_at and last.asked_at < due_at and _rested(entry, now):
-            return Why.LATE_DATA
+            return DueReason.LATE_DATA
     return None
 
 
-def _suspicious(told: Told) -> bool:
-    return any(told.hour.facts.get(name) for name in SUSPICIONS)
+def _suspicious(response: HourResponse) -> bool:
+    return any(response.hour.facts.get(name) for name in SUSPICIONS)
 
 
 def _seen_once(entry: HourEntry) -> bool:
-    """Whether no two suspicious answers agree."""
-    counts = [told.hour.by_metric for told in entry.told if _suspicious(told)]
+    """Whether no two suspicious responses agree."""
+    counts = [response.hour.by_metric for response in entry.responses if _suspicious(response)]
     return all(counts[-1] != other for other in counts[:-1])
 
 
 def _rested(entry: HourEntry, now: datetime) -> bool:
-    """Whether enough time has passed since the last asking, by how often it went wrong."""
-    latest = max(told.asked_at for told in entry.told)
-    bad_count = sum(told.outcome is not Outcome.OK for told in entry.told)
+    """Whether enough time has passed since the last attempt, by the number of failures."""
+    latest = max(response.asked_at for response in entry.responses)
+    bad_count = sum(response.outcome is not Outcome.OK for response in entry.responses)
     wait: timedelta = min(RETRY_AFTER * 2 ** min(max(bad_count - 1, 0), 10), RETRY_AFTER_LIMIT)
     return now - latest >= wait
 
@@ -243,7 +247,7 @@ def _rested(entry: HourEntry, now: datetime) -> bool:
 def neighbours(
     entries: Iterable[HourEntry], edges: Iterable[tuple[str, datetime]] = ()
 ) -> Iterator[list[HourEntry]]:
-    """Hours of one witness that follow each other, as they are asked together: a day at most.
+    """Groups of adjacent hours of one source, of at most a day each, to be queried together.
 
     `edges`: (cluster, instant) at which a decision changes how a cluster is sampled; no group
     reaches over one, because an attempt has one sampling interval.
@@ -267,16 +271,16 @@ def neighbours(
 
 
 def _joined(
-    owed: Sequence[tuple[HourEntry, Why]], edges: Iterable[tuple[str, datetime]]
-) -> Iterator[Debt]:
-    """Neighbouring hours with one reason become windows."""
+    due: Sequence[tuple[HourEntry, DueReason]], edges: Iterable[tuple[str, datetime]]
+) -> Iterator[DueWindow]:
+    """Windows of adjacent hours that are due for one reason."""
     cuts = list(edges)
-    for reason in Why:
-        entries = [entry for entry, why in owed if why is reason]
-        yield from (_debt(group, reason) for group in neighbours(entries, cuts))
+    for reason in DueReason:
+        entries = [entry for entry, why in due if why is reason]
+        yield from (_due_window(group, reason) for group in neighbours(entries, cuts))
 
 
-def _debt(group: Sequence[HourEntry], why: Why, is_live: bool = False) -> Debt:
+def _due_window(group: Sequence[HourEntry], why: DueReason, is_live: bool = False) -> DueWindow:
     first, last = group[0], group[-1]
     window = Interval(first.hour_started_at, last.ended_at)
-    return Debt(first.cluster_id, first.source, window, why, is_live)
+    return DueWindow(first.cluster_id, first.source, window, why, is_live)

@@ -19,7 +19,7 @@ from orchestration.model_graph import prepared_graph
 from orchestration.partitions import periods_since
 from orchestration.resources import LedgerHome, home_from_environment, started_at
 from orchestration.schedules import hour_schedules, period_schedules
-from orchestration.sensors import hours_owed_sensor, period_sensors
+from orchestration.sensors import hours_due_sensor, period_sensors
 
 
 class NothingMeasured(WrongUse):
@@ -59,7 +59,7 @@ def build_defs(ledger_home: LedgerHome | None = None) -> dg.Definitions:
         ],
         jobs=[*JOBS, *jobs.values()],
         schedules=[*hour_schedules(), *period_schedules(jobs)],
-        sensors=[hours_owed_sensor(evidence, keys), *period_sensors(jobs)],
+        sensors=[hours_due_sensor(evidence, keys), *period_sensors(jobs)],
         resources={"ledger_home": resource},
         # One process per run: its steps follow each other, and a start costs more than most steps.
         executor=dg.in_process_executor,

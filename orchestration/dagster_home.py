@@ -3,8 +3,8 @@
 Put here: what `dagster.yaml` says, and why.
 Not here: definitions (`orchestration.build`), or starting processes (`orchestration.cli.up`).
 
-Dagster's memory is convenience: the hour ledger knows what is owed. SQLite in the home by default;
-PostgreSQL where a URL is given, for several processes or hosts.
+Dagster's database can be lost: the hour ledger knows which hours are due. SQLite in the home by
+default; PostgreSQL where a URL is given, for several processes or hosts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The jobs in plain words: pull, reconcile, refresh, judge, draft, close.
+"""Dagster's jobs: pull, reconcile, refresh, judge, draft, close.
 
 Put here: what each job is launched with, and the steps it calls.
 Not here: the steps themselves (`orchestration.steps`), or when jobs run (`schedules`, `sensors`).
 
-Asking for hours by name, and closing, are ops with a described configuration; everything that is
-made per period is an asset job, whose partition is the period.
+Pulling named hours and closing are ops with a configuration; steps for a period are asset jobs,
+whose partition is the period.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of an op's parameters.
@@ -19,8 +19,8 @@ from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.errors import LedgerError
 from domain.interval import Interval
-from ingestion.hours import Debt, Why
-from orchestration import ledger, reconcile, steps
+from ingestion.hours import DueReason, DueWindow
+from orchestration import ledger, steps
 from orchestration.assets.documents import (
     DRAFTS,
     INVOICES,
@@ -40,12 +40,12 @@ from orchestration.tags import tag_run
 if TYPE_CHECKING:
     from ingestion.manifest import Attempt
 
-DEBTS_LIMIT = 50
-"""A run that asks longer keeps the next live hour waiting; what is left is owed as before."""
+WINDOWS_LIMIT = 50
+"""A longer run would delay the next live hour; the windows left stay due."""
 
 
 class Asked(Enum):
-    """Which of the debts are paid."""
+    """Which of the due hours are queried."""
 
     EVERYTHING = "everything"
     LIVE_HOUR = "live_hour"
@@ -53,31 +53,29 @@ class Asked(Enum):
 
 
 class PullHours(dg.Config):
-    """Which hours to ask for, and whom."""
+    """Which hours to query, of which clusters and sources."""
 
     from_hour: str = Field(description="The first hour, in UTC, such as 2026-10-01T00.")
     until_hour: str = Field(description="The hour after the last one, such as 2026-10-02T00.")
     clusters: list[str] = Field(default=[], description="Only these cluster IDs; all when empty.")
     sources: list[str] = Field(
-        default=[], description="Only these witnesses, thanos or kubernetes; both when empty."
+        default=[], description="Only these sources, thanos or kubernetes; both when empty."
     )
-    again: bool = Field(
-        default=False, description="Ask also for hours that were answered whole before."
-    )
+    again: bool = Field(default=False, description="Also query hours that are complete.")
 
     @property
     def window(self) -> Interval:
         return Interval(hour_of_name(self.from_hour), hour_of_name(self.until_hour))
 
-    def asks_for(self, debt: Debt) -> bool:
+    def asks_for(self, due: DueWindow) -> bool:
         return (
-            self.window.overlaps(debt.window)
-            and (not self.clusters or debt.cluster_id in self.clusters)
-            and (not self.sources or debt.source.value in self.sources)
+            self.window.overlaps(due.window)
+            and (not self.clusters or due.cluster_id in self.clusters)
+            and (not self.sources or due.source.value in self.sources)
         )
 
 
-@dg.op(description="Ask for hours by name, and land what is said.")
+@dg.op(description="Query named hours, and land the responses.")
 def pull_these_hours(
     context: dg.OpExecutionContext, config: PullHours, ledger_home: GivenHome
 ) -> None:
@@ -90,58 +88,58 @@ def pull_these_hours(
             config.window,
             clusters=config.clusters,
             sources=[Source(source) for source in config.sources],
-            only_debts=not config.again,
+            only_due=not config.again,
             errors=errors,
         )
     _show(context, opened, attempts, errors)
 
 
-@dg.job(description="Ask the witnesses for hours by name, and land what they say.")
+@dg.job(description="Query the sources for named hours, and land the responses.")
 def pull_hours() -> None:
     pull_these_hours()
 
 
 class ReconcileHours(dg.Config):
-    """Which of the hours that are owed to ask for."""
+    """Which of the due hours to query."""
 
     asked: Asked = Field(
         default=Asked.EVERYTHING,
-        description="Everything that is owed; or only the newest hour of each witness; or only "
-        "the second looks after 3 and 26 hours.",
+        description="All due hours; or only the newest hour of each source; or only the second "
+        "queries after 3 and 26 hours.",
     )
     at_most: int = Field(
-        default=DEBTS_LIMIT, description="How many askings, of up to a day each, in this run."
+        default=WINDOWS_LIMIT, description="Most windows, of up to a day each, in this run."
     )
 
 
-@dg.op(description="Ask for what the hour ledger owes: the live hour first, then the oldest.")
-def pay_debts(
+@dg.op(description="Query the due hours: the newest first, then the oldest.")
+def pull_due(
     context: dg.OpExecutionContext, config: ReconcileHours, ledger_home: GivenHome
 ) -> None:
     errors: list[LedgerError] = []
     with failing_in_words():
         opened = ledger_home.open()
         tag_run(context, opened.clock.now())
-        todo = chosen(ledger.owed(opened), config.asked)
-        for debt in todo[config.at_most :]:
-            context.log.info(f"left for the next run: {debt.cluster_id} {debt.window}")
-        attempts = reconcile.pay(opened, todo[: config.at_most], errors=errors)
+        todo = chosen(ledger.due_windows(opened), config.asked)
+        for due in todo[config.at_most :]:
+            context.log.info(f"left for the next run: {due.cluster_id} {due.window}")
+        attempts = steps.pull_due_hours(opened, todo[: config.at_most], errors=errors)
     _show(context, opened, attempts, errors)
 
 
-@dg.job(description="Compare what the calendar expects with what landed, and ask for the rest.")
+@dg.job(description="Compare the expected hours with the landed ones, and query the rest.")
 def reconcile_hours() -> None:
-    pay_debts()
+    pull_due()
 
 
-def chosen(todo: Sequence[Debt], asked: Asked) -> list[Debt]:
-    """The debts that a run was asked to pay, in their order."""
+def chosen(todo: Sequence[DueWindow], asked: Asked) -> list[DueWindow]:
+    """The windows that a run queries, in their order."""
     return [
-        debt
-        for debt in todo
+        due
+        for due in todo
         if asked is Asked.EVERYTHING
-        or (asked is Asked.LIVE_HOUR and debt.is_live)
-        or (asked is Asked.SECOND_LOOKS and debt.why is Why.LATE_DATA)
+        or (asked is Asked.LIVE_HOUR and due.is_live)
+        or (asked is Asked.SECOND_LOOKS and due.why is DueReason.LATE_DATA)
     ]
 
 
@@ -151,26 +149,26 @@ def _show(
     attempts: "Sequence[Attempt]",
     errors: "Sequence[LedgerError]",
 ) -> None:
-    """What was answered is shown of every cluster, also when one of them failed."""
+    """Report the responses of every cluster, also if one of them failed."""
     keys = evidence_keys(opened.decisions.clusters)
-    context.log.info(f"{len(attempts)} askings")
-    told = report(context, opened, keys, attempts)
+    context.log.info(f"{len(attempts)} attempts")
+    incomplete = report(context, opened, keys, attempts)
     for error in errors[1:]:
         context.log.error(error.message())
     with failing_in_words():
         if errors:
             raise errors[0]
-    fail_where_not_whole(told)
+    fail_where_not_whole(incomplete)
 
 
 class ClosePeriod(dg.Config):
-    """Which period, and whether to really close it."""
+    """Which period, and whether to issue its documents."""
 
     period: str = Field(description="The billing period, such as 2026-10.")
     issue: bool = Field(
         default=False,
-        description="False: show what closing would issue, and what stands against it. True: "
-        "close it, which cannot be undone, only corrected in a later period.",
+        description="False: print the documents that a close would issue, and blocking findings. "
+        "True: close the period; this can only be corrected in a later period.",
     )
     facts_sha256: str = Field(
         default="",
@@ -181,8 +179,8 @@ class ClosePeriod(dg.Config):
 
 @dg.op(
     pool=POOL,
-    description="Judge a period again and close it; a dry run unless told to issue. Before "
-    "issuing, the sample stores are asked once more whether anything arrived late.",
+    description="Check a period again and close it; a dry run unless `issue` is set. Before "
+    "issuing, sample counts are compared with the stores, for samples that arrived late.",
 )
 def close_one_period(
     context: dg.OpExecutionContext, config: ClosePeriod, ledger_home: GivenHome
@@ -204,7 +202,7 @@ def close_one_period(
     metadata = close_metadata(opened, period, result)
     if not result.closed:
         context.log_event(dg.AssetObservation(DRAFTS, partition=period.name, metadata=metadata))
-        context.log.info("A dry run: nothing was issued. What it said is on invoice_drafts.")
+        context.log.info("A dry run: nothing was issued. Its result is on invoice_drafts.")
         return
     documents = {"folder": dg.MetadataValue.path(str(opened.home.documents / period.name))}
     for key in (INVOICES, REPORTS):
@@ -219,12 +217,14 @@ def _count_again(context: dg.OpExecutionContext, opened: OpenHome, period: Billi
     """As `gpu-ledger close` does: a store that does not answer stops no close."""
     found = steps.count_before_close(opened, period)
     for name, why in sorted(found.unanswered.items()):
-        context.log.warning(f"Not counted: {name}: {why}")
+        context.log.warning(f"Not compared: {name}: {why}")
     if found.differing_count:
-        context.log.info(f"{found.differing_count} hours were asked again and counted in.")
+        context.log.info(f"{found.differing_count} hours differed and were pulled again.")
 
 
-@dg.job(description="Close a billing period: judge it again, issue its invoices. Dry by default.")
+@dg.job(
+    description="Close a billing period: check it again, issue its invoices. A dry run by default."
+)
 def close_period() -> None:
     close_one_period()
 
@@ -236,17 +236,17 @@ def asset_jobs() -> list[Any]:
         dg.define_asset_job(
             "refresh_period",
             selection=facts,
-            description="Rebuild one period's facts, whole, from evidence and decisions.",
+            description="Rebuild one period's facts from evidence and decisions.",
         ),
         dg.define_asset_job(
             "judge_period",
             selection=dg.AssetSelection.assets(JUDGEMENT, PUBLISHED),
-            description="Judge one period's facts: what stands against it? Copy them for readers.",
+            description="Check one period's facts, list findings, and copy the facts for readers.",
         ),
         dg.define_asset_job(
             "draft_period",
             selection=facts | dg.AssetSelection.assets(JUDGEMENT, PUBLISHED, DRAFTS),
-            description="Rebuild, judge, and draft the invoices of one period; issue nothing.",
+            description="Rebuild, check, and draft the invoices of one period; issue nothing.",
         ),
     ]
 

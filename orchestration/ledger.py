@@ -1,7 +1,7 @@
-"""The hour ledger of a home: what is expected and not closed, what landed, and what is owed now.
+"""The hour ledger of a home: hours expected in open periods, hours landed, and hours due.
 
 Put here: from when on hours are looked after, and reading their attempts often and cheaply.
-Not here: what makes an hour due (`ingestion.hours`), or asking for it (`orchestration.reconcile`).
+Not here: what makes an hour due (`ingestion.hours`), or queries (`orchestration.asking`).
 
 Every hour of a period that is not closed is looked after. A closed period is left alone: evidence
 for it is added by people, and becomes corrections.
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR, Interval, hour_of
-from ingestion.hours import Debt, HourEntry, debts, hour_ledger, neighbours
+from ingestion import hours as hour_rules
+from ingestion.hours import DueWindow, HourEntry, hour_ledger, neighbours
 from ingestion.manifest import Outcome
 from ingestion.settings import DEFAULT_RAW_RETENTION_DAYS
 from orchestration.open_home import OpenHome
@@ -89,20 +90,22 @@ def _attempts_of(
     ]
 
 
-def owed(opened: OpenHome) -> list[Debt]:
-    """What is to be asked now: the live hour of every witness first, then the oldest."""
+def due_windows(opened: OpenHome) -> list[DueWindow]:
+    """Windows to query now: the newest hour of every source first, then the oldest."""
     window = open_window(opened)
-    return owed_of(opened, ledger(opened, window)) if window else []
+    return due_windows_of(opened, ledger(opened, window)) if window else []
 
 
-def owed_of(opened: OpenHome, entries: Sequence[HourEntry]) -> list[Debt]:
+def due_windows_of(opened: OpenHome, entries: Sequence[HourEntry]) -> list[DueWindow]:
     now = opened.clock.now()
     by_retention: dict[int, list[HourEntry]] = {}
     for entry in entries:
         by_retention.setdefault(retention_days(opened, entry.cluster_id), []).append(entry)
     edges = sampling_edges(opened)
     found = [
-        debt for days, rows in by_retention.items() for debt in debts(rows, now, days, edges=edges)
+        due
+        for days, rows in by_retention.items()
+        for due in hour_rules.due_windows(rows, now, days, edges=edges)
     ]
     return sorted(found, key=lambda d: (not d.is_live, d.window, d.cluster_id, d.source))
 
@@ -114,10 +117,10 @@ def askable(
     sources: Sequence[Source] = (),
     again: bool = False,
 ) -> list[tuple[str, Source, Interval]]:
-    """The windows to ask of a stretch of hours, whoever names it: a person, a run, a story.
+    """The windows to query in an interval that a person, a run or a demo names.
 
-    Hours that are over, whose answer is not whole yet, and which asking can still heal; with
-    `again` every one of them that is over. Unlike `owed`, nothing is waited for.
+    Hours that are over, incomplete, and can still be backfilled; with `again` all that are over.
+    Unlike `due_windows`, this has no waiting times.
     """
     now = opened.clock.now()
     expected = [
@@ -152,7 +155,7 @@ def _is_over(
 
 
 def _lacks(opened: OpenHome, entry: HourEntry, now: datetime) -> bool:
-    whole = any(told.outcome is Outcome.OK for told in entry.told)
+    whole = any(response.outcome is Outcome.OK for response in entry.responses)
     return not whole and entry.healable(now, retention_days(opened, entry.cluster_id))
 
 

@@ -16,8 +16,8 @@ from datetime import datetime
 import dagster as dg
 
 from domain.decisions import Source
-from ingestion.hours import HourEntry, Told
-from orchestration.assets.hour_events import ATTEMPT, HourEvent, hour_event, last_told
+from ingestion.hours import HourEntry, HourResponse
+from orchestration.assets.hour_events import ATTEMPT, HourEvent, hour_event, last_response
 from orchestration.checks import is_whole
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name
@@ -26,7 +26,7 @@ HOURS_AT_ONCE = 200
 """Hours that are looked up together, and hours that one run says something about."""
 
 MARKS_PER_HOUR = 5
-"""Marks of one hour that are read back; with more than these it is told once more."""
+"""Marks of one hour that are read back; with more than these it is written once more."""
 
 
 def whole_hours(
@@ -46,19 +46,19 @@ def whole_hours(
                 yield hour_event(opened, key, entry, entry.best)
 
 
-def untold_hours(
+def unreported_hours(
     instance: dg.DagsterInstance,
     entries: Sequence[HourEntry],
     place: tuple[str, Source],
     key: dg.AssetKey,
     busy: Set[datetime] = frozenset(),
-) -> Iterator[tuple[HourEntry, Told]]:
+) -> Iterator[tuple[HourEntry, HourResponse]]:
     """Hours that were asked and are not whole, whose last answer no mark in the strip shows."""
     bad = [
         entry
         for entry in entries
         if (entry.cluster_id, entry.source) == place
-        and entry.told
+        and entry.responses
         and not is_whole(entry)
         and entry.hour_started_at not in busy
     ]
@@ -66,7 +66,7 @@ def untold_hours(
         some = bad[first : first + HOURS_AT_ONCE]
         marked = _marked(instance, key, [hour_name(entry.hour_started_at) for entry in some])
         for entry in some:
-            last = last_told(entry)
+            last = last_response(entry)
             if (hour_name(entry.hour_started_at), last.attempt_id) not in marked:
                 yield entry, last
 

@@ -1,7 +1,7 @@
 """Schedules: the hour that is over, second looks, the night, and the end of the month.
 
 Put here: when what is asked for, and why not when it is not.
-Not here: hours that a schedule missed (`sensors` asks for whatever is owed).
+Not here: hours that a schedule missed (`sensors` pulls all due hours).
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
@@ -53,7 +53,7 @@ def _asks(
         execution_timezone="UTC",
         default_status=RUNNING,
         description=description,
-        run_config={"ops": {"pay_debts": {"config": {"asked": asked.name}}}},
+        run_config={"ops": {"pull_due": {"config": {"asked": asked.name}}}},
         tags={REQUESTED_BY: name, PRIORITY: priority},
     )
 

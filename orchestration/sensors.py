@@ -1,11 +1,11 @@
-"""Sensors: hours that are owed, facts that are behind their evidence, facts that nobody judged.
+"""Sensors: due hours, facts older than their evidence, facts without a current check.
 
-Put here: looking, and asking Dagster for runs.
-Not here: what is owed (`orchestration.ledger`) or old (`orchestration.standing`).
+Put here: conditions, and run requests to Dagster.
+Not here: which hours are due (`orchestration.ledger`), which facts are old
+(`orchestration.standing`).
 
-Every sensor looks at the home and not at its own past: a cursor is a hint, and no run is ever
-promised by a key. So nothing is lost when Dagster's memory is, and nothing is asked for twice while
-a run for it is on its way.
+Every sensor reads the home, not its own history: a cursor is a hint, and no run key is used. So a
+lost Dagster database loses no hour, and an hour is not requested twice while a run is in progress.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
@@ -20,7 +20,7 @@ import dagster as dg
 from domain.billing_period import BillingPeriod
 from domain.clock import SystemClock
 from domain.interval import HOUR, Interval, format_instant, parse_instant, require_aware
-from ingestion.hours import Debt, HourEntry
+from ingestion.hours import DueWindow, HourEntry
 from orchestration import ledger, mirror, standing
 from orchestration.assets.facts import EvidenceKeys
 from orchestration.checks import HOURS_WHOLE, evidence_states, open_entries
@@ -29,7 +29,7 @@ from orchestration.jobs import (
     Asked,
     PullHours,
     chosen,
-    pay_debts,
+    pull_due,
     pull_hours,
     pull_these_hours,
     reconcile_hours,
@@ -40,24 +40,24 @@ from orchestration.resources import GivenHome
 from orchestration.tags import PERIOD, PRIORITY, RANGE_END, RANGE_START, REQUESTED_BY
 
 LOOK_SECONDS = 600
-"""Between two looks at the hour ledger; the live hour has its own schedule."""
+"""Interval between two readings of the hour ledger; the live hour has its own schedule."""
 
 FACTS_SECONDS = 120
-"""Between two looks at the facts: reading two small files per open period."""
+"""Interval between two readings of the facts: two small files per open period."""
 
 REQUESTS_LIMIT = 40
-"""Runs that one look asks for, of up to a day each; the rest is owed at the next look, too."""
+"""Most run requests of one evaluation, of up to a day each; the rest stays due."""
 
 EVENTS_LIMIT = 200
-"""Events that one look writes: 18 ms each on PostgreSQL, and a look may take a minute."""
+"""Most events of one evaluation: 18 ms each on PostgreSQL, and it may take a minute."""
 
 WAIT_FOR_HOURS = timedelta(hours=1)
-"""Facts wait for hours that are on their way, but no longer than this: a queue may be endless."""
+"""Facts wait for hours in progress, but no longer than this: a queue may be endless."""
 
 LIVE_PRIORITY, OLD_PRIORITY = "10", "1"
 
-WHY, UNTOLD = "why", "say what is wrong with hours that were asked elsewhere"
-"""The tag of a run that says why it is, and what it says of a run that asks nothing."""
+WHY, UNREPORTED = "why", "report hours that were pulled outside of Dagster"
+"""The tag with the reason of a run, and its value for a run of checks only."""
 
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -68,12 +68,12 @@ UNFINISHED = [
 RUNS_LIMIT = 5000
 
 BELIEVED = timedelta(seconds=RUN_SECONDS_LIMIT)
-"""How long a run is believed to be alive that nobody ended: Dagster itself ends it then. A queued
-one is always believed."""
+"""A started run without a sign of life counts as running for this long: Dagster itself ends it
+then. A queued run always counts."""
 
 
-def hours_owed_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys) -> Any:
-    """Ask for every hour that is owed; show in the strips what the ledger knows."""
+def hours_due_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys) -> Any:
+    """Request runs for all due hours; show the ledger's hours in the partition strips."""
     partitions = {asset.key: asset.partitions_def for asset in evidence}
     assets = {
         place: (key, definition)
@@ -82,16 +82,16 @@ def hours_owed_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKey
     }
 
     @dg.sensor(
-        name="hours_owed",
+        name="hours_due",
         asset_selection=dg.AssetSelection.assets(*keys.values()),
         minimum_interval_seconds=LOOK_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Asks for every hour that is owed, the live one first, then the oldest.",
+        description="Pulls every due hour, the newest first, then the oldest.",
     )
-    def hours_owed(context: dg.SensorEvaluationContext, ledger_home: GivenHome) -> dg.SensorResult:
-        # In this order: an hour that lands between the two looks is seen by the second.
-        busy = hours_on_their_way(context.instance, keys)
-        paid = debts_on_their_way(context.instance)
+    def hours_due(context: dg.SensorEvaluationContext, ledger_home: GivenHome) -> dg.SensorResult:
+        # In this order: an hour that lands between the two readings is in the second.
+        busy = hours_in_progress(context.instance, keys)
+        requested = due_in_progress(context.instance)
         opened = ledger_home.open()
         entries = open_entries(opened)
         hint = _Hint.read(context.cursor)
@@ -101,36 +101,37 @@ def hours_owed_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKey
             for state in evidence_states(opened, entries, keys)
         }
         changed = [s for name, s in states.items() if hint.passed.get(name) is not s.passed]
-        todo = [debt for debt in ledger.owed_of(opened, entries) if not paid(debt)]
-        owed = run_requests(todo, keys, busy)
-        requests = [*owed[:REQUESTS_LIMIT], *_told(context.instance, entries, keys, busy)]
+        todo = [due for due in ledger.due_windows_of(opened, entries) if not requested(due)]
+        pulls = run_requests(todo, keys, busy)
+        checks = _check_requests(context.instance, entries, keys, busy)
+        requests = [*pulls[:REQUESTS_LIMIT], *checks]
         hint.passed = {name: state.passed for name, state in states.items()}
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else "Nothing is owed that is not on its way.",
+            skip_reason=None if requests else "Every due hour is in progress.",
             asset_events=[*islice(news, EVENTS_LIMIT), *changed],
             cursor=hint.written(),
         )
 
-    return hours_owed
+    return hours_due
 
 
 def run_requests(
-    todo: Sequence[Debt], keys: EvidenceKeys, busy: Mapping[dg.AssetKey, set[datetime]]
+    todo: Sequence[DueWindow], keys: EvidenceKeys, busy: Mapping[dg.AssetKey, set[datetime]]
 ) -> list[dg.RunRequest]:
-    """One run per window: all witnesses that owe the same hours are asked together."""
-    by_window: dict[tuple[bool, Interval], list[tuple[dg.AssetKey, Debt]]] = {}
-    for debt in todo:
-        key = keys.get((debt.cluster_id, debt.source))
-        # A cluster that was decided on after the definitions were loaded is asked by the jobs.
-        if key is None or busy.get(key, set()) & set(debt.window.hours()):
+    """One run per window: the sources with the same due hours are queried together."""
+    by_window: dict[tuple[bool, Interval], list[tuple[dg.AssetKey, DueWindow]]] = {}
+    for due in todo:
+        key = keys.get((due.cluster_id, due.source))
+        # A cluster that is newer than the loaded definitions is pulled by the jobs.
+        if key is None or busy.get(key, set()) & set(due.window.hours()):
             continue
-        by_window.setdefault((debt.is_live, debt.window), []).append((key, debt))
+        by_window.setdefault((due.is_live, due.window), []).append((key, due))
     return [_request(window, is_live, asked) for (is_live, window), asked in by_window.items()]
 
 
 def _request(
-    window: Interval, is_live: bool, asked: Sequence[tuple[dg.AssetKey, Debt]]
+    window: Interval, is_live: bool, asked: Sequence[tuple[dg.AssetKey, DueWindow]]
 ) -> dg.RunRequest:
     return dg.RunRequest(
         asset_selection=[key for key, _ in asked],
@@ -139,45 +140,45 @@ def _request(
             RANGE_END: hour_name(window.ended_at - HOUR),
             PRIORITY: LIVE_PRIORITY if is_live else OLD_PRIORITY,
             PERIOD: BillingPeriod.containing(window.started_at).name,
-            REQUESTED_BY: "hours_owed",
-            WHY: "; ".join(sorted({debt.why.value for _, debt in asked})),
+            REQUESTED_BY: "hours_due",
+            WHY: "; ".join(sorted({due.why.value for _, due in asked})),
         },
     )
 
 
-def _told(
+def _check_requests(
     instance: dg.DagsterInstance,
     entries: Sequence[HourEntry],
     keys: EvidenceKeys,
     busy: Mapping[dg.AssetKey, set[datetime]],
 ) -> list[dg.RunRequest]:
-    """A run of checks, for witnesses whose strips do not yet say what is wrong with an hour.
+    """A run of checks for sources whose strips lack the reason of an incomplete hour.
 
-    A second one waits until the first has ended.
+    A second run waits until the first has ended.
     """
     silent = [
         key
         for place, key in keys.items()
-        if any(mirror.untold_hours(instance, entries, place, key, busy.get(key, frozenset())))
+        if any(mirror.unreported_hours(instance, entries, place, key, busy.get(key, frozenset())))
     ]
-    if not silent or any(run.tags.get(WHY) == UNTOLD for run in runs_on_their_way(instance)):
+    if not silent or any(run.tags.get(WHY) == UNREPORTED for run in runs_in_progress(instance)):
         return []
     return [
         dg.RunRequest(
             asset_selection=[],
             asset_check_keys=[dg.AssetCheckKey(key, HOURS_WHOLE) for key in silent],
-            tags={REQUESTED_BY: "hours_owed", PRIORITY: LIVE_PRIORITY, WHY: UNTOLD},
+            tags={REQUESTED_BY: "hours_due", PRIORITY: LIVE_PRIORITY, WHY: UNREPORTED},
         )
     ]
 
 
-def hours_on_their_way(
+def hours_in_progress(
     instance: dg.DagsterInstance, keys: EvidenceKeys
 ) -> dict[dg.AssetKey, set[datetime]]:
-    """The hours that runs ask for which have not ended yet."""
+    """The hours of runs that have not ended."""
     busy: dict[dg.AssetKey, set[datetime]] = {}
     everything = set(keys.values())
-    for run in runs_on_their_way(instance):
+    for run in runs_in_progress(instance):
         first = run.tags.get(RANGE_START) or run.tags.get("dagster/partition", "")
         last = run.tags.get(RANGE_END) or first
         for key in everything & set(run.asset_selection or ()):
@@ -187,28 +188,28 @@ def hours_on_their_way(
     return busy
 
 
-def debts_on_their_way(instance: dg.DagsterInstance) -> Callable[[Debt], bool]:
-    """Whether a job that is on its way asks for a debt: such a run has no hours among its tags."""
+def due_in_progress(instance: dg.DagsterInstance) -> Callable[[DueWindow], bool]:
+    """Whether a running job pulls a due window; the run of a job has no hours in its tags."""
     kinds: set[Asked] = set()
     spans: list[PullHours] = []
-    for run in runs_on_their_way(instance):
+    for run in runs_in_progress(instance):
         ops: Any = run.run_config.get("ops", {})
         if run.job_name == reconcile_hours.name:
-            given = ops.get(pay_debts.name, {}).get("config", {})
+            given = ops.get(pull_due.name, {}).get("config", {})
             kinds.add(Asked[given.get("asked", Asked.EVERYTHING.name)])
         elif run.job_name == pull_hours.name:
             spans.append(PullHours(**ops[pull_these_hours.name]["config"]))
-    return lambda debt: (
-        any(chosen([debt], asked) for asked in kinds) or any(span.asks_for(debt) for span in spans)
+    return lambda due: (
+        any(chosen([due], asked) for asked in kinds) or any(span.asks_for(due) for span in spans)
     )
 
 
-def runs_on_their_way(
+def runs_in_progress(
     instance: dg.DagsterInstance, job_name: str | None = None
 ) -> list[dg.DagsterRun]:
-    """The runs that have not ended and may still be alive.
+    """The runs that have not ended and may still be running.
 
-    Dagster's own times are compared with the machine's, in whatever time the ledger lives.
+    Dagster's times are compared with the machine's clock, not with the ledger's.
     """
     filters = dg.RunsFilter(job_name=job_name, statuses=UNFINISHED)
     silent_since = SystemClock().now() - BELIEVED
@@ -221,7 +222,7 @@ def runs_on_their_way(
 
 
 def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
-    """Facts follow their evidence; judgement follows the facts."""
+    """Sensors that rebuild facts after new evidence, and check new facts."""
 
     @dg.sensor(
         name="facts_behind",
@@ -242,12 +243,14 @@ def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
             waiting_since = waiting_since or now
             if now - waiting_since < WAIT_FOR_HOURS:
                 return dg.SensorResult(
-                    skip_reason=f"Hours are on their way; {_named(free)} will be rebuilt then.",
+                    skip_reason=f"Hours are being pulled; {_named(free)} is rebuilt afterwards.",
                     cursor=format_instant(waiting_since),
                 )
         return dg.SensorResult(
             run_requests=[_of_period(period, "facts_behind") for period in free],
-            skip_reason=None if free else f"Nothing to do: {_named(behind) or 'none'} is behind.",
+            skip_reason=None
+            if free
+            else f"Nothing to do: {_named(behind) or 'no period'} is older than its evidence.",
             cursor="-",
         )
 
@@ -256,7 +259,7 @@ def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
         job=jobs["judge_period"],
         minimum_interval_seconds=FACTS_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Judges facts that nobody has judged as they are; says what stands against.",
+        description="Checks facts that have not been checked since they were built.",
     )
     def findings(context: dg.SensorEvaluationContext, ledger_home: GivenHome) -> dg.SensorResult:
         opened = ledger_home.open()
@@ -286,17 +289,15 @@ def _of_period(period: BillingPeriod, requested_by: str) -> dg.RunRequest:
 def _without_runs(
     instance: dg.DagsterInstance, periods: Sequence[BillingPeriod], jobs: Sequence[str]
 ) -> list[BillingPeriod]:
-    """The periods for which none of these jobs is on its way."""
+    """The periods for which none of these jobs is in progress."""
     on_their_way = {
-        run.tags.get("dagster/partition")
-        for job in jobs
-        for run in runs_on_their_way(instance, job)
+        run.tags.get("dagster/partition") for job in jobs for run in runs_in_progress(instance, job)
     }
     return [period for period in periods if period.name not in on_their_way]
 
 
 def _hours_are_asked(instance: dg.DagsterInstance) -> bool:
-    runs = runs_on_their_way(instance)
+    runs = runs_in_progress(instance)
     jobs = {pull_hours.name, reconcile_hours.name}
     return any(RANGE_START in run.tags or run.job_name in jobs for run in runs)
 
@@ -310,7 +311,7 @@ def _instant(cursor: str | None) -> datetime | None:
 
 
 class _Hint:
-    """What the last look remembers. Lost, it costs events that say again what was said."""
+    """The last evaluation's results. Without it, events are written once more."""
 
     def __init__(self, passed: dict[str, bool]) -> None:
         self.passed = passed

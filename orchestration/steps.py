@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from domain.decisions import ClosedDecisionEdited, PriceChangeNeedsSecondName
     from domain.findings import Judgement
     from ingestion.heads import ChainHead
+    from ingestion.hours import DueWindow
     from ingestion.landing import Landing, LandingReport
     from ingestion.manifest import Attempt
     from warehouse.build import BuildResult
@@ -40,7 +41,7 @@ def pull(
     *,
     clusters: Sequence[str] = (),
     sources: Sequence[Source] = (),
-    only_debts: bool = True,
+    only_due: bool = True,
     progress: Progress | None = None,
     errors: list[LedgerError] | None = None,
 ) -> list[Attempt]:
@@ -51,7 +52,7 @@ def pull(
     todo = [
         Wanted(cluster_id, source, window, f"{cluster_id} {source.value} {window.started_at:%d %b}")
         for cluster_id, source, window in ledger.askable(
-            opened, hours, clusters, sources, again=not only_debts
+            opened, hours, clusters, sources, again=not only_due
         )
     ]
     return ask_all(opened, todo, progress, errors)
@@ -64,6 +65,20 @@ class Rechecked:
     differing_count: int  # hours of which a server now has another number of samples
     attempts: tuple[Attempt, ...]
     unanswered: Mapping[str, str]  # "<cluster> <metric>": why
+
+
+def pull_due_hours(
+    opened: OpenHome,
+    due: Sequence[DueWindow],
+    progress: Progress | None = None,
+    errors: list[LedgerError] | None = None,
+) -> list[Attempt]:
+    """Query the due windows in order, two clusters at a time; errors as in `ask_all`."""
+    todo = [
+        Wanted(one.cluster_id, one.source, one.window, f"{one.cluster_id} {one.source} {one.why}")
+        for one in due
+    ]
+    return ask_all(opened, todo, progress, errors)
 
 
 def recheck(
@@ -175,7 +190,7 @@ def refreshable(opened: OpenHome) -> list[BillingPeriod]:
     with_evidence = [
         period
         for period in periods
-        if any(entry.told for entry in ledger.ledger(opened, period.interval))
+        if any(entry.responses for entry in ledger.ledger(opened, period.interval))
     ]
     return with_evidence or periods[-1:]
 

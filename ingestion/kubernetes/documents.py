@@ -59,7 +59,7 @@ class _Text(Mapping[str, Any]):
         return len(self._whole())
 
 
-class Told(_Text):
+class LazyObject(_Text):
     """An object of a server's list: who it is, and which version; the rest when it is asked for.
 
     `read` raises what a list raises that is no JSON.
@@ -119,7 +119,7 @@ def page_of(body: bytes, reader: Reader) -> Page | None:
         return None
     version = version_number(place.resourceVersion)
     told = (
-        Told(item, _uid(name.uid), version_number(name.resourceVersion), reader)
+        LazyObject(item, _uid(name.uid), version_number(name.resourceVersion), reader)
         for item, name in zip(items, names, strict=True)
     )
     return Page(tuple(told), version, place.more) if version else None
@@ -144,7 +144,7 @@ def as_text(document: object) -> msgspec.Raw:
 
 
 def uid_of(document: Mapping[str, Any]) -> str:
-    if isinstance(document, Told):
+    if isinstance(document, LazyObject):
         return document.uid
     meta = document.get("metadata")
     uid = meta.get("uid", "") if isinstance(meta, Mapping) else ""
@@ -158,7 +158,7 @@ def _uid(uid: object) -> str:
 
 def version_in(document: Mapping[str, Any]) -> int:
     """The resource version of an object, as a number; 0 when it has none."""
-    if isinstance(document, Told):
+    if isinstance(document, LazyObject):
         return document.version
     return version_of(document.get("metadata"))
 

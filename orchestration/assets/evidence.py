@@ -92,9 +92,9 @@ def _evidence_asset(
             opened = ledger_home.open()
             bad = _asked(context, opened, keys) if context.selected_asset_keys else []
             entries = open_entries(opened)
-            untold = mirror.untold_hours(context.instance, entries, (cluster_id, source), key)
-            for entry, told in islice(untold, mirror.HOURS_AT_ONCE):
-                context.log_event(hour_event(opened, key, entry, told))
+            untold = mirror.unreported_hours(context.instance, entries, (cluster_id, source), key)
+            for entry, response in islice(untold, mirror.HOURS_AT_ONCE):
+                context.log_event(hour_event(opened, key, entry, response))
             for state in evidence_states(opened, entries, keys):
                 if state.asset_check_key in context.selected_asset_check_keys:
                     yield evidence_result(state)
@@ -108,7 +108,7 @@ def _asked(context: dg.AssetExecutionContext, opened: OpenHome, keys: EvidenceKe
     window = window_of(context)
     tag_run(context, window.started_at)
     [(cluster_id, source)] = keys
-    attempts = steps.pull(opened, window, clusters=[cluster_id], sources=[source], only_debts=False)
+    attempts = steps.pull(opened, window, clusters=[cluster_id], sources=[source], only_due=False)
     return report(context, opened, keys, attempts)
 
 

@@ -1,7 +1,7 @@
 """What an hour's partition shows: what landed, or what is missing, why, and what to run next.
 
 Put here: one event for one hour of one witness, and tables of hours.
-Not here: asking (`assets.evidence`), or which hours are owed (`orchestration.ledger`).
+Not here: asking (`assets.evidence`), or which hours are due (`orchestration.ledger`).
 """
 
 # No `from __future__ import annotations` here: beside assets, types are read by Dagster.
@@ -13,7 +13,7 @@ import dagster as dg
 from domain.decisions import Cluster, Source
 from domain.interval import HOUR, Interval, format_instant
 from ingestion.catalogue import sentinels
-from ingestion.hours import FIRST_UNWATCHED, HourEntry, Told
+from ingestion.hours import FIRST_UNWATCHED, HourEntry, HourResponse
 from ingestion.manifest import Attempt, Hour, Outcome
 from orchestration import ledger
 from orchestration.commands import cell
@@ -35,7 +35,7 @@ CELL_LIMIT = 240
 
 
 def evidence_keys(clusters: Sequence[Cluster]) -> dict[tuple[str, Source], dg.AssetKey]:
-    """The raw asset of every witness: named by its cluster's latest name, told apart by its ID."""
+    """The raw asset of every source, with its cluster's latest name, and its ID where two agree."""
     latest = {row.cluster_id: row for row in sorted(clusters, key=lambda row: row.valid_from)}
     names = {cluster_id: _key_part(row.cluster_name) for cluster_id, row in latest.items()}
     shared = {name for name in names.values() if list(names.values()).count(name) > 1}
@@ -62,13 +62,13 @@ def attempt_events(
     """
     before = _known_before(opened, attempt)
     for hour in attempt.hours:
-        told = Told(attempt.attempt_id, attempt.sequence, attempt.draft.asked_at, hour)
+        response = HourResponse(attempt.attempt_id, attempt.sequence, attempt.draft.asked_at, hour)
         entry = before.get(hour.hour) or HourEntry(
-            attempt.cluster_id, attempt.source, hour.hour, (told,)
+            attempt.cluster_id, attempt.source, hour.hour, (response,)
         )
-        yield hour.hour, hour_event(opened, key, entry, told)
+        yield hour.hour, hour_event(opened, key, entry, response)
         best = entry.best
-        if told.outcome is not Outcome.OK and best and best.outcome is Outcome.OK:
+        if response.outcome is not Outcome.OK and best and best.outcome is Outcome.OK:
             yield hour.hour, hour_event(opened, key, entry, best)
 
 
@@ -81,22 +81,24 @@ def _known_before(opened: OpenHome, attempt: Attempt) -> dict[datetime, HourEntr
     return {e.hour_started_at: e for e in entries if (e.cluster_id, e.source) == place}
 
 
-def hour_event(opened: OpenHome, key: dg.AssetKey, entry: HourEntry, told: Told) -> HourEvent:
+def hour_event(
+    opened: OpenHome, key: dg.AssetKey, entry: HourEntry, response: HourResponse
+) -> HourEvent:
     """A materialization for an hour that was answered whole; else an observation that says why."""
     partition = hour_name(entry.hour_started_at)
-    if told.outcome is Outcome.OK:
-        return dg.AssetMaterialization(key, partition=partition, metadata=_landed(told))
+    if response.outcome is Outcome.OK:
+        return dg.AssetMaterialization(key, partition=partition, metadata=_landed(response))
     return dg.AssetObservation(
         key,
         partition=partition,
-        description=f"{told.outcome.value}: {told.hour.reason}"[:200],
-        metadata=_not_whole(opened, key, entry, told),
+        description=f"{response.outcome.value}: {response.hour.reason}"[:200],
+        metadata=_not_whole(opened, key, entry, response),
     )
 
 
-def last_told(entry: HourEntry) -> Told:
+def last_response(entry: HourEntry) -> HourResponse:
     """What was answered last, of an hour that was asked."""
-    return max(entry.told, key=lambda told: (told.asked_at, told.sequence))
+    return max(entry.responses, key=lambda response: (response.asked_at, response.sequence))
 
 
 def gap_table(
@@ -118,32 +120,32 @@ def _outcome(entry: HourEntry) -> str:
     return table_cell(f"{best.outcome.value}: {best.hour.reason}") if best else "never asked"
 
 
-def _landed(told: Told) -> dict[str, dg.MetadataValue]:
+def _landed(response: HourResponse) -> dict[str, dg.MetadataValue]:
     return {
-        "dagster/row_count": dg.MetadataValue.int(told.hour.sample_count),
-        "series": dg.MetadataValue.int(told.hour.series_count),
-        "asked at": dg.MetadataValue.text(format_instant(told.asked_at)),
-        ATTEMPT: dg.MetadataValue.text(told.attempt_id),
+        "dagster/row_count": dg.MetadataValue.int(response.hour.sample_count),
+        "series": dg.MetadataValue.int(response.hour.series_count),
+        "asked at": dg.MetadataValue.text(format_instant(response.asked_at)),
+        ATTEMPT: dg.MetadataValue.text(response.attempt_id),
         **{
             name.replace("_", " "): dg.MetadataValue.int(count)
-            for name, count in told.hour.facts.items()
+            for name, count in response.hour.facts.items()
         },
     }
 
 
 def _not_whole(
-    opened: OpenHome, key: dg.AssetKey, entry: HourEntry, told: Told
+    opened: OpenHome, key: dg.AssetKey, entry: HourEntry, response: HourResponse
 ) -> dict[str, dg.MetadataValue]:
-    expected, seen = _expected_and_seen(opened, entry, told.hour)
+    expected, seen = _expected_and_seen(opened, entry, response.hour)
     return {
-        "outcome": dg.MetadataValue.text(told.outcome.value),
-        "reason": dg.MetadataValue.text(told.hour.reason),
+        "outcome": dg.MetadataValue.text(response.outcome.value),
+        "reason": dg.MetadataValue.text(response.hour.reason),
         "expected": dg.MetadataValue.text(expected),
         "seen": dg.MetadataValue.text(seen),
-        "first missing": dg.MetadataValue.text(_first_missing(entry, told.hour)),
-        "asked at": dg.MetadataValue.text(format_instant(told.asked_at)),
+        "first missing": dg.MetadataValue.text(_first_missing(entry, response.hour)),
+        "asked at": dg.MetadataValue.text(format_instant(response.asked_at)),
         **remedy(opened, key, entry),
-        ATTEMPT: dg.MetadataValue.text(told.attempt_id),
+        ATTEMPT: dg.MetadataValue.text(response.attempt_id),
     }
 
 

@@ -13,7 +13,7 @@ import dagster as dg
 from domain.findings import Judgement, Verdict, VerdictState
 from ingestion.hours import HourEntry
 from orchestration import ledger
-from orchestration.assets.hour_events import ATTEMPT, instant_or_reason, last_told, remedy
+from orchestration.assets.hour_events import ATTEMPT, instant_or_reason, last_response, remedy
 from orchestration.checks import EvidenceKeys
 from orchestration.mirror import HOURS_AT_ONCE, MARKS_PER_HOUR
 from orchestration.open_home import OpenHome
@@ -65,7 +65,7 @@ def _mark(
             "first missing": instant_or_reason(verdict.first_missing_at),
             **(remedy(opened, key, entry) if entry else {}),
             # So that nobody says again what this mark says of the same answer.
-            **({ATTEMPT: last_told(entry).attempt_id} if entry and entry.told else {}),
+            **({ATTEMPT: last_response(entry).attempt_id} if entry and entry.responses else {}),
         },
     )
 

@@ -1,4 +1,4 @@
-"""`gpu-ledger pull`: asking the witnesses.
+"""`gpu-ledger pull`: queries to the sources.
 
 Put here: which hours are asked, and showing the attempts that were made now.
 Not here: asking (`ingestion`), what was answered so far (`orchestration.cli.hours`), the collector
@@ -84,11 +84,11 @@ def pull(
     errors: list[LedgerError] = []
     with progress("Asking") as report:
         if stretch is None:
-            attempts = _what_is_owed(opened, clusters, sources, report, errors)
+            attempts = _pull_due(opened, clusters, sources, report, errors)
         else:
             attempts = _named_hours(opened, stretch, clusters, sources, again, report, errors)
-    nothing = "no hour is owed" if stretch is None else "these hours were answered whole"
-    exit_code = _show(attempts, output, f"Nothing was asked: {nothing}.")
+    nothing = "no hour is due" if stretch is None else "these hours are complete"
+    exit_code = _show(attempts, output, f"No query was sent: {nothing}.")
     for error in errors[1:]:
         click.echo(error.message(), err=True)
     if errors:
@@ -114,29 +114,29 @@ def _named_hours(
         hours,
         clusters=clusters,
         sources=wanted,
-        only_debts=not again,
+        only_due=not again,
         progress=report,
         errors=errors,
     )
 
 
-def _what_is_owed(
+def _pull_due(
     opened: OpenHome,
     clusters: tuple[str, ...],
     sources: tuple[str, ...],
     report: Progress,
     errors: list[LedgerError],
 ) -> list[Attempt]:
-    from orchestration.ledger import owed
-    from orchestration.reconcile import pay
+    from orchestration.ledger import due_windows
+    from orchestration.steps import pull_due_hours
 
     todo = [
-        debt
-        for debt in owed(opened)
-        if (not clusters or debt.cluster_id in clusters)
-        and (not sources or debt.source.value in sources)
+        due
+        for due in due_windows(opened)
+        if (not clusters or due.cluster_id in clusters)
+        and (not sources or due.source.value in sources)
     ]
-    return pay(opened, todo, report, errors)
+    return pull_due_hours(opened, todo, report, errors)
 
 
 def _counted_again(

@@ -81,7 +81,7 @@ def hours(
         for entry in hour_ledger(expected, opened.landing.attempts())
         if not clusters or entry.cluster_id in clusters
     ]
-    due = [entry for entry in entries if entry.told or ready(entry, now)]
+    due = [entry for entry in entries if entry.responses or ready(entry, now)]
     shown = [entry for entry in due if show_all or not entry.is_whole or entry.doubts]
     if by_attempt:
         # What each metric counted is for machines: it makes no table.
@@ -91,7 +91,7 @@ def hours(
     else:
         rows = [_hour(opened, entry, now) for entry in shown]
         emit(rows, output, empty=_none(period, due, show_all))
-    if by_attempt and (never := sum(not entry.told for entry in shown)):
+    if by_attempt and (never := sum(not entry.responses for entry in shown)):
         click.echo(f"{never} hours were never asked; without --attempts they are listed.", err=True)
     if early := len(entries) - len(due):
         click.echo(f"{early} hours are not due yet, and not listed.", err=True)
@@ -115,7 +115,7 @@ def _hour(opened: OpenHome, entry: HourEntry, now: datetime) -> Row:
         "cluster_id": entry.cluster_id,
         "source": entry.source.value,
         "hour": entry.hour_started_at,
-        "attempts": len(entry.told),
+        "attempts": len(entry.responses),
         "outcome": best.outcome.value if best else "never asked",
         "reason": best.hour.reason if best else "",
         "samples": best.hour.sample_count if best else 0,
@@ -126,22 +126,22 @@ def _hour(opened: OpenHome, entry: HourEntry, now: datetime) -> Row:
 
 def _attempts(entries: Sequence[HourEntry]) -> Iterator[Row]:
     for entry in entries:
-        for told in entry.told:
+        for response in entry.responses:
             yield {
                 "cluster_id": entry.cluster_id,
                 "source": entry.source.value,
                 "hour": entry.hour_started_at,
-                "attempt": told.sequence,
-                "asked_at": told.asked_at,
-                "outcome": told.outcome.value,
-                "used": told in entry.used,
-                "series": told.hour.series_count,
-                "samples": told.hour.sample_count,
-                "reason": told.hour.reason,
-                "facts": dict(told.hour.facts),
+                "attempt": response.sequence,
+                "asked_at": response.asked_at,
+                "outcome": response.outcome.value,
+                "used": response in entry.used,
+                "series": response.hour.series_count,
+                "samples": response.hour.sample_count,
+                "reason": response.hour.reason,
+                "facts": dict(response.hour.facts),
                 "changes": {
                     metric: after - before
-                    for metric, (before, after) in entry.changes_by(told).items()
+                    for metric, (before, after) in entry.changes_by(response).items()
                 },
-                "by_metric": dict(told.hour.by_metric),
+                "by_metric": dict(response.hour.by_metric),
             }

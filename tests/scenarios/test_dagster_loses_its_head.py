@@ -177,7 +177,7 @@ def ask_everything(dagster: Dagster, now: datetime) -> None:
     living = Dagster(dagster.home, dagster.instance, now)
     cursor = None
     for _ in range(4):
-        looked = living.look("hours_owed", cursor)
+        looked = living.look("hours_due", cursor)
         cursor = looked.cursor
         by_priority = sorted(
             looked.run_requests, key=lambda request: -int(request.tags["dagster/priority"])
@@ -225,7 +225,7 @@ def test_the_live_hour_was_asked_first_then_the_oldest(told: Told) -> None:
 
 def test_no_hour_of_the_absence_was_asked_twice(told: Told) -> None:
     absent = [e for e in told.entries if e.hour_started_at >= FIRST + WITH_DAGSTER * HOUR]
-    assert [entry for entry in absent if len(entry.told) != 1] == []
+    assert [entry for entry in absent if len(entry.responses) != 1] == []
 
 
 def test_the_strips_are_as_green_as_before_their_memory_was_lost(told: Told) -> None:

@@ -44,7 +44,7 @@ def test_hours_are_pulled_and_counted_from_within_an_hour_on(tmp_path: Path) -> 
             (Interval(EIGHT, EIGHT + HOUR), Outcome.OK),
             (Interval(EIGHT + HOUR, EIGHT + 2 * HOUR), Outcome.OK),
         ]
-        again = steps.pull(opened, Interval(EIGHT, EIGHT + HOUR), only_debts=False)
+        again = steps.pull(opened, Interval(EIGHT, EIGHT + HOUR), only_due=False)
         assert [one.draft.window for one in again] == [Interval(EIGHT, EIGHT + HOUR)]
         steps.refresh(opened, PERIOD)
         assert [f.code for f in steps.judge(opened, PERIOD).findings] == []

@@ -25,7 +25,7 @@ from ingestion.hours import (
     DOWN_SAMPLED,
     INCOMPLETE_PODS,
     MASS_ENDINGS,
-    Why,
+    DueReason,
     hour_ledger,
     why_due,
 )
@@ -199,7 +199,7 @@ def test_a_receiver_that_is_gone_takes_pods_in_silence_and_is_asked_again(tmp_pa
         assert hour.facts[INCOMPLETE_PODS] > 0
         [attempt] = faulty.landing.attempts()
         ledger = hour_ledger([(attempt.cluster_id, Source.THANOS, ONE)], [attempt])
-        assert why_due(ledger[0], ASKED_AT + timedelta(minutes=10)) is Why.SUSPICION
+        assert why_due(ledger[0], ASKED_AT + timedelta(minutes=10)) is DueReason.SUSPICION
 
 
 def test_a_receiver_that_went_between_two_hours_is_a_mass_absence(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_averages_of_down_sampled_blocks_are_never_taken_for_samples(
         assert hour.facts[DOWN_SAMPLED] == targets
         [attempt] = faulty.landing.attempts()
         [entry] = hour_ledger([(attempt.cluster_id, Source.THANOS, ONE)], [attempt])
-        assert why_due(entry, ASKED_AT + timedelta(minutes=10)) is Why.NOT_OK
+        assert why_due(entry, ASKED_AT + timedelta(minutes=10)) is DueReason.NOT_OK
 
 
 def test_averages_for_a_part_of_an_hour_are_noticed_too(tmp_path: Path) -> None:

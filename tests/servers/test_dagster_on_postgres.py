@@ -105,7 +105,7 @@ def dagster_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dagster]
 def told_counts(home: Path, source: Source) -> list[int]:
     """How often each hour was asked, of hours that are whole."""
     entries = ledger.ledger(opened_at(home, AFTER), Interval(FIRST, LAST))
-    return [len(e.told) for e in entries if e.source is source and is_whole(e)]
+    return [len(e.responses) for e in entries if e.source is source and is_whole(e)]
 
 
 def test_the_url_may_be_in_a_file_and_the_pool_is_there_before_its_first_use(
@@ -138,7 +138,7 @@ def test_it_restarts_in_the_middle_of_a_backfill_and_nobody_notices(
         monkeypatch.setattr(evidence, "report", restarted)
         assert dagster.materialize(SAMPLES, JOURNAL, first=NAMES[0], last=NAMES[5]).success
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
-        assert dagster.look("hours_owed").run_requests == []
+        assert dagster.look("hours_due").run_requests == []
     assert told_counts(home, Source.THANOS) == [1] * 6
     assert told_counts(home, Source.KUBERNETES) == [1] * 6
 
@@ -161,7 +161,7 @@ def test_it_goes_away_in_the_middle_of_a_backfill_and_comes_back_too_late_for_it
         assert dagster.statuses(SAMPLES) != GREEN
         assert end_lost_runs(dagster.mark) == 1
         # What landed is shown without being asked again; only the other witness is asked.
-        for request in dagster.look("hours_owed").run_requests:
+        for request in dagster.look("hours_due").run_requests:
             assert dagster.execute(request).success
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
     assert told_counts(home, Source.THANOS) == [1] * 6
@@ -174,11 +174,11 @@ def test_while_it_is_away_hours_are_asked_without_dagster_and_shown_later(
     with dagster_of(home, monkeypatch) as dagster:
         server.stop()
         with pytest.raises(DagsterPostgresException) as gone:
-            dagster.look("hours_owed")
+            dagster.look("hours_due")
         assert "refused" in str(gone.value.__cause__)  # a visible reason
         steps.pull(opened_at(home, AFTER), Interval(FIRST, LAST))
         server.start()
-        assert dagster.look("hours_owed").run_requests == []
+        assert dagster.look("hours_due").run_requests == []
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
     assert told_counts(home, Source.THANOS) == [1] * 6
 
@@ -193,12 +193,12 @@ def test_it_is_restored_from_an_older_dump(
         assert dagster.materialize(SAMPLES, JOURNAL, first=NAMES[0], last=NAMES[1]).success
         older = subprocess.run([dump, "--clean", url], check=True, capture_output=True).stdout
         assert dagster.materialize(SAMPLES, JOURNAL, first=NAMES[2], last=NAMES[5]).success
-        cursor = dagster.look("hours_owed").cursor
+        cursor = dagster.look("hours_due").cursor
     subprocess.run([psql, "-q", url], input=older, check=True, capture_output=True)
     with dagster_of(home, monkeypatch) as dagster:
         assert dagster.statuses(SAMPLES)[NAMES[5]] == "MISSING"
         # The cursor may be the younger one or none: it is a hint.
-        assert dagster.look("hours_owed", cursor).run_requests == []
+        assert dagster.look("hours_due", cursor).run_requests == []
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
     assert told_counts(home, Source.THANOS) == [1] * 6
 

@@ -97,7 +97,7 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
                 dagster = Dagster(world.home, instance, AFTER)
                 wait_until(lambda: is_green(dagster, SAMPLES, LIVE), "the live hour is green")
                 mark = mark_of(opened.home.dagster)
-                assert counted(instance, tags={STARTED_IN: mark, REQUESTED_BY: "hours_owed"})
+                assert counted(instance, tags={STARTED_IN: mark, REQUESTED_BY: "hours_due"})
                 waiting = counted(instance, statuses=[QUEUED], tags={"dagster/backfill": "long"})
                 assert waiting > QUEUED_RUNS // 2
                 server.stop()
@@ -107,7 +107,7 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
                     if "dagster/backfill" in run.tags:  # nobody wants to wait for a thousand
                         instance.report_run_canceled(run)
                 # What was owed is asked when the next look comes; here a person looks first.
-                for request in dagster.look("hours_owed").run_requests:
+                for request in dagster.look("hours_due").run_requests:
                     dagster.execute(request)
                 wait_until(
                     lambda: all(is_green(dagster, a, OLD) for a in (SAMPLES, JOURNAL)), "all green"
@@ -121,7 +121,7 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
         assert len(entries) == 12
         assert all(is_whole(entry) for entry in entries)
         newest = [e for e in entries if e.hour_started_at == LAST - (LAST - FIRST) / 6]
-        assert {entry.source: len(entry.told) for entry in newest} == dict.fromkeys(Source, 1)
+        assert {entry.source: len(entry.responses) for entry in newest} == dict.fromkeys(Source, 1)
 
 
 @contextmanager

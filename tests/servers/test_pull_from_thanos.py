@@ -25,7 +25,7 @@ from ingestion.hours import (
     INCOMPLETE_PODS,
     MASS_ENDINGS,
     SUSPICIONS,
-    Why,
+    DueReason,
     hour_ledger,
     why_due,
 )
@@ -196,7 +196,7 @@ def test_a_store_with_half_of_all_series_goes(estate: Estate, tmp_path: Path, wa
         first = Asked(estate, made.url, tmp_path / "first").pull()
         assert first.outcome is Outcome.OK
         assert first.hours[0].facts[INCOMPLETE_PODS] > PODS / 4
-        assert owed_again(first) is Why.SUSPICION
+        assert due_again(first) is DueReason.SUSPICION
 
         if way == "hangs":
             made.stores[1].sidecar.go_on()
@@ -205,7 +205,7 @@ def test_a_store_with_half_of_all_series_goes(estate: Estate, tmp_path: Path, wa
             assert (doubts(healed), lacks(asked, healed, truth)) == ([], 0)
 
 
-def owed_again(attempt: Attempt) -> Why | None:
+def due_again(attempt: Attempt) -> DueReason | None:
     hour = attempt.hours[0].hour
     [entry] = hour_ledger([(attempt.cluster_id, Source.THANOS, hour)], [attempt])
     return why_due(entry, attempt.draft.asked_at + timedelta(minutes=10))
@@ -229,7 +229,7 @@ def test_a_store_with_all_of_one_tenant_goes(estate: Estate, tmp_path: Path) -> 
         assert (after.outcome, pods_of(after)) == (Outcome.DEGRADED, PODS // 2)
         assert after.hours[0].reason.startswith("a store is gone: 1 answer, 2 did at ")
         assert after.hours[0].facts[MASS_ENDINGS] == PODS // 2
-        assert owed_again(after) is Why.NOT_OK
+        assert due_again(after) is DueReason.NOT_OK
 
         # Somebody who never knew the other tenant cannot miss it. What is left is the number of
         # stores, which is landed, and the journal.
@@ -281,7 +281,7 @@ def test_one_of_three_receivers_that_share_all_series_goes(estate: Estate, tmp_p
         first = Asked(estate, url, tmp_path / "first").pull()
         assert first.hours[0].facts[INCOMPLETE_PODS] > 0
         if not has_every_node:  # else the hour is empty, and due as such
-            assert owed_again(first) is Why.SUSPICION
+            assert due_again(first) is DueReason.SUSPICION
 
 
 def counted(rows: list[tuple[object, ...]]) -> Counter[tuple[object, ...]]:

@@ -52,7 +52,7 @@ def opened(home: Path, made: Unfinished) -> OpenHome:
 def undisturbed_facts(made: Unfinished, place: Path) -> str:
     """What the facts are where the hour is asked and counted without Dagster."""
     shutil.copytree(made.home, place)
-    steps.pull(opened(place, made), made.missing, only_debts=False)
+    steps.pull(opened(place, made), made.missing, only_due=False)
     return steps.refresh(opened(place, made), made.period).facts_sha256
 
 

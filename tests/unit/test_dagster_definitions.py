@@ -163,7 +163,7 @@ def test_checks_that_block_a_close_say_so(defs: dg.Definitions) -> None:
 def test_every_setting_of_a_job_is_described_and_a_close_is_dry(defs: dg.Definitions) -> None:
     for name, op in (
         ("pull_hours", "pull_these_hours"),
-        ("reconcile_hours", "pay_debts"),
+        ("reconcile_hours", "pull_due"),
         ("close_period", "close_one_period"),
     ):
         schema = defs.resolve_job_def(name).graph.node_named(op).definition.config_schema

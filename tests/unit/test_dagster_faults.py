@@ -101,11 +101,11 @@ def test_a_worker_killed_between_write_and_event_loses_and_doubles_nothing(
     assert end_lost_runs("of another home") == 0
     assert end_lost_runs(dagster.mark) == 1
     assert "IN_PROGRESS" not in dagster.statuses(SAMPLES).values()
-    requests = dagster.look("hours_owed").run_requests
+    requests = dagster.look("hours_due").run_requests
     # The samples landed: their strip follows the ledger, and only the journal is asked for.
     assert dagster.statuses(SAMPLES) == dict.fromkeys(NAMES, "MATERIALIZED")
     assert {key.path[-1] for r in requests for key in r.asset_selection} == {"kubernetes_hours"}
-    assert [len(entry.told) for entry in entries(dagster, Source.THANOS)] == [1] * 6
+    assert [len(entry.responses) for entry in entries(dagster, Source.THANOS)] == [1] * 6
     [lost] = dagster.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
     assert "Its process went down before Dagster was started anew" in lost.message
 
@@ -144,16 +144,16 @@ def test_two_runs_on_one_partition_are_one_hour(
     opened = opened_at(dagster.home, AFTER)
     assert [attempt.sequence for attempt in opened.landing.attempts()] == sequences
     assert opened.landing.verify().problems == ()
-    [hour] = [entry for entry in entries(dagster, Source.THANOS) if entry.told]
+    [hour] = [entry for entry in entries(dagster, Source.THANOS) if entry.responses]
     assert is_whole(hour)
-    assert len({told.hour.sample_count for told in hour.told}) == 1
-    assert len(hour.told) == len(sequences)
+    assert len({told.hour.sample_count for told in hour.responses}) == 1
+    assert len(hour.responses) == len(sequences)
 
 
 def test_a_daemon_killed_between_cursor_and_submit_asks_again(dagster: Dagster) -> None:
-    first = dagster.look("hours_owed")
+    first = dagster.look("hours_due")
     assert first.cursor
-    again = dagster.look("hours_owed", first.cursor)  # the cursor was kept, no run was
+    again = dagster.look("hours_due", first.cursor)  # the cursor was kept, no run was
     assert [r.tags for r in again.run_requests] == [r.tags for r in first.run_requests]
     assert len(again.run_requests) == 2
 
@@ -178,7 +178,7 @@ def test_the_live_hour_is_asked_for_beside_a_long_queue_of_partitions(dagster: D
                 status=dg.DagsterRunStatus.NOT_STARTED,
             )
         )
-    requests = dagster.look("hours_owed").run_requests
+    requests = dagster.look("hours_due").run_requests
     live, *others = requests
     assert (live.tags[RANGE_START], live.tags["dagster/priority"]) == (NAMES[5], "10")
     assert {key.path[-1] for key in live.asset_selection} == {"thanos_hours", "kubernetes_hours"}
@@ -190,7 +190,7 @@ def test_the_live_hour_is_asked_for_beside_a_long_queue_of_partitions(dagster: D
 
 
 def test_a_code_location_that_does_not_load_says_why_and_loses_no_hour(dagster: Dagster) -> None:
-    owed = [request.tags for request in dagster.look("hours_owed").run_requests]
+    due = [request.tags for request in dagster.look("hours_due").run_requests]
     table = dagster.home / "decisions" / "clusters.csv"
     right = table.read_text()
     table.write_text(right + right.splitlines()[-1] + "\n")  # decided twice
@@ -206,4 +206,4 @@ def test_a_code_location_that_does_not_load_says_why_and_loses_no_hour(dagster: 
     assert "clusters.csv" in ran.stderr
     table.write_text(right)
     again = type(dagster)(dagster.home, dagster.instance, AFTER)
-    assert [request.tags for request in again.look("hours_owed").run_requests] == owed
+    assert [request.tags for request in again.look("hours_due").run_requests] == due

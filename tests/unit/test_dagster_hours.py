@@ -21,7 +21,7 @@ from domain.decisions import Source
 from domain.interval import Interval, format_instant
 from ingestion.manifest import Outcome
 from orchestration import ledger, steps
-from orchestration.sensors import BELIEVED, hours_on_their_way
+from orchestration.sensors import BELIEVED, hours_in_progress
 from orchestration.tags import RANGE_END, RANGE_START
 from tests.how_to import FENCED, typed
 from tests.orchestrated import (
@@ -205,7 +205,7 @@ def test_an_error_of_ours_fails_the_run_in_its_own_words(dagster: Dagster) -> No
 def test_what_is_owed_is_asked_live_hour_first_all_witnesses_of_a_window_together(
     dagster: Dagster,
 ) -> None:
-    requests = dagster.look("hours_owed").run_requests
+    requests = dagster.look("hours_due").run_requests
     windows = [
         (r.tags[RANGE_START], r.tags[RANGE_END], r.tags["dagster/priority"]) for r in requests
     ]
@@ -218,10 +218,10 @@ def test_what_is_owed_is_asked_live_hour_first_all_witnesses_of_a_window_togethe
     for request in requests:
         assert dagster.execute(request).success
     assert set(dagster.statuses(SAMPLES).values()) == {"MATERIALIZED"}
-    assert dagster.look("hours_owed").run_requests == []
+    assert dagster.look("hours_due").run_requests == []
 
 
-def test_the_job_pays_the_same_debts_in_one_run(dagster: Dagster) -> None:
+def test_the_job_pulls_the_same_hours_in_one_run(dagster: Dagster) -> None:
     assert dagster.job("reconcile_hours").success
     first = opened_at(dagster.home, AFTER).landing.attempts(source=Source.THANOS)[0]
     assert first.window.started_at == FIRST + timedelta(hours=5)  # the live hour, before all
@@ -232,14 +232,14 @@ def test_the_job_pays_the_same_debts_in_one_run(dagster: Dagster) -> None:
 def test_the_schedule_of_the_live_hour_asks_for_nothing_else(dagster: Dagster) -> None:
     [request] = dagster.tick("hourly_pull").run_requests
     assert request.tags["dagster/priority"] == "10"
-    config = request.run_config["ops"]["pay_debts"]["config"]
+    config = request.run_config["ops"]["pull_due"]["config"]
     assert dagster.job("reconcile_hours", config).success
     green = [name for name, status in dagster.statuses(SAMPLES).items() if status == "MATERIALIZED"]
     assert green == [NAMES[5]]
 
 
 def test_hours_on_their_way_are_not_asked_for_twice(dagster: Dagster) -> None:
-    live, older = dagster.look("hours_owed").run_requests
+    live, older = dagster.look("hours_due").run_requests
     job = dagster.defs.resolve_implicit_global_asset_job_def()
     started = dagster.instance.create_run_for_job(
         job,
@@ -247,19 +247,19 @@ def test_hours_on_their_way_are_not_asked_for_twice(dagster: Dagster) -> None:
         asset_selection=set(older.asset_selection),
         status=dg.DagsterRunStatus.STARTED,
     )
-    [again] = dagster.look("hours_owed").run_requests
+    [again] = dagster.look("hours_due").run_requests
     assert again.tags[RANGE_START] == live.tags[RANGE_START]
     dagster.instance.report_run_canceled(started)
-    assert len(dagster.look("hours_owed").run_requests) == 2
+    assert len(dagster.look("hours_due").run_requests) == 2
 
 
 @pytest.mark.parametrize(
     ("job", "op", "config", "left"),
     [
-        # Of six hours the live one is owed apart, the five before it together.
-        ("reconcile_hours", "pay_debts", {"asked": "LIVE_HOUR"}, [5]),
-        ("reconcile_hours", "pay_debts", {"asked": "SECOND_LOOKS"}, [1, 5]),
-        ("reconcile_hours", "pay_debts", {}, []),
+        # Of six hours the live one is due apart, the five before it together.
+        ("reconcile_hours", "pull_due", {"asked": "LIVE_HOUR"}, [5]),
+        ("reconcile_hours", "pull_due", {"asked": "SECOND_LOOKS"}, [1, 5]),
+        ("reconcile_hours", "pull_due", {}, []),
         ("pull_hours", "pull_these_hours", {"from_hour": NAMES[0], "until_hour": NAMES[1]}, [1]),
         (
             "pull_hours",
@@ -278,22 +278,22 @@ def test_what_a_job_is_asking_for_is_not_asked_for_twice(
         status=dg.DagsterRunStatus.STARTED,
     )
 
-    def owed() -> list[int]:
+    def due() -> list[int]:
         return sorted(
             NAMES.index(request.tags[RANGE_END]) - NAMES.index(request.tags[RANGE_START]) + 1
-            for request in dagster.look("hours_owed").run_requests
+            for request in dagster.look("hours_due").run_requests
         )
 
-    assert owed() == left
+    assert due() == left
     dagster.instance.report_run_canceled(run)
-    assert owed() == [1, 5]
+    assert due() == [1, 5]
 
 
 def test_a_run_that_fell_silent_is_not_believed_for_ever(
     dagster: Dagster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its machine went down; nobody will ever say that it failed."""
-    _, older = dagster.look("hours_owed").run_requests
+    _, older = dagster.look("hours_due").run_requests
     job = dagster.defs.resolve_implicit_global_asset_job_def()
     dagster.instance.create_run_for_job(
         job,
@@ -302,10 +302,10 @@ def test_a_run_that_fell_silent_is_not_believed_for_ever(
         status=dg.DagsterRunStatus.STARTED,
     )
     keys = {("", Source.THANOS): dagster.key(SAMPLES)}
-    assert len(hours_on_their_way(dagster.instance, keys)[dagster.key(SAMPLES)]) == 5
+    assert len(hours_in_progress(dagster.instance, keys)[dagster.key(SAMPLES)]) == 5
     later = datetime.now(UTC) + BELIEVED + timedelta(minutes=1)
     monkeypatch.setattr("domain.clock.SystemClock.now", lambda self: later)
-    assert hours_on_their_way(dagster.instance, keys) == {}
+    assert hours_in_progress(dagster.instance, keys) == {}
 
 
 def test_strips_show_what_the_command_line_asked(dagster: Dagster) -> None:
@@ -314,7 +314,7 @@ def test_strips_show_what_the_command_line_asked(dagster: Dagster) -> None:
     lose_journal(dagster.home, 2)
     steps.pull(opened, Interval(FIRST + timedelta(hours=2), FIRST + timedelta(hours=3)))
     assert set(dagster.statuses(SAMPLES).values()) == {"MISSING"}
-    looked = dagster.look("hours_owed")
+    looked = dagster.look("hours_due")
     shown = dagster.statuses(SAMPLES)
     assert [shown[name] for name in NAMES] == ["MATERIALIZED"] * 3 + ["MISSING"] * 3
     # What is wrong with an hour is said by a run: a partition's page lists nothing else.
@@ -324,9 +324,9 @@ def test_strips_show_what_the_command_line_asked(dagster: Dagster) -> None:
     [mark] = dagster.observations(JOURNAL, NAMES[2])
     assert mark.metadata["can heal"].value == "no: nobody watched this time"
     [run] = [run for run in dagster.instance.get_runs() if run.tags["why"] == tells.tags["why"]]
-    assert run.tags["requested_by"] == "hours_owed"
+    assert run.tags["requested_by"] == "hours_due"
     assert attempts(dagster.home, Source.KUBERNETES) == 2  # it asked nothing
-    again = dagster.look("hours_owed", looked.cursor)
+    again = dagster.look("hours_due", looked.cursor)
     assert again.asset_events == []  # told once
     assert of_checks_alone(again) == []
 
@@ -341,7 +341,7 @@ def test_an_hour_that_was_asked_again_elsewhere_says_what_the_last_answer_was(
     config.write_text(before.replace('url = "http://127.0.0.1', 'url = "http://127.0.0.2', 1))
     opened = opened_at(dagster.home, AFTER + timedelta(minutes=20))
     steps.pull(opened, Interval(FIRST + timedelta(hours=2), FIRST + timedelta(hours=3)))
-    [tells] = of_checks_alone(dagster.look("hours_owed"))
+    [tells] = of_checks_alone(dagster.look("hours_due"))
     dagster.execute(tells)
     newest, oldest = dagster.observations(SAMPLES, NAMES[2])
     assert "404" in str(oldest.metadata["reason"].value)
@@ -355,18 +355,18 @@ def test_a_red_hour_that_the_command_line_healed_becomes_green(dagster: Dagster)
     opened = opened_at(dagster.home, AFTER)
     steps.pull(opened, Interval(FIRST, FIRST + timedelta(hours=6)))
     assert dagster.statuses(SAMPLES)[NAMES[2]] == "FAILED"
-    dagster.look("hours_owed")
+    dagster.look("hours_due")
     assert dagster.statuses(SAMPLES)[NAMES[2]] == "MATERIALIZED"
 
 
 def test_the_checks_of_a_witness_follow_its_hours(dagster: Dagster) -> None:
-    dagster.look("hours_owed")
+    dagster.look("hours_due")
     assert dagster.checks(SAMPLES) == {"hours_are_fresh": False, "hours_are_whole": False}
     dagster.job("reconcile_hours", {"asked": "LIVE_HOUR"})
-    dagster.look("hours_owed")
+    dagster.look("hours_due")
     assert dagster.checks(SAMPLES) == {"hours_are_fresh": True, "hours_are_whole": False}
     dagster.job("reconcile_hours")
-    dagster.look("hours_owed")
+    dagster.look("hours_due")
     assert dagster.checks(SAMPLES) == {"hours_are_fresh": True, "hours_are_whole": True}
 
 
@@ -380,6 +380,6 @@ def test_late_samples_are_looked_for_twice_and_the_journal_is_not(dagster: Dagst
         entries = ledger.ledger(opened_at(dagster.home, dagster.now), Interval(FIRST, AFTER))
         samples = [entry for entry in entries if entry.source is Source.THANOS]
         # The hours were first asked three hours or more after most of them: their +3 h look is due.
-        assert max(len(entry.told) for entry in samples) <= looks + 1
+        assert max(len(entry.responses) for entry in samples) <= looks + 1
         assert all(entry.best and entry.best.outcome is Outcome.OK for entry in samples)
     assert attempts(dagster.home, Source.KUBERNETES) == asked

@@ -197,7 +197,7 @@ def test_a_closed_period_is_left_alone(dagster: Dagster) -> None:
     assert "WARE-006" in step_failure(refused)
     assert close_for_real(dagster).success
     assert documents(dagster.home) == before
-    for sensor in ("hours_owed", "facts_behind", "findings"):
+    for sensor in ("hours_due", "facts_behind", "findings"):
         assert dagster.look(sensor).run_requests == []
     for schedule in ("nightly_judgement", "month_drafts", "month_close"):
         assert dagster.tick(schedule).run_requests == []
@@ -325,7 +325,7 @@ def test_a_late_hour_refreshes_the_facts_and_the_judgement_by_itself(
 ) -> None:
     dagster = dagster_of_judged
     assert dagster.look("facts_behind").run_requests == []
-    for request in dagster.look("hours_owed").run_requests:
+    for request in dagster.look("hours_due").run_requests:
         assert dagster.execute(request).success
     assert dagster.look("findings").run_requests == []  # these facts are already old
     [refresh] = dagster.look("facts_behind").run_requests
@@ -364,7 +364,7 @@ def test_facts_wait_for_hours_on_their_way_but_not_for_ever(dagster: Dagster) ->
     )
     first = dagster.look("facts_behind")
     assert first.run_requests == []
-    assert "on their way" in first.skip_message
+    assert "being pulled" in first.skip_message
     dagster.now += WAIT_FOR_HOURS
     assert len(dagster.look("facts_behind", first.cursor).run_requests) == 1
 

@@ -1,4 +1,4 @@
-"""The hour ledger: what is expected, what was asked, what is owed, and in which order.
+"""The hour ledger: what is expected, what was asked, what is due, and in which order.
 
 Put here: when an hour is due and why, what heals, and windows of neighbouring hours.
 Not here: verdicts, or asking.
@@ -17,9 +17,9 @@ from domain.interval import HOUR, Interval
 from ingestion.hours import (
     MASS_ENDINGS,
     SUSPICIONS,
+    DueReason,
     HourEntry,
-    Why,
-    debts,
+    due_windows,
     hour_ledger,
     why_due,
 )
@@ -56,7 +56,7 @@ def entry(*attempts: Attempt, source: Source = THANOS) -> HourEntry:
 def test_every_expected_hour_is_a_row_whether_or_not_anything_came() -> None:
     expected = [("c", THANOS, ELEVEN), ("c", THANOS, TEN), ("b", KUBERNETES, TEN)]
     found = hour_ledger(expected, [attempt(ELEVEN)])
-    assert [(e.cluster_id, e.hour_started_at, len(e.told)) for e in found] == [
+    assert [(e.cluster_id, e.hour_started_at, len(e.responses)) for e in found] == [
         ("b", TEN, 0),
         ("c", TEN, 1),
         ("c", ELEVEN, 0),
@@ -69,16 +69,16 @@ def test_an_hour_that_nobody_expects_is_no_row() -> None:
 
 def test_an_hour_is_due_when_its_last_samples_have_had_time_to_arrive() -> None:
     assert why_due(entry(), ELEVEN + READY_AFTER - timedelta(seconds=1)) is None
-    assert why_due(entry(), ELEVEN + READY_AFTER) is Why.NEVER_ASKED
+    assert why_due(entry(), ELEVEN + READY_AFTER) is DueReason.NEVER_ASKED
 
 
 def test_a_good_hour_is_asked_again_after_three_hours_and_after_a_day() -> None:
     first = attempt(ELEVEN + 15 * MINUTE)
     assert why_due(entry(first), ELEVEN + 2 * HOUR) is None
-    assert why_due(entry(first), ELEVEN + 3 * HOUR) is Why.LATE_DATA
+    assert why_due(entry(first), ELEVEN + 3 * HOUR) is DueReason.LATE_DATA
     second = attempt(ELEVEN + 3 * HOUR, sequence=2)
     assert why_due(entry(first, second), ELEVEN + 25 * HOUR) is None
-    assert why_due(entry(first, second), ELEVEN + 26 * HOUR) is Why.LATE_DATA
+    assert why_due(entry(first, second), ELEVEN + 26 * HOUR) is DueReason.LATE_DATA
     third = attempt(ELEVEN + 26 * HOUR, sequence=3)
     assert why_due(entry(first, second, third), ELEVEN + 9000 * HOUR) is None
 
@@ -96,7 +96,7 @@ def test_a_bad_hour_is_asked_again_at_growing_distances(outcome: Outcome) -> Non
         tries.append(attempt(asked_at, outcome, sequence=number + 1))
         assert why_due(entry(*tries), asked_at + (wait - 1) * MINUTE) is None
         asked_at += wait * MINUTE
-        assert why_due(entry(*tries), asked_at) is Why.NOT_OK
+        assert why_due(entry(*tries), asked_at) is DueReason.NOT_OK
 
 
 def test_a_later_failure_does_not_undo_an_earlier_success() -> None:
@@ -112,7 +112,7 @@ def test_what_looks_lost_is_believed_when_seen_twice(suspicion: str) -> None:
     facts = {suspicion: 40}
     first = attempt(ELEVEN + 27 * HOUR, counts={"requests": (60, 3600)}, facts=facts)
     assert why_due(entry(first), ELEVEN + 27 * HOUR + 9 * MINUTE) is None
-    assert why_due(entry(first), ELEVEN + 27 * HOUR + 10 * MINUTE) is Why.SUSPICION
+    assert why_due(entry(first), ELEVEN + 27 * HOUR + 10 * MINUTE) is DueReason.SUSPICION
     again = attempt(ELEVEN + 28 * HOUR, counts={"requests": (60, 3600)}, facts=facts, sequence=2)
     assert why_due(entry(first, again), ELEVEN + 99 * HOUR) is None
 
@@ -121,7 +121,7 @@ def test_mass_endings_that_change_are_asked_until_they_stand_still() -> None:
     facts = {MASS_ENDINGS: 40}
     first = attempt(ELEVEN + 27 * HOUR, counts={"requests": (60, 3600)}, facts=facts)
     other = attempt(ELEVEN + 28 * HOUR, counts={"requests": (70, 4200)}, facts=facts, sequence=2)
-    assert why_due(entry(first, other), ELEVEN + 29 * HOUR) is Why.SUSPICION
+    assert why_due(entry(first, other), ELEVEN + 29 * HOUR) is DueReason.SUSPICION
     healed = attempt(ELEVEN + 29 * HOUR, counts={"requests": (100, 6000)}, sequence=3)
     assert why_due(entry(first, other, healed), ELEVEN + 99 * HOUR) is None
 
@@ -129,14 +129,14 @@ def test_mass_endings_that_change_are_asked_until_they_stand_still() -> None:
 def test_samples_heal_as_long_as_the_server_keeps_them() -> None:
     assert entry().healable(TEN + timedelta(days=29), raw_retention_days=30)
     assert not entry().healable(TEN + timedelta(days=30), raw_retention_days=30)
-    assert debts([entry()], TEN + timedelta(days=31), raw_retention_days=30) == []
+    assert due_windows([entry()], TEN + timedelta(days=31), raw_retention_days=30) == []
 
 
 def test_a_journal_hour_that_nobody_watched_is_missing_for_ever() -> None:
     now = ELEVEN + 5 * HOUR
     unwatched = attempt(ELEVEN + HOUR, Outcome.EMPTY, source=KUBERNETES)
     assert not entry(unwatched, source=KUBERNETES).healable(now)
-    assert debts([entry(unwatched, source=KUBERNETES)], now) == []
+    assert due_windows([entry(unwatched, source=KUBERNETES)], now) == []
     # The journal has not come so far: its collector may only be unable to write for a while.
     not_yet = attempt(
         ELEVEN + HOUR, Outcome.EMPTY, source=KUBERNETES, facts={"journal_ends_before": 1}
@@ -145,16 +145,16 @@ def test_a_journal_hour_that_nobody_watched_is_missing_for_ever() -> None:
     # Watched in part, and closed: nobody can watch the rest of it any more.
     in_part = attempt(ELEVEN + HOUR, Outcome.DEGRADED, source=KUBERNETES, facts={"closed": 1})
     assert not entry(in_part, source=KUBERNETES).healable(now)
-    assert debts([entry(in_part, source=KUBERNETES)], now) == []
+    assert due_windows([entry(in_part, source=KUBERNETES)], now) == []
     still_open = attempt(ELEVEN + HOUR, Outcome.DEGRADED, source=KUBERNETES, facts={"closed": 0})
     assert entry(still_open, source=KUBERNETES).healable(now)
 
 
 def test_a_journal_hour_is_asked_until_it_was_read_and_then_never_again() -> None:
     now = ELEVEN + 50 * HOUR
-    assert why_due(entry(source=KUBERNETES), now) is Why.NEVER_ASKED
+    assert why_due(entry(source=KUBERNETES), now) is DueReason.NEVER_ASKED
     unread = attempt(ELEVEN + HOUR, Outcome.FAILED, source=KUBERNETES)
-    assert why_due(entry(unread, source=KUBERNETES), now) is Why.NOT_OK
+    assert why_due(entry(unread, source=KUBERNETES), now) is DueReason.NOT_OK
     assert entry(unread, source=KUBERNETES).healable(now)
     read = attempt(ELEVEN + HOUR, source=KUBERNETES)
     assert why_due(entry(read, source=KUBERNETES), now) is None
@@ -169,7 +169,7 @@ def ledger(hours: int, *attempts: Attempt, cluster_ids: str = "c") -> list[HourE
 
 def test_the_live_hour_comes_first_and_then_the_oldest() -> None:
     now = TEN + 30 * HOUR + READY_AFTER
-    found = debts(ledger(40, cluster_ids="ab"), now)
+    found = due_windows(ledger(40, cluster_ids="ab"), now)
     assert [
         (d.cluster_id, d.is_live, d.window.started_at - TEN, d.window.seconds // 3600)
         for d in found
@@ -187,24 +187,24 @@ def test_neighbours_with_different_reasons_are_asked_apart() -> None:
     now = TEN + 10 * HOUR + READY_AFTER
     bad = attempt(TEN + 9 * HOUR, Outcome.FAILED, hour=TEN + 3 * HOUR)
     good = attempt(TEN + 9 * HOUR, hour=TEN + 5 * HOUR)
-    found = [debt for debt in debts(ledger(8, bad, good), now) if not debt.is_live]
+    found = [due for due in due_windows(ledger(8, bad, good), now) if not due.is_live]
     assert [(d.why, d.window.started_at - TEN, d.window.seconds // 3600) for d in found] == [
-        (Why.NEVER_ASKED, 0 * HOUR, 3),
-        (Why.NOT_OK, 3 * HOUR, 1),
-        (Why.NEVER_ASKED, 4 * HOUR, 1),
-        (Why.NEVER_ASKED, 6 * HOUR, 1),
+        (DueReason.NEVER_ASKED, 0 * HOUR, 3),
+        (DueReason.NOT_OK, 3 * HOUR, 1),
+        (DueReason.NEVER_ASKED, 4 * HOUR, 1),
+        (DueReason.NEVER_ASKED, 6 * HOUR, 1),
     ]
 
 
 def test_no_window_reaches_over_a_change_of_sampling() -> None:
     now = TEN + 10 * HOUR + READY_AFTER
-    found = debts(ledger(8), now, edges=[("c", TEN + 2 * HOUR), ("other", TEN + 4 * HOUR)])
-    lengths = [debt.window.seconds // 3600 for debt in found if not debt.is_live]
+    found = due_windows(ledger(8), now, edges=[("c", TEN + 2 * HOUR), ("other", TEN + 4 * HOUR)])
+    lengths = [due.window.seconds // 3600 for due in found if not due.is_live]
     assert lengths == [2, 5]
 
 
 def test_hours_that_are_not_over_are_not_owed() -> None:
-    assert debts(ledger(8), TEN) == []
+    assert due_windows(ledger(8), TEN) == []
 
 
 def test_the_difference_between_two_answers_is_kept() -> None:

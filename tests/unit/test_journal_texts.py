@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ingestion.kubernetes.documents import Told, as_text, page_of
+from ingestion.kubernetes.documents import LazyObject, as_text, page_of
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.observations import Listed, ListedPage, OwnerSeen
 from ingestion.kubernetes.rows import Known, rows_of
@@ -135,7 +135,7 @@ def test_the_same_status_with_other_facts_is_another_statement() -> None:
 
 def test_what_a_server_said_has_no_place_in_a_journal() -> None:
     """Only a projection has: the rest of an object may hold secrets."""
-    said = Told(msgspec.Raw(b'{"spec": {"env": "s3cr3t"}}'), "a", 1, Reading())
+    said = LazyObject(msgspec.Raw(b'{"spec": {"env": "s3cr3t"}}'), "a", 1, Reading())
     with pytest.raises(TypeError, match="no place in a journal"):
         as_text(said)
 

@@ -88,7 +88,7 @@ def test_whole_answers_are_not_asked_twice(tmp_path: Path) -> None:
         [attempt] = steps.pull(opened, DAY, sources=samples)
         assert attempt.outcome is Outcome.OK
         assert steps.pull(opened, DAY, sources=samples) == []
-        assert len(steps.pull(opened, DAY, sources=samples, only_debts=False)) == 1
+        assert len(steps.pull(opened, DAY, sources=samples, only_due=False)) == 1
 
 
 def test_counting_again_asks_for_the_differing_hours_only(tmp_path: Path) -> None:

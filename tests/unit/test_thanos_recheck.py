@@ -85,7 +85,7 @@ def test_every_replica_counts_as_the_server_counts_it(tmp_path: Path) -> None:
         return matrix((labels | {"replica": "0"}, samples), (labels | {"replica": "1"}, other))
 
     entries = landed(tmp_path, two_replicas)
-    assert entries[0].told[0].hour.by_metric[REQUESTS] == (1, 12)
+    assert entries[0].responses[0].hour.by_metric[REQUESTS] == (1, 12)
     both = counting(**{REQUESTS: ["6", "6"]})
     assert recheck(CLUSTER, WINDOW, entries, both.client()).differences == ()
     one_lost = counting(**{REQUESTS: ["6", "5"]})

@@ -14,7 +14,7 @@ import pytest
 
 from domain.clock import StoppedClock
 from domain.interval import Interval
-from ingestion.hours import Why, hour_ledger, why_due
+from ingestion.hours import DueReason, hour_ledger, why_due
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt, Outcome
 from ingestion.thanos.outcomes import STORES_REMEMBERED
@@ -51,7 +51,7 @@ def test_fewer_stores_than_some_days_ago_are_doubted_and_asked_again(tmp_path: P
     fewer = ask(tmp_path, 1, HOUR)
     assert told(fewer) == GONE
     [entry] = hour_ledger([("c1", fewer.source, TEN)], [fewer])
-    assert why_due(entry, FIRST_ASKED_AT + HOUR + timedelta(minutes=10)) is Why.NOT_OK
+    assert why_due(entry, FIRST_ASKED_AT + HOUR + timedelta(minutes=10)) is DueReason.NOT_OK
     assert told(ask(tmp_path, 2, 2 * HOUR)) == WHOLE
 
 
