@@ -20,6 +20,7 @@ from orchestration.assets.facts import POOL
 from orchestration.open_home import OpenHome
 from orchestration.resources import HOME_VARIABLE
 from orchestration.tags import STARTED_IN
+from warehouse.store import write_whole
 
 POSTGRES_VARIABLE = "GPU_LEDGER_POSTGRES_URL"
 
@@ -97,7 +98,7 @@ def prepare(opened: OpenHome) -> dict[str, str]:
     launcher = json.dumps(_launcher(mark_of(folder)))[1:-1] + "\n"
     storage = _POSTGRES if url else json.dumps(event_log_in(folder))[1:-1] + "\n"
     text = _SHARED + launcher + storage
-    (folder / "dagster.yaml").write_text(text, encoding="utf-8")
+    write_whole(folder / "dagster.yaml", text.encode())
     environment = {
         "DAGSTER_HOME": str(folder.resolve()),
         HOME_VARIABLE: str(opened.home.path.resolve()),
@@ -117,7 +118,7 @@ def mark_of(folder: Path) -> str:
     """
     kept = folder / "mark"
     if not kept.is_file():
-        kept.write_text(f"{secrets.token_hex(4)}\n", encoding="utf-8")
+        write_whole(kept, f"{secrets.token_hex(4)}\n".encode())
     return kept.read_text(encoding="utf-8").strip()
 
 

@@ -10,7 +10,6 @@ kept in the home, under a hash of the project's files: another project, another 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from typing import Any
 
 from warehouse.home import Home
 from warehouse.project import project_sha256
+from warehouse.store import write_whole
 
 FORMAT = 3
 """Of the kept file; another number, and it is made anew."""
@@ -84,9 +84,7 @@ def prepared_graph(home: Home) -> ModelGraph:
     for older in path.parent.glob("graph-*.json"):
         older.unlink()
     graph = parse_graph(home.build / "dbt", home.build / "facts.duckdb")
-    unfinished = path.with_suffix(f".{os.getpid()}")
-    unfinished.write_text(graph.to_json(), encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(path, graph.to_json().encode())
     return graph
 
 

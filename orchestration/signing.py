@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from domain.decisions import load_decisions, template_files
 from orchestration.open_home import OpenHome, decision_files
+from warehouse.store import write_whole
 
 TABLE = "accepted_gaps.csv"
 
@@ -30,9 +31,7 @@ def sign_gaps(opened: OpenHome, rows: Iterable[Mapping[str, str]]) -> bool:
     signed = load_decisions({**files, TABLE: after.encode()})
     if set(signed.accepted_gaps) == set(load_decisions(files).accepted_gaps):
         return False
-    unfinished = path.with_suffix(".new")
-    unfinished.write_text(after, encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(path, after.encode())
     return True
 
 

@@ -10,7 +10,6 @@ process writes it. Both files are notes: without them a period is simply built a
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -25,7 +24,7 @@ from orchestration import ledger
 from orchestration.open_home import OpenHome
 from warehouse.home import Home
 from warehouse.project import project_sha256
-from warehouse.store import reading
+from warehouse.store import reading, write_whole
 
 if TYPE_CHECKING:
     from domain.findings import Judgement
@@ -170,7 +169,4 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, value: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}")
-    unfinished.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())

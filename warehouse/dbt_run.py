@@ -23,6 +23,7 @@ from domain.errors import CheckFailed
 from warehouse.connection import require_room, settings
 from warehouse.parsed import parsed_project
 from warehouse.project import dbt_project_dir
+from warehouse.store import write_whole
 
 if TYPE_CHECKING:
     from dbt.artifacts.schemas.results import NodeResult
@@ -95,11 +96,10 @@ def profile_text(database: str) -> str:
 
 def write_profile(folder: Path, database: Path) -> None:
     """The profile for one home: constant, so that what dbt keeps beside it stays valid."""
-    folder.mkdir(parents=True, exist_ok=True)
     text = profile_text(str(database))
     path = folder / "profiles.yml"
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text.encode())
 
 
 class DbtProject:

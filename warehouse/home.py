@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from domain.errors import BadInput, WrongUse
-from warehouse.store import Store, make_folder, open_store
+from warehouse.store import Store, make_folder, open_store, write_whole
 
 _EMPTY_CONFIG = "# The settings of this ledger; `gpu-ledger init` writes them with explanations.\n"
 KEPT = ("config.toml", "decisions", "landing", "record")
@@ -91,7 +91,7 @@ class Home:
         if is_new:  # a folder that was there may be shared on purpose
             home.path.chmod(0o700)
         if not home.config_path.exists():
-            home.config_path.write_text(config, encoding="utf-8")
+            write_whole(home.config_path, config.encode())
         return home
 
     @property

@@ -16,7 +16,6 @@ the coverage status of each hour, but not the number of samples that a cluster h
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,7 +30,7 @@ from warehouse.content import mart_names
 from warehouse.home import Home
 from warehouse.reports.source import FactsOfAnotherVersion
 from warehouse.schema import insert_rows
-from warehouse.store import make_folder
+from warehouse.store import make_folder, write_whole
 
 if TYPE_CHECKING:
     import duckdb
@@ -392,10 +391,8 @@ def _switch(folder: Path, provider: str, names: Mapping[str, str]) -> None:
     """Name the files of this version; those of the version before are kept for its readers."""
     index = folder / INDEX
     before = json.loads(index.read_text(encoding="utf-8")) if index.is_file() else {}
-    unfinished = folder / f".{INDEX}.{os.getpid()}"
     now = {"format": FORMAT, "provider": provider, "tenants": dict(sorted(names.items()))}
-    unfinished.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
-    unfinished.replace(index)
+    write_whole(index, (json.dumps(now, indent=1) + "\n").encode())
     kept = {provider, *names.values(), before.get("provider"), *before.get("tenants", {}).values()}
     for path in folder.glob("*.duckdb"):
         if path.name not in kept:

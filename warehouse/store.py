@@ -271,6 +271,16 @@ def make_folder(folder: Path) -> None:
         sync_folder(parent.parent)
 
 
+def write_whole(path: Path, body: bytes) -> None:
+    """Write a file whole or not at all; StoreUnusable names the file that could not be written."""
+    try:
+        make_folder(path.parent)
+        with _written_beside(str(path), body) as unfinished:
+            os.replace(unfinished, path)
+    except OSError as cause:
+        raise StoreUnusable(str(path), "write", cause) from cause
+
+
 def sync_folder(folder: Path | str) -> None:
     """Make the names in a folder durable; the bytes of its files are synced apart."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -12,7 +12,6 @@ are, the file itself says; what is written down here only says whether they are 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from domain.errors import CheckFailed
 from warehouse.connection import connected
 from warehouse.content import mart_names, period_sha256, row_counts
 from warehouse.home import Home
-from warehouse.store import reading
+from warehouse.store import reading, write_whole
 
 if TYPE_CHECKING:
     import duckdb
@@ -89,11 +88,8 @@ def note(home: Home, period: str, switched: Switched) -> None:
         }
         for name, one in everything.items()
     }
-    home.build.mkdir(parents=True, exist_ok=True)
-    path = home.build / FILE
-    unfinished = path.with_name(f".{FILE}.{os.getpid()}")
-    unfinished.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    text = json.dumps(value, indent=1, sort_keys=True) + "\n"
+    write_whole(home.build / FILE, text.encode())
 
 
 def switched_periods(home: Home) -> dict[str, Switched]:

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from domain.errors import WrongUse
 from orchestration.cli.output import emit, output_option
+from warehouse.store import write_whole
 
 if TYPE_CHECKING:
     from warehouse.home import Home
@@ -172,8 +173,7 @@ def _write(path: Path, text: str) -> bool:
     """Write a file that is not there; whether it was written."""
     if path.exists():
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text.encode())
     return True
 
 

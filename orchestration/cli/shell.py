@@ -58,8 +58,12 @@ def support_bundle(place: Path, home_path: Path, output: str) -> None:
     """
     from orchestration.open_home import OpenHome
     from orchestration.support import support_bundle as bundle
+    from warehouse.store import StoreUnusable
 
     body = bundle(OpenHome.at(home_path))
-    place.write_bytes(body)
+    try:
+        place.write_bytes(body)
+    except OSError as cause:
+        raise StoreUnusable(str(place), "write", cause) from cause
     done = {"file": str(place), "bytes": len(body)}
     emit_done(done, output, f"Written: {place}. Read it before you send it.")

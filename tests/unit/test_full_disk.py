@@ -1,6 +1,7 @@
 """A disk that becomes full while a month is counted: a named error, and the facts of before.
 
-Put here: `gpu-ledger refresh` whose files may not grow beyond a size.
+Put here: `gpu-ledger refresh` whose files may not grow beyond a size, from its start or from the
+switch on.
 Not here: single writes (`test_store`, `test_landing_crashes`, `test_warehouse_connection`).
 
 The operating system refuses a file that is too large as it refuses one on a full disk.
@@ -11,18 +12,18 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from domain.decisions import canonical_files
 from ingestion.settings import template_config
-from tests.decisions_by_hand import decided
+from tests.decisions_by_hand import decided, table
 from tests.estates import estate as read
 from tests.lived_estates import clusters_csv, live
 from warehouse.connection import connected
 from warehouse.content import period_sha256
 from warehouse.home import Home
+from warehouse.switched import WarehouseLost, require_intact
 
 pytestmark = pytest.mark.deep
 
@@ -51,6 +52,22 @@ main(["refresh", "2026-10", "--home", sys.argv[2]])
 """
 
 
+FULL_AT = """
+import importlib, resource, sys
+from orchestration.cli.main import main
+module, name = sys.argv[1].split(":")
+step = getattr(importlib.import_module(module), name)
+
+def on_a_full_disk(*words, **named):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+    return step(*words, **named)
+
+setattr(sys.modules[module], name, on_a_full_disk)
+main(["refresh", "2026-10", "--home", sys.argv[3]])
+"""
+"""The disk is full from one step of a refresh on."""
+
+
 def refreshed(home: Home, limit: int) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", LIMITED, str(limit), str(home.path)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -61,8 +78,10 @@ def facts_of(home: Home) -> str:
         return period_sha256(connection, "2026-10")
 
 
-def test_a_refresh_on_a_full_disk_names_the_file_and_keeps_the_facts(tmp_path: Path) -> None:
-    home, estate = Home.create(tmp_path / "home"), read(FLEET)
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A month that was counted once."""
+    home, estate = Home.create(tmp_path_factory.mktemp("full") / "home"), read(FLEET)
     live(home, estate)
     decisions = decided(clusters_csv([estate], "both"))
     for name, text in canonical_files(decisions.rows).items():
@@ -70,6 +89,10 @@ def test_a_refresh_on_a_full_disk_names_the_file_and_keeps_the_facts(tmp_path: P
     home.config_path.write_text(template_config())
     whole = refreshed(home, resource.RLIM_INFINITY)
     assert whole.returncode == 0, whole.stderr
+    return home
+
+
+def test_a_refresh_on_a_full_disk_names_the_file_and_keeps_the_facts(home: Home) -> None:
     before = facts_of(home)
     size = (home.build / "2026-10.duckdb").stat().st_size
     for limit in (20_000, size // 2):  # for the raw rows, and for the models
@@ -81,3 +104,40 @@ def test_a_refresh_on_a_full_disk_names_the_file_and_keeps_the_facts(tmp_path: P
         assert "free space or repair access" in ran.stderr
         assert facts_of(home) == before
         assert not (home.build / "facts.duckdb").exists()
+
+
+def set_price(home: Home, price: str) -> None:
+    """Another price makes other facts of the same evidence."""
+    rates = table("rates", f",A100-80GB,whole,USD,{price},2026-01-01,,|,")
+    (home.decisions / "rates.csv").write_text(rates["rates.csv"])
+
+
+def refreshed_on_a_disk_full_at(home: Home, step: str, limit: int) -> str:
+    """What the error says."""
+    command = [sys.executable, "-c", FULL_AT, step, str(limit), str(home.path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 3, f"{step}: {ran.stdout}{ran.stderr}"
+    assert "Traceback" not in ran.stderr, ran.stderr
+    assert "File too large" in ran.stderr
+    return ran.stderr
+
+
+def test_a_disk_that_becomes_full_at_the_switch_leaves_a_whole_warehouse(home: Home) -> None:
+    before = facts_of(home)
+    set_price(home, "2.50")
+    for limit in (0, 4_096):  # for the first, and for a later byte of what is committed
+        said = refreshed_on_a_disk_full_at(home, "warehouse.build:switch_in", limit)
+        assert f"STORE-003 {home.warehouse_path}\n" in said
+        assert "free space or repair access" in said
+        assert facts_of(home) == before
+        require_intact(home, "2026-10", deep=True)
+    # The facts are committed, and the note of them is not: readers refuse facts without a note.
+    said = refreshed_on_a_disk_full_at(home, "warehouse.switch:note", 0)
+    assert f"STORE-003 {home.build}/switched.json\n" in said
+    assert "free space or repair access" in said
+    with pytest.raises(WarehouseLost, match="gpu-ledger refresh"):
+        require_intact(home, "2026-10", deep=True)
+    again = refreshed(home, resource.RLIM_INFINITY)
+    assert again.returncode == 0, again.stderr
+    require_intact(home, "2026-10", deep=True)
+    assert facts_of(home) != before
