@@ -54,7 +54,7 @@ from domain.decisions.sealing import (
     differences,
     edited_since,
 )
-from domain.decisions.templates import reference_page, template_files
+from domain.decisions.templates import template_files
 
 __all__ = [
     "DEFAULT_POLICIES",
@@ -100,7 +100,6 @@ __all__ = [
     "load_decisions",
     "load_sealed_copy",
     "read_decisions",
-    "reference_page",
     "template_files",
     "unknown_to_catalogue",
     "unsigned_since",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -202,16 +201,6 @@ class Scenario:
                 until = min(self.until, workload.until or self.until)
                 found += max(0, until - from_at) // max(1, every.middle) * workload.replicas
         return found
-
-
-def parameter_notation(parameter: Parameter) -> str:
-    """The default of a parameter, as one would write it."""
-    value = parameter.default
-    if isinstance(value, Fraction):
-        return str(value)
-    if isinstance(value, tuple):
-        return "[" + ", ".join(value) + "]"
-    return f"{value}s" if parameter.kind == "duration" else str(value)
 
 
 __all__ = ["ClusterSpec", "FaultSpec", "MonitoringSpec", "Scenario", "is_null"]

@@ -14,8 +14,8 @@ from ingestion.kubernetes import lines
 from ingestion.manifest import Outcome
 from ingestion.pins import Pins
 from ingestion.settings import Connection, ThanosSettings, template_config
-from ingestion.settings_page import settings_page
 from tests.every_error import PACKAGES
+from tests.settings_page import settings_page
 from tests.written_pages import written
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"

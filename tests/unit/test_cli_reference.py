@@ -13,16 +13,18 @@ from orchestration.cli.main import COMMANDS
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 
 
-def reference_page() -> str:
+def page_of_commands() -> str:
     """Made by a process of its own: a command that ran alone before has other help options."""
-    said = "from orchestration.cli.reference import reference_page as p; print(p(), end='')"
-    ran = subprocess.run([sys.executable, "-c", said], capture_output=True, check=True)
+    said = "from tests.command_line_page import command_line_page as p; print(p(), end='')"
+    ran = subprocess.run(
+        [sys.executable, "-c", said], capture_output=True, check=True, cwd=PAGE.parents[2]
+    )
     return ran.stdout.decode("utf-8")
 
 
 def test_the_page_is_what_the_commands_say() -> None:
     """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file."""
-    page = reference_page()
+    page = page_of_commands()
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         PAGE.write_text(page, encoding="utf-8")
     assert page == PAGE.read_text(encoding="utf-8")

@@ -19,10 +19,10 @@ from domain.decisions import (
     differences,
     load_decisions,
     load_sealed_copy,
-    reference_page,
     template_files,
 )
 from domain.identity import sha256
+from tests.decision_tables_page import decision_tables_page
 from tests.decisions_by_hand import HEADERS, SIGNED, decided, table
 
 OCTOBER = BillingPeriod("2026-10").interval
@@ -225,7 +225,7 @@ def test_the_page_in_the_documentation_is_made_from_the_tables() -> None:
     """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 writes the page again."""
     page = Path(__file__).parents[2] / "docs" / "reference" / "decision-tables.md"
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
-        page.write_text(f"{reference_page()}\n", encoding="utf-8")
+        page.write_text(f"{decision_tables_page()}\n", encoding="utf-8")
     text = page.read_text(encoding="utf-8")
-    assert text == f"{reference_page()}\n"
+    assert text == f"{decision_tables_page()}\n"
     assert text.count("## ") == len(HEADERS)

@@ -15,8 +15,8 @@ from fake_gpu.clock import epoch
 from fake_gpu.estate.build import build_estate
 from fake_gpu.estate.model import Cluster, Estate, PodLife
 from fake_gpu.faults.catalogue import CATALOGUE
-from fake_gpu.faults.codes import FAKE, KUBERNETES, SAMPLES
 from fake_gpu.scenario.load import library, load_scenario
+from tests.fault_codes import FAKE, KUBERNETES, SAMPLES
 
 ROOT = Path(__file__).parents[2]
 CODES = (*SAMPLES, *KUBERNETES)

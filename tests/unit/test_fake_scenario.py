@@ -15,13 +15,13 @@ import pytest
 from fake_gpu.estate.build import build_estate
 from fake_gpu.scenario.errors import BadScenario, DataNotHere, UnknownScenario
 from fake_gpu.scenario.load import library, library_text, load_scenario, read_scenario
-from fake_gpu.scenario.reference import reference_page
 from fake_gpu.scenario.scalars import parse_duration, parse_share, parse_span, parse_time
 from fake_gpu.scenario.schema import MAXIMUM_LEVELS, Unreadable
 from fake_gpu.scenario.seeds import stream, uuid_of
 from fake_gpu.scenario.spec import MAXIMUM_PODS
 from fake_gpu.scenario.utilisation import parse_load, quoted_loads
 from tests.estates import T0, check_invariants, cluster_of, loaded
+from tests.scenario_page import scenario_page
 
 SMALL = """\
 name: small
@@ -457,8 +457,8 @@ def test_the_reference_is_the_one_that_the_schema_makes() -> None:
     """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed."""
     page = Path(__file__).parents[2] / "docs" / "reference" / "scenario-file.md"
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
-        page.write_text(reference_page(), encoding="utf-8")
-    assert page.read_text(encoding="utf-8") == reference_page()
+        page.write_text(scenario_page(), encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == scenario_page()
 
 
 def test_the_reference_names_every_key_of_the_demo() -> None:
@@ -478,7 +478,7 @@ def test_the_reference_names_every_key_of_the_demo() -> None:
                 walk(inner)
 
     walk(yaml.safe_load(library_text("demo")))
-    page = reference_page()
+    page = scenario_page()
     assert len(keys) > 40
     assert sorted(key for key in keys if f"`{key}`" not in page) == ["fault"]
 

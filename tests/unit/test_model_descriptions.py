@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from orchestration.cli.doctor import SOURCES
+from tests.tables_page import tables_page
 from warehouse.project import dbt_project_dir
 from warehouse.schema import RAW_TABLES
-from warehouse.tables_page import tables_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tables.md"
 LINEAGE = PAGE.with_name("lineage.md")

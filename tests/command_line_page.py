@@ -1,6 +1,6 @@
 """The page about the command line, made of the commands' own help.
 
-Put here: how help becomes a page.
+Put here: the page `docs/reference/cli.md`.
 Not here: any help text (the commands have it).
 """
 
@@ -15,7 +15,7 @@ from orchestration.cli.main import COMMANDS, cli
 WIDTH = 96
 
 
-def reference_page() -> str:
+def command_line_page() -> str:
     """Every command and subcommand with its help, in the order of `gpu-ledger --help`."""
     parts = [
         "# The command line\n",

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from warehouse.project import dbt_project_dir
 
 _REFERENCE = re.compile(r"ref\('(\w+)'\)")
@@ -37,7 +39,6 @@ def tables_page() -> str:
 
 
 def _models() -> Iterator[tuple[Mapping[str, Any], Path]]:
-    import yaml
 
     folder = dbt_project_dir() / "models"
     for layer in ("marts", "intermediate", "staging"):

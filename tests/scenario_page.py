@@ -1,7 +1,7 @@
 """The reference of the scenario file, made from its schema.
 
 Put here: walking the dataclasses, and writing the page.
-Not here: what the keys mean; that stands beside each of them (`spec`).
+Not here: what the keys mean; that stands beside each of them (`fake_gpu.scenario.spec`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import dataclasses
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any, Literal, get_args, get_origin
 
 from fake_gpu.estate.hardware import products, profiles
-from fake_gpu.faults import codes
-from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.faults.catalogue import CATALOGUE, Parameter
 from fake_gpu.scenario.schema import Scalar, Shaped, yaml_name
-from fake_gpu.scenario.spec import Scenario, parameter_notation
+from fake_gpu.scenario.spec import Scenario
 from fake_gpu.scenario.trace import COLUMNS
 from fake_gpu.scenario.trace_nodes import DEFAULT_AMD_PRODUCT, DEFAULT_PRODUCT
+from tests import fault_codes
 
 _HEAD = """\
 # The scenario file
@@ -47,7 +48,7 @@ _SIDES = {
 }
 
 
-def reference_page() -> str:
+def scenario_page() -> str:
     """The page `docs/reference/scenario-file.md`; a test compares the two."""
     parts = [_HEAD]
     for kind, path in _records(Scenario, ""):
@@ -147,7 +148,7 @@ def _faults() -> str:
         for fault in CATALOGUE.values():
             if fault.side == side:
                 parameters = "; ".join(
-                    f"`{p.name}` ({parameter_notation(p) or 'empty'}): {p.doc}"
+                    f"`{p.name}` ({_parameter_notation(p) or 'empty'}): {p.doc}"
                     for p in fault.parameters
                 )
                 codes = " ".join(fault.codes)
@@ -167,7 +168,7 @@ def _codes() -> str:
         "| code | what goes wrong | faults | scenarios |",
         "|---|---|---|---|",
     ]
-    for code in (*codes.SAMPLES, *codes.KUBERNETES):
+    for code in (*fault_codes.SAMPLES, *fault_codes.KUBERNETES):
         faults = ", ".join(f"`{name}`" for name in code.faults) or code.otherwise
         stories = ", ".join(f"`{name}`" for name in code.stories)
         star = "★" if code.is_grave else ""
@@ -179,7 +180,7 @@ def _codes() -> str:
         "| code | what would be wrong | test |",
         "|---|---|---|",
     ]
-    lines += [f"| {code} | {what} | `{test}` |" for code, what, test in codes.FAKE]
+    lines += [f"| {code} | {what} | `{test}` |" for code, what, test in fault_codes.FAKE]
     return "\n".join([*lines, ""])
 
 
@@ -227,3 +228,13 @@ def _products() -> str:
         names = ", ".join(profiles(product.mig_family)) if product.mig_family else "none"
         lines.append(f"| `{product.product}` | {product.memory_mib} | {names} |")
     return "\n".join(lines) + "\n"
+
+
+def _parameter_notation(parameter: Parameter) -> str:
+    """The default of a parameter, as one would write it."""
+    value = parameter.default
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join(value) + "]"
+    return f"{value}s" if parameter.kind == "duration" else str(value)

@@ -1,7 +1,7 @@
 """The numbers of the catalogue of faults: what each is, and what in a scenario shows it.
 
 Put here: one row per number; the table in the reference is generated from it and from the faults.
-Not here: the faults (`catalogue`).
+Not here: the faults (`fake_gpu.faults.catalogue`).
 
 Groups A (samples) and B (Kubernetes) are what goes wrong with a source; group I is what would make
 a fake estate worthless. Most numbers are one fault line. Some are no fault but something that
