@@ -30,7 +30,7 @@ from warehouse.content import mart_names
 from warehouse.home import Home
 from warehouse.reports.source import FactsOfAnotherVersion
 from warehouse.schema import insert_rows
-from warehouse.store import make_folder, write_whole
+from warehouse.store import UNREADABLE, make_folder, write_whole
 
 if TYPE_CHECKING:
     import duckdb
@@ -387,13 +387,22 @@ def _write_file(
     unfinished.replace(path)
 
 
+def _files_named_in(index: Path) -> set[str]:
+    """None where it is damaged: it is written anew, and names all that it has to."""
+    try:
+        named = json.loads(index.read_bytes())
+        return {str(named["provider"]), *map(str, named["tenants"].values())}
+    except (FileNotFoundError, *UNREADABLE):
+        return set()
+
+
 def _switch(folder: Path, provider: str, names: Mapping[str, str]) -> None:
     """Name the files of this version; those of the version before are kept for its readers."""
     index = folder / INDEX
-    before = json.loads(index.read_text(encoding="utf-8")) if index.is_file() else {}
+    before = _files_named_in(index)
     now = {"format": FORMAT, "provider": provider, "tenants": dict(sorted(names.items()))}
     write_whole(index, (json.dumps(now, indent=1) + "\n").encode())
-    kept = {provider, *names.values(), before.get("provider"), *before.get("tenants", {}).values()}
+    kept = {provider, *names.values(), *before}
     for path in folder.glob("*.duckdb"):
         if path.name not in kept:
             path.unlink(missing_ok=True)

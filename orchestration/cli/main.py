@@ -83,7 +83,8 @@ class PlaceFailed(CouldNotLook):
             where=str(cause.filename or "a file"),
             seen=cause.strerror or str(cause),
             why="it could not be read or written; what was whole before is whole now",
-            remedy="make room or give the rights, then type the command again",
+            remedy="free space, repair access, or move away a folder that has the name of a file "
+            "(df -h, ls -ld); then run the command again",
         )
 
 
