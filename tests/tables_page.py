@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from warehouse.project import dbt_project_dir
+from warehouse.project import column_descriptions, dbt_project_dir
 
 _REFERENCE = re.compile(r"ref\('(\w+)'\)")
 _SOURCE = re.compile(r"source\('\w+', '(\w+)'\)")
@@ -50,8 +50,9 @@ def _models() -> Iterator[tuple[Mapping[str, Any], Path]]:
 
 def _mart(model: Mapping[str, Any], sql: Path) -> str:
     group = model.get("config", {}).get("group", "")
+    descriptions = column_descriptions(model)
     rows = [
-        f"| `{column['name']}` | {column['data_type']} | {_cell(column['description'])} |\n"
+        f"| `{column['name']}` | {column['data_type']} | {_cell(descriptions[column['name']])} |\n"
         for column in model["columns"]
     ]
     return (

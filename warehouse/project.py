@@ -9,11 +9,17 @@ Nothing is ever written into that folder: it may be read-only.
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Mapping
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from domain.errors import CouldNotLook
+
+_BLOCK = re.compile(r"{% docs (\w+) %}(.*?){% enddocs %}", re.DOTALL)
+_REFERENCE = re.compile(r"{{ doc\('(\w+)'\) }}")
 
 PROJECT_SUFFIXES = (".sql", ".yml", ".csv", ".md")
 
@@ -75,13 +81,26 @@ def source_freshness(table: str) -> tuple[timedelta, timedelta]:
 
 def mart_descriptions() -> dict[str, tuple[str, dict[str, str]]]:
     """What the marts and their columns say about themselves, by name."""
-    found: dict[str, tuple[str, dict[str, str]]] = {}
-    models = dbt_project_dir() / "models"
-    for path in sorted((models / "marts").glob("*.yml")):
-        for model in _yaml(path).get("models", []):
-            columns = {column["name"]: column["description"] for column in model["columns"]}
-            found[model["name"]] = (model["description"], columns)
-    return found
+    return {
+        model["name"]: (model["description"], column_descriptions(model))
+        for path in sorted((dbt_project_dir() / "models" / "marts").glob("*.yml"))
+        for model in _yaml(path).get("models", [])
+    }
+
+
+def column_descriptions(model: Mapping[str, Any]) -> dict[str, str]:
+    """The descriptions of a model's columns, with the text of doc blocks that several share."""
+    blocks = _doc_blocks(dbt_project_dir())
+    return {
+        column["name"]: _REFERENCE.sub(lambda found: blocks[found[1]], column["description"])
+        for column in model["columns"]
+    }
+
+
+@cache
+def _doc_blocks(project: Path) -> dict[str, str]:
+    text = (project / "models" / "columns.md").read_text(encoding="utf-8")
+    return {name: " ".join(block.split()) for name, block in _BLOCK.findall(text)}
 
 
 def _yaml(path: Path) -> Any:

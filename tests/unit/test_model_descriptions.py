@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,21 @@ def test_every_source_is_described_and_both_witnesses_say_how_fresh_they_must_be
     assert [name for name, table in tables.items() if not table.get("description")] == []
     fresh = {name for name, table in tables.items() if "freshness" in table.get("config", {})}
     assert fresh == {*SOURCES.values()}
+
+
+def test_columns_that_are_described_alike_share_a_doc_block() -> None:
+    [raw] = declared("sources")
+    columns = [
+        " ".join(column["description"].split())
+        for one in [*declared("models"), *declared("seeds"), *raw["tables"]]
+        for column in one.get("columns", [])
+    ]
+    blocks = (dbt_project_dir() / "models" / "columns.md").read_text(encoding="utf-8")
+    uses = Counter(columns)
+    assert [text for text, count in uses.items() if count > 1 and "doc(" not in text] == []
+    assert [
+        name for name in re.findall(r"docs (\w+)", blocks) if uses[f"{{{{ doc('{name}') }}}}"] < 2
+    ] == []
 
 
 def test_every_column_of_a_source_is_described_where_lineage_ends() -> None:
