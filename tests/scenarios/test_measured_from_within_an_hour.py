@@ -1,7 +1,7 @@
 """A cluster whose measuring begins within an hour: the hour is pulled, and counted from then on.
 
-Put here: the pull of such an hour and its day, the seconds that count in it, and the doctor on its
-idle nights.
+Put here: the pull of such an hour and its day, the seconds that count in it, what a dry run of the
+close says of the month, which is not over, and the doctor on its idle nights.
 Not here: which hours are expected (`tests/unit/test_decisions_book`).
 """
 
@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
 
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, Interval, parse_instant
@@ -19,6 +22,7 @@ from fake_gpu.serve import serve
 from ingestion.manifest import Outcome
 from ingestion.thanos.probe import probe
 from orchestration import steps
+from orchestration.cli.billing import close
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
 from tests.scenarios import against_truth as truth
@@ -28,7 +32,9 @@ EIGHT = parse_instant("2026-10-02T08:00:00Z")
 HALF_PAST = EIGHT + timedelta(minutes=30)
 
 
-def test_hours_are_pulled_and_counted_from_within_an_hour_on(tmp_path: Path) -> None:
+def test_hours_are_pulled_and_counted_from_within_an_hour_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two cards are used from 08:00 to 12:00, and measured from 08:30 until 10:00."""
     estate = build_estate(load_scenario("idle_nights_and_weekends"))
     clock = driven(EIGHT + 2 * HOUR + timedelta(minutes=15))
@@ -48,13 +54,23 @@ def test_hours_are_pulled_and_counted_from_within_an_hour_on(tmp_path: Path) -> 
         assert [one.draft.window for one in again] == [Interval(EIGHT, EIGHT + HOUR)]
         steps.refresh(opened, PERIOD)
         assert [f.code for f in steps.judge(opened, PERIOD).findings] == []
+        monkeypatch.setenv("GPU_LEDGER_NOW", f"{running.control_url}/-/clock")
+        closed = CliRunner().invoke(close, [PERIOD.name, "--home", str(home.path)])
+    assert closed.exit_code == 0, closed.output
+    assert "stands against it" not in closed.output
+    assert "2026-10 is not over: it ends at 2026-11-01T00:00:00Z" in closed.output
+    assert "The amounts are those until 2026-10-02T10:00:00Z at the latest." in closed.output
+    # A sample beyond each edge shows the pods: they ran until there, and nothing is uncertain.
     statement = """
-        select min(segment_started_at), sum(running_seconds * device_count)
+        select
+            min(segment_started_at), max(segment_ended_at), sum(running_seconds * device_count),
+            sum(uncertainty_seconds)
         from marts.fct_pod_hours
     """
-    [(started_at, seconds)] = truth.ask(home, statement)
-    assert started_at == HALF_PAST
+    [(started_at, ended_at, seconds, uncertain)] = truth.ask(home, statement)
+    assert (started_at, ended_at) == (HALF_PAST, EIGHT + 2 * HOUR)
     assert int(seconds) == 2 * 90 * 60
+    assert int(uncertain) == 0
 
 
 def test_doctor_reports_no_problem_of_a_cluster_without_gpu_pods(tmp_path: Path) -> None:

@@ -20,10 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).parent
-KUBERNETES = "1.34.1"
+KUBERNETES = "1.37.1"
 VERSION_FLAGS = " ".join(
     f"-X k8s.io/component-base/version.{name}={value}"
-    for name, value in (("gitVersion", f"v{KUBERNETES}"), ("gitMajor", "1"), ("gitMinor", "34"))
+    for name, value in (
+        ("gitVersion", f"v{KUBERNETES}"),
+        ("gitMajor", "1"),
+        ("gitMinor", KUBERNETES.split(".")[1]),
+    )
 )
 
 

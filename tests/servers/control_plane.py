@@ -75,7 +75,7 @@ class ControlPlane:
 
     # --- the servers --------------------------------------------------------------------------
 
-    def start_api(self, *options: str) -> None:
+    def start_api(self) -> None:
         """Start the API server, and wait until it is ready."""
         command = [
             required("kube-apiserver"),
@@ -92,9 +92,7 @@ class ControlPlane:
             f"--token-auth-file={self.folder / 'tokens.csv'}",
             "--authorization-mode=RBAC",
             f"--disable-admission-plugins={WITHOUT_PLUGINS}",
-            "--feature-gates=DRAExtendedResource=true",
             "--allow-privileged=true",  # as every distribution has it
-            *options,
         ]
         log = self.folder / "apiserver.log"
         self._api.enter_context(running(command, self._ready, log, gently=False))
@@ -309,9 +307,7 @@ profiles: [{{schedulerName: {name}}}]
 
 
 @contextmanager
-def scheduler(
-    plane: ControlPlane, folder: Path, name: str = "for-nobody", *options: str
-) -> Iterator[str]:
+def scheduler(plane: ControlPlane, folder: Path, name: str = "for-nobody") -> Iterator[str]:
     """A kube-scheduler for the pods that name it; the URL of its resource metrics."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
@@ -326,7 +322,6 @@ def scheduler(
         # Without both, every token is anonymous.
         f"--authentication-kubeconfig={plane.kubeconfig()}",
         f"--authorization-kubeconfig={plane.kubeconfig()}",
-        *options,
     ]
     url = f"https://127.0.0.1:{port}"
     log = folder / "scheduler.log"

@@ -4,8 +4,7 @@ Put here: consumable capacity on a real API server and scheduler.
 Not here: whole devices (`test_fake_leads_the_same_conversation`), or what shares cost
 (`tests/scenarios/test_evidence_by_hand.py`).
 
-Kubernetes has consumable capacity since 1.34 behind the gate DRAConsumableCapacity, and by default
-since 1.36; the API is the same.
+Kubernetes has consumable capacity by default since 1.36. No gate is set here.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers
 
-GATES = "--feature-gates=DRAConsumableCapacity=true,DRADeviceBindingConditions=true"
 DRA = "/apis/resource.k8s.io/v1"
 POLICY = {"default": "1Mi", "validRange": {"min": "1Mi", "step": "1Mi"}}
 DRIVER = "gpu.nvidia.com"
@@ -46,18 +44,14 @@ Document = dict[str, Any]
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with control_plane(tmp_path_factory.mktemp("plane")) as plane:
-        plane.stop_api()
-        plane.start_api(GATES)
         yield plane
 
 
 @pytest.fixture(scope="module")
 def admin(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A node with one card of 40 GiB that claims can share, and a scheduler."""
-    with (
-        plane.client() as admin,
-        scheduler(plane, tmp_path_factory.mktemp("s"), "default-scheduler", GATES),
-    ):
+    folder = tmp_path_factory.mktemp("s")
+    with plane.client() as admin, scheduler(plane, folder, "default-scheduler"):
         may_read(admin)
         for name in ("vision", "speech"):
             made(admin, "/api/v1/namespaces", "v1", "Namespace", name)
