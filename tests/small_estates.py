@@ -29,6 +29,7 @@ from fake_gpu.estate.model import (
     Utilisation,
     WorkloadLife,
 )
+from tests.servers.build import KUBERNETES
 
 # 2026-10-01T00:00:00Z
 MIDNIGHT = 1_790_812_800
@@ -246,7 +247,7 @@ def quiet_cluster(watched: Monitoring | None = None) -> Cluster:
     return Cluster(
         cluster_id=CLUSTER_ID,
         name="alpha",
-        kubernetes_version="v1.34.1",
+        kubernetes_version=f"v{KUBERNETES}",
         openshift_version="",
         created_at=MIDNIGHT - HOUR,
         monitoring=watched or monitoring(),

@@ -80,15 +80,24 @@ class PodHistory:
         return min((at for r in self.revisions for at in _starts(r.document)), default="")
 
     @property
-    def ended_at(self) -> str:
-        """The last finish, as it was when the pod was first over and every container said so."""
+    def ends(self) -> list[str]:
+        """The last finish, as each revision says in which the pod is over and all containers too.
+
+        On a busy machine, kwok may end a pod a second time, at a later time.
+        """
+        found = []
         for revision in self.revisions:
             states = [c["state"] for c in _statuses(revision.document)]
             leaving = "deletionTimestamp" in revision.document["metadata"]
             over = revision.document["status"]["phase"] in ("Succeeded", "Failed") or leaving
             if over and states and all("terminated" in state for state in states):
-                return max(str(state["terminated"]["finishedAt"]) for state in states)
-        return ""
+                found.append(max(str(state["terminated"]["finishedAt"]) for state in states))
+        return found
+
+    @property
+    def ended_at(self) -> str:
+        """The last finish, as it was when the pod was first over and every container said so."""
+        return next(iter(self.ends), "")
 
     @property
     def restarts(self) -> int:

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.servers
 
 # What the watch of an exporter needs to hear of the last write, on a machine under load.
 HEARING_SECONDS = 60.0
-# A family of later versions than the real one's; docs/explanation/the-fake-estate.md says so.
+# A family that kube-state-metrics 2.15 does not have; it is compared with that of 2.20.
 NEWER = {"kube_pod_resourceclaim_info"}
 # What is asked for and comes from elsewhere: from Prometheus itself, and from the scheduler.
 FROM_ELSEWHERE = {"up", "kube_pod_resource_request"}

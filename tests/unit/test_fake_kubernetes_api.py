@@ -1,4 +1,4 @@
-"""The conversation with the fake API server, as a real one of Kubernetes 1.34 leads it."""
+"""The conversation with the simulated API server, as a real one leads it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from fake_gpu.kubernetes.hub import Seat
 from fake_gpu.kubernetes.server import KubernetesApi
 from tests.asgi import Client
 from tests.collected import identified, listening
+from tests.servers.build import KUBERNETES
 from tests.small_estates import CLUSTER_ID, HOUR, MIDNIGHT, node, pod, quiet_cluster
 
 PODS = "/api/v1/pods"
@@ -397,7 +398,7 @@ def test_a_token_is_asked_of_everything_but_the_health_checks() -> None:
 
 def test_the_table_of_contents() -> None:
     _, client = api_at(0)
-    assert client.get("/version").json()["gitVersion"] == "v1.34.1"
+    assert client.get("/version").json()["gitVersion"] == f"v{KUBERNETES}"
     assert client.get("/api").json()["versions"] == ["v1"]
     core = {r["name"] for r in client.get("/api/v1").json()["resources"]}
     assert {"pods", "nodes", "namespaces", "events", "resourcequotas"} <= core
@@ -460,7 +461,7 @@ def test_the_official_client_reads_it() -> None:
             replica_set = apps.list_namespaced_replica_set("team-a").items[0]
             assert replica_set.metadata.owner_references[0].kind == "Deployment"
             version = kubernetes.client.VersionApi(client).get_code()
-            assert version.git_version == "v1.34.1"
+            assert version.git_version == f"v{KUBERNETES}"
             review = kubernetes.client.V1SelfSubjectAccessReview(
                 spec=kubernetes.client.V1SelfSubjectAccessReviewSpec(
                     resource_attributes=kubernetes.client.V1ResourceAttributes(
