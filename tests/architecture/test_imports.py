@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -89,6 +92,23 @@ def test_a_backward_arrow_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert backward_arrows("fake_gpu", offender) == []
 
 
+def test_every_library_that_is_imported_is_a_declared_dependency() -> None:
+    """amdsmi comes with AMD's driver, _typeshed with the type checker."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {re.split("[<>=]", text)[0] for text in project["dependencies"]}
+    renamed = {"google": "protobuf", "grpc": "grpcio", "yaml": "pyyaml", "dbt": "dbt-core"}
+    undeclared = {
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for package in PACKAGES
+        for path in files_of(package)
+        for line, module in imported_names(path)
+        if (top := module.split(".")[0]) not in sys.stdlib_module_names
+        and top not in {*PACKAGES, "amdsmi", "_typeshed"}
+        and renamed.get(top, top.replace("_", "-")) not in declared
+    }
+    assert undeclared == set()
+
+
 def test_only_the_warehouse_opens_duckdb() -> None:
     """Others may name its types and are handed open connections; they open none."""
     offenders = [
@@ -108,7 +128,6 @@ def test_only_the_warehouse_opens_duckdb() -> None:
 def test_heavy_libraries_are_not_imported_at_the_top_of_the_command_line() -> None:
     """`gpu-ledger --help` starts in a blink because nothing heavy is imported for it."""
     import subprocess
-    import sys
 
     heavy = "dagster duckdb polars pyarrow dbt great_expectations httpx rich typst uvicorn yaml"
     code = (
