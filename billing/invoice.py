@@ -32,8 +32,6 @@ from domain.money import (
 from domain.tenant import BelongsTo
 
 SCHEMA = "gpu-ledger/invoice/1"
-DRAFT = "DRAFT-"
-"""What the number of a document begins with that was not issued."""
 
 
 class DocumentKind(StrEnum):

@@ -140,14 +140,10 @@ def _payment(document: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _total_label(document: Mapping[str, Any]) -> str:
-    if document["amounts"] == "estimated":
-        return "Estimated total"
     return "Total to pay" if document["document"] == "invoice" else "Total"
 
 
 def _notice(document: Mapping[str, Any]) -> str:
-    if document["amounts"] == "estimated":
-        return "Draft. These amounts are estimated; nothing has been issued."
     if document["voids"]:
         return f"Voids {document['voids']} in full. Reason: {document['reason']}"
     return ""

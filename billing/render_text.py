@@ -48,8 +48,6 @@ def _head(document: Mapping[str, Any]) -> Iterator[str]:
     for name in ("issuer", "customer"):
         if tax_id := tax_id_text(document[name]):
             yield f"{tax_id} ({name})"
-    if document["amounts"] == "estimated":
-        yield "Draft. These amounts are estimated; nothing has been issued."
     if document["voids"]:
         yield f"Voids {document['voids']}: {document['reason']}"
     yield ""

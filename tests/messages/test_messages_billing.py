@@ -1,6 +1,6 @@
 """Every message of judging and billing, each from what provokes it, compared with its golden file.
 
-Put here: JUDGE, CLOSE, DRAFT, RECOUNT, VOID, BOOK, RECORD, SEAL, BACKUP and EXPLAIN.
+Put here: JUDGE, CLOSE, RECOUNT, VOID, BOOK, RECORD, SEAL, BACKUP and EXPLAIN.
 Not here: findings (`test_messages_findings`), or messages of other packages.
 
 After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed
@@ -25,7 +25,6 @@ from billing.answers import answer_key
 from billing.backup import back_up, restore, verify_backup
 from billing.books import Books
 from billing.close import close_period
-from billing.drafts import write_drafts
 from billing.events import EventKind, Head
 from billing.explain import explain_line
 from billing.guard import require_head, require_writable
@@ -188,10 +187,6 @@ def unknown_line(world: World) -> None:
     explain_line(world.home, "INV-000001", 7)
 
 
-def draft_of_closed(world: World) -> None:
-    write_drafts(world.home, world.period, world.decisions, lambda: judged(world), CLOCK)
-
-
 def evidence_gone(world: World) -> None:
     landing = world.home.landing_store()
     sealed = {"c1": {"thanos": ["ab" * 32, "cd" * 32]}}
@@ -222,7 +217,6 @@ PROVOKED: dict[str, Callable[[World], None]] = {
     "CLOSE-001": not_billable,
     "CLOSE-002": too_early,
     "CLOSE-003": facts_changed,
-    "DRAFT-001": draft_of_closed,
     "RECOUNT-001": open_period,
     "VOID-001": voided_twice,
     "BOOK-001": unknown_number,

@@ -156,8 +156,9 @@ TABLE = (
           (close.test_before_the_grace_time_is_over_nothing_is_closed,
            close.test_a_grace_time_that_is_shortened_later_shortens_no_month_before)),
     Fault("F18", "an estimate is taken for final",
-          "a draft says so on every page, and has no number",
-          ("write_drafts",), (documents.test_a_draft_says_on_every_page_that_it_is_one,)),
+          "a dry run issues no number and writes nothing into the record",
+          ("dry_run=True",),
+          (close.test_a_dry_run_shows_every_invoice_and_what_stands_against_it,)),
 )  # fmt: skip
 GRAVEST_BEFORE_A_CLOSE = ["D01", "E01", "E02", "E03", "E04", "E11"]
 

@@ -11,15 +11,12 @@ from pathlib import Path
 import pytest
 
 from billing.close import close_period
-from billing.drafts import write_drafts
 from billing.quantities import grouped, hours_text, money
-from billing.record import Record
 from billing.render_pdf import invoice_pdf, view
 from domain.clock import StoppedClock
 from domain.csv_text import csv_bytes
 from domain.findings import Check, Judgement
 from domain.glyphs import DISPLAYABLE, can_be_shown, displayable
-from quality.run import judge
 from tests.marts_by_hand import Pod, World, at
 from warehouse.connection import connected
 from warehouse.content import period_sha256
@@ -93,38 +90,6 @@ def test_the_page_says_what_is_sealed(folder: Path) -> None:
     text = (folder / "INV-000001.txt").read_text("utf-8")
     assert "Total EUR" in text
     assert "48.60" in text
-
-
-def test_a_draft_says_on_every_page_that_it_is_one(tmp_path: Path) -> None:
-    world = World(tmp_path / "home")
-    world.pods = [Pod("team-a", "train", at("09 10:00"), at("09 11:30"))]
-    world.lose("thanos", "20 10:00")
-    world.lose("kubernetes", "20 10:00")
-    home = world.write()
-    clock = StoppedClock(datetime(2026, 10, 25, tzinfo=UTC))
-
-    def draft() -> list[str]:
-        written = write_drafts(
-            home,
-            world.period,
-            world.decisions,
-            lambda: judge(home, world.period, world.decisions, clock),
-            clock,
-        )
-        return [path.name for path in written]
-
-    assert "DRAFT-000001.pdf" in draft()
-    folder = world.path / "documents/2026-10/drafts/tenants/team-a"
-    document = json.loads((folder / "DRAFT-000001.json").read_bytes())
-    assert (document["amounts"], document["total_billed_cost"]) == ("estimated", "5.40")
-    assert "nothing has been issued" in (folder / "DRAFT-000001.txt").read_text("utf-8")
-    assert view(document, "")["total_label"] == "Estimated total"
-    assert Record(home.record_store()).events() == []
-    # Drafts are replaced as a whole: a tenant that no longer has anything leaves none behind.
-    world.pods = []
-    world.write()
-    assert draft() == []
-    assert not folder.exists()
 
 
 def test_floats_and_ragged_rows_are_refused() -> None:
