@@ -1,7 +1,7 @@
 """Random estates as scenario text, so that a failing one can be read, kept and played again.
 
 `scenario` draws a busy estate of every way to offer a device; `fault_free_fleet` draws a fleet in
-which GPUs may be idle for hours or for ever, beside pods without a device.
+which GPUs may be idle for hours, over a weekend's night or for ever, beside pods without a device.
 
 Put here: what is drawn. Not here: what is expected of it (`tests/scenarios`).
 
@@ -80,6 +80,10 @@ def fault_free_fleet(seed: int, *, by_samples: bool) -> str:
     No sample shows a claimed device, so a fleet that is measured `by_samples` alone has none.
     """
     rng = random.Random(f"fleet {seed}")
+    # Jobs of every other two fleets come on weekdays until ten, of which this Friday has two hours.
+    begins, weekdays = "2026-10-05T00", ""
+    if seed // 2 % 2 == 0:
+        begins, weekdays = "2026-10-02T20", ", hours: 6-22, weekdays: true"
     kinds = [node for node in NODES if not (by_samples and "dra: true" in node[1])]
     chosen = rng.sample(kinds, rng.randint(0, 2))
     scrape = rng.choice([15, 30, 60])
@@ -89,8 +93,8 @@ def fault_free_fleet(seed: int, *, by_samples: bool) -> str:
         f"name: fleet_{seed}",
         "story: Drawn from its seed.",
         f"seed: {seed}",
-        "from: 2026-10-05T00:00:00Z",
-        f"until: 2026-10-05T{FLEET_HOURS:02}:00:00Z",
+        f"from: {begins}:00:00Z",
+        f"until: +{FLEET_HOURS}h",
         "clusters:",
         f"  - name: fleet-{seed}",
         *openshift.splitlines(),
@@ -105,16 +109,17 @@ def fault_free_fleet(seed: int, *, by_samples: bool) -> str:
     lines.append("    workloads:")
     lines.append("      - {name: agent, namespace: kube-system, kind: DaemonSet}")
     for number in range(rng.randint(0, 2)):
-        lines.append(f"      - {{{_fleet_workload(rng, f'web-{number}', 'plain', '')}}}")
+        lines.append(f"      - {{{_fleet_workload(rng, f'web-{number}', 'plain', '', weekdays)}}}")
     for name, _, offers in chosen:
         for number, (request, most) in enumerate(offers):
             if rng.random() < 0.6:
                 asks = _asks(request) + f", replicas: {rng.randint(1, most)}"
-                lines.append(f"      - {{{_fleet_workload(rng, f'{name}-{number}', name, asks)}}}")
+                work = _fleet_workload(rng, f"{name}-{number}", name, asks, weekdays)
+                lines.append(f"      - {{{work}}}")
     return "\n".join(lines) + "\n"
 
 
-def _fleet_workload(rng: random.Random, name: str, node: str, asks: str) -> str:
+def _fleet_workload(rng: random.Random, name: str, node: str, asks: str, weekdays: str) -> str:
     """For ever, for some hours, or as Jobs that come now and then and leave idle hours between."""
     parts = [f"name: {name}", f"namespace: {rng.choice(['team-a', 'team-b'])}", f"node: {node}"]
     match rng.choice(["always", "hours", "jobs"]):
@@ -125,7 +130,7 @@ def _fleet_workload(rng: random.Random, name: str, node: str, asks: str) -> str:
             ends = rng.randint(begins + 1, FLEET_HOURS - 1)
             parts += ["kind: StatefulSet", f"from: +{begins}h", f"until: +{ends}h"]
         case "jobs":
-            parts += ["kind: Job", f"arrivals: {{every: ~{rng.randint(60, 300)}m}}"]
+            parts += ["kind: Job", f"arrivals: {{every: ~{rng.randint(60, 300)}m{weekdays}}}"]
             parts.append("lifetime: 15m..2h")
     return ", ".join(parts) + (f", {asks}" if asks else "")
 
