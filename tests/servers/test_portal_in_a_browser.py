@@ -9,9 +9,7 @@ GPU_LEDGER_PICTURES=FOLDER keeps pictures of the pages.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,11 +19,12 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.portal_by_hand import HOSTILE, OWN, Portal, marts_of, portal_at
+from tests.servers.npm import npm_package
 from tests.servers.process import free_port, required, running
 
 pytestmark = pytest.mark.servers
 
-AXE = "axe-core-4.14.0"
+AXE_VERSION = "4.14.0"
 SIZES = ({"width": 1280, "height": 900}, {"width": 390, "height": 844})
 PAGES = {
     "tenant": (OWN, f"/tenants/{OWN}", "12.00 USD"),
@@ -68,15 +67,8 @@ def url(portal: Portal) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The text of axe-core, from npm."""
-    folder = tmp_path_factory.mktemp("axe")
-    name, _, version = AXE.rpartition("-")
-    subprocess.run(
-        [required("npm"), "pack", "--silent", f"{name}@{version}"], cwd=folder, check=True
-    )
-    with tarfile.open(folder / f"{AXE}.tgz") as packed:
-        member = packed.extractfile("package/axe.min.js")
-        assert member is not None
-        return member.read().decode()
+    package = npm_package("axe-core", AXE_VERSION, tmp_path_factory.mktemp("axe"))
+    return (package / "axe.min.js").read_text(encoding="utf-8")
 
 
 @contextmanager

@@ -1,0 +1,37 @@
+"""The vendored style sheet is PatternFly's, cut to our pages, and its licence is the published one.
+
+Put here: both, compared with the npm packages.
+Not here: how pages look (`test_portal_in_a_browser`).
+
+After a change of a template or of the version, run this file with GPU_LEDGER_WRITE_GOLDEN=1.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.patternfly import PACKAGE, PORTAL, VERSION, cut
+from tests.servers.npm import npm_package
+
+pytestmark = pytest.mark.servers
+
+STATIC = PORTAL / "static"
+# The package of the styles names the licence MIT and has no text of it; this one of the same
+# project and version has.
+WITH_LICENCE = "@patternfly/react-core"
+
+
+def test_the_style_sheet_is_cut_from_the_npm_package(tmp_path: Path) -> None:
+    style_sheet = cut(npm_package(PACKAGE, VERSION, tmp_path))
+    path = STATIC / "patternfly.css"
+    if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
+        path.write_text(style_sheet, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == style_sheet
+
+
+def test_the_licence_is_the_published_text(tmp_path: Path) -> None:
+    published = npm_package(WITH_LICENCE, VERSION, tmp_path) / "LICENSE"
+    assert (STATIC / "patternfly-licence.txt").read_bytes() == published.read_bytes()
