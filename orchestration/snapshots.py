@@ -6,7 +6,6 @@ Not here: which rows are in a snapshot, and its files (`warehouse.snapshots`).
 
 from __future__ import annotations
 
-import logging
 from importlib.metadata import version
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -16,28 +15,32 @@ from domain.errors import LedgerError
 from domain.money import parse_nanos
 from orchestration.open_home import OpenHome
 from warehouse.about import read_about
-from warehouse.snapshots import Correction, Issued, Written, write_snapshots
+from warehouse.snapshots import (
+    Correction,
+    Issued,
+    SnapshotsNotWritten,
+    Written,
+    remove_index,
+    write_snapshots,
+)
 
 if TYPE_CHECKING:
     from billing.record import Record
 
 
-LOG = logging.getLogger(__name__)
-
-
 def snapshot(opened: OpenHome) -> Written | None:
-    """Write the snapshots after a step that is done; None where they could not be written.
+    """Write the snapshots after a step that is done; None where nothing was counted yet.
 
-    The step is not undone by that: the portal shows what it showed before, and a warning says why.
+    Raises SnapshotsNotWritten. The step is not undone by that, and until snapshots are written
+    again there are none: older ones would show amounts that are not the ledger's any more.
     """
     import duckdb
 
     try:
         return _snapshot(opened)
-    except (LedgerError, duckdb.CatalogException, duckdb.BinderException) as cause:
-        # The latter two: facts that a version of the code with other tables counted.
-        LOG.warning("The portal's snapshots were not written.\n%s", cause)
-        return None
+    except (LedgerError, duckdb.Error, OSError) as cause:
+        remove_index(opened.home)
+        raise SnapshotsNotWritten(opened.home.snapshots, cause) from cause
 
 
 def _snapshot(opened: OpenHome) -> Written | None:

@@ -91,7 +91,12 @@ def _state(row: HourCoverage | None) -> tuple[VerdictState, str]:
     if row is None:
         return VerdictState.MISSING, NEVER_ASKED
     if not row.seen_count:
-        return VerdictState.MISSING, row.reason or row.outcome
+        return VerdictState.MISSING, row.reason or _reason(row.outcome)
     if row.missing_count or row.is_doubted:
-        return VerdictState.DEGRADED, row.reason or row.outcome
+        return VerdictState.DEGRADED, row.reason or _reason(row.outcome)
     return VerdictState.COMPLETE, row.reason
+
+
+def _reason(outcome: str) -> str:
+    """Why an hour is not complete whose attempt gave no reason."""
+    return "some samples are missing" if outcome == "ok" else outcome

@@ -122,6 +122,7 @@ def _declarations(body: str) -> Declarations:
 def _split(text: str, separator: str) -> list[str]:
     """The parts between separators that stand in no parentheses and no quotes."""
     found = re.findall(
-        rf"""(?:[^{separator}("']|"[^"]*"|'[^']*'|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))+""", text
+        rf"""(?:[^{separator}("']|"[^"]*"|'[^']*'|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))+""",
+        text,
     )
     return [" ".join(part.split()) for part in found if part.strip()]

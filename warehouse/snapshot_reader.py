@@ -148,7 +148,8 @@ class Snapshots:
         try:
             found = msgspec.json.decode(path.read_bytes(), type=_Index)
         except FileNotFoundError:
-            raise SnapshotMissing(path, "no such file: no snapshot was written yet") from None
+            seen = "no such file: no snapshot was written since the facts last changed"
+            raise SnapshotMissing(path, seen) from None
         except (OSError, msgspec.MsgspecError) as cause:
             raise SnapshotMissing(path, f"it cannot be read: {cause}") from None
         if found.format != FORMAT:

@@ -10,7 +10,9 @@ A file is named by the hash of its rows. One whose rows did not change is not wr
 file never changes while a request reads it. All snapshots are switched by one rename of the index.
 
 A snapshot of a tenant contains nothing that another tenant's use can change. For example, it has
-the coverage status of each hour, but not the number of samples that a cluster had in it.
+the coverage status of each hour, but not the number of samples that a cluster had in it. It names
+only the clusters in which the tenant had a pod, a namespace or a quota in the period, and the time
+until which data is complete is that of these clusters.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from domain.errors import CouldNotLook, LedgerError
 from domain.identity import sha256
 from warehouse.about import AboutPeriod
 from warehouse.alone import only_writer
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     import duckdb
 
 INDEX = "index.json"
-FORMAT = 1
+FORMAT = 2
 """Part of each name: a new version of this module writes every file again."""
 
 BLOCK_BYTES = 16_384
@@ -53,16 +56,29 @@ _HOUR_COLUMNS = """
     billable_seconds, uncertainty_seconds, weight_numerator, weight_denominator, currency,
     cost_nanos
 """
+_PACE_COLUMNS = """
+    billing_period, tenant, workload_kind, workload_name, gpu_class, mig_profile, currency,
+    last_hour_cost_nanos, last_day_cost_nanos
+"""
+_POD_COLUMNS = f"""
+    {_PACE_COLUMNS}, cluster_id, pod_uid, pod_name, node_name, first_started_at, last_ended_at
+"""
+_FORECAST_COLUMNS = """
+    billing_period, tenant, subject, currency, last_hour_cost_nanos, last_day_cost_nanos,
+    forecast_nanos, forecast_low_nanos, forecast_high_nanos, forecast_method, budget_nanos,
+    has_budget, budget_used_millionths
+"""
 TENANT_MARTS: Mapping[str, str] = {
     "dim_tenants": "select * from marts.dim_tenants where belongs_to = 'tenant'",
-    "fct_charges": "select * from marts.fct_charges where belongs_to = 'tenant'",
-    "fct_forecasts": "select * from marts.fct_forecasts",
+    "fct_forecasts": f"select {_FORECAST_COLUMNS} from marts.fct_forecasts "
+    "where subject = 'tenant'",
     "fct_gpu_use": f"select {_USE_COLUMNS} from marts.fct_gpu_use where tenant <> ''",
-    "fct_outage_credits": "select * from marts.fct_outage_credits where belongs_to = 'tenant'",
+    "fct_outage_credits": "select billing_period, tenant, belongs_to, currency, credit_nanos "
+    "from marts.fct_outage_credits where belongs_to = 'tenant'",
     "fct_pod_hours": f"select {_HOUR_COLUMNS} from marts.fct_pod_hours where belongs_to = 'tenant'",
-    "fct_pod_periods": "select * from marts.fct_pod_periods",
+    "fct_pod_periods": f"select {_POD_COLUMNS} from marts.fct_pod_periods",
     "fct_quotas": "select * from marts.fct_quotas",
-    "fct_workload_periods": "select * from marts.fct_workload_periods",
+    "fct_workload_periods": f"select {_PACE_COLUMNS} from marts.fct_workload_periods",
 }
 """Marts of which a tenant has its own rows, and what is selected of them. A page that needs another
 column adds it here: each column takes at least one block of each file."""
@@ -121,6 +137,26 @@ class Written:
     written_count: int  # the others had the same rows before
 
 
+class SnapshotsNotWritten(CouldNotLook):
+    """A step is done, and the snapshots of its result could not be written."""
+
+    code = "PORTAL-005"
+
+    def __init__(self, folder: Path, cause: Exception) -> None:
+        said = (
+            f"{cause.code} {cause.where}: {cause.seen}"
+            if isinstance(cause, LedgerError)
+            else str(cause).partition("\n")[0]
+        )
+        super().__init__(
+            where=str(folder),
+            seen=f"the step itself is done; snapshots of its result were not written: {said}",
+            why="the portal responds with 503 until they are, because older ones would show other "
+            "amounts than the ledger",
+            remedy=cause.remedy if isinstance(cause, LedgerError) else "gpu-ledger publish",
+        )
+
+
 _PERIODS = {
     "billing_period": "VARCHAR",
     "amounts": "VARCHAR",
@@ -159,8 +195,7 @@ _COVERAGE = """
     with hours as (
         select
             states.billing_period, states.cluster_id, states.source, states.hour_started_at,
-            states.state,
-            if(states.reason = 'ok', 'some samples are missing', states.reason) as reason
+            states.state, states.reason
         from {checked} as states
         inner join periods on states.billing_period = periods.billing_period
         where periods.blocking_count is not null
@@ -200,6 +235,42 @@ _COVERAGE = """
         count(*) as hour_count
     from numbered
     group by billing_period, cluster_id, source, state, reason, run
+"""
+# Every tenant that is known, also without use or namespace of its own any more.
+_TENANTS = """
+    create table tenants as
+    select tenant from of_tenants_dim_tenants union select tenant from documents
+    union select tenant from marts.fct_charges where belongs_to = 'tenant'
+"""
+_TENANT_CLUSTERS = """
+    create table tenant_clusters as
+    select billing_period, cluster_id, tenant from of_tenants_fct_pod_hours
+    union select billing_period, cluster_id, namespace from marts.dim_namespaces
+    union select billing_period, cluster_id, tenant from marts.fct_quotas
+"""
+# Complete until the first gap in a cluster of the tenant; a closed period to its end.
+_TENANT_PERIODS = """
+    create view of_tenants_periods as
+    with gaps as (
+        select billing_period, tenant, min(started_at) as started_at
+        from of_tenants_coverage
+        where state in ('missing', 'degraded')
+        group by billing_period, tenant
+    )
+
+    select
+        periods.billing_period,
+        tenants.tenant,
+        periods.amounts,
+        periods.counted_until,
+        if(
+            periods.amounts = 'final', periods.counted_until,
+            coalesce(gaps.started_at, periods.counted_until)
+        ) as data_complete_to
+    from periods
+    cross join tenants
+    left join gaps
+        on periods.billing_period = gaps.billing_period and tenants.tenant = gaps.tenant
 """
 _NO_STATES = """(
     select billing_period, cluster_id, source, hour_started_at, outcome as state, reason
@@ -251,22 +322,21 @@ def _write(
     corrections: Sequence[Correction],
 ) -> Written:
     _gather(connection, periods, documents, corrections)
-    owned, shared = _tenant_tables(), ("coverage", "dim_clusters", "tenant_periods")
-    of_everybody = [_rows_sha256(connection, table) for table in shared]
+    owned = _tenant_tables()
     hashes = {table: _rows_by_tenant(connection, table) for table in owned}
     names = {
-        tenant: _name(tenant, *of_everybody, *(hashes[table].get(tenant, "") for table in owned))
-        for tenant in _tenants(connection)
+        tenant: _name(tenant, *(hashes[table].get(tenant, "") for table in owned))
+        for [tenant] in connection.execute("from tenants order by tenant").fetchall()
     }
     of_provider = (*PROVIDER_MARTS, "coverage", "corrections", "documents", "findings", "periods")
     provider = _name("", *(_rows_sha256(connection, table) for table in of_provider))
     changed = {tenant: name for tenant, name in names.items() if not (folder / name).is_file()}
     _sort_by_tenant(connection, owned, changed)
+    connection.execute("set threads = 1")  # of a file this small, threads cost more than they save
     for tenant, name in changed.items():
         select = {table: f"select * from sorted.{table} where tenant = $tenant" for table in owned}
-        select |= {table: f"select * from {table}" for table in shared}
-        select["periods"] = select.pop("tenant_periods")
         _write_file(connection, folder / name, select, {"tenant": tenant})
+    connection.execute("reset threads")
     is_new = not (folder / provider).is_file()
     if is_new:
         select = {table: f"select * from {table}" for table in of_provider}
@@ -288,10 +358,10 @@ def _gather(
     connection.execute("use scratch")
     connection.execute("create schema sorted")
     connection.execute("create schema marts")
-    for mart in sorted({*TENANT_MARTS, *PROVIDER_MARTS, "fct_coverage", "dim_pod_labels"} & marts):
+    others = ("dim_namespaces", "dim_pod_labels", "fct_coverage")
+    for mart in sorted({*TENANT_MARTS, *PROVIDER_MARTS, *others} & marts):
         connection.execute(f"create view marts.{mart} as select * from w.marts.{mart}")
     _table(connection, "periods", _PERIODS | _JUDGED, (_fields(one) for one in periods))
-    connection.execute(f"create view tenant_periods as select {', '.join(_PERIODS)} from periods")
     _table(connection, "documents", _DOCUMENTS, (_fields(one) for one in documents))
     files = (
         {**_fields(one), "name": name, "sha256": digest}
@@ -316,19 +386,19 @@ def _gather(
     )
     for table in ("documents", "document_files"):
         connection.execute(f"create view of_tenants_{table} as from {table}")
+    connection.execute(_TENANTS)
+    connection.execute(_TENANT_CLUSTERS)
+    for table in ("coverage", "dim_clusters"):
+        connection.execute(
+            f"create table of_tenants_{table} as select * from {table} "
+            "inner join tenant_clusters using (billing_period, cluster_id)"
+        )
+    connection.execute(_TENANT_PERIODS)
 
 
 def _tenant_tables() -> tuple[str, ...]:
-    return (*TENANT_MARTS, "dim_pod_labels", "document_files", "documents")
-
-
-def _tenants(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Every tenant that is known, also without use or namespace of its own any more."""
-    rows = connection.execute(
-        "select tenant from of_tenants_dim_tenants union select tenant from documents "
-        "union select tenant from of_tenants_fct_charges order by tenant"
-    ).fetchall()
-    return [row[0] for row in rows]
+    tables = ("coverage", "dim_clusters", "dim_pod_labels", "document_files", "documents")
+    return (*TENANT_MARTS, *tables, "periods")
 
 
 def _sort_by_tenant(
@@ -406,6 +476,11 @@ def _switch(folder: Path, provider: str, names: Mapping[str, str]) -> None:
     for path in folder.glob("*.duckdb"):
         if path.name not in kept:
             path.unlink(missing_ok=True)
+
+
+def remove_index(home: Home) -> None:
+    """Leave no snapshot that could be read. The files stay, for those that are written next."""
+    (home.snapshots / INDEX).unlink(missing_ok=True)
 
 
 def _table(

@@ -67,8 +67,6 @@ def close(
         _count_again(opened, period)
     with progress("Judging" if dry_run else "Closing"):
         result = close_period(opened, period, dry_run=dry_run)
-        if result.closed:
-            snapshot(opened)
     rows = [
         {
             "invoice": document.number,
@@ -110,6 +108,7 @@ def close(
         click.echo(
             f"{period} is closed; documents in {opened.home.documents / period.name}", err=True
         )
+        snapshot(opened)
     else:
         _say_if_not_over(opened, result)
         click.echo("Nothing was issued: this was a dry run.", err=True)
@@ -180,7 +179,6 @@ def void(number: str, reason: str, home_path: Path, output: str) -> None:
     opened = OpenHome.at(home_path)
     issued = void_document(opened.home, number, reason, opened.clock, holder=holder())
     render_documents(opened.home, BillingPeriod(issued.period))
-    snapshot(opened)
     folder = opened.home.documents / issued.period
     emit_done(
         {
@@ -193,6 +191,7 @@ def void(number: str, reason: str, home_path: Path, output: str) -> None:
         output,
         f"{issued.number} voids {number}; its document is in {folder}.",
     )
+    snapshot(opened)
 
 
 def _listed(issued: NumberedDocument, record: Record, status: DocumentStatus) -> Mapping[str, str]:

@@ -49,7 +49,6 @@ def refresh(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     for one in periods:
         with progress("Counting") as report:
             results.append(refresh_period(opened, one, report))
-    snapshot(opened)
     rows = [
         {"period": result.period.name, "table": name, "rows": count}
         for result in results
@@ -59,6 +58,7 @@ def refresh(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     for result in results:
         sha256 = result.facts_sha256
         click.echo(f"The facts of {result.period} have the hash {sha256}.", err=True)
+    snapshot(opened)
     return 0
 
 
@@ -85,7 +85,6 @@ def judge(period: BillingPeriod, home_path: Path, output: str) -> int:
     opened = OpenHome.at(home_path)
     with progress("Judging"):
         judgement = judge_period(opened, period)
-        snapshot(opened)
     rows = [
         {
             "code": finding.code,
@@ -120,4 +119,5 @@ def judge(period: BillingPeriod, home_path: Path, output: str) -> int:
         emit(rows, output, empty=f"Nothing was found: no finding is about {period}.")
     verdict = "may be billed" if judgement.billable else "may not be billed"
     click.echo(f"{period} {verdict}: {len(judgement.blocking)} findings block.", err=True)
+    snapshot(opened)
     return 0 if judgement.billable else 1

@@ -1,6 +1,6 @@
 """Every message of the portal, each from what provokes it, compared with its golden file.
 
-Put here: PORTAL-001 to PORTAL-004.
+Put here: PORTAL-001 to PORTAL-005.
 Not here: what a page shows of them (`unit/test_portal_pages`).
 
 After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed.
@@ -19,7 +19,9 @@ import pytest
 from domain.errors import LedgerError
 from portal.callers import ReviewFailed
 from portal.tokens import COLUMNS, FILE, TokenFile
+from warehouse.reports.source import FactsOfAnotherVersion
 from warehouse.snapshot_reader import STATEMENT_SECONDS, Snapshots, StatementTooLong
+from warehouse.snapshots import SnapshotsNotWritten
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -44,11 +46,18 @@ def edited_tokens() -> None:
         TokenFile(path).caller("glp_000000000000_" + "A" * 43)
 
 
+def not_written() -> None:
+    # `test_snapshots` has snapshots that cannot be written; this is their message.
+    cause = FactsOfAnotherVersion("home/warehouse.duckdb", ("2026-10",), "no table fct_quotas")
+    raise SnapshotsNotWritten(Path("home/snapshots"), cause)
+
+
 PROVOKED: dict[str, Callable[[], None]] = {
     "PORTAL-001": without_snapshots,
     "PORTAL-002": too_long,
     "PORTAL-003": not_reviewed,
     "PORTAL-004": edited_tokens,
+    "PORTAL-005": not_written,
 }
 
 

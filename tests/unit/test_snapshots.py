@@ -16,13 +16,15 @@ from typing import Any
 import duckdb
 import pytest
 
+from orchestration.open_home import OpenHome
+from orchestration.snapshots import snapshot
 from tests.marts_in_memory import START, fill
 from warehouse.about import AboutPeriod
 from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.reports.source import FactsOfAnotherVersion
 from warehouse.snapshot_reader import PROVIDER, SnapshotMissing, Snapshots, StatementTooLong
-from warehouse.snapshots import Issued, Written, write_snapshots
+from warehouse.snapshots import Issued, SnapshotsNotWritten, Written, write_snapshots
 
 HOUR = timedelta(hours=1)
 OCTOBER = AboutPeriod(
@@ -31,8 +33,14 @@ OCTOBER = AboutPeriod(
 OTHER = "neighbour"
 
 
-def pod(tenant: str, uid: str, cost_nanos: int = 5) -> dict[str, Any]:
-    return {"tenant": tenant, "belongs_to": "tenant", "pod_uid": uid, "cost_nanos": cost_nanos}
+def pod(tenant: str, uid: str, cost_nanos: int = 5, cluster_id: str = "c1") -> dict[str, Any]:
+    return {
+        "tenant": tenant,
+        "belongs_to": "tenant",
+        "cluster_id": cluster_id,
+        "pod_uid": uid,
+        "cost_nanos": cost_nanos,
+    }
 
 
 def marts(*pods: Mapping[str, Any], tenants: Sequence[str] = ("vision", OTHER)) -> dict[str, Any]:
@@ -44,17 +52,20 @@ def marts(*pods: Mapping[str, Any], tenants: Sequence[str] = ("vision", OTHER)) 
             {**covered, "hour_started_at": START + n * HOUR, "seen_count": 7} for n in range(3)
         ],
         "dim_pod_labels": [
-            {"pod_uid": one["pod_uid"], "label_key": "team", "label_value": one["tenant"]}
+            {"label_key": "team", "label_value": one["tenant"]}
+            | {key: one[key] for key in ("cluster_id", "pod_uid")}
             for one in pods
         ],
     }
     for mart in ("fct_pod_hours", "fct_charges", "fct_outage_credits"):
-        names = {"tenant", "belongs_to"} | ({"pod_uid", "cost_nanos"} if "pod" in mart else set())
+        of_pods = {"pod_uid", "cost_nanos"} if "pod" in mart else set()
+        names = {"tenant", "belongs_to", "cluster_id"} | of_pods
         rows[mart] = [{key: one[key] for key in names} for one in pods]
     for mart in ("fct_pod_periods", "fct_gpu_use"):
         rows[mart] = [{"tenant": one["tenant"], "pod_uid": one["pod_uid"]} for one in pods]
     for mart in ("fct_workload_periods", "fct_quotas", "fct_forecasts"):
-        rows[mart] = [{"tenant": one["tenant"]} for one in pods]
+        subject = {"subject": "tenant"} if mart == "fct_forecasts" else {}
+        rows[mart] = [{"tenant": one["tenant"]} | subject for one in pods]
     return rows
 
 
@@ -131,6 +142,28 @@ def test_another_tenants_use_changes_nothing_of_mine(tmp_path: Path) -> None:
     versions = [Snapshots(home.snapshots).version("vision") for home in (alone, together)]
     assert versions[0] == versions[1]
     assert contents(alone, "vision") == contents(together, "vision")
+
+
+def test_a_tenant_knows_only_the_clusters_that_it_is_in(tmp_path: Path) -> None:
+    """A pod, a namespace or a quota; the gap of another cluster does not delay complete data."""
+    alone = marts(pod("vision", "a"))
+    far = {"cluster_id": "c2", "cluster_name": "far"}
+    together = marts(pod("vision", "a"), pod(OTHER, "b", cluster_id="c2"))
+    together["dim_clusters"].append(far)
+    gap = {"cluster_id": "c2", "source": "thanos", "outcome": "empty", "reason": "a secret"}
+    together["fct_coverage"].append({**gap, "hour_started_at": START})
+    homes = [
+        snapshots_of(tmp_path / name, rows)[0] for name, rows in (("one", alone), ("two", together))
+    ]
+    assert len({Snapshots(home.snapshots).version("vision") for home in homes}) == 1
+    found = contents(homes[1], "vision")
+    assert "far" not in repr(found)
+    assert "secret" not in repr(found)
+    for table in ("dim_namespaces", "fct_quotas"):
+        name = "namespace" if table == "dim_namespaces" else "tenant"
+        rows = [*together.get(table, ()), {name: "vision", "cluster_id": "c2"}]
+        home, _ = snapshots_of(tmp_path / table, together | {table: rows})
+        assert "far" in repr(contents(home, "vision")["dim_clusters"])
 
 
 def test_a_request_keeps_the_version_that_it_opened(tmp_path: Path) -> None:
@@ -225,6 +258,23 @@ def test_facts_of_another_version_leave_the_snapshots_as_they_are(tmp_path: Path
     with pytest.raises(FactsOfAnotherVersion):
         write_snapshots(home, [OCTOBER], [], [])
     assert sorted(path.name for path in home.snapshots.iterdir()) == before
+
+
+def test_where_snapshots_cannot_be_written_there_are_none(tmp_path: Path) -> None:
+    """The portal responds with 503 then; older ones would show other amounts than the ledger."""
+    home, _ = snapshots_of(tmp_path, TWO)
+    (home.path / "config.toml").touch()
+    with connected(home.warehouse_path) as connection:
+        connection.execute("drop table marts.fct_quotas")
+    with pytest.raises(SnapshotsNotWritten, match="the step itself is done") as raised:
+        snapshot(OpenHome.at(home.path))
+    assert "READ-006" in raised.value.seen
+    assert raised.value.exit_code == 3
+    with pytest.raises(SnapshotMissing, match="since the facts last changed"):
+        Snapshots(home.snapshots).tenants()
+    _, again = snapshots_of(tmp_path, TWO)
+    assert again.written_count == 0  # the files were kept
+    assert Snapshots(home.snapshots).tenants() == [OTHER, "vision"]
 
 
 def test_an_empty_ledger_has_no_tenants(tmp_path: Path) -> None:
