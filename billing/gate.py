@@ -36,7 +36,7 @@ class PeriodNotBillable(NotBillable):
             where=f"period {period}",
             seen=f"{len(blocking)} blocking: {_hours_and_amounts(blocking, currency)}\n    "
             + "\n    ".join(named),
-            why="an invoice is only issued for what can be proved; nothing was recorded",
+            why="blocking findings mean that amounts are not proved; nothing was recorded",
             remedy="; ".join(
                 f"`{command}` {told}"
                 for command, told in what_helps(period, blocking, judgement.missing_checks)
@@ -47,14 +47,14 @@ class PeriodNotBillable(NotBillable):
 def what_helps(
     period: BillingPeriod, blocking: Sequence[Finding], missing_checks: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """The commands that lead on from what stands against a close, each with what it tells."""
+    """The commands that help with blocking findings, each with its purpose."""
     codes = {finding.code for finding in blocking}
     if any(code.startswith(OF_GAPS) for code in codes):
-        yield f"gpu-ledger gaps {period}", "prints what heals each gap, or signs for it"
+        yield f"gpu-ledger gaps {period}", "prints the command that backfills or accepts each gap"
     if others := sorted(codes - {GAP}):
-        yield f"gpu-ledger judge {period}", f"says what to do about {', '.join(others)}"
+        yield f"gpu-ledger judge {period}", f"lists the remedy of {', '.join(others)}"
     if missing_checks:
-        yield f"gpu-ledger refresh --period {period}", "counts again what the checks look at"
+        yield f"gpu-ledger refresh --period {period}", "rebuilds the facts that the checks read"
 
 
 def require_billable(judgement: Judgement, currency: str) -> None:

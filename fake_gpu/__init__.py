@@ -1,4 +1,4 @@
-"""A GPU estate that is not there, speaking the protocols of Thanos and Kubernetes.
+"""Simulated GPU clusters with the APIs of Thanos and Kubernetes.
 
 Put here: scenarios, the estate, its views, its faults, and (apart, in `truth/`) what really was.
 Not here: anything of the pipeline under test. This package imports `domain` only, and

@@ -1,4 +1,4 @@
-"""The one clock of an estate that is not there: fixed, live, fast, or driven from outside.
+"""The one clock of the simulated clusters: fixed, live, fast, or driven from outside.
 
 Put here: telling the virtual time, and letting others wait for it.
 Not here: what happens at an instant (`estate`), or the HTTP endpoint that drives it (`serve`).

@@ -1,4 +1,4 @@
-"""`gpu-ledger demo`: the whole way, on an estate that is not there.
+"""`gpu-ledger demo`: a month of a simulated fleet, from samples to sealed invoices.
 
 Put here: what the demo prints, and its last screen.
 Not here: what it does (`orchestration.demo`).
@@ -15,7 +15,7 @@ import click
 from orchestration.cli.output import emit, emit_document, output_option, progress
 
 if TYPE_CHECKING:
-    from orchestration.demo.story import Month, Told
+    from orchestration.demo.story import DemoResult, Month
 
 EPILOG = """\b
 Examples:
@@ -74,7 +74,7 @@ def demo(home_path: Path, scenario: str, keep_running: bool, port: int, output: 
             show_pages(home_from_environment().open(), "127.0.0.1", port)
 
 
-def show(told: Told, output: str) -> None:
+def show(told: DemoResult, output: str) -> None:
     """The last screen: what happened, where it is, what to try."""
     invoices = [row for month in told.months for row in _invoices(month)]
     if output != "table":
@@ -88,9 +88,9 @@ def show(told: Told, output: str) -> None:
     period = told.months[-1].period
     refused, signed = _counts(told)
     click.echo(
-        f"What happened: the close was refused {'once' if refused == 1 else f'{refused} times'}, "
-        f"an hour was healed, {signed or 'no'} stretch{'' if signed == 1 else 'es'} signed for, "
-        f"{len(invoices)} invoices sealed.\n"
+        f"Summary: the close was refused {'once' if refused == 1 else f'{refused} times'}, "
+        f"one hour was backfilled, {signed or 'no'} gap{'' if signed == 1 else 's'} accepted, "
+        f"{len(invoices)} invoices issued.\n"
     )
     for what, where in _places(told).items():
         click.echo(f"{what + ':':<28}{where}")
@@ -106,7 +106,7 @@ def show(told: Told, output: str) -> None:
     _show_portal(told, invoices)
 
 
-def _show_portal(told: Told, invoices: list[dict[str, str]]) -> None:
+def _show_portal(told: DemoResult, invoices: list[dict[str, str]]) -> None:
     """How to open the portal, with a token for a tenant and for each role."""
     from portal.tokens import FILE, PROGRAMME, PROVIDER, TENANT, create_token
 
@@ -121,7 +121,7 @@ def _show_portal(told: Told, invoices: list[dict[str, str]]) -> None:
     )
 
 
-def _show_machines(told: Told, invoices: list[dict[str, str]], output: str) -> None:
+def _show_machines(told: DemoResult, invoices: list[dict[str, str]], output: str) -> None:
     if output == "csv":
         emit(invoices, output)
         return
@@ -152,13 +152,13 @@ def _invoices(month: Month) -> list[dict[str, str]]:
     ]
 
 
-def _counts(told: Told) -> tuple[int, int]:
+def _counts(told: DemoResult) -> tuple[int, int]:
     """How often a close was refused, and how much was signed for."""
     refused = sum(len(month.refusals) for month in told.months)
     return refused, sum(len(month.signed) for month in told.months)
 
 
-def _places(told: Told) -> dict[str, Path]:
+def _places(told: DemoResult) -> dict[str, Path]:
     period = told.months[-1].period
     folder = told.opened.home.documents / period.name
     return {

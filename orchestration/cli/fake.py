@@ -1,4 +1,4 @@
-"""`gpu-ledger fake`: a GPU estate that is not there, served, exported and explained.
+"""`gpu-ledger fake`: simulated GPU clusters, served, exported and checked.
 
 Put here: the commands' options and what they print.
 Not here: the estate itself (`fake_gpu`).

@@ -65,7 +65,7 @@ class Month:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DemoResult:
     """What the story came to: every month that it touches."""
 
     opened: OpenHome
@@ -76,7 +76,7 @@ class Told:
 
 
 @contextmanager
-def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Told]:
+def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[DemoResult]:
     """Run the whole line on a scenario; the estate answers until the block is left."""
     from fake_gpu.clock import epoch
     from fake_gpu.estate.build import build_estate
@@ -105,7 +105,7 @@ def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Told
         _live(opened, running, span, asking, bar)
         # Everything was watched: from here on those that are asked are all there is.
         store.first.take_counts_of(running.served)
-        say("Both witnesses were asked meanwhile, but for one hour that is forgotten.")
+        say("Both sources were pulled for every hour but one, which is left out on purpose.")
         _finish(asking, bar)
         periods = _periods(span)
         end = max(periods[-1].ended_at, running.clock.now()) + AFTER
@@ -116,7 +116,7 @@ def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Told
         yield replace(told, opened=OpenHome(home, told.opened.clock))
 
 
-def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> Told:
+def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> DemoResult:
     """The same, for whoever does not need the estate afterwards."""
     with telling(scenario, home_path, bar, say) as told:
         return told
@@ -136,7 +136,7 @@ def _bill(
     asking: Asking,
     bar: Bar,
     say: Say,
-) -> Told:
+) -> DemoResult:
     left_out = forgotten(asking.span)
     months: list[Month] = []
     for period in periods:
@@ -147,7 +147,7 @@ def _bill(
             refusal = _refused(opened, period, bar)
             refusals.append(refusal.message())
             say(f"The close is refused:\n{refusal.message()}")
-            say(f"Healing: {left_out:%Y-%m-%dT%H} is asked again.")
+            say(f"Backfill: hour {left_out:%Y-%m-%dT%H} is pulled.")
             # Everything that is not complete yet is asked for, as a pull of a whole period does.
             asking.begin(asking.span, opened.clock.now())
             _finish(asking, bar)
@@ -158,7 +158,7 @@ def _bill(
     published = _publish(opened, bar)
     helper.finish()
     pages = opened.home.published / MODEL_PAGES
-    return Told(opened, tuple(months), published, pages, asking.clock_urls[0])
+    return DemoResult(opened, tuple(months), published, pages, asking.clock_urls[0])
 
 
 def _close_signed(
@@ -285,11 +285,11 @@ def _signed_in_words(rows: Rows) -> str:
         f"  {row['started_at']} to {row['ended_at']} {row['treatment']}: {row['cluster_id']}"
         for row in rows
     ]
-    return f"What cannot heal, {SIGNER} signs:\n" + "\n".join(lines)
+    return f"Gaps that cannot be backfilled, accepted by {SIGNER}:\n" + "\n".join(lines)
 
 
 def _estate_in_words(estate: Estate) -> str:
     nodes = sum(len(cluster.nodes) for cluster in estate.clusters)
     pods = sum(len(cluster.pods) for cluster in estate.clusters)
     names = ", ".join(cluster.name for cluster in estate.clusters)
-    return f"A GPU estate that is not there: {names}; {nodes} nodes, {pods} pods."
+    return f"Simulated clusters: {names}; {nodes} nodes, {pods} pods."

@@ -1,1 +1,1 @@
-"""Scenarios: whole stories, from an estate that is not there to sealed documents."""
+"""Scenarios: simulated clusters, from samples to sealed documents."""

@@ -30,7 +30,7 @@ from ingestion.landing import Landing
 from orchestration import steps
 from orchestration.cli.doctor import facts_examined
 from orchestration.cli.main import cli
-from orchestration.demo.story import Told, tell
+from orchestration.demo.story import DemoResult, tell
 from orchestration.open_home import OpenHome
 from orchestration.publishing import publish
 from orchestration.recounting import recount
@@ -59,7 +59,7 @@ def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def told(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
     home = tmp_path_factory.mktemp("closed") / "home"
     return tell("thin_line", home, no_bar, lambda text: None)
 
@@ -83,7 +83,7 @@ def answers(opened: OpenHome) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def before(told: Told) -> list[str]:
+def before(told: DemoResult) -> list[str]:
     found = answers(told.opened)
     # By pencil, at the top of `test_thin_line`: 4.74 and 17.38.
     assert [row["rounded_cost"] for row in json.loads(found[0])["rows"]] == ["4.74", "17.38"]
@@ -91,7 +91,7 @@ def before(told: Told) -> list[str]:
     return found
 
 
-def copied(told: Told, tmp_path: Path) -> OpenHome:
+def copied(told: DemoResult, tmp_path: Path) -> OpenHome:
     shutil.copytree(told.opened.home.path, tmp_path / "home")
     return OpenHome.at(tmp_path / "home", told.opened.clock)
 
@@ -108,7 +108,7 @@ def sealed_sha256(opened: OpenHome) -> str:
 
 
 def test_a_closed_month_is_counted_again_to_the_same_answers(
-    told: Told, before: list[str], tmp_path: Path
+    told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
     opened = copied(told, tmp_path)
     lose(opened, "warehouse.duckdb", "published")
@@ -130,7 +130,7 @@ def run_refused(opened: OpenHome, *arguments: str) -> str:
 
 
 def test_a_month_that_is_not_there_is_never_told_as_a_month_without_use(
-    told: Told, before: list[str], tmp_path: Path
+    told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
     """Everything derived is lost, and another month is counted first."""
     opened = copied(told, tmp_path)
@@ -156,7 +156,7 @@ def periods_of(copy: Path) -> list[str]:
 
 
 def test_publishing_brings_back_what_had_been_switched_in(
-    told: Told, before: list[str], tmp_path: Path
+    told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
     """The notes beside the warehouse still know the month: a copy without it would lose it."""
     opened = copied(told, tmp_path)
@@ -165,13 +165,15 @@ def test_publishing_brings_back_what_had_been_switched_in(
     assert answers(opened) == before
 
 
-def test_judging_a_closed_month_brings_its_facts_back(told: Told, tmp_path: Path) -> None:
+def test_judging_a_closed_month_brings_its_facts_back(told: DemoResult, tmp_path: Path) -> None:
     opened = copied(told, tmp_path)
     lose(opened, "warehouse.duckdb", "build")
     assert steps.judge(opened, PERIOD).facts_sha256 == sealed_sha256(opened)
 
 
-def test_a_restored_home_tells_the_same(told: Told, before: list[str], tmp_path: Path) -> None:
+def test_a_restored_home_tells_the_same(
+    told: DemoResult, before: list[str], tmp_path: Path
+) -> None:
     """Reading needs no signature, and counting what is closed changes no record."""
     copied = back_up(
         told.opened.home,
@@ -203,7 +205,7 @@ def late_asking(opened: OpenHome) -> None:
 
 
 def test_nothing_that_came_after_the_close_is_part_of_what_is_counted_again(
-    told: Told, before: list[str], tmp_path: Path
+    told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
     """Neither an answer nor a price: what they would make of it, a recount says."""
     changed = copied(told, tmp_path)
@@ -220,7 +222,7 @@ def test_nothing_that_came_after_the_close_is_part_of_what_is_counted_again(
 
 
 def test_evidence_that_is_gone_is_named_and_nothing_is_switched_in(
-    told: Told, tmp_path: Path
+    told: DemoResult, tmp_path: Path
 ) -> None:
     opened = copied(told, tmp_path)
     lose(opened, "warehouse.duckdb")
@@ -231,7 +233,7 @@ def test_evidence_that_is_gone_is_named_and_nothing_is_switched_in(
 
 
 def test_code_that_counts_otherwise_is_refused_and_says_what_differs(
-    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    told: DemoResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later version knows another card: its facts are not those that were sealed."""
     opened = copied(told, tmp_path)
@@ -255,7 +257,7 @@ def damage(opened: OpenHome, statement: str) -> None:
 
 
 def test_rows_that_are_missing_stop_readers_and_are_healed(
-    told: Told, before: list[str], tmp_path: Path
+    told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
     opened = copied(told, tmp_path)
     lose(opened, "published")
@@ -270,7 +272,7 @@ def test_rows_that_are_missing_stop_readers_and_are_healed(
 
 
 def test_a_copy_is_never_made_of_facts_that_nobody_counted(
-    told: Told, before: list[str], tmp_path: Path
+    told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
     """As many rows as before, and other amounts in them: only their hash tells."""
     opened = copied(told, tmp_path)
@@ -283,7 +285,7 @@ def test_a_copy_is_never_made_of_facts_that_nobody_counted(
 
 
 def test_a_warehouse_without_its_notes_is_recognised(
-    told: Told, before: list[str], tmp_path: Path
+    told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
     """`build/` was thrown away: the facts are there, and are those that were sealed."""
     opened = copied(told, tmp_path)
@@ -294,7 +296,7 @@ def test_a_warehouse_without_its_notes_is_recognised(
 
 
 @pytest.fixture(scope="module")
-def begun(told: Told, tmp_path_factory: pytest.TempPathFactory) -> OpenHome:
+def begun(told: DemoResult, tmp_path_factory: pytest.TempPathFactory) -> OpenHome:
     """November has begun: it is there, and nothing was due in it yet."""
     opened = copied(told, tmp_path_factory.mktemp("begun"))
     steps.refresh(opened, NEXT)

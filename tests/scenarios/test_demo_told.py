@@ -27,7 +27,7 @@ from fake_gpu.estate.model import second
 from fake_gpu.scenario.load import library_text, load_scenario
 from fake_gpu.truth.ledger import ledger
 from orchestration.cli.demo import show
-from orchestration.demo.story import Told, tell
+from orchestration.demo.story import DemoResult, tell
 from tests.json_output import differences
 from tests.release.readme import shown
 from tests.scenarios.against_truth import ask
@@ -62,17 +62,17 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def told(scenario: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def told(scenario: str, tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
     return tell(scenario, tmp_path_factory.mktemp("demo") / "home", no_bar, lambda text: None)
 
 
-def test_invoices_are_the_truth_times_the_prices(told: Told, scenario: str) -> None:
+def test_invoices_are_the_truth_times_the_prices(told: DemoResult, scenario: str) -> None:
     issued = {one.tenant: one.billed_nanos for one in told.months[0].result.invoices}
     assert sorted(issued) == TENANTS
     assert issued == true_amounts(scenario)
 
 
-def test_the_close_was_refused_and_the_double_gap_signed(told: Told) -> None:
+def test_the_close_was_refused_and_the_double_gap_signed(told: DemoResult) -> None:
     [month] = told.months
     assert month.refusals[0].startswith("CLOSE-001 period 2026-10")
     assert "2026-10-21T22:5" in month.refusals[0]
@@ -81,7 +81,7 @@ def test_the_close_was_refused_and_the_double_gap_signed(told: Told) -> None:
         assert row["started_at"] <= "2026-10-21T23:00:00Z" < row["ended_at"]
 
 
-def test_labels_budgets_and_idle_gpus_are_in_the_facts(told: Told) -> None:
+def test_labels_budgets_and_idle_gpus_are_in_the_facts(told: DemoResult) -> None:
     """The notebook's H100 is idle for all six hours: 24.00 at 4.00 an hour."""
     home = told.opened.home
     labels = "select distinct label_key from marts.dim_pod_labels order by all"
@@ -104,7 +104,7 @@ def test_labels_budgets_and_idle_gpus_are_in_the_facts(told: Told) -> None:
     assert ask(home, idle) == [(21_600, 24 * 10**9)]
 
 
-def test_everything_that_the_last_screen_names_is_there(told: Told) -> None:
+def test_everything_that_the_last_screen_names_is_there(told: DemoResult) -> None:
     folder = told.opened.home.documents / "2026-10"
     for name in ("2026-10.zip", "provider/ccsp-hours.csv", "provider/ccsp-nodes.csv"):
         assert (folder / name).stat().st_size > 100
@@ -118,7 +118,7 @@ def test_everything_that_the_last_screen_names_is_there(told: Told) -> None:
 
 
 def test_the_last_screen_is_told_to_machines(
-    told: Told, scenario: str, capsys: pytest.CaptureFixture[str]
+    told: DemoResult, scenario: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show(told, "json")
     printed = capsys.readouterr().out

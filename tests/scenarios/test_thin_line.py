@@ -46,7 +46,7 @@ from fake_gpu.scenario.load import load_scenario
 from orchestration import steps
 from orchestration.cli.main import cli
 from orchestration.column_lineage import FILE, kept_lineage
-from orchestration.demo.story import Told, telling
+from orchestration.demo.story import DemoResult, telling
 from orchestration.open_home import OpenHome
 from orchestration.publishing import publish
 from orchestration.recounting import recount
@@ -74,7 +74,7 @@ def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoResult]:
     home = tmp_path_factory.mktemp("thin") / "home"
     with telling("thin_line", home, no_bar, lambda text: None) as story:
         yield story
@@ -85,19 +85,19 @@ def estate() -> Estate:
     return build_estate(load_scenario("thin_line"))
 
 
-def sealed(told: Told) -> dict[str, dict[str, object]]:
+def sealed(told: DemoResult) -> dict[str, dict[str, object]]:
     record = told.opened.record
     documents = (record.sealed(d.sha256) for d in record.invoices(PERIOD.name))
     return {str(document["tenant"]): dict(document) for document in documents}
 
 
-def test_every_pod_has_its_true_seconds(told: Told, estate: Estate) -> None:
+def test_every_pod_has_its_true_seconds(told: DemoResult, estate: Estate) -> None:
     expected = truth.true_allocations(estate)
     assert len(expected) == 7
     assert truth.counted_allocations(told.opened.home) == expected
 
 
-def test_every_mart_says_what_was(told: Told, estate: Estate) -> None:
+def test_every_mart_says_what_was(told: DemoResult, estate: Estate) -> None:
     """At two o'clock six cards were in use: the two pods on gpu-b lay on two, and would fit on one.
 
     One hour is not asked before it is healed; telemetry names the cards of all that ran.
@@ -112,7 +112,7 @@ def test_every_mart_says_what_was(told: Told, estate: Estate) -> None:
     assert counted == (2, 2, 6, 5, 6, hour["gpu_seconds"], "by_devices")
 
 
-def test_every_second_was_confirmed_or_is_too_short_to_be_sampled(told: Told) -> None:
+def test_every_second_was_confirmed_or_is_too_short_to_be_sampled(told: DemoResult) -> None:
     statement = """
         select distinct pod_name, method, method_reason from marts.fct_pod_hours
         where method <> 'confirmed' and state = 'running'
@@ -120,14 +120,14 @@ def test_every_second_was_confirmed_or_is_too_short_to_be_sampled(told: Told) ->
     assert truth.ask(told.opened.home, statement) == [("blink", "lifecycle_only", "too_short")]
 
 
-def test_nothing_is_found_but_the_pod_too_short_to_be_sampled(told: Told) -> None:
+def test_nothing_is_found_but_the_pod_too_short_to_be_sampled(told: DemoResult) -> None:
     judgement = steps.judge(told.opened, PERIOD)
     assert [(finding.code, "blink" in finding.where) for finding in judgement.findings] == [
         ("REC-003", True)
     ]
 
 
-def test_invoices_are_what_a_pencil_says(told: Told) -> None:
+def test_invoices_are_what_a_pencil_says(told: DemoResult) -> None:
     issued = {document.tenant: document.billed_nanos for document in told.months[0].result.invoices}
     assert issued == {"speech": 4_740_000_000, "vision": 17_380_000_000}
     exact = "select tenant, sum(cost_nanos) from marts.fct_charges where belongs_to = 'tenant' "
@@ -138,13 +138,15 @@ def test_invoices_are_what_a_pencil_says(told: Told) -> None:
     ]
 
 
-def test_the_missing_hour_was_named_with_its_money(told: Told) -> None:
+def test_the_missing_hour_was_named_with_its_money(told: DemoResult) -> None:
     [refusal] = told.months[0].refusals
     assert LEFT_OUT in refusal
     assert refusal.startswith("CLOSE-001 period 2026-10")
 
 
-def test_an_hour_taken_away_refuses_the_close_and_names_it(told: Told, tmp_path: Path) -> None:
+def test_an_hour_taken_away_refuses_the_close_and_names_it(
+    told: DemoResult, tmp_path: Path
+) -> None:
     """Not asked, or lost from the landing: both are an hour that nobody can prove."""
     home = copied(told, tmp_path)
     forget_hour(home.home.landing, datetime(2026, 10, 1, 4, tzinfo=UTC))
@@ -158,7 +160,7 @@ def test_an_hour_taken_away_refuses_the_close_and_names_it(told: Told, tmp_path:
 
 
 def test_what_was_decided_after_the_count_is_counted_before_it_is_sealed(
-    told: Told, tmp_path: Path
+    told: DemoResult, tmp_path: Path
 ) -> None:
     """At 2.00 an hour: 34760 s are 19.3111…, and 6765 + 2714 + 11/7 s are 5.2669841…"""
     home = copied(told, tmp_path)
@@ -172,7 +174,9 @@ def test_what_was_decided_after_the_count_is_counted_before_it_is_sealed(
     assert recount(OpenHome.at(home.home.path, home.clock), PERIOD).lines == ()
 
 
-def test_without_the_warehouse_the_same_invoices_come_again(told: Told, tmp_path: Path) -> None:
+def test_without_the_warehouse_the_same_invoices_come_again(
+    told: DemoResult, tmp_path: Path
+) -> None:
     """Everything below the four kept parts is deleted, and the month is done again."""
     again = copied(told, tmp_path)
     shutil.rmtree(again.home.record)
@@ -185,7 +189,7 @@ def test_without_the_warehouse_the_same_invoices_come_again(told: Told, tmp_path
 
 
 def test_bits_that_flip_in_derived_files_change_no_fact_and_no_bill(
-    told: Told, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    told: DemoResult, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They are made again from the landing, which is said in one line."""
     home = copied(told, tmp_path)
@@ -210,7 +214,7 @@ def flip_a_bit_in_each_of(runs: Path) -> None:
 
 
 def test_facts_that_were_edited_are_counted_again_before_they_are_judged(
-    told: Told, tmp_path: Path
+    told: DemoResult, tmp_path: Path
 ) -> None:
     """A cut log, a file copied without it and a hand in the tables are one case: not what was
     counted."""
@@ -224,7 +228,7 @@ def test_facts_that_were_edited_are_counted_again_before_they_are_judged(
     assert truth.counted_allocations(home.home) == truth.counted_allocations(told.opened.home)
 
 
-def test_closing_twice_changes_nothing(told: Told) -> None:
+def test_closing_twice_changes_nothing(told: DemoResult) -> None:
     before = documents(told.opened.home.documents)
     events = told.opened.record.events()
     result = steps.close(OpenHome(told.opened.home, told.opened.clock), PERIOD, dry_run=False)
@@ -233,7 +237,7 @@ def test_closing_twice_changes_nothing(told: Told) -> None:
     assert documents(told.opened.home.documents) == before
 
 
-def test_the_record_holds_and_a_changed_byte_is_found(told: Told, tmp_path: Path) -> None:
+def test_the_record_holds_and_a_changed_byte_is_found(told: DemoResult, tmp_path: Path) -> None:
     home = copied(told, tmp_path)
     assert home.record.verify() == []
     victim = sorted((home.home.record / "sealed").rglob("*.json"))[0]
@@ -247,14 +251,14 @@ def test_the_record_holds_and_a_changed_byte_is_found(told: Told, tmp_path: Path
     ] == [True]
 
 
-def test_the_invoice_names_its_evidence_and_rules(told: Told) -> None:
+def test_the_invoice_names_its_evidence_and_rules(told: DemoResult) -> None:
     vision = sealed(told)["vision"]
     text = json.dumps(vision)
     for name in ("evidence_sha256", "decisions_sha256", "facts_sha256", "checks_sha256"):
         assert name in text
 
 
-def copied(told: Told, tmp_path: Path) -> OpenHome:
+def copied(told: DemoResult, tmp_path: Path) -> OpenHome:
     """A copy of the told home, to break things in; opened with the same clock."""
     shutil.copytree(told.opened.home.path, tmp_path / "home")
     return OpenHome.at(tmp_path / "home", told.opened.clock)
@@ -295,13 +299,13 @@ def without(window: Interval, hour: datetime) -> list[Interval]:
     return [Interval(a, b) for a, b in edges if a < b]
 
 
-def run(told: Told, *arguments: str) -> Result:
+def run(told: DemoResult, *arguments: str) -> Result:
     """A command of the command line, on the told home."""
     place = ["--home", str(told.opened.home.path)]
     return CliRunner().invoke(cli, [*arguments, *place], catch_exceptions=False)
 
 
-def document(told: Told, *arguments: str) -> dict[str, Any]:
+def document(told: DemoResult, *arguments: str) -> dict[str, Any]:
     ran = run(told, *arguments, "--json")
     assert ran.exit_code == 0, ran.output
     found: dict[str, Any] = json.loads(ran.stdout)
@@ -312,7 +316,7 @@ def amounts(found: dict[str, Any], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in found["rows"]]
 
 
-def test_tenants_pay_what_their_invoices_say(told: Told) -> None:
+def test_tenants_pay_what_their_invoices_say(told: DemoResult) -> None:
     found = document(told, "usage", "--period", "2026-10")
     assert amounts(found, "tenant", "pods", "device_seconds_exact", "cost", "rounded_cost") == [
         ("speech", 4, 16255, "4.740285714", "4.74"),
@@ -325,7 +329,7 @@ def test_tenants_pay_what_their_invoices_say(told: Told) -> None:
     assert billed == {"speech": 4_740_000_000, "vision": 17_380_000_000}
 
 
-def test_rows_in_cents_add_up_to_the_invoice(told: Told) -> None:
+def test_rows_in_cents_add_up_to_the_invoice(told: DemoResult) -> None:
     """1.357 + 0.000785714 + 3.3825 is 4.740285714, and 4.74 in cents: one row is raised."""
     found = document(told, "usage", "--period", "2026-10", "--tenant", "speech")
     assert found["by"] == "workload"
@@ -336,7 +340,7 @@ def test_rows_in_cents_add_up_to_the_invoice(told: Told) -> None:
     ]
 
 
-def test_weighted_time_is_an_exact_fraction(told: Told) -> None:
+def test_weighted_time_is_an_exact_fraction(told: DemoResult) -> None:
     found = document(told, "usage", "--period", "2026-10", "--tenant", "speech", "--by", "profile")
     assert amounts(found, "mig_profile", "weighted_seconds_exact") == [
         ("1g.5gb", "11/7"),
@@ -349,14 +353,16 @@ def test_weighted_time_is_an_exact_fraction(told: Told) -> None:
     ("unit", "device", "weighted"),
     [("hours", "9.66", "9.66"), ("minutes", "579.33", "579.33"), ("seconds", 34760, 34760)],
 )
-def test_units_are_the_same_time(told: Told, unit: str, device: object, weighted: object) -> None:
+def test_units_are_the_same_time(
+    told: DemoResult, unit: str, device: object, weighted: object
+) -> None:
     arguments = ("usage", "--period", "2026-10", "--tenant", "vision", "--by", "tenant")
     [row] = document(told, *arguments, "--unit", unit)["rows"]
     assert (row[f"device_{unit}"], row[f"weighted_{unit}"]) == (device, weighted)
     assert row["device_seconds_exact"] == 34760
 
 
-def test_hours_of_a_window_are_those_of_the_month(told: Told) -> None:
+def test_hours_of_a_window_are_those_of_the_month(told: DemoResult) -> None:
     """From 02:00 to 03:00: notebook 1800 weighted, sweeps 1193 and 1500 + 21, serve, train."""
     hour = ("--from", "2026-10-01T02", "--to", "2026-10-01T03")
     found = document(told, "usage", *hour, "--by", "pod")
@@ -370,7 +376,7 @@ def test_hours_of_a_window_are_those_of_the_month(told: Told) -> None:
 
 
 @pytest.mark.parametrize("by", ["cluster", "pod", "workload", "class", "profile", "day", "hour"])
-def test_every_grouping_has_every_second_once(told: Told, by: str) -> None:
+def test_every_grouping_has_every_second_once(told: DemoResult, by: str) -> None:
     found = document(told, "usage", "--period", "2026-10", "--by", by)
     [total] = found["totals"]
     assert total["device_seconds_exact"] == 16255 + 34760
@@ -378,7 +384,7 @@ def test_every_grouping_has_every_second_once(told: Told, by: str) -> None:
     assert total["cost"] == "22.120285714"
 
 
-def test_a_label_that_nobody_set_is_one_empty_value(told: Told) -> None:
+def test_a_label_that_nobody_set_is_one_empty_value(told: DemoResult) -> None:
     found = document(told, "usage", "--period", "2026-10", "--by", "label:no-such-label")
     assert amounts(found, "tenant", "label_value", "cost") == [
         ("speech", None, "4.740285714"),
@@ -387,14 +393,14 @@ def test_a_label_that_nobody_set_is_one_empty_value(told: Told) -> None:
     assert any("has the label no-such-label" in note for note in found["notes"])
 
 
-def test_the_providers_own_use_is_apart(told: Told) -> None:
+def test_the_providers_own_use_is_apart(told: DemoResult) -> None:
     found = document(told, "usage", "--period", "2026-10", "--provider")
     assert amounts(found, "tenant", "device_seconds_exact", "cost") == [
         ("openshift-nvidia-test", 21595, "1.5425")
     ]
 
 
-def test_nothing_says_why(told: Told) -> None:
+def test_nothing_says_why(told: DemoResult) -> None:
     ran = run(told, "usage", "--period", "2026-10", "--tenant", "spech")
     assert (
         "No use of spech was counted in this window; counted there: speech, vision." in ran.stdout
@@ -414,7 +420,7 @@ def test_nothing_says_why(told: Told) -> None:
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_its_page(
-    told: Told, arguments: tuple[str, ...], code: str
+    told: DemoResult, arguments: tuple[str, ...], code: str
 ) -> None:
     with pytest.raises(LedgerError) as refused:
         run(told, *arguments)
@@ -431,11 +437,11 @@ def test_what_cannot_be_answered_is_refused_with_its_page(
         ("quota", "--at", "2026-10-01", "--period", "2026-10"),
     ],
 )
-def test_half_a_question_is_wrong_use(told: Told, arguments: tuple[str, ...]) -> None:
+def test_half_a_question_is_wrong_use(told: DemoResult, arguments: tuple[str, ...]) -> None:
     assert run(told, *arguments).exit_code == 2
 
 
-def test_an_hour_names_the_pods_that_made_its_maximum(told: Told) -> None:
+def test_an_hour_names_the_pods_that_made_its_maximum(told: DemoResult) -> None:
     """serve 1, train 2, and one sweep after the other: four cards at once, never five.
 
     The slices of gpu-b's two pods fit on one card; its telemetry shows them on two: 4 + 2.
@@ -463,7 +469,7 @@ def test_an_hour_names_the_pods_that_made_its_maximum(told: Told) -> None:
     assert "by_devices is exact" in run(told, "nodes", "--hour", "2026-10-01T02").stdout
 
 
-def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(told: Told) -> None:
+def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(told: DemoResult) -> None:
     ran = run(told, "nodes", "--month", "2026-10", "--csv")
     header, *rows = ran.stdout.splitlines()
     assert header.startswith("cluster_name,hour_started_at,measurement,node_name,gpu_count_max")
@@ -475,13 +481,13 @@ def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(told: Told) -> None:
     ]
 
 
-def test_an_hour_outside_of_the_measured_time_is_no_zero(told: Told) -> None:
+def test_an_hour_outside_of_the_measured_time_is_no_zero(told: DemoResult) -> None:
     ran = run(told, "nodes", "--hour", "2026-10-01T09")
     assert "No cluster was to be measured in this hour" in ran.stdout
     assert document(told, "nodes", "--hour", "2026-10-01T09")["nodes"] == []
 
 
-def test_the_inventory_names_every_device_and_its_holder(told: Told) -> None:
+def test_the_inventory_names_every_device_and_its_holder(told: DemoResult) -> None:
     """Four whole cards, seven 1g.5gb on one card; 3g, 2g and two 1g on the other."""
     found = document(told, "inventory", "--at", "2026-10-01T02:10:00Z")
     capacity = {
@@ -506,7 +512,7 @@ def test_the_inventory_names_every_device_and_its_holder(told: Told) -> None:
     assert {device["how_known"] for device in found["devices"]} == {"telemetry"}
 
 
-def test_a_card_is_free_in_the_second_in_which_its_pod_has_ended(told: Told) -> None:
+def test_a_card_is_free_in_the_second_in_which_its_pod_has_ended(told: DemoResult) -> None:
     """train ends at 03:00:00: until 02:59:59 it holds two cards, and then none."""
     held = {
         instant: {
@@ -518,7 +524,7 @@ def test_a_card_is_free_in_the_second_in_which_its_pod_has_ended(told: Told) -> 
     assert held == {"2026-10-01T02:59:59Z": 3, "2026-10-01T03:00:00Z": 1}
 
 
-def test_quotas_stand_beside_what_is_used(told: Told) -> None:
+def test_quotas_stand_beside_what_is_used(told: DemoResult) -> None:
     found = document(told, "quota", "--at", "2026-10-01T02:10:00Z")
     counts = {
         (row["tenant"], row["hard_count"], row["used_count"], row["allocated_count_max"])
@@ -611,14 +617,14 @@ APART = (  # below
 
 
 @pytest.mark.parametrize("name", [one.name for one in questions() if one.name not in APART])
-def test_a_question_has_the_answer_of_a_pencil(told: Told, name: str) -> None:
+def test_a_question_has_the_answer_of_a_pencil(told: DemoResult, name: str) -> None:
     found = document(told, "query", name)
     hidden = ("forecast_method",)
     rows = [tuple(v for k, v in row.items() if k not in hidden) for row in found["rows"]]
     assert rows == ANSWERS[name]
 
 
-def test_the_hourly_cost_of_pods(told: Told) -> None:
+def test_the_hourly_cost_of_pods(told: DemoResult) -> None:
     """A card costs 1.80, `train` has two, the notebook half of one. `blink` ran for 11 seconds at
     a seventh: 785,714 nanos of 11 seconds are 257,142,763 of an hour, rounded down."""
     rows = document(told, "query", "hourly-cost-of-pods")["rows"]
@@ -632,7 +638,7 @@ def test_the_hourly_cost_of_pods(told: Told) -> None:
     ]
 
 
-def test_the_use_of_devices_by_tenant(told: Told) -> None:
+def test_the_use_of_devices_by_tenant(told: DemoResult) -> None:
     """Every hour of a device counts once for each pod that it names, and once for none.
 
     `train` has two cards in two hours, `serve` one in six; the two `sweep`s one hour each, the
@@ -648,12 +654,12 @@ def test_the_use_of_devices_by_tenant(told: Told) -> None:
     assert (free["use_millionths_average"], free["memory_used_mib_average"]) == (0, 4)
 
 
-def test_the_headroom_of_a_quota(told: Told) -> None:
+def test_the_headroom_of_a_quota(told: DemoResult) -> None:
     rows = document(told, "query", "quota-headroom")["rows"]
     assert {tuple(list(row.values())[3:]) for row in rows} == {(4, 3, 3, 6, 0)}
 
 
-def test_questions_are_listed_and_shown(told: Told) -> None:
+def test_questions_are_listed_and_shown(told: DemoResult) -> None:
     assert len(json.loads(run(told, "query", "--list", "--json").stdout)) == 23
     shown = run(told, "query", "usage-by-day", "--show").stdout
     assert shown.startswith("-- How much was used each day?")
@@ -661,7 +667,7 @@ def test_questions_are_listed_and_shown(told: Told) -> None:
     assert "Nothing that was used then rests on less than two witnesses." in empty
 
 
-def test_a_published_copy_says_what_it_is_and_gives_the_same_numbers(told: Told) -> None:
+def test_a_published_copy_says_what_it_is_and_gives_the_same_numbers(told: DemoResult) -> None:
     before = document(told, "usage", "--period", "2026-10")
     published = publish(told.opened)
     with open_facts(told.opened.home) as facts:
@@ -675,7 +681,7 @@ def test_a_published_copy_says_what_it_is_and_gives_the_same_numbers(told: Told)
     assert document(told, "usage", "--period", "2026-10") == before
 
 
-def test_a_copy_that_is_behind_the_warehouse_is_not_read(told: Told) -> None:
+def test_a_copy_that_is_behind_the_warehouse_is_not_read(told: DemoResult) -> None:
     publish(told.opened)
     note = told.opened.home.build / "switched.json"
     kept = note.read_text(encoding="utf-8")
@@ -687,7 +693,7 @@ def test_a_copy_that_is_behind_the_warehouse_is_not_read(told: Told) -> None:
         note.write_text(kept, encoding="utf-8")
 
 
-def test_another_client_adds_the_parquet_up_to_the_invoices(told: Told) -> None:
+def test_another_client_adds_the_parquet_up_to_the_invoices(told: DemoResult) -> None:
     published = publish(told.opened)
     charges = polars.read_parquet(published.parquet_folder / "fct_charges" / "2026-10.parquet")
     assert charges.schema["cost_nanos"] == polars.Decimal(38, 0)
@@ -709,7 +715,7 @@ print(connection.execute("select sum(cost_nanos) from fct_charges").fetchone()[0
 """
 
 
-def test_another_process_reads_the_copy_while_the_pipeline_writes(told: Told) -> None:
+def test_another_process_reads_the_copy_while_the_pipeline_writes(told: DemoResult) -> None:
     """The warehouse is held by a writer; a reader of it would be locked out, and is not."""
     published = publish(told.opened)
     with connected(told.opened.home.warehouse_path) as writer:
@@ -725,7 +731,7 @@ def test_another_process_reads_the_copy_while_the_pipeline_writes(told: Told) ->
         writer.execute("rollback")
 
 
-def test_a_recount_of_what_did_not_change_corrects_nothing(told: Told) -> None:
+def test_a_recount_of_what_did_not_change_corrects_nothing(told: DemoResult) -> None:
     ran = run(told, "recount", "2026-10", "-o", "json")
     assert ran.exit_code == 0
     found = json.loads(ran.stdout)
@@ -745,7 +751,7 @@ def ends_well(command: list[str], **instead: Path | str) -> None:
     assert ran.exit_code == 0, f"{shlex.join(words)}\n{ran.output}"
 
 
-def test_a_number_is_checked_as_the_readme_says(told: Told) -> None:
+def test_a_number_is_checked_as_the_readme_says(told: DemoResult) -> None:
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
     [block] = re.findall(r"## How a number is checked\n\n```\w*\n(.*?)```", readme, re.DOTALL)
     commands = commands_in(block)
@@ -755,7 +761,7 @@ def test_a_number_is_checked_as_the_readme_says(told: Told) -> None:
 
 
 def test_what_is_corrected_voided_and_restored_is_so_as_the_page_says(
-    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    told: DemoResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A recount is counted in a test of its own: here its options are typed."""
     nothing = SimpleNamespace(lines=(), recorded=False, nanos=0, currency="USD")
@@ -825,7 +831,7 @@ MONTH = ("--period", "2026-10")
     ],
 )
 def test_what_machines_read_is_as_promised(
-    told: Told, command: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    told: DemoResult, command: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each schema is on docs/reference/json-output.md; `unit/test_cli_json` has the other ones."""
     if command == "doctor":  # it looks at what is measured now
@@ -835,7 +841,9 @@ def test_what_machines_read_is_as_promised(
     assert differences(command, ran.stdout) == []
 
 
-def test_a_bundle_and_a_pull_are_told_to_machines_as_promised(told: Told, tmp_path: Path) -> None:
+def test_a_bundle_and_a_pull_are_told_to_machines_as_promised(
+    told: DemoResult, tmp_path: Path
+) -> None:
     bundle = told.opened.home.documents / "2026-10" / "2026-10.zip"
     ran = CliRunner().invoke(cli, ["verify", str(bundle), "-o", "json"])
     assert differences("verify", ran.stdout) == []
@@ -863,7 +871,7 @@ def commands_of(page: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-def answer_that_shows(told: Told, pod: str) -> str:
+def answer_that_shows(told: DemoResult, pod: str) -> str:
     """The hash of a landed answer of Thanos in which a pod's samples are."""
     ran = run(told, "explain", "INV-000001", "--line", "2", "-o", "json")
     [answers] = [stop for stop in json.loads(ran.stdout)["stops"] if "Answers" in stop["title"]]
@@ -872,7 +880,7 @@ def answer_that_shows(told: Told, pod: str) -> str:
     return next(s for s, body in bodies.items() if b'"matrix"' in body and pod.encode() in body)
 
 
-def test_the_walk_from_a_line_to_its_samples_can_be_walked(told: Told) -> None:
+def test_the_walk_from_a_line_to_its_samples_can_be_walked(told: DemoResult) -> None:
     """Every command of the page runs, and prints what the page shows."""
     sha256 = answer_that_shows(told, "notebook-0")
     steps = commands_of(WALK.read_text(encoding="utf-8"))
@@ -886,7 +894,7 @@ def test_the_walk_from_a_line_to_its_samples_can_be_walked(told: Told) -> None:
         assert [line for line in shown if line not in printed] == [], command
 
 
-def test_a_landed_answer_is_shown_as_the_store_sent_it(told: Told) -> None:
+def test_a_landed_answer_is_shown_as_the_store_sent_it(told: DemoResult) -> None:
     """The notebook's first running sample lies within a scrape of its start at 00:30:15."""
     ran = run(told, "landing", "show", answer_that_shows(told, "notebook-0"))
     series = [
@@ -899,7 +907,7 @@ def test_a_landed_answer_is_shown_as_the_store_sent_it(told: Told) -> None:
     assert 1790814600 <= first < 1790814600 + 60  # 2026-10-01T00:30:00Z, when it was bound
 
 
-def test_every_column_that_was_built_is_described(told: Told) -> None:
+def test_every_column_that_was_built_is_described(told: DemoResult) -> None:
     """Not only what the files list: what is really in the database of the month."""
     described: dict[str, set[str]] = {}
     for path in dbt_project_dir().rglob("*.yml"):
@@ -918,7 +926,7 @@ def test_every_column_that_was_built_is_described(told: Told) -> None:
     assert [(t, c) for t, c in built if c not in described.get(t, set())] == []
 
 
-def test_the_models_are_one_page_that_asks_no_server(told: Told) -> None:
+def test_the_models_are_one_page_that_asks_no_server(told: DemoResult) -> None:
     page = told.model_pages.read_text(encoding="utf-8")
     month = told.opened.home.documents / "2026-10"
     with zipfile.ZipFile(month / "2026-10.zip") as handed_over:
@@ -935,7 +943,9 @@ def test_the_models_are_one_page_that_asks_no_server(told: Told) -> None:
     assert "Made of int_charges.cost_nanos." in page
 
 
-def test_the_models_page_of_the_same_models_is_the_same_bytes(told: Told, tmp_path: Path) -> None:
+def test_the_models_page_of_the_same_models_is_the_same_bytes(
+    told: DemoResult, tmp_path: Path
+) -> None:
     from warehouse.model_pages import write_model_pages
 
     again = tmp_path / "again.html"
@@ -962,7 +972,7 @@ def test_every_situation_that_a_model_names_is_counted_as_it_says(tmp_path: Path
     assert [r.message for r in results.values() if str(r.status) != "pass"] == []
 
 
-def test_the_lineage_of_a_cost_ends_in_both_witnesses(told: Told) -> None:
+def test_the_lineage_of_a_cost_ends_in_both_witnesses(told: DemoResult) -> None:
     """After a change that is meant: `python -m tests.lineage HOME`, with a home counted since."""
     compiled = told.opened.home.build / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
     page = lineage_page(compiled)
@@ -973,7 +983,9 @@ def test_the_lineage_of_a_cost_ends_in_both_witnesses(told: Told) -> None:
     assert page == PAGE.read_text(encoding="utf-8")
 
 
-def test_every_column_that_dagster_shows_was_followed_in_the_models_as_they_are(told: Told) -> None:
+def test_every_column_that_dagster_shows_was_followed_in_the_models_as_they_are(
+    told: DemoResult,
+) -> None:
     """After a change that is meant: `python -m tests.lineage HOME`, with a home counted since."""
     models = Models(
         told.opened.home.build / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
