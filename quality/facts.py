@@ -9,11 +9,12 @@ pod-hours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from domain.decisions.rows import PolicyName
 from domain.interval import HOUR, Interval
 from quality.causes import DeviceUse, MetricHour, RefusedSamples, TwiceReported
 from quality.conservation import Comparison
@@ -21,6 +22,7 @@ from quality.coverage import HourCoverage, HourUse
 from quality.pricing import PricedCharge
 from quality.reconciliation import Stretch, TenantUse
 from quality.unknowns import Contradictions, NamespaceLife, Use
+from warehouse.reconciliation_rules import ReconciliationRule, reconciliation_rules
 from warehouse.statements import statement
 
 if TYPE_CHECKING:
@@ -49,7 +51,10 @@ def read_tenant_use(
     """Weighted seconds per tenant; the limits count only clusters where both are expected."""
     sums: dict[str, list[Fraction]] = {}
     for tenant, cluster, numerator, denominator, *seconds in _rows(
-        connection, "tenant_use", period=period
+        connection,
+        "tenant_use",
+        period=period,
+        one_witness_reasons=_reasons(lambda rule: rule.limit_name == PolicyName.ONE_WITNESS_LIMIT),
     ):
         weighted = [Fraction(numerator, denominator) * part for part in seconds]
         if cluster not in doubly_witnessed:
@@ -60,8 +65,17 @@ def read_tenant_use(
 
 
 def read_stretches(connection: duckdb.DuckDBPyConnection, period: str) -> list[Stretch]:
-    """Disputed and missing stretches, and pods that lived too short for any sample."""
-    return [_stretch(row) for row in _rows(connection, "contested", period=period)]
+    """Segments whose rule names a finding."""
+    return [
+        _stretch(row)
+        for row in _rows(
+            connection,
+            "contested",
+            period=period,
+            finding_reasons=_reasons(lambda rule: bool(rule.finding)),
+            contradictory_reasons=_reasons(lambda rule: rule.samples == "contradictory"),
+        )
+    ]
 
 
 def read_unpriced_use(connection: duckdb.DuckDBPyConnection, period: str) -> list[Use]:
@@ -200,6 +214,11 @@ def read_comparisons(
         Comparison(place, int(left), int(right))
         for place, left, right in _rows(connection, f"identities/{identity}", period=period)
     ]
+
+
+def _reasons(chosen: Callable[[ReconciliationRule], bool]) -> list[str]:
+    """The reasons of these rules; no two rules of different consequences have the same reason."""
+    return sorted({rule.method_reason for rule in reconciliation_rules() if chosen(rule)})
 
 
 def _stretch(row: tuple[Any, ...]) -> Stretch:

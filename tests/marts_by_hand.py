@@ -56,7 +56,7 @@ TABLES = {
     "fct_coverage": """
         billing_period VARCHAR, cluster_id VARCHAR, source VARCHAR, hour_started_at TIMESTAMPTZ,
         expected_count BIGINT, seen_count BIGINT, missing_count BIGINT,
-        pod_missing_count BIGINT, longest_hole_seconds BIGINT, outcome VARCHAR, reason VARCHAR,
+        pod_missing_count BIGINT, longest_gap_seconds BIGINT, outcome VARCHAR, reason VARCHAR,
         healable BOOLEAN
     """,
     "fct_pod_hours": """

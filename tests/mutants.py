@@ -271,7 +271,7 @@ MUTANTS = (
     Mutant("idle_by_eight_of_ten", f"{MARTS}/fct_gpu_use.sql",
            "9 * due_sample_count", "8 * due_sample_count"),
     Mutant("two_lives_are_one", f"{MARTS}/fct_gpu_use.sql",
-           "life_count = 1\n", "life_count >= 1\n"),
+           "pod_count = 1\n", "pod_count >= 1\n"),
     Mutant("the_largest_quota_binds", f"{MARTS}/fct_quotas.sql",
            "min(quota_states.hard_count)", "max(quota_states.hard_count)"),
     Mutant("quotas_of_both_witnesses", f"{MARTS}/fct_quotas.sql",

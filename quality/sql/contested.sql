@@ -1,4 +1,4 @@
--- Disputed and missing segments, and pods that lived too short for any sample.
+-- Segments decided by a rule of `reconciliation_rules` that names a finding.
 with
 
 contradictions as (
@@ -38,7 +38,7 @@ select
     cast(sum(pod_hours.cost_nanos) as decimal(38, 0)) as cost_nanos,
     coalesce(
         any_value(contradictions.statements) filter (
-            where pod_hours.method_reason = 'contradicted'
+            where list_contains($contradictory_reasons, pod_hours.method_reason)
         ),
         ''
     ) as statements
@@ -49,9 +49,6 @@ left join contradictions
         and pod_hours.pod_uid = contradictions.pod_uid
 where
     pod_hours.billing_period = $period
-    and (
-        pod_hours.method in ('disputed', 'missing')
-        or pod_hours.method_reason = 'too_short'
-    )
+    and list_contains($finding_reasons, pod_hours.method_reason)
 group by all
 order by all

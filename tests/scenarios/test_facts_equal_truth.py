@@ -263,12 +263,12 @@ HIDE_SAMPLES = (
     "receiver_gone", "store_vanishes",
 )  # fmt: skip
 DOES = {
-    "hole": (*HIDE_SAMPLES, "clock_skew"),
+    "sample_gap": (*HIDE_SAMPLES, "clock_skew"),
     "absent": HIDE_SAMPLES,
     "unseen": HIDE_SAMPLES,
     "outside_lifecycle": ("clock_skew",),
 }
-WITHOUT_A_WATCH = ("journal_gap", "end_unknown", "unknown_uid", "outside_lifecycle", "hole")
+WITHOUT_A_WATCH = ("journal_gap", "end_unknown", "unknown_uid", "outside_lifecycle", "sample_gap")
 
 
 def _explained(row: tuple[Any, ...], estate: Estate, unwatched: Spans | None) -> bool:

@@ -124,7 +124,7 @@ def test_a_month_is_compared_tenant_by_tenant(tmp_path: Path) -> None:
         Pod("team-a", "short", at("09 10:05"), at("09 10:35")),
         Pod("team-b", "slice", at("09 10:00"), at("09 10:30"), weight=Fraction(3, 7)),
         Pod("team-b", "slice", at("09 10:30"), at("09 11:00"), weight=Fraction(3, 7),
-            method="lifecycle_only", method_reason="hole"),
+            method="lifecycle_only", method_reason="sample_gap"),
     ]  # fmt: skip
     home = world.write()
     found = {(d.tenant, d.rule): d for d in compare_period(home, world.period)}

@@ -114,7 +114,7 @@ BOTH = [
     cluster("just_short_enough", Pod("p", 1000, 1075, in_samples=False)),
     cluster("a_second_too_long", Pod("p", 1000, 1076, in_samples=False)),
     cluster("absent_without_a_hole", Pod("p", 1000, 3000, in_samples=False)),
-    cluster("absent_in_a_hole", Pod("p", 1000, 3000), lost_scrapes=[(900, 3100)]),
+    cluster("absent_in_a_gap", Pod("p", 1000, 3000), lost_scrapes=[(900, 3100)]),
     cluster("samples_begin_late", Pod("p", 1000, 3000, sampled_from=1500)),
     cluster("samples_end_early", Pod("p", 1000, 3000, sampled_until=2000)),
     cluster("phase_is_lost", Pod("p", 1000, 3000, phase_lost_from=2000)),
@@ -244,7 +244,7 @@ EXPECTED: dict[str, list[Stretch]] = {
     # The sample at 1027 is lost: it was due then, and the next one is at 1057.
     "one_scrape_lost": [
         ("confirmed", "agree", 100, 1027, 0),
-        ("lifecycle_only", "hole", 1027, 1057, 0),
+        ("lifecycle_only", "sample_gap", 1027, 1057, 0),
         ("confirmed", "agree", 1057, 5000, 0),
     ],
     "too_short_to_be_sampled": [("lifecycle_only", "too_short", 1000, 1020, 0)],
@@ -253,8 +253,8 @@ EXPECTED: dict[str, list[Stretch]] = {
     "just_short_enough": [("lifecycle_only", "too_short", 1000, 1075, 0)],
     "a_second_too_long": [("disputed", "absent", 1000, 1076, 0)],
     "absent_without_a_hole": [("disputed", "absent", 1000, 3000, 0)],
-    # The last sample before is at 877, so the hole begins when 907 was due.
-    "absent_in_a_hole": [("lifecycle_only", "hole", 1000, 3000, 0)],
+    # The last sample before is at 877, so the gap begins when 907 was due.
+    "absent_in_a_gap": [("lifecycle_only", "sample_gap", 1000, 3000, 0)],
     "samples_begin_late": [
         ("disputed", "absent", 1000, 1507, 0),
         ("confirmed", "agree", 1507, 3000, 0),
@@ -263,10 +263,10 @@ EXPECTED: dict[str, list[Stretch]] = {
         ("confirmed", "agree", 1000, 1987, 0),
         ("disputed", "absent", 1987, 3000, 0),
     ],
-    # Requests go on until 2977: the pod has a hole, not an end.
+    # Requests go on until 2977: the pod has a gap, not an end.
     "phase_is_lost": [
         ("confirmed", "agree", 1000, 1987, 0),
-        ("lifecycle_only", "hole", 1987, 3000, 0),
+        ("lifecycle_only", "sample_gap", 1987, 3000, 0),
     ],
     "samples_before_the_start": [
         ("disputed", "outside_lifecycle", 817, 1000, 0),
@@ -331,7 +331,7 @@ EXPECTED: dict[str, list[Stretch]] = {
     # The sample before 1027 is of 997, and the one after 1987 of 2017.
     "samples_alone": [("samples_only", "journal_not_expected", 1000, 1987, 3 + 31)],
     "samples_alone_restarted": [("samples_only", "journal_not_expected", 1000, 1987, 3 + 31)],
-    # The next sentinel after the hole is at 2317.
+    # The next sentinel after the gap is at 2317.
     "samples_alone_end_in_a_hole": [
         ("samples_only", "journal_not_expected", 1000, 1957, 3 + 2318 - 1957)
     ],
@@ -352,7 +352,7 @@ def test_many_ends_at_one_scrape_are_a_hole_until_asked_twice(home: Home) -> Non
             "from marts.fct_pod_hours where cluster_id = 'many_end_at_one_scrape' "
             "and pod_name = 'p' group by all order by all"
         ).fetchall()
-    assert rows == [("confirmed", "agree", 987), ("lifecycle_only", "hole", 1013)]
+    assert rows == [("confirmed", "agree", 987), ("lifecycle_only", "sample_gap", 1013)]
 
 
 @pytest.mark.parametrize("name", EXPECTED)

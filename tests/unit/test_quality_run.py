@@ -90,7 +90,7 @@ NOT_REQUIRED = {
     "assert_every_sample_is_counted_or_refused",
     "assert_no_fact_has_a_floating_point_column",
     "assert_the_fleet_is_never_busier_than_its_nodes",
-    "assert_witnesses_that_differ_are_flagged",
+    "assert_sources_that_differ_are_flagged",
 }
 
 
@@ -127,7 +127,7 @@ def test_a_required_test_that_did_not_run_blocks(world: World, left_out: tuple[s
 def test_tests_that_ran_on_other_facts_count_for_nothing(world: World) -> None:
     home = world.write()
     with connected(home.warehouse_path) as connection:
-        connection.execute("update marts.fct_coverage set longest_hole_seconds = 1")
+        connection.execute("update marts.fct_coverage set longest_gap_seconds = 1")
     judgement = judge(home, world.period, world.decisions, CLOCK)
     assert "dbt_fct_coverage_has_one_row_per_key" in judgement.missing_checks
 
@@ -305,7 +305,7 @@ def limited(world: World, hole_seconds: int, method: str, reason: str) -> Judgem
 
 @pytest.mark.parametrize(("seconds", "over"), [(270, False), (271, True)])
 def test_one_witness_may_carry_exactly_five_percent(world: World, seconds: int, over: bool) -> None:
-    judgement = limited(world, seconds, "lifecycle_only", "hole")
+    judgement = limited(world, seconds, "lifecycle_only", "sample_gap")
     assert bool(named(judgement, "one_witness_limit_exceeded")) is over
     assert judgement.billable is not over
 

@@ -55,7 +55,7 @@ def test_every_question_of_nothing_has_an_empty_answer(one: Question) -> None:
 
 def test_the_gap_on_the_ninth_is_told_with_what_was_billed_and_what_was_not() -> None:
     """Half an hour on the journal's word; an hour that samples saw and nobody may bill."""
-    hole = piece(1, method="lifecycle_only", method_reason="hole", billable_seconds=1800)
+    hole = piece(1, method="lifecycle_only", method_reason="sample_gap", billable_seconds=1800)
     hole |= {"lifecycle_seconds": 1800, "sampled_seconds": 0, "cost_nanos": 1_800_000_000}
     lost = piece(2, method="disputed", method_reason="unseen", billable_seconds=0)
     lost |= {"cost_nanos": 0, "uncertainty_seconds": 40, "lifecycle_seconds": 0}
@@ -63,7 +63,7 @@ def test_the_gap_on_the_ninth_is_told_with_what_was_billed_and_what_was_not() ->
     marts = facts({"fct_pod_hours": [piece(), hole, lost, short]})
     expected = [
         ("vision", "2026-10-09", "disputed", "unseen", "", 0, 7200, 80, "0", "USD"),
-        ("vision", "2026-10-09", "lifecycle_only", "hole", "", 3600, 0, 0, "1.8", "USD"),
+        ("vision", "2026-10-09", "lifecycle_only", "sample_gap", "", 3600, 0, 0, "1.8", "USD"),
     ]
     assert answer(marts, "cost-of-a-gap", day="2026-10-09") == expected
     assert answer(marts, "cost-of-a-gap") == expected

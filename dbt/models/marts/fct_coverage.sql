@@ -42,7 +42,7 @@ worst as (
         hour_second,
         max(missing_count) as missing_count,
         max(longest_gap_seconds) as longest_gap_seconds,
-        count(distinct metric) as holed_metric_count
+        count(distinct metric) as gap_metric_count
     from hour_gaps
     where
         metric in (
@@ -105,7 +105,7 @@ coverage as (
         cast(covered.expected_count - covered.missing_count as bigint) as seen_count,
         cast(covered.missing_count as bigint) as missing_count,
         cast(covered.pod_missing_count as bigint) as pod_missing_count,
-        cast(covered.longest_gap_seconds as bigint) as longest_hole_seconds,
+        cast(covered.longest_gap_seconds as bigint) as longest_gap_seconds,
         coalesce(ranked_attempts.outcome, 'not_asked') as outcome,
         coalesce(ranked_attempts.outcome_reason, 'never asked') as reason,
         -- No API server answers for the past: an hour that no collector saw cannot be healed.

@@ -6,7 +6,7 @@ telemetry as (
 
 ),
 
--- A month has many more pods than telemetry names: what nobody asks about is not added up.
+-- A month has many more pods than telemetry names: other pods are not added up.
 named as (
 
     select distinct
@@ -54,7 +54,7 @@ resources as (
 
 ),
 
-lives as (
+pods as (
 
     select
         cluster_id,
@@ -72,8 +72,8 @@ lives as (
 
 ),
 
--- Exporters know pods by name, and an hour's reading does not say when in it: of two lives of one
--- name the node may tell which it is of, and if it does not, nobody can.
+-- Exporters know pods by name, and a reading is of a whole hour: of two pods of one name, only the
+-- node can decide between them.
 names as (
 
     select
@@ -82,14 +82,14 @@ names as (
         pod_name,
         node_name,
         hour_second,
-        count(*) as life_count,
+        count(*) as pod_count,
         min(tenant) as tenant,
         case when count(*) = 1 then min(pod_uid) end as pod_uid,
         sum(running_seconds) as running_seconds,
         case when count(*) = 1 then sum(cost_nanos) end as cost_nanos,
         case when count(*) = 1 then sum(device_count) end as device_count
     from (
-        select * from lives
+        select * from pods
         union all
         select
             cluster_id,
@@ -102,8 +102,8 @@ names as (
             running_seconds,
             cost_nanos,
             device_count
-        from lives
-    ) as lives_by_place
+        from pods
+    ) as pods_by_place
     group by cluster_id, namespace, pod_name, node_name, hour_second
 
 ),
@@ -151,14 +151,14 @@ parameters as (
 
 ),
 
--- The pod that a series names counts when it held something then: an exporter's own name does not.
+-- The pod that a series names counts when it had devices then: an exporter's own pod has none.
 attributed as (
 
     select
         telemetry.*,
         names.tenant,
         names.pod_uid,
-        coalesce(names.life_count, 0) as life_count,
+        coalesce(names.pod_count, 0) as pod_count,
         perhaps_held.hour_second is not null as is_perhaps_held,
         coalesce(names.running_seconds, 0) as running_seconds,
         coalesce(names.cost_nanos, 0) as pod_cost_nanos,
@@ -194,7 +194,7 @@ attributed as (
 ),
 
 -- Missing telemetry is no idleness: it takes nine of ten samples, and none of them busy.
-judged as (
+with_idleness as (
 
     select
         *,
@@ -202,13 +202,13 @@ judged as (
         use_maximum is null
         and coalesce(
             instance_id
-            <> min(case when life_count > 0 or is_perhaps_held then instance_id end) over cards
+            <> min(case when pod_count > 0 or is_perhaps_held then instance_id end) over cards
             or instance_id
-            <> max(case when life_count > 0 or is_perhaps_held then instance_id end) over cards,
+            <> max(case when pod_count > 0 or is_perhaps_held then instance_id end) over cards,
             false
         ) as is_perhaps_of_another_partition,
         use_millionths_maximum = 0
-        and life_count = 1
+        and pod_count = 1
         and 10 * sample_count
         >= {{ whole_quotient('9 * due_sample_count * running_seconds', '3600') }}
         and sample_count > 0 as is_idle
@@ -222,57 +222,57 @@ gpu_use as (
 
     select
         parameters.billing_period,
-        judged.cluster_id,
-        judged.node_name,
-        judged.device_uuid,
-        judged.gpu_index,
-        judged.instance_id,
-        judged.instance_profile,
-        judged.model_name,
-        {{ instant('judged.hour_second') }} as hour_started_at,
-        judged.namespace,
-        judged.pod_name,
-        coalesce(judged.tenant, '') as tenant,
-        coalesce(judged.pod_uid, '') as pod_uid,
-        judged.sample_count,
-        judged.use_millionths_average,
-        judged.use_millionths_maximum,
-        judged.memory_traffic_average as memory_traffic_millionths_average,
-        judged.sm_active_average as sm_active_millionths_average,
-        judged.sm_occupancy_average as sm_occupancy_millionths_average,
-        judged.tensor_active_average as tensor_active_millionths_average,
-        judged.dram_active_average as dram_active_millionths_average,
-        judged.fp64_active_average as fp64_active_millionths_average,
-        judged.fp32_active_average as fp32_active_millionths_average,
-        judged.fp16_active_average as fp16_active_millionths_average,
-        judged.memory_used_average as memory_used_mib_average,
-        judged.memory_used_maximum as memory_used_mib_maximum,
-        judged.power_average as power_milliwatts_average,
-        judged.power_maximum as power_milliwatts_maximum,
-        judged.temperature_average as temperature_millicelsius_average,
-        judged.temperature_maximum as temperature_millicelsius_maximum,
-        cast(judged.running_seconds as bigint) as allocated_seconds,
-        judged.life_count > 1 as is_ambiguous,
-        coalesce(judged.is_idle, false) as is_idle,
-        cast(case when judged.is_idle then judged.running_seconds else 0 end as bigint)
+        with_idleness.cluster_id,
+        with_idleness.node_name,
+        with_idleness.device_uuid,
+        with_idleness.gpu_index,
+        with_idleness.instance_id,
+        with_idleness.instance_profile,
+        with_idleness.model_name,
+        {{ instant('with_idleness.hour_second') }} as hour_started_at,
+        with_idleness.namespace,
+        with_idleness.pod_name,
+        coalesce(with_idleness.tenant, '') as tenant,
+        coalesce(with_idleness.pod_uid, '') as pod_uid,
+        with_idleness.sample_count,
+        with_idleness.use_millionths_average,
+        with_idleness.use_millionths_maximum,
+        with_idleness.memory_traffic_average as memory_traffic_millionths_average,
+        with_idleness.sm_active_average as sm_active_millionths_average,
+        with_idleness.sm_occupancy_average as sm_occupancy_millionths_average,
+        with_idleness.tensor_active_average as tensor_active_millionths_average,
+        with_idleness.dram_active_average as dram_active_millionths_average,
+        with_idleness.fp64_active_average as fp64_active_millionths_average,
+        with_idleness.fp32_active_average as fp32_active_millionths_average,
+        with_idleness.fp16_active_average as fp16_active_millionths_average,
+        with_idleness.memory_used_average as memory_used_mib_average,
+        with_idleness.memory_used_maximum as memory_used_mib_maximum,
+        with_idleness.power_average as power_milliwatts_average,
+        with_idleness.power_maximum as power_milliwatts_maximum,
+        with_idleness.temperature_average as temperature_millicelsius_average,
+        with_idleness.temperature_maximum as temperature_millicelsius_maximum,
+        cast(with_idleness.running_seconds as bigint) as allocated_seconds,
+        with_idleness.pod_count > 1 as is_ambiguous,
+        coalesce(with_idleness.is_idle, false) as is_idle,
+        cast(case when with_idleness.is_idle then with_idleness.running_seconds else 0 end as bigint)
             as idle_seconds,
         cast(
             case
-                when judged.is_idle
+                when with_idleness.is_idle
                     then
                         {{ whole_quotient(
-                            exact('judged.pod_cost_nanos'), exact('judged.device_count')
+                            exact('with_idleness.pod_cost_nanos'), exact('with_idleness.device_count')
                         ) }}
                 else 0
             end
             as decimal(38, 0)
         ) as idle_nanos,
-        judged.has_two_names,
-        judged.life_count = 0
-        and not judged.is_perhaps_held
-        and not judged.is_perhaps_of_another_partition
-        and coalesce(judged.use_millionths_maximum, 0) > 0 as is_used_unallocated
-    from judged
+        with_idleness.has_two_names,
+        with_idleness.pod_count = 0
+        and not with_idleness.is_perhaps_held
+        and not with_idleness.is_perhaps_of_another_partition
+        and coalesce(with_idleness.use_millionths_maximum, 0) > 0 as is_used_unallocated
+    from with_idleness
     cross join parameters
 
 )

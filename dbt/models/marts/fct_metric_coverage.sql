@@ -85,7 +85,7 @@ coverage as (
                 end
             ) as bigint
         ) as missing_count,
-        cast(max(coalesce(hour_gaps.longest_gap_seconds, 0)) as bigint) as longest_hole_seconds
+        cast(max(coalesce(hour_gaps.longest_gap_seconds, 0)) as bigint) as longest_gap_seconds
     from due_hours
     cross join parameters
     left join sampled

@@ -1,6 +1,6 @@
 -- Who is billed on the word of one witness?
 --
--- Device-seconds of each tenant by what vouches for them. A close is refused when holes make up
+-- Device-seconds of each tenant by what vouches for them. A close is refused when gaps make up
 -- more than the limit that was decided.
 --
 -- param period = newest: the billing period, such as 2026-10
