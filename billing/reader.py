@@ -28,6 +28,7 @@ _KEY_LENGTH = 10
 
 def read_usage(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> Usage:
     """Charges, workload-days and pods of a period. Use that costs nothing is read as well."""
+    connection.execute(statement(__file__, "charged_use"), {"period": period.name})
     return Usage(
         (
             *(_charge(row, credited=False) for row in _rows(connection, "charges", period)),

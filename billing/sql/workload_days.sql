@@ -1,51 +1,4 @@
 -- Charged and credited use of each workload and day.
-with
-
--- A rate may hold, pause and hold again: the instant decides which charge a pod hour belongs to.
-charged as (
-
-    select
-        pod_hours.*,
-        charges.charge_started_at
-    from marts.fct_pod_hours as pod_hours
-    inner join marts.fct_charges as charges
-        on
-            pod_hours.billing_period = charges.billing_period
-            and pod_hours.tenant = charges.tenant
-            and pod_hours.belongs_to = charges.belongs_to
-            and pod_hours.gpu_class = charges.gpu_class
-            and pod_hours.mig_profile = charges.mig_profile
-            and pod_hours.cluster_id = charges.cluster_id
-            and pod_hours.weight_numerator = charges.weight_numerator
-            and pod_hours.weight_denominator = charges.weight_denominator
-            and pod_hours.weight_policy = charges.weight_policy
-            and pod_hours.rate_id = charges.rate_id
-            and pod_hours.segment_started_at >= charges.charge_started_at
-            and pod_hours.segment_started_at < charges.charge_ended_at
-    where
-        pod_hours.billing_period = $period
-        and pod_hours.billable_seconds > 0
-
-),
-
--- A pod hour in an outage is charged as any other, and taken back once more as a credit.
-signed as (
-
-    select
-        *,
-        false as credited,
-        1 as sign
-    from charged
-    union all
-    select
-        *,
-        true as credited,
-        -1 as sign
-    from charged
-    where is_outage
-
-)
-
 select
     tenant,
     belongs_to,
@@ -58,11 +11,12 @@ select
     rate_id,
     charge_started_at,
     credited,
-    cast(hour_started_at at time zone 'UTC' as date) as usage_day,
+    usage_day,
     workload_kind,
     workload_name,
-    cast(sum(sign * billable_seconds * device_count) as bigint) as device_seconds,
-    cast(sum(sign * cost_nanos) as decimal(38, 0)) as cost_nanos
-from signed
+    cast(sum(device_seconds) as bigint) as device_seconds,
+    cast(sum(cost_nanos) as decimal(38, 0)) as cost_nanos
+from charged_use
+where billing_period = $period
 group by all
 order by all

@@ -1,0 +1,78 @@
+-- Charged and credited use of each pod and day: pods and workload days are its sums.
+create or replace temp table charged_use as
+with
+
+-- A rate may hold, pause and hold again: the instant decides which charge a pod hour belongs to.
+charged as (
+
+    select
+        pod_hours.*,
+        charges.charge_started_at
+    from marts.fct_pod_hours as pod_hours
+    inner join marts.fct_charges as charges
+        on
+            pod_hours.billing_period = charges.billing_period
+            and pod_hours.tenant = charges.tenant
+            and pod_hours.belongs_to = charges.belongs_to
+            and pod_hours.gpu_class = charges.gpu_class
+            and pod_hours.mig_profile = charges.mig_profile
+            and pod_hours.cluster_id = charges.cluster_id
+            and pod_hours.weight_numerator = charges.weight_numerator
+            and pod_hours.weight_denominator = charges.weight_denominator
+            and pod_hours.weight_policy = charges.weight_policy
+            and pod_hours.rate_id = charges.rate_id
+            and pod_hours.segment_started_at >= charges.charge_started_at
+            and pod_hours.segment_started_at < charges.charge_ended_at
+    where
+        pod_hours.billing_period = $period
+        and pod_hours.billable_seconds > 0
+
+),
+
+-- A pod hour in an outage is charged as any other, and taken back once more as a credit.
+signed as (
+
+    select
+        *,
+        false as credited,
+        1 as sign
+    from charged
+    union all
+    select
+        *,
+        true as credited,
+        -1 as sign
+    from charged
+    where is_outage
+
+)
+
+select
+    billing_period,
+    tenant,
+    belongs_to,
+    gpu_class,
+    mig_profile,
+    cluster_id,
+    weight_numerator,
+    weight_denominator,
+    weight_policy,
+    rate_id,
+    charge_started_at,
+    credited,
+    cast(hour_started_at at time zone 'UTC' as date) as usage_day,
+    pod_uid,
+    pod_name,
+    node_name,
+    resource,
+    workload_kind,
+    workload_name,
+    method,
+    device_count,
+    min(segment_started_at) as first_started_at,
+    max(segment_ended_at) as last_ended_at,
+    sum(sign * billable_seconds * device_count) as device_seconds,
+    sum(greatest(sign, 0) * uncertainty_seconds * device_count) as uncertain_device_seconds,
+    cast(sum(sign * cost_nanos) as decimal(38, 0)) as cost_nanos
+from signed
+group by all
