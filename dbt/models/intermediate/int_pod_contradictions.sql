@@ -135,12 +135,22 @@ sampled as (
 
 ),
 
-first_sampled as (
+sampled_times as (
 
     select
         cluster_id,
         pod_uid,
-        min(first_sampled_second) as first_sampled_second
+        min(first_sampled_second) as first_sampled_second,
+        min(case when metric = 'requests' then first_sampled_second end)
+            as first_request_second,
+        max(case when metric = 'requests' then last_sampled_second end)
+            as last_request_second,
+        min(case when metric = 'kube_pod_status_phase' then first_sampled_second end)
+            as first_phase_second,
+        max(case when metric = 'kube_pod_status_phase' then last_sampled_second end)
+            as last_phase_second,
+        min(case when metric = 'kube_pod_container_state_started' then smallest_quantity end)
+            as started_second
     from sampled
     group by cluster_id, pod_uid
 
@@ -164,10 +174,28 @@ named as (
         journal.pod_name,
         journal.node_name
     from {{ ref('int_pods_from_journal') }} as journal
-    inner join first_sampled
+    inner join sampled_times
         on
-            journal.cluster_id = first_sampled.cluster_id
-            and journal.pod_uid = first_sampled.pod_uid
+            journal.cluster_id = sampled_times.cluster_id
+            and journal.pod_uid = sampled_times.pod_uid
+
+),
+
+names as (
+
+    select
+        named.cluster_id,
+        named.pod_uid,
+        contradictions.contradiction,
+        case contradictions.contradiction
+            when 'namespaces_differ' then named.namespace
+            when 'pod_names_differ' then named.pod_name
+            else named.node_name
+        end as pod_value
+    from named
+    cross join (
+        values ('namespaces_differ'), ('pod_names_differ'), ('nodes_differ')
+    ) as contradictions (contradiction)
 
 ),
 
@@ -176,66 +204,13 @@ contradicting_names as (
     select
         cluster_id,
         pod_uid,
-        'namespaces_differ' as contradiction,
-        min(namespace) as before_value,
-        max(namespace) as after_value
-    from named
-    where namespace <> ''
-    group by cluster_id, pod_uid
-    having min(namespace) <> max(namespace)
-    union all
-    select
-        cluster_id,
-        pod_uid,
-        'pod_names_differ' as contradiction,
-        min(pod_name) as before_value,
-        max(pod_name) as after_value
-    from named
-    where pod_name <> ''
-    group by cluster_id, pod_uid
-    having min(pod_name) <> max(pod_name)
-    union all
-    select
-        cluster_id,
-        pod_uid,
-        'nodes_differ' as contradiction,
-        min(node_name) as before_value,
-        max(node_name) as after_value
-    from named
-    where node_name <> ''
-    group by cluster_id, pod_uid
-    having min(node_name) <> max(node_name)
-
-),
-
-sampled_times as (
-
-    select
-        cluster_id,
-        pod_uid,
-        min(first_sampled_second) as first_sampled_second,
-        min(case when metric = 'requests' then first_sampled_second end)
-            as first_request_second,
-        max(case when metric = 'requests' then last_sampled_second end)
-            as last_request_second,
-        min(
-            case
-                when metric = 'kube_pod_status_phase' then first_sampled_second
-            end
-        ) as first_phase_second,
-        max(
-            case
-                when metric = 'kube_pod_status_phase' then last_sampled_second
-            end
-        ) as last_phase_second,
-        min(
-            case
-                when metric = 'kube_pod_container_state_started'
-                    then smallest_quantity
-            end
-        ) as started_second
-    from sampled
-    group by cluster_id, pod_uid
+        contradiction,
+        min(pod_value) as before_value,
+        max(pod_value) as after_value
+    from names
+    where pod_value <> ''
+    group by cluster_id, pod_uid, contradiction
+    having min(pod_value) <> max(pod_value)
 
 ),
 
@@ -454,9 +429,9 @@ select distinct
     contradictions.contradiction,
     contradictions.before_value,
     contradictions.after_value,
-    first_sampled.first_sampled_second
+    sampled_times.first_sampled_second
 from contradictions
-inner join first_sampled
+inner join sampled_times
     on
-        contradictions.cluster_id = first_sampled.cluster_id
-        and contradictions.pod_uid = first_sampled.pod_uid
+        contradictions.cluster_id = sampled_times.cluster_id
+        and contradictions.pod_uid = sampled_times.pod_uid

@@ -194,7 +194,7 @@ attributed as (
 ),
 
 -- Missing telemetry is no idleness: it takes nine of ten samples, and none of them busy.
-with_idleness as (
+observed_use as (
 
     select
         *,
@@ -222,57 +222,57 @@ gpu_use as (
 
     select
         parameters.billing_period,
-        with_idleness.cluster_id,
-        with_idleness.node_name,
-        with_idleness.device_uuid,
-        with_idleness.gpu_index,
-        with_idleness.instance_id,
-        with_idleness.instance_profile,
-        with_idleness.model_name,
-        {{ instant('with_idleness.hour_second') }} as hour_started_at,
-        with_idleness.namespace,
-        with_idleness.pod_name,
-        coalesce(with_idleness.tenant, '') as tenant,
-        coalesce(with_idleness.pod_uid, '') as pod_uid,
-        with_idleness.sample_count,
-        with_idleness.use_millionths_average,
-        with_idleness.use_millionths_maximum,
-        with_idleness.memory_traffic_average as memory_traffic_millionths_average,
-        with_idleness.sm_active_average as sm_active_millionths_average,
-        with_idleness.sm_occupancy_average as sm_occupancy_millionths_average,
-        with_idleness.tensor_active_average as tensor_active_millionths_average,
-        with_idleness.dram_active_average as dram_active_millionths_average,
-        with_idleness.fp64_active_average as fp64_active_millionths_average,
-        with_idleness.fp32_active_average as fp32_active_millionths_average,
-        with_idleness.fp16_active_average as fp16_active_millionths_average,
-        with_idleness.memory_used_average as memory_used_mib_average,
-        with_idleness.memory_used_maximum as memory_used_mib_maximum,
-        with_idleness.power_average as power_milliwatts_average,
-        with_idleness.power_maximum as power_milliwatts_maximum,
-        with_idleness.temperature_average as temperature_millicelsius_average,
-        with_idleness.temperature_maximum as temperature_millicelsius_maximum,
-        cast(with_idleness.running_seconds as bigint) as allocated_seconds,
-        with_idleness.pod_count > 1 as is_ambiguous,
-        coalesce(with_idleness.is_idle, false) as is_idle,
-        cast(case when with_idleness.is_idle then with_idleness.running_seconds else 0 end as bigint)
+        observed_use.cluster_id,
+        observed_use.node_name,
+        observed_use.device_uuid,
+        observed_use.gpu_index,
+        observed_use.instance_id,
+        observed_use.instance_profile,
+        observed_use.model_name,
+        {{ instant('observed_use.hour_second') }} as hour_started_at,
+        observed_use.namespace,
+        observed_use.pod_name,
+        coalesce(observed_use.tenant, '') as tenant,
+        coalesce(observed_use.pod_uid, '') as pod_uid,
+        observed_use.sample_count,
+        observed_use.use_millionths_average,
+        observed_use.use_millionths_maximum,
+        observed_use.memory_traffic_average as memory_traffic_millionths_average,
+        observed_use.sm_active_average as sm_active_millionths_average,
+        observed_use.sm_occupancy_average as sm_occupancy_millionths_average,
+        observed_use.tensor_active_average as tensor_active_millionths_average,
+        observed_use.dram_active_average as dram_active_millionths_average,
+        observed_use.fp64_active_average as fp64_active_millionths_average,
+        observed_use.fp32_active_average as fp32_active_millionths_average,
+        observed_use.fp16_active_average as fp16_active_millionths_average,
+        observed_use.memory_used_average as memory_used_mib_average,
+        observed_use.memory_used_maximum as memory_used_mib_maximum,
+        observed_use.power_average as power_milliwatts_average,
+        observed_use.power_maximum as power_milliwatts_maximum,
+        observed_use.temperature_average as temperature_millicelsius_average,
+        observed_use.temperature_maximum as temperature_millicelsius_maximum,
+        cast(observed_use.running_seconds as bigint) as allocated_seconds,
+        observed_use.pod_count > 1 as is_ambiguous,
+        coalesce(observed_use.is_idle, false) as is_idle,
+        cast(case when observed_use.is_idle then observed_use.running_seconds else 0 end as bigint)
             as idle_seconds,
         cast(
             case
-                when with_idleness.is_idle
+                when observed_use.is_idle
                     then
                         {{ whole_quotient(
-                            exact('with_idleness.pod_cost_nanos'), exact('with_idleness.device_count')
+                            exact('observed_use.pod_cost_nanos'), exact('observed_use.device_count')
                         ) }}
                 else 0
             end
             as decimal(38, 0)
         ) as idle_nanos,
-        with_idleness.has_two_names,
-        with_idleness.pod_count = 0
-        and not with_idleness.is_perhaps_held
-        and not with_idleness.is_perhaps_of_another_partition
-        and coalesce(with_idleness.use_millionths_maximum, 0) > 0 as is_used_unallocated
-    from with_idleness
+        observed_use.has_two_names,
+        observed_use.pod_count = 0
+        and not observed_use.is_perhaps_held
+        and not observed_use.is_perhaps_of_another_partition
+        and coalesce(observed_use.use_millionths_maximum, 0) > 0 as is_used_unallocated
+    from observed_use
     cross join parameters
 
 )
