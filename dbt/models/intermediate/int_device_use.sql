@@ -1,23 +1,11 @@
 with
 
-reconciled as (
+-- Of a disputed segment, the time that its accepted treatment counts.
+counted as (
 
     select *
     from {{ ref('int_allocations_reconciled') }}
-    where
-        method in ('confirmed', 'lifecycle_only', 'samples_only')
-        and started_second < ended_second
-
-),
-
--- Of a disputed segment only the time that is counted.
-disputed as (
-
-    select *
-    from {{ ref('int_allocation_pieces') }}
-    where
-        method = 'disputed'
-        and counted_seconds > 0
+    where is_counted and started_second < ended_second
 
 ),
 
@@ -73,25 +61,14 @@ spans as (
     select
         allocations.allocation_number,
         'device' as counted_as,
-        reconciled.allocation_state,
-        reconciled.started_second,
-        reconciled.ended_second
-    from reconciled
+        counted.allocation_state,
+        counted.started_second,
+        counted.ended_second
+    from counted
     inner join allocations
         on
-            reconciled.cluster_id = allocations.cluster_id
-            and reconciled.pod_uid = allocations.pod_uid
-    where allocations.claim_uid = ''
-    union all
-    select
-        disputed.allocation_number,
-        'device' as counted_as,
-        disputed.allocation_state,
-        disputed.started_second,
-        disputed.ended_second
-    from disputed
-    inner join allocations
-        on disputed.allocation_number = allocations.allocation_number
+            counted.cluster_id = allocations.cluster_id
+            and counted.pod_uid = allocations.pod_uid
     where allocations.claim_uid = ''
     union all
     select
