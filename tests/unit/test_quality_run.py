@@ -333,8 +333,9 @@ def test_a_limit_of_one_accepts_even_more_uncertainty_than_there_is_time(world: 
 def test_a_dispute_about_an_instant_names_a_second_that_can_be_signed(world: World) -> None:
     with connected(world.write().warehouse_path) as connection:
         connection.execute(
-            "update marts.fct_pod_hours set method = 'missing', segment_ended_at = "
-            "segment_started_at where pod_name = 'train' and hour(segment_started_at) = 10"
+            "update marts.fct_pod_hours set method = 'missing', method_reason = 'end_unknown', "
+            "segment_ended_at = segment_started_at "
+            "where pod_name = 'train' and hour(segment_started_at) = 10"
         )
         (stretch,) = read_stretches(connection, world.period.name)
     assert stretch.interval == Interval(at("09 10:00"), at("09 10:00:01"))
