@@ -150,7 +150,7 @@ class Snapshots:
         except FileNotFoundError:
             seen = "no such file: no snapshot was written since the facts last changed"
             raise SnapshotMissing(path, seen) from None
-        except (OSError, msgspec.MsgspecError) as cause:
+        except (OSError, ValueError, RecursionError) as cause:
             raise SnapshotMissing(path, f"it cannot be read: {cause}") from None
         if found.format != FORMAT:
             seen = f"it has format {found.format}, and this version reads format {FORMAT}"

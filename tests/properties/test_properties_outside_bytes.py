@@ -1,7 +1,8 @@
 """Random bytes for the parsers of what comes from outside: an error with a name, never a traceback.
 
-Put here: responses of a Prometheus server, answers of a Kubernetes API server to the collector, and
-segments of a journal, as random changes of valid ones.
+Put here: random changes of valid responses of a Prometheus server and of a Kubernetes API server to
+pulls, the collector and the idle pruner, of segments of a journal, and of files that people and
+other programs write.
 Not here: single responses that once ended a pull (`tests/unit/test_hostile_responses.py`).
 
 `N` is how many inputs each target gets.
@@ -24,11 +25,14 @@ import httpx
 import pytest
 import yaml
 
+from clients.kubeconfig import read_kubeconfig
 from clients.kubernetes_errors import HistoryGone
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
 from domain.identity import sha256_bytes
 from domain.interval import HOUR, Interval
+from domain.mig.parted import parse_parted_file
+from fake_gpu.scenario.load import library_text, load_scenario
 from ingestion.kubernetes.client import ApiClient, ApiSettings
 from ingestion.kubernetes.lifecycle import decode
 from ingestion.kubernetes.observations import Event, Listed
@@ -40,8 +44,14 @@ from ingestion.kubernetes.state import JournalState
 from ingestion.landing import Landing
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
+from orchestration.cli.gpu import read_catalogue
+from portal.tokens import TokenFile
 from tests.samples_by_hand import CLUSTER, TEN, Form, Server, every_ten_minutes, matrix
 from tests.store_in_memory import MemoryStore
+from tests.unit.test_prune_passes import MODEL, World
+from warehouse.project import seed_text
+from warehouse.snapshot_reader import Snapshots
+from warehouse.snapshots import INDEX as INDEX_NAME
 
 pytestmark = pytest.mark.explore
 
@@ -340,3 +350,126 @@ def test_a_damaged_segment_of_a_journal_is_named(tmp_path: Path) -> None:
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error
     assert read_count > COUNT // 8  # many changes leave a line that can be read
+
+
+# --- the idle pruner -----------------------------------------------------------------------------
+
+
+class AlteredWorld(World):
+    """A cluster of which some responses are altered on their way."""
+
+    def __init__(self, folder: Path, rng: random.Random) -> None:
+        super().__init__(folder)
+        self._rng, self._share = rng, rng.choice((0.02, 0.1, 0.3))
+        self.altered_count = 0
+
+    def _samples(self, request: httpx.Request) -> httpx.Response:
+        return self._altered(super()._samples(request))
+
+    def _kubernetes(self, request: httpx.Request) -> httpx.Response:
+        return self._altered(super()._kubernetes(request))
+
+    def _altered(self, response: httpx.Response) -> httpx.Response:
+        rng = self._rng
+        if rng.random() > self._share:
+            return response
+        self.altered_count += 1
+        body = as_bytes(changed(json.loads(response.content), rng), rng)
+        status = rng.choice((response.status_code,) * 9 + (503, 429, 403))
+        try:
+            return httpx.Response(status, headers=headers(rng), content=body)
+        except httpx.DecodingError:
+            return response
+
+
+def test_a_pass_of_the_pruner_survives_any_answer(tmp_path: Path) -> None:
+    altered_count = stopped_count = 0
+    for seed in range(max(1, COUNT // 4)):
+        rng = random.Random(seed)
+        folder = tmp_path / f"{seed}"
+        folder.mkdir()
+        world = AlteredWorld(folder, rng)
+        model = world.deployment(replicas=2)
+        for minutes in (0, 6, 1):
+            with contextlib.suppress(LedgerError):
+                world.after(minutes)
+        stopped_count += model["spec"]["replicas"] == 0
+        with contextlib.suppress(LedgerError):
+            world.pruner.restore(MODEL, "a test")
+        altered_count += world.altered_count
+    assert altered_count > COUNT // 8
+    assert stopped_count, "some passes have whole responses"
+
+
+# --- files of people and of other programs -------------------------------------------------------
+
+KUBECONFIG = """
+current-context: here
+contexts: [{name: here, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://api.example:6443"}}]
+users: [{name: u, user: {token: abc}}]
+"""
+MIG_PARTED = """
+version: v1
+mig-configs:
+  mixed:
+  - devices: [0, 1]
+    mig-enabled: true
+    mig-devices: {"1g.5gb": 2, "3g.20gb": 1}
+  - devices: all
+    mig-enabled: false
+"""
+TOKENS = "token_id,role,tenant,salt,sha256,created_at\na1,tenant,a,00,%s,2026-10-01T00:00:00Z\n"
+SNAPSHOTS = b'{"format":1,"provider":"p.duckdb","tenants":{"a":"a.duckdb"}}'
+
+
+def read_tokens(path: Path) -> object:
+    return TokenFile(path).caller_of_session("a1.00")
+
+
+def read_mig_parted(path: Path) -> object:
+    return parse_parted_file(path.read_bytes())
+
+
+def read_fleet(path: Path) -> object:
+    return load_scenario(str(path))
+
+
+FILES: dict[str, tuple[bytes, Callable[[Path], object]]] = {
+    "kubeconfig": (KUBECONFIG.encode(), read_kubeconfig),
+    "mig-parted": (MIG_PARTED.encode(), read_mig_parted),
+    "scenario": (library_text("thin_line").encode(), read_fleet),
+    "products": (seed_text("gpu_products").encode(), read_catalogue),
+    "portal tokens": ((TOKENS % ("0" * 64)).encode(), read_tokens),
+    "snapshots": (SNAPSHOTS, lambda path: Snapshots(path.parent).tenants()),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_with_random_changes_is_read_or_refused_by_name(name: str, tmp_path: Path) -> None:
+    valid, read = FILES[name]
+    path = tmp_path / ("fleet.yaml" if name == "scenario" else INDEX_NAME)
+    path.write_bytes(valid)
+    read(path)
+    refused = 0
+    for seed in range(COUNT):
+        rng = random.Random(seed)
+        body = valid
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            at = rng.randrange(len(body) + 1)
+            end = min(len(body), at + rng.randrange(12))
+            other = rng.randrange(len(body) + 1)
+            piece = rng.choice(
+                (b"", bytes([rng.randrange(256)]), rng.choice(TEXTS).encode("utf-8", "replace"),
+                 body[other : other + rng.randrange(40)], b"&a", b"*a", b"!!python/name:os.system",
+                 b"- ", b": ", b"\n", b"[", b"}", b"\t", b"null", b"1e999")
+            )  # fmt: skip
+            body = body[:at] + piece + body[end:]
+        path.write_bytes(body)
+        try:
+            read(path)
+        except LedgerError:
+            refused += 1
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {body[:2000]!r}") from error
+    assert refused > COUNT // 20

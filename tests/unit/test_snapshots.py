@@ -224,9 +224,10 @@ def test_without_a_snapshot_nothing_is_answered(tmp_path: Path) -> None:
     index.write_text(json.dumps(json.loads(index.read_text()) | {"format": 0}))
     with pytest.raises(SnapshotMissing, match="format 0"):
         Snapshots(home.snapshots).tenants()
-    index.write_text("[")
-    with pytest.raises(SnapshotMissing, match="cannot be read"):
-        Snapshots(home.snapshots).tenants()
+    for damaged in (b"[", b"[" * 100_000, b'{"format":1,"provider":"\xab"}'):
+        index.write_bytes(damaged)
+        with pytest.raises(SnapshotMissing, match="cannot be read"):
+            Snapshots(home.snapshots).tenants()
 
 
 def test_a_tenant_without_use_takes_less_than_a_megabyte(tmp_path: Path) -> None:
