@@ -7,7 +7,7 @@ pages and events of an API server (`test_collector_client`).
 
 from __future__ import annotations
 
-import time
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -99,15 +99,18 @@ def test_few_requests_are_under_way_at_once(tmp_path: Path) -> None:
     """A querier serves everybody's dashboards besides us."""
     under_way: list[Form] = []
     most: list[int] = []
+    changed = threading.Condition()
 
     def slow(form: Form) -> httpx.Response:
-        under_way.append(form)
-        most.append(len(under_way))
-        deadline = time.monotonic() + 60
-        while max(most) < FETCHED_AHEAD and time.monotonic() < deadline:
-            time.sleep(0.002)
-        time.sleep(0.002)  # for one more than there may be
-        under_way.remove(form)
+        with changed:
+            under_way.append(form)
+            most.append(len(under_way))
+            changed.notify_all()
+            if len(most) > 1:  # the first one is sent alone
+                assert changed.wait_for(lambda: max(most) >= FETCHED_AHEAD, timeout=60)
+            if len(most) == 1 + FETCHED_AHEAD:  # one more than there may be has time to come
+                changed.wait_for(lambda: max(most) > FETCHED_AHEAD, timeout=0.3)
+            under_way.remove(form)
         return healthy(form)
 
     assert pull(tmp_path, Server(slow)).outcome is Outcome.OK
