@@ -26,6 +26,7 @@ from pathlib import Path
 
 from domain.errors import BadInput
 from domain.interval import format_instant
+from warehouse.store import StoreUnusable
 
 FILE = "portal-tokens.csv"
 COLUMNS = ("token_id", "role", "tenant", "salt", "sha256", "created_at")
@@ -166,10 +167,13 @@ def _write(path: Path, tokens: Sequence[Token]) -> None:
     writer.writerow(COLUMNS)
     writer.writerows([getattr(token, name) for name in COLUMNS] for token in tokens)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.unlink(missing_ok=True)
-    with open(unfinished, "x", encoding="utf-8", opener=_private) as file:
-        file.write(text.getvalue())
-    unfinished.replace(path)
+    try:
+        unfinished.unlink(missing_ok=True)
+        with open(unfinished, "x", encoding="utf-8", opener=_private) as file:
+            file.write(text.getvalue())
+        unfinished.replace(path)
+    except OSError as cause:
+        raise StoreUnusable(str(path), "write", cause) from cause
 
 
 def _private(path: str, flags: int) -> int:

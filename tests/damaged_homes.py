@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import resource
 import shutil
 import traceback
 from collections import defaultdict
@@ -40,7 +41,6 @@ VALUES = {
     "workload": "team-a/train",
     "pod": "team-a/train",
     "name": "busiest-hours",
-    "cluster_id": "c1",
     "started": "2026-10-01T00:00:00Z",
     "ended": "2026-10-01T01:00:00Z",
     "reason": "a test",
@@ -96,6 +96,8 @@ def _typed(name: str, command: click.Command, home: Path) -> HomeCommand:
     bodies = sorted((home / "landing/objects").rglob("*.zst"))
     beside = home.parent / name.replace(" ", "-")
     given = VALUES | {"sha256": bodies[0].name.split(".")[0] if bodies else "0" * 64}
+    clusters = (home / "decisions/clusters.csv").read_text().splitlines()
+    given["cluster_id"] = next(row for row in clusters[1:] if row[:1] != "#").split(",")[0]
     given |= {"folder": str(beside), "place": str(beside)}
     words = name.split()
     if name == "restore":
@@ -254,6 +256,29 @@ def walk(
                 faults.append(f"{one.name} on {case.place} ({case.damage}): {fault}")
         _remove(there)
     return tried, faults
+
+
+def unnamed_on_a_full_disk(
+    template: Path, folder: Path, limit: int, but: Sequence[str]
+) -> list[str]:
+    """The commands whose error does not name the file, where none may grow beyond `limit` bytes."""
+    faults = []
+    for number, one in enumerate(commands(copied(template, folder / "words") / "home")):
+        if one.name in but:
+            continue
+        there = copied(template, folder / f"{number}")
+        words = [word.replace(str(folder / "words"), str(there)) for word in one.words]
+        unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, unlimited[1]))
+        try:
+            raised = error_of(words)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+        is_named = isinstance(raised, LedgerError) and raised.where != "a file"
+        if not (raised is None or is_named or isinstance(raised, SystemExit)):
+            faults.append(f"{one.name}: {raised!r}")
+        _remove(there)
+    return faults
 
 
 def _remove(folder: Path) -> None:

@@ -43,6 +43,7 @@ from tests.damaged_homes import (
     error_of,
     fault_of,
     kinds_of_files,
+    unnamed_on_a_full_disk,
     walk,
 )
 from tests.marts_by_hand import SIGNED, Pod, World, at
@@ -184,6 +185,15 @@ def test_damaged_homes_end_in_named_errors(closed: World, tmp_path: Path) -> Non
     chosen = cases(closed.path.parent, choose)[:30]
     _, faults = walk(closed.path.parent, tmp_path, chosen, choose, but=("recount", "up"), count=8)
     assert faults == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("limit", [0, 4_096])
+def test_a_file_that_a_full_disk_refuses_is_named_by_every_command(
+    closed: World, tmp_path: Path, limit: int
+) -> None:
+    but = ("recount", "refresh", "up", "publish")  # dbt: `test_full_disk`; or all marts
+    assert unnamed_on_a_full_disk(closed.path.parent, tmp_path, limit, but) == []
 
 
 @pytest.mark.explore
