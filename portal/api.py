@@ -104,7 +104,7 @@ TABLES: tuple[Table, ...] = (
         consumption.UsageRow,
         _usage,
         "Use by cluster, pod, workload, class, profile, day, hour, several of them (day,class) or "
-        "label:KEY; of a month, or of whole hours between from and to.",
+        "label:KEY; of a month, or between from and to.",
         ("period", "by", "from", "to"),
     ),
     Table(
@@ -296,8 +296,8 @@ def _cell(value: Any) -> object:
 _PARAMETERS = {
     "period": "A counted month, such as 2026-10; the newest by default.",
     "by": "What rows are grouped by; workload by default.",
-    "from": "The first hour, in UTC, such as 2026-10-09T14.",
-    "to": "The hour after the last one.",
+    "from": "The first second, in UTC, such as 2026-10-09T14 or 2026-10-09T14:30:05.",
+    "to": "The second after the last one.",
     "hour": "An hour, by its start, in UTC; the last counted one by default.",
     "workload_kind": "Only pods of a workload of this kind.",
     "workload_name": "Only pods of the workload with this name.",

@@ -1,4 +1,4 @@
-"""Charts as SVG images: cumulative cost against a budget, and GPU-hours per day by class.
+"""Charts as SVG images: cost against a budget, GPU-hours per day by class, status of each hour.
 
 Put here: drawing of given numbers.
 Not here: the numbers (`portal.consumption`), or the data table that stands beside each chart.
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
 from xml.sax.saxutils import escape, quoteattr
 
 WIDTH, HEIGHT = 640, 300
@@ -18,6 +20,14 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 12, 36, 34
 COLOURS = ("#0066cc", "#63993d", "#ca6c0f", "#5e40be", "#147878", "#b1380b", "#8a8d90", "#3b1f00")
 INK, GRID, ALARM = "#292929", "#e0e0e0", "#b1380b"
 TICK_COUNT = 5
+STATUS_COLOURS = {
+    "missing": "#b1380b",
+    "degraded": "#f0ab00",
+    "waived": "#5e40be",
+    "complete": "#63993d",
+    "not_expected": "#d2d2d2",
+}
+"""The worst first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,25 @@ def stacked_chart(
     return _svg(title, [*marks, *_legend(keys)])
 
 
+def hour_chart(title: str, day_count: int, statuses: Mapping[tuple[int, int], str]) -> str:
+    """One cell per hour: days, numbered from 1, to the right; hours of the day downwards."""
+    plot = _Plot(day_count, Decimal(24))
+    marks = plot.day_labels()
+    for hour in range(0, 24, 6):
+        marks.append(
+            _text(LEFT - 8, float(plot.y(Decimal(24 - hour))) + 10, f"{hour:02}:00", "end")
+        )
+    for day in range(1, day_count + 1):
+        of_day = [(statuses.get((day, hour), ""), hour) for hour in range(24)]
+        for status, group in groupby(of_day, itemgetter(0)):
+            hours = [hour for _, hour in group]
+            if status:
+                below = Decimal(23 - hours[-1])
+                marks.append(plot.bar(day, below, Decimal(len(hours)), STATUS_COLOURS[status]))
+    keys = [(status.replace("_", " "), colour) for status, colour in STATUS_COLOURS.items()]
+    return _svg(title, [*marks, *_legend(keys)])
+
+
 @dataclass(frozen=True, slots=True)
 class _Plot:
     day_count: int
@@ -123,6 +152,10 @@ class _Plot:
                 f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}" stroke="{GRID}"/>'
             )
             marks.append(_text(LEFT - 8, float(y) + 4, f"{value.normalize():,f}", "end"))
+        return [*marks, *self.day_labels()]
+
+    def day_labels(self) -> list[str]:
+        marks = []
         for day in range(1, self.day_count + 1, 5):
             middle = (float(self.x(day - 1)) + float(self.x(day))) / 2
             marks.append(_text(middle, HEIGHT - BOTTOM + 18, str(day), "middle"))

@@ -376,7 +376,7 @@ class Consumption:
         )
 
     def usage(self, by: str, window: Interval | None = None) -> list[UsageRow]:
-        """Use of whole hours; raises UnknownGrouping, NotWholeHours, NoFactsYet."""
+        """Use of the month, or of a window; raises UnknownGrouping, NoFactsYet."""
         found = read_usage(self.facts, window or self.period.interval, by, tenant=self.tenant)
         return [
             UsageRow(

@@ -21,13 +21,16 @@ import jinja2
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from domain.billing_period import BillingPeriod
+from domain.interval import Interval
 from portal import charts, consumption, fleet
 from portal.consumption import Consumption
-from portal.visits import Refused, Visit
+from portal.visits import Refused, Visit, not_found
 from warehouse.reports.source import Facts
 from warehouse.reports.usage import LABEL, kept_labels
 
 STATIC_TYPES = {".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".txt": "text/plain"}
+CLUSTERS_DRAWN = 24
+"""Charts of hours on a page, each one request; the table beside them has every cluster."""
 WORKLOADS_SHOWN = 50
 """Rows of a table on a page; the link below it has all of them."""
 
@@ -167,12 +170,30 @@ def provider_page(visit: Visit) -> Response:
             known=set(visit.known_tenants),
             capacity=fleet.capacity(facts, period),
             coverage=consumption.coverage(facts, period),
-            measured=_measured(facts, period),
+            measured=(measured := _measured(facts, period)),
+            drawn=_worst_clusters(measured)[:CLUSTERS_DRAWN],
             idle=fleet.idle_pods(facts, period),
             shown=WORKLOADS_SHOWN,
             corrections=fleet.corrections(facts),
             quotas=fleet.quotas(facts),
         )
+
+
+def coverage_chart(visit: Visit) -> Response:
+    given = visit.parameters("period", "cluster")
+    with visit.facts_of_fleet() as facts:
+        period = given.period(facts)
+        cluster = given.text("cluster")
+        rows = [one for one in consumption.coverage(facts, period) if one.cluster_name == cluster]
+    if not rows:
+        raise not_found()
+    worst = list(charts.STATUS_COLOURS)
+    statuses: dict[tuple[int, int], str] = {}
+    for row in sorted(rows, key=lambda one: worst.index(one.status), reverse=True):
+        for hour in Interval(row.started_at, row.ended_at).hours():
+            statuses[hour.day, hour.hour] = row.status  # of two sources the worse one
+    title = f"Hours of {cluster} in {period} by status, the worse of its sources"
+    return _image(charts.hour_chart(title, _days_in(period), statuses))
 
 
 def front_page(visit: Visit) -> Response:
@@ -278,6 +299,14 @@ def _measured(facts: Facts, period: BillingPeriod) -> list[dict[str, Any]]:
         {"cluster_name": cluster, "source": source, "hours": dict(hours)}
         for (cluster, source), hours in sorted(found.items())
     ]
+
+
+def _worst_clusters(measured: list[dict[str, Any]]) -> list[str]:
+    """Clusters with the most hours that are not complete first."""
+    gaps: defaultdict[str, int] = defaultdict(int)
+    for row in measured:
+        gaps[row["cluster_name"]] += sum(row["hours"].get(s, 0) for s in ("missing", "degraded"))
+    return sorted(gaps, key=lambda name: (-gaps[name], name))
 
 
 def _image(svg: str) -> Response:

@@ -50,6 +50,7 @@ PAGES: Mapping[str, Handler] = {
     "/tenants/{tenant}/charts/gpu-hours.svg": pages.hours_chart,
     "/tenants/{tenant}/documents/{number}/{name}": api.document_download,
     "/provider": pages.provider_page,
+    "/provider/charts/hours.svg": pages.coverage_chart,
     "/programme": pages.programme_page,
 }
 

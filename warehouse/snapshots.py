@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import duckdb
 
 INDEX = "index.json"
-FORMAT = 2
+FORMAT = 3
 """Part of each name: a new version of this module writes every file again."""
 
 BLOCK_BYTES = 16_384
@@ -53,8 +53,8 @@ _USE_COLUMNS = """
 _HOUR_COLUMNS = """
     billing_period, tenant, belongs_to, cluster_id, hour_started_at, pod_uid, pod_name,
     workload_kind, workload_name, resource, device_count, gpu_class, mig_profile,
-    billable_seconds, uncertainty_seconds, weight_numerator, weight_denominator, currency,
-    cost_nanos
+    segment_started_at, billable_seconds, uncertainty_seconds, weight_numerator,
+    weight_denominator, currency, cost_nanos
 """
 _PACE_COLUMNS = """
     billing_period, tenant, workload_kind, workload_name, gpu_class, mig_profile, currency,

@@ -47,8 +47,8 @@ Examples:
 @click.command(epilog=USAGE_EPILOG)
 @takes_a_month("A whole month; the same as PERIOD (default: the newest with facts).")
 @click.option("--tenant", default="", help="Only this tenant.")
-@click.option("--from", "started", type=INSTANT, help="The first hour, in UTC.")
-@click.option("--to", "ended", type=INSTANT, help="The first hour after it.")
+@click.option("--from", "started", type=INSTANT, help="The first second, in UTC.")
+@click.option("--to", "ended", type=INSTANT, help="The first second after it.")
 @click.option(
     "--by",
     default="",
@@ -72,10 +72,11 @@ def usage(
     home_path: Path,
     output: str,
 ) -> None:
-    """Say what was used, and what it cost, of a month or of whole hours.
+    """Say what was used, and what it cost, of a month or between two instants.
 
     `device` time counts every device as one; `weighted` time counts a slice as the part of a card
     that is billed. `cost` is exact; `rounded_cost` is in cents, as an invoice rounds it.
+    The cost of an hour that --from or --to cuts is divided by its seconds.
     """
     from warehouse.home import Home
     from warehouse.reports.source import open_facts

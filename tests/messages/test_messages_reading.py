@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from domain.billing_period import BillingPeriod
 from domain.errors import LedgerError
-from domain.interval import Interval
-from tests.marts_in_memory import START, facts
+from tests.marts_in_memory import facts
 from warehouse.reports.questions import ask, question
 from warehouse.reports.usage import usage
 
 GOLDEN = Path(__file__).parent / "golden"
-HALF = timedelta(minutes=30)
 
 
 def of_september() -> None:
@@ -33,10 +30,6 @@ def of_september() -> None:
 
 def by_colour() -> None:
     usage(facts({}), BillingPeriod("2026-10").interval, "colour")
-
-
-def half_an_hour() -> None:
-    usage(facts({}), Interval(START, START + HALF))
 
 
 def misspelled() -> None:
@@ -60,7 +53,6 @@ def by_label_of_an_old_home() -> None:
 PROVOKED: dict[str, Callable[[], None]] = {
     "READ-001": of_september,
     "READ-002": by_colour,
-    "READ-003": half_an_hour,
     "READ-004": misspelled,
     "READ-005": for_a_tenant,
     "READ-006": by_label_of_an_old_home,

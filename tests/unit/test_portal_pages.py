@@ -17,6 +17,7 @@ import jsonschema
 import pytest
 
 from portal import api
+from portal.charts import STATUS_COLOURS
 from portal.site import PAGES
 from portal.tokens import FILE
 from portal.visits import BURST_LIMIT, Limits, Refused
@@ -93,6 +94,10 @@ def test_rows_of_each_grouping_add_up_to_the_cost(portal: Portal) -> None:
     window = "from=2026-10-01T01&to=2026-10-01T02"
     [row] = portal.get(f"/api/v1/tenants/{OWN}/usage?by=class&{window}").json()["rows"]
     assert (row["cost"], row["device_hours"], row["pods"]) == ("4", "2.00", 2)
+    # A quarter of an hour and the first second after it: 2 pods × 901 s × 2 USD / 3600.
+    window = "from=2026-10-01T01:45&to=2026-10-01T02:00:01"
+    [row] = portal.get(f"/api/v1/tenants/{OWN}/usage?by=class&{window}").json()["rows"]
+    assert (row["cost"], row["device_hours"]) == ("1.00111111", "0.50")
 
 
 def test_idle_since_the_hour_after_the_last_use(portal: Portal) -> None:
@@ -178,7 +183,7 @@ def test_a_tenant_sees_nothing_of_the_fleet_and_a_programme_owner_no_tenant(
         "period=October",
         "by=colour",
         "by=pod&from=2026-10-01T01",
-        "by=pod&from=2026-10-01T01:30&to=2026-10-01T02",
+        "by=pod&from=2026-10-01T01:30:05.5&to=2026-10-01T02",
         "by=pod&from=2026-10-02&to=2026-10-01",
         "format=xml",
         "limit=1000000",
@@ -289,6 +294,24 @@ def test_names_of_pods_are_text_on_pages_and_in_spreadsheets(tmp_path: Path) -> 
     assert "&lt;script&gt;" in text
     sheet = portal_at(tmp_path / "sheet", marts_of(own_pod="=HYPERLINK(1)"))
     assert ",'=HYPERLINK(1)," in sheet.get(f"/api/v1/tenants/{OWN}/pods?format=csv").text
+
+
+def test_each_hour_of_a_cluster_has_the_worse_status_of_its_sources(portal: Portal) -> None:
+    """Two hours complete, the third degraded; the 21 others of the day are not due."""
+    chart = portal.get("/provider/charts/hours.svg?cluster=east", "provider")
+    cells = re.findall(r'y="([\d.]+)" width="16.0" height="([\d.]+)" fill="(#\w+)"', chart.text)
+    hour = (300 - 36 - 34) / 24
+    assert [(float(y), float(height), colour) for y, height, colour in cells] == [
+        (36.0, pytest.approx(2 * hour, abs=0.1), STATUS_COLOURS["complete"]),
+        (
+            pytest.approx(36 + 2 * hour, abs=0.1),
+            pytest.approx(hour, abs=0.1),
+            STATUS_COLOURS["degraded"],
+        ),
+    ]
+    assert portal.get("/provider/charts/hours.svg?cluster=west", "provider").status_code == 404
+    assert portal.get("/provider/charts/hours.svg?cluster=east").status_code == 404
+    assert "cluster=east" in portal.get("/provider", "provider").text
 
 
 def test_charts_are_images_with_the_classes_of_the_table(portal: Portal) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 
@@ -13,7 +15,7 @@ from orchestration.cli.nodes import _shown
 from orchestration.cli.usage import _label_notes
 from tests.marts_in_memory import START, facts
 from warehouse.reports import inventory, nodes, quotas
-from warehouse.reports.usage import NotWholeHours, UnknownGrouping, outage_credits, usage
+from warehouse.reports.usage import UnknownGrouping, outage_credits, usage
 
 HOUR = timedelta(hours=1)
 OCTOBER = BillingPeriod("2026-10").interval
@@ -101,10 +103,25 @@ def test_a_grouping_is_one_of_those_that_are_known(by: str) -> None:
         usage(facts({}), OCTOBER, by)
 
 
-def test_no_window_and_half_hours_are_refused() -> None:
-    for window in (Interval(START, START), Interval(START + HOUR / 2, START + HOUR)):
-        with pytest.raises(NotWholeHours):
-            usage(facts({}), window)
+def test_a_window_to_the_second_counts_its_seconds_and_their_part_of_the_cost() -> None:
+    """Two devices from 00:10 to 00:40 for 100 nanos; windows that follow add up to them."""
+    piece = PIECE | {
+        "segment_started_at": START + HOUR / 6,
+        "segment_ended_at": START + HOUR * 4 / 6,
+        "billable_seconds": 1800,
+        "cost_nanos": Decimal(100),
+    }
+    marts = facts({"fct_pod_hours": [piece]})
+    cuts = [START, *(START + timedelta(seconds=s) for s in (601, 1234, 2399)), START + HOUR]
+    found = [usage(marts, Interval(a, b)) for a, b in pairwise(cuts)]
+    assert [[(one.device_seconds, one.cost_nanos) for one in rows] for rows in found] == [
+        [(2, 0)],  # 1 of 1800 s: 0.06 nanos, rounded down
+        [(2 * 633, 35)],  # 634 of 1800 s are 35.2
+        [(2 * 1165, 64)],  # 1799 are 99.9
+        [(2, 1)],
+    ]
+    assert usage(marts, Interval(START, START + HOUR / 6)) == []
+    assert usage(marts, Interval(START + HOUR * 4 / 6, START + HOUR)) == []
 
 
 def test_credits_are_told_apart_from_use() -> None:

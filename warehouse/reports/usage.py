@@ -3,7 +3,8 @@
 Put here: the groupings, and usage by them.
 Not here: what an allocation costs (`dbt/`), or how hours and amounts are printed.
 
-A window is whole hours, because costs are apportioned to hours and never cut again.
+A window begins and ends at any second. The cost of an hour that it cuts is divided by seconds, and
+windows that follow each other add up to the hour.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fractions import Fraction
 from math import lcm
 
 from domain.errors import WrongUse
-from domain.interval import HOUR, Interval, format_instant, hour_of
+from domain.interval import HOUR, Interval
 from domain.money import round_lines_to_minor_units
 from warehouse.reports.source import Facts, Row
 from warehouse.statements import statement
@@ -47,21 +48,6 @@ class UnknownGrouping(WrongUse):
             seen=f"{by!r} is nothing that usage can be told by",
             why="every second must fall into exactly one row",
             remedy=f"use one of: {', '.join(GROUPINGS)}, {LABEL}KEY",
-        )
-
-
-class NotWholeHours(WrongUse):
-    """A window that begins or ends within an hour, or holds none."""
-
-    code = "READ-003"
-
-    def __init__(self, window: Interval) -> None:
-        span = f"{format_instant(window.started_at)} to {format_instant(window.ended_at)}"
-        super().__init__(
-            where="--from and --to",
-            seen=f"{span} is not one or more whole hours",
-            why="costs are apportioned to hours; a part of an hour has no exact cost",
-            remedy="write whole hours: --from 2026-10-01T00 --to 2026-10-02T00",
         )
 
 
@@ -101,8 +87,6 @@ def usage(
 ) -> list[Usage]:
     """The rows of a window, in order; of all tenants, or of one, or of the provider's own use."""
     names = columns_of(by)
-    if not window or any(hour_of(at) != at for at in (window.started_at, window.ended_at)):
-        raise NotWholeHours(window)
     facts.require(window)
     denominator = _common_denominator(facts)
     parameters = {

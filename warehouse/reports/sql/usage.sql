@@ -1,5 +1,7 @@
--- Device-seconds, weighted device-seconds and cost of whole hours, per tenant, currency and the
--- columns that are asked for; any other column is null.
+-- Device-seconds, weighted device-seconds and cost of a window, per tenant, currency and the
+-- columns that are asked for; any other column is null. An hour that the window cuts counts the
+-- seconds inside, and their part of its cost: cost until the window's end minus cost until its
+-- start, both rounded down, so that windows that follow each other add up to the hour.
 with
 
 names as (
@@ -9,6 +11,54 @@ names as (
         max(cluster_name) as cluster_name
     from dim_clusters
     group by all
+
+),
+
+hours as (
+
+    select
+        *,
+        case
+            when hour_started_at >= $started then 0
+            else
+                greatest(
+                    0,
+                    least(billable_seconds, date_diff('second', segment_started_at, $started))
+                )
+        end as seconds_before,
+        case
+            when hour_started_at + interval 1 hour <= $ended then billable_seconds
+            else
+                greatest(
+                    0,
+                    least(billable_seconds, date_diff('second', segment_started_at, $ended))
+                )
+        end as seconds_until
+    from fct_pod_hours
+    where
+        hour_started_at + interval 1 hour > $started
+        and hour_started_at < $ended
+        and belongs_to = $belongs_to
+        and ($tenant = '' or tenant = $tenant)
+
+),
+
+pod_hours as (
+
+    select
+        *,
+        seconds_until - seconds_before as used_seconds,
+        case
+            when seconds_until - seconds_before = billable_seconds
+                then cast(cost_nanos as hugeint)
+            else
+                cast(cost_nanos as hugeint) * seconds_until // billable_seconds
+                - cast(cost_nanos as hugeint) * seconds_before // billable_seconds
+        end as used_nanos
+    from hours
+    where
+        seconds_until > seconds_before
+        or (hour_started_at >= $started and hour_started_at + interval 1 hour <= $ended)
 
 )
 
@@ -40,17 +90,17 @@ select
     end as hour_started_at,
     case when list_contains($columns, 'label_value') then labels.label_value end as label_value,
     count(distinct row(pod_hours.cluster_id, pod_hours.pod_uid)) as pod_count,
-    sum(cast(pod_hours.billable_seconds as hugeint) * pod_hours.device_count) as device_seconds,
+    sum(cast(pod_hours.used_seconds as hugeint) * pod_hours.device_count) as device_seconds,
     sum(
-        cast(pod_hours.billable_seconds as hugeint)
+        cast(pod_hours.used_seconds as hugeint)
         * pod_hours.device_count
         * pod_hours.weight_numerator
         * ($denominator // pod_hours.weight_denominator)
     ) as weighted,
     sum(pod_hours.uncertainty_seconds * pod_hours.device_count) as uncertainty_device_seconds,
     pod_hours.currency,
-    sum(pod_hours.cost_nanos) as cost_nanos
-from fct_pod_hours as pod_hours
+    sum(pod_hours.used_nanos) as cost_nanos
+from pod_hours
 left join names
     on pod_hours.cluster_id = names.cluster_id
 left join dim_pod_labels as labels
@@ -59,9 +109,4 @@ left join dim_pod_labels as labels
         and pod_hours.cluster_id = labels.cluster_id
         and pod_hours.pod_uid = labels.pod_uid
         and labels.label_key = $label_key
-where
-    pod_hours.hour_started_at >= $started
-    and pod_hours.hour_started_at < $ended
-    and pod_hours.belongs_to = $belongs_to
-    and ($tenant = '' or pod_hours.tenant = $tenant)
 group by all
