@@ -15,8 +15,7 @@ from billing.invoice import read_lines
 from billing.record import Record
 from domain.billing_period import BillingPeriod
 from domain.money import parse_nanos
-from warehouse.alone import writing
-from warehouse.connection import connected, transaction
+from warehouse.connection import connected, transaction, writing
 from warehouse.home import Home
 from warehouse.schema import describe_table, insert_rows
 

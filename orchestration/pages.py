@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from domain.errors import CouldNotLook, WrongUse
-from orchestration.alone import Hold, require_down
+from orchestration.home_lock import Hold, require_down
 from orchestration.links import LOCATION
 from orchestration.open_home import OpenHome
 from portal.access import TOKEN, new_key, one_time_token, session_cookie

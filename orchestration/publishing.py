@@ -22,8 +22,7 @@ from orchestration.open_home import OpenHome
 from orchestration.snapshots import snapshot
 from quality.tables import create_tables
 from warehouse.about import read_about
-from warehouse.alone import writing
-from warehouse.connection import transaction
+from warehouse.connection import transaction, writing
 from warehouse.home import Home
 from warehouse.kept import kept_in
 

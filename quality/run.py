@@ -54,8 +54,7 @@ from quality.unknowns import (
     unpriced_findings,
 )
 from quality.verdict import verdicts
-from warehouse.alone import writing
-from warehouse.connection import connected
+from warehouse.connection import connected, writing
 from warehouse.content import period_sha256
 from warehouse.home import Home
 from warehouse.switched import require_intact

@@ -1,7 +1,8 @@
 """The only place that opens DuckDB: UTC, bounded memory and threads, patient with a lock.
 
-Put here: how a database file is opened, and what can go wrong while opening it.
-Not here: what is in it (`warehouse.schema`, `dbt/`), or who may write (`warehouse.lease`).
+Put here: how a database file is opened, what can go wrong while opening it, and the one process
+that writes the warehouse of a home.
+Not here: what is in it (`warehouse.schema`, `dbt/`), or who writes a record (`warehouse.lease`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from domain.errors import CheckFailed, CouldNotLook
+from warehouse.file_lock import hold_lock
+from warehouse.home import Home
 from warehouse.store import StoreUnusable
 
 if TYPE_CHECKING:
@@ -121,6 +124,23 @@ def connected(path: Path | str, *, read_only: bool = False) -> Iterator[duckdb.D
         raise
     finally:
         connection.close()
+
+
+@contextmanager
+def only_writer(home: Home, wait_seconds: float = LOCK_WAIT_SECONDS) -> Iterator[None]:
+    """No other process writes the warehouse of a home, or makes the copy that readers open."""
+    cause = "another command writes it, or copies it for readers"
+    path = home.warehouse_path
+    lock = path.with_name(f".{path.stem}_in_use")
+    with hold_lock(lock, wait_seconds, lambda: WarehouseInUse(path, wait_seconds, cause)):
+        yield
+
+
+@contextmanager
+def writing(home: Home) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The warehouse, opened by its one writer: every statement that writes into it passes here."""
+    with only_writer(home), connected(home.warehouse_path) as connection:
+        yield connection
 
 
 def require_room(path: Path | str, said: str) -> None:

@@ -20,8 +20,8 @@ from datetime import date
 from pathlib import Path
 
 from domain.errors import CouldNotLook
-from warehouse.alone import alone
 from warehouse.derived_notes import read_note, sha256_of_file
+from warehouse.file_lock import hold_lock
 
 LAYOUT = 4
 """What the columns of these files are. Files of another layout are never found, so that their
@@ -54,7 +54,7 @@ def alone_with(home_runs: Path, wait_seconds: float = WAIT_SECONDS) -> Iterator[
     """Nobody else counts from derived files, compacts or removes them; who only adds some may."""
     # Beside the folder, which may be thrown away at any time.
     lock = home_runs.with_name(f".{home_runs.name}_in_use")
-    with alone(lock, wait_seconds, lambda: DerivedFilesInUse(home_runs, wait_seconds)):
+    with hold_lock(lock, wait_seconds, lambda: DerivedFilesInUse(home_runs, wait_seconds)):
         yield
 
 

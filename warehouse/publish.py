@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warehouse.about import About
-from warehouse.alone import only_writer
-from warehouse.connection import connected, transaction
+from warehouse.connection import connected, only_writer, transaction
 from warehouse.content import columns_of, mart_names
 from warehouse.home import Home
 from warehouse.project import mart_descriptions

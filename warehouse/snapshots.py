@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 from domain.errors import CouldNotLook, LedgerError
 from domain.identity import sha256
 from warehouse.about import AboutPeriod
-from warehouse.alone import only_writer
-from warehouse.connection import connected, transaction
+from warehouse.connection import connected, only_writer, transaction
 from warehouse.content import mart_names
 from warehouse.home import Home
 from warehouse.reports.source import FactsOfAnotherVersion

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
-from warehouse.alone import writing
-from warehouse.connection import transaction
+from warehouse.connection import transaction, writing
 from warehouse.content import columns_of_all
 from warehouse.home import Home
 from warehouse.switched import Switched, intact_periods, note, note_shape

@@ -102,7 +102,7 @@ def _print_commands(commands: list[str]) -> None:
 
 def _print_links(opened: OpenHome, reports: Sequence[GapReport]) -> None:
     """To the first hour of each gap and witness, where Dagster's pages are up."""
-    from orchestration.alone import shown_at
+    from orchestration.home_lock import shown_at
 
     if not reports or not (url := shown_at(opened.home.dagster)):
         return

@@ -91,7 +91,7 @@ def up(port: int, host: str, demo: bool, scenario: str, prepare_only: bool, home
 def require_startable(dagster: Path, host: str, port: int) -> None:
     """Refuse a home that is up, with an address for another session, or a port that is taken."""
     from orchestration import pages
-    from orchestration.alone import AlreadyUp
+    from orchestration.home_lock import AlreadyUp
 
     try:
         pages.require_startable(dagster, host, port)
@@ -102,10 +102,10 @@ def require_startable(dagster: Path, host: str, port: int) -> None:
 
 
 def show_pages(opened: OpenHome, host: str, port: int) -> None:
-    from orchestration.alone import alone
+    from orchestration.home_lock import lock_home
     from orchestration.pages import links, new_session, pages
 
-    with alone(opened.home.dagster, f"http://{host}:{port}") as hold:
+    with lock_home(opened.home.dagster, f"http://{host}:{port}") as hold:
         environment = _made_ready(opened)
         _end_lost_runs(opened)
         click.echo("Starting Dagster …", err=True)

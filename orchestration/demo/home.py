@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from domain.errors import WrongUse
 from domain.interval import format_instant
 from fake_gpu.clock import epoch
-from orchestration.alone import require_down
+from orchestration.home_lock import require_down
 from warehouse.home import Home
 
 if TYPE_CHECKING:

@@ -134,12 +134,12 @@ def unknown_code(folder: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 def already_up(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    from orchestration.alone import alone
+    from orchestration.home_lock import lock_home
 
     patch.setattr(os, "getpid", lambda: 4711)
-    with alone(folder, "http://127.0.0.1:3000") as hold:
+    with lock_home(folder, "http://127.0.0.1:3000") as hold:
         hold.name({"webserver": 4712, "daemon": 4713})
-        with alone(folder, "http://127.0.0.1:3001"):
+        with lock_home(folder, "http://127.0.0.1:3001"):
             pass
 
 

@@ -21,10 +21,10 @@ import pytest
 from domain.decisions import Source
 from ingestion.landing import chain_prefix
 from orchestration import ledger, standing, steps
-from orchestration.alone import LOCK
 from orchestration.checks import is_whole
 from orchestration.cli.output import progress
 from orchestration.demo.unfinished import Unfinished, unfinished
+from orchestration.home_lock import LOCK
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome, clock_of
 from orchestration.partitions import hour_name
 from tests.orchestrated import Dagster

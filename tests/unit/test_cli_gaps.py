@@ -8,8 +8,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from domain.decisions import load_decisions
-from orchestration.alone import alone
 from orchestration.cli.gaps import accept_gap, gaps
+from orchestration.home_lock import lock_home
 from orchestration.open_home import decision_files
 from tests.decisions_by_hand import HEADERS
 from tests.marts_by_hand import Pod, World, at
@@ -99,7 +99,7 @@ def test_a_gap_names_its_time_cause_tenants_pods_money_and_what_heals_it(tmp_pat
     )
     assert gap["command"] == command
     assert shown.stdout.endswith(f"Heal or sign:\n  {command}\n")
-    with alone(home.dagster, "http://127.0.0.1:3000"):
+    with lock_home(home.dagster, "http://127.0.0.1:3000"):
         up = CliRunner().invoke(gaps, ["2026-10", "--home", str(home.path)])
     hour = "view=partitions&partition=2026-10-20T10&showAllEvents=true"
     link = f"http://127.0.0.1:3000/assets/east/thanos_hours?{hour}"

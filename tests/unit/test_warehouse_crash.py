@@ -21,7 +21,7 @@ PERIOD = BillingPeriod("2026-10")
 DIES = """
 import os, sys
 from pathlib import Path
-import warehouse.alone as alone
+import warehouse.connection as database
 import warehouse.switch as switch
 from domain.billing_period import BillingPeriod
 from warehouse.connection import connect
@@ -42,7 +42,7 @@ def dying(connection, mart, period):
     if sys.argv[3] == "inside":
         os._exit(9)
 
-alone.connected, switch._replace = never_closed, dying
+database.connected, switch._replace = never_closed, dying
 switch.switch_in(Home(Path(sys.argv[1])), Path(sys.argv[2]), BillingPeriod("2026-10"))
 """
 

@@ -18,9 +18,8 @@ from quality.tables import create_tables
 from tests.decisions_by_hand import decided, table
 from tests.evidence_by_hand import PERIOD, START, Cluster, Pod, clusters_table, write
 from warehouse.about import About, read_about
-from warehouse.alone import writing
 from warehouse.build import BuildResult, build_period
-from warehouse.connection import connected, transaction
+from warehouse.connection import connected, transaction, writing
 from warehouse.home import Home
 from warehouse.publish import VERSIONS_KEPT, publish
 from warehouse.switched import WarehouseLost, require_intact, switched_periods

@@ -9,7 +9,6 @@ outlived its `up` goes on launching runs.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from domain.errors import WrongUse
+from warehouse.file_lock import try_lock
 from warehouse.store import reading
 
 LOCK = "up.lock"
@@ -55,8 +55,8 @@ class Hold:
 
 
 @contextmanager
-def alone(folder: Path, url: str) -> Iterator[Hold]:
-    """Have Dagster's folder of a home for oneself; refuse where somebody has it."""
+def lock_home(folder: Path, url: str) -> Iterator[Hold]:
+    """Lock Dagster's folder of a home; raises AlreadyUp while another process holds the lock."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -88,11 +88,9 @@ def shown_at(folder: Path) -> str:
 
 
 def _take(descriptor: int, lock: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(descriptor):
         said = _said(lock)
-        raise AlreadyUp(lock, said.get("url", ""), [*said.get("processes", {}).values()]) from None
+        raise AlreadyUp(lock, said.get("url", ""), [*said.get("processes", {}).values()])
 
 
 def _said(lock: Path) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from subprocess import PIPE
 import pytest
 
 from tests.marts_by_hand import Pod, World, at
-from warehouse.alone import only_writer
-from warehouse.connection import WarehouseInUse, connected
+from warehouse.connection import WarehouseInUse, connected, only_writer
 from warehouse.home import Home
 
 pytestmark = [pytest.mark.deep, pytest.mark.engines]
@@ -127,7 +126,7 @@ def test_the_lock_of_a_writer_that_died_is_nobodys(home: Home) -> None:
         HEAD
         + """
 import os
-from warehouse.alone import only_writer
+from warehouse.connection import only_writer
 with only_writer(home):
     print("ready", flush=True)
     os._exit(9)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from orchestration.alone import AlreadyUp, alone, require_down
 from orchestration.cli.demo import demo
 from orchestration.cli.up import up
+from orchestration.home_lock import AlreadyUp, lock_home, require_down
 from orchestration.pages import write_key
 from warehouse.home import Home
 
@@ -24,21 +24,21 @@ URL = "http://127.0.0.1:3000"
 
 
 def test_the_second_start_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
-    with alone(tmp_path, URL):
-        with pytest.raises(AlreadyUp) as refused, alone(tmp_path, "elsewhere"):
+    with lock_home(tmp_path, URL):
+        with pytest.raises(AlreadyUp) as refused, lock_home(tmp_path, "elsewhere"):
             pass
         assert URL in refused.value.remedy
         with pytest.raises(AlreadyUp):
             require_down(tmp_path)
     require_down(tmp_path)
-    with alone(tmp_path, "elsewhere"):
+    with lock_home(tmp_path, "elsewhere"):
         pass
 
 
 def test_a_process_that_outlives_its_start_still_holds_the_home(tmp_path: Path) -> None:
     """A daemon whose `up` was killed goes on launching runs."""
     command = [sys.executable, "-c", "input()"]
-    with alone(tmp_path, URL) as hold:
+    with lock_home(tmp_path, URL) as hold:
         daemon = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[hold.descriptor])
         hold.name({"daemon": daemon.pid})
     with pytest.raises(AlreadyUp) as refused:
@@ -51,7 +51,7 @@ def test_a_process_that_outlives_its_start_still_holds_the_home(tmp_path: Path) 
 def test_commands_find_the_home_up_before_they_ask_for_the_port(tmp_path: Path) -> None:
     home = Home.create(tmp_path / "home")
     places = ["--home", str(home.path)]
-    with alone(home.dagster, URL):
+    with lock_home(home.dagster, URL):
         for command, words in (
             (up, places),
             (up, [*places, "--demo"]),
@@ -76,6 +76,6 @@ def test_no_demo_throws_away_a_home_that_is_up(tmp_path: Path) -> None:
     home = make_home(
         tmp_path / "home", estate, "", {cluster.cluster_id: "" for cluster in estate.clusters}
     )
-    with alone(home.dagster, URL), pytest.raises(AlreadyUp):
+    with lock_home(home.dagster, URL), pytest.raises(AlreadyUp):
         make_home(home.path, estate, "", {})
     assert home.config_path.is_file()
