@@ -11,20 +11,28 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 
-_NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
+_NUMBER = re.compile(r"-?\d+([./]\d+)?", re.ASCII)
 _RISKY = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def csv_bytes(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    """UTF-8, LF, minimal quotes; floats are refused, because their text is nobody's amount."""
+    """The same in UTF-8."""
+    return csv_text(columns, rows).encode("utf-8", "backslashreplace")
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """LF, minimal quotes; floats are refused, because their text is nobody's amount."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
+    minimal = csv.writer(text, lineterminator="\n")
+    # The writer quotes what its own line end needs; a lone carriage return would split the row.
+    full = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    minimal.writerow(columns)
     for row in rows:
         if len(row) != len(columns):
             raise ValueError(f"{len(row)} cells for {len(columns)} columns")
-        writer.writerow([_cell(value) for value in row])
-    return text.getvalue().encode("utf-8", "backslashreplace")
+        cells = [_cell(value) for value in row]
+        (full if any("\r" in cell for cell in cells) else minimal).writerow(cells)
+    return text.getvalue()
 
 
 def _cell(value: object) -> str:

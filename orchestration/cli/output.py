@@ -8,8 +8,6 @@ Data goes to stdout, everything else to stderr. Colours obey NO_COLOR and the te
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
@@ -26,6 +24,7 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
+from domain.csv_text import csv_text
 from domain.interval import format_instant
 
 Progress = Callable[[int, int, str], None]
@@ -117,7 +116,8 @@ def emit(
         shown = [{name: _plain(row.get(name)) for name in names} for row in rows]
         click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
     elif output == "csv":
-        click.echo(csv_text(rows, names), nl=False)
+        cells = ([_text(row.get(name)) for name in names] for row in rows)
+        click.echo(csv_text(names, cells), nl=False)
     elif rows:
         _table(rows, names, title)
     else:
@@ -137,23 +137,6 @@ def emit_done(done: Row, output: str, sentence: str) -> None:
         emit_document(done)
     else:
         emit([done], output)
-
-
-def csv_text(rows: Sequence[Row], names: Sequence[str]) -> str:
-    """Rows as CSV; a cell that a spreadsheet would run as a formula is given a leading quote."""
-    buffer = io.StringIO()
-    minimal = csv.writer(buffer, lineterminator="\n")
-    # The writer quotes what its own line end needs; a lone carriage return would split the row.
-    full = csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    for cells in (names, *([_cell(row.get(name)) for name in names] for row in rows)):
-        (full if any("\r" in cell for cell in cells) else minimal).writerow(cells)
-    return buffer.getvalue()
-
-
-def _cell(value: object) -> str:
-    text = _text(value)
-    risky = isinstance(value, str) and text[:1] in ("=", "+", "-", "@", "\t", "\r")
-    return "'" + text if risky else text
 
 
 def _plain(value: object) -> Any:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from orchestration.cli import output
-from orchestration.cli.output import csv_text, emit, progress
+from orchestration.cli.output import emit, progress
 
 ROWS = [
     {
@@ -42,21 +42,27 @@ def test_json_keeps_every_digit(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_a_cell_that_a_spreadsheet_would_run_is_quoted() -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_text(ROWS, list(ROWS[0])))))
+def test_a_cell_that_a_spreadsheet_would_run_is_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    emit(ROWS, "csv")
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert rows[1]["tenant"] == "'=HYPERLINK(1)"
     assert rows[0]["tenant"] == "team-a"
     assert rows[1]["hour"] == ""
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
-def test_each_risky_beginning_is_quoted(text: str) -> None:
-    [row] = csv.DictReader(io.StringIO(csv_text([{"name": text}], ["name"]), newline=""))
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+1", "@x", "\tx", "\rx", "\nx"])
+def test_each_risky_beginning_is_quoted(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    emit([{"name": text}], "csv")
+    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out, newline=""))
     assert row["name"] == "'" + text
 
 
-def test_a_negative_number_stays_a_number() -> None:
-    assert csv_text([{"nanos": -5}], ["nanos"]) == "nanos\n-5\n"
+@pytest.mark.parametrize("number", [-5, "-5", "-3.60", Decimal("-3.60"), Fraction(-3, 7)])
+def test_a_negative_number_stays_a_number(
+    number: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    emit([{"number": number}], "csv")
+    assert capsys.readouterr().out == f"number\n{number}\n"
 
 
 def test_a_table_shows_markup_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
