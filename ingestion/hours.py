@@ -21,6 +21,7 @@ from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
 from ingestion.manifest import WINDOW_HOURS_LIMIT, Attempt, Hour, Outcome
 from ingestion.settings import DEFAULT_RAW_RETENTION_DAYS
+from warehouse.manifests import USABLE
 
 LATE_AFTER = (timedelta(hours=3), timedelta(hours=26))
 """Backlogs of senders last minutes to hours; blocks are uploaded every 2 h, and synced in a day."""
@@ -39,8 +40,8 @@ SUSPICIONS = (MASS_ENDINGS, EARLY_ENDINGS, INCOMPLETE_PODS)
 DOWN_SAMPLED = "down_sampled_targets"
 """The fact of an hour in which so many targets have averages in the place of samples."""
 
-USABLE = (Outcome.WARNED, Outcome.EMPTY, Outcome.DEGRADED, Outcome.TRUNCATED)
-"""Answers that are not whole, and of which something is kept."""
+PARTLY_USABLE = frozenset(map(Outcome, USABLE)) - {Outcome.OK}
+"""Outcomes of a response that is not whole, and of which something is kept."""
 
 JOURNAL_ENDS_BEFORE = "journal_ends_before"
 """The fact in an hour that says: the journal has nothing of it, and nothing of a later one."""
@@ -97,11 +98,11 @@ class HourEntry:
     def used(self) -> tuple[HourResponse, ...]:
         """The responses that are counted: the latest ok one, or all that are usable in part.
 
-        The models choose by the same rule (`int_attempts_used`).
+        The models choose by the same rule (`int_attempts_used`); a test compares the two.
         """
         whole = [response for response in self.responses if response.outcome is Outcome.OK]
-        return tuple(
-            whole[-1:] or [response for response in self.responses if response.outcome in USABLE]
+        return tuple(whole[-1:]) or tuple(
+            response for response in self.responses if response.outcome in PARTLY_USABLE
         )
 
     @property
