@@ -23,16 +23,20 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from domain.errors import LedgerError
 from tests.scenarios import test_facts_equal_truth as compared
-from warehouse import dbt_run, parsed
+from warehouse import dbt_run
 from warehouse import project as project_module
 from warehouse.build import WORKING_NAME, BuildResult, build_period
 from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
 from warehouse.switch import switch_in
+
+if TYPE_CHECKING:
+    from dbt.artifacts.schemas.results import NodeResult
 
 SCENARIOS = (
     "cards_cut_anew",
@@ -350,7 +354,7 @@ def broken(project: Path, mutant: Mutant | None) -> Iterator[None]:
 
     The copy stays in one place: dbt keeps what it parsed by the place of its files.
     """
-    readers = (dbt_run, parsed, project_module)
+    readers = (dbt_run, project_module)
     original = project_module.dbt_project_dir
     for reader in readers:
         reader.dbt_project_dir = lambda: project
@@ -370,14 +374,15 @@ def broken(project: Path, mutant: Mutant | None) -> Iterator[None]:
 class Project(dbt_run.DbtProject):
     """Models of which only those after a broken one are built again."""
 
-    def run_from(self, model: str) -> None:
+    def run_from(self, model: str) -> list[NodeResult]:
+        """Build the model and all that is made of it; the results of all data tests."""
         self.forget({name for name in self._made_of() if model in self._before(name)})
         dbt_run.require_models(self._results("run", "--select", f"{model}+"))
+        return self._results("test", "--exclude-resource-type", "unit_test")
 
     def failed_situations(self, model: str) -> list[str]:
         """The unit tests of one model that fail, or of all models when a macro is broken."""
-        assert self._manifest is not None
-        tested = {case.model for case in self._manifest.unit_tests.values()}
+        tested = {case.model for case in self.parse().unit_tests.values()}
         if model and model not in tested:
             return []
         chosen = f"{model},test_type:unit" if model else "test_type:unit"
@@ -400,10 +405,9 @@ class Project(dbt_run.DbtProject):
                     connection.execute(f"drop {kind.split()[-1]} {schema}.{name}")
 
     def _made_of(self) -> dict[str, list[str]]:
-        assert self._manifest is not None
         return {
             node.name: [name.rpartition(".")[2] for name in node.depends_on_nodes]
-            for node in self._manifest.nodes.values()
+            for node in self.parse().nodes.values()
         }
 
     def _before(self, model: str) -> set[str]:
@@ -473,13 +477,12 @@ class Bench:
         working = self.home.build / WORKING_NAME
         shutil.copy(self.folder / "healthy.duckdb", working)
         project = Project(self.home.build / "dbt", working)
-        project.parse()
         if mutant.file.startswith("macros"):
             project.forget()
-            project.run_models()
+            results = project.build()
         else:
-            project.run_from(Path(mutant.file).stem)
-        failed = [t for t in dbt_run.tests_of(project.run_tests(), {}) if not t.passed]
+            results = project.run_from(Path(mutant.file).stem)
+        failed = [t for t in dbt_run.tests_of(results, {}) if not t.passed]
         working.replace(self.healthy.build_path)
         switch_in(self.home, self.healthy.build_path, compared.PERIOD)
         return failed
@@ -490,7 +493,6 @@ class Bench:
         working = self.home.build / WORKING_NAME
         shutil.copy(self.folder / "healthy.duckdb", working)
         project = Project(self.home.build / "dbt", working)
-        project.parse()
         return project.failed_situations(model)
 
 

@@ -47,10 +47,7 @@ SHORTENED = "..."  # dbt's log puts it behind a statement that loads a seed
 class ReplayedProject(DbtProject):
     """A project whose models are built by the statements that dbt would run."""
 
-    def parse(self) -> None:
-        pass
-
-    def run_models(self) -> None:
+    def build(self) -> list[Any]:
         with connected(self._database) as connection:
             register(connection)
             for node, statement in recorded(project_sha256())["models"]:
@@ -58,9 +55,6 @@ class ReplayedProject(DbtProject):
                     connection.execute(statement)
                 except duckdb.Error as error:
                     raise ModelFailed([node], str(error)) from error
-
-    def run_tests(self) -> list[Any]:
-        with connected(self._database) as connection:
             return [
                 _result(test, connection.execute(test["statement"]).fetchall())
                 for test in recorded(project_sha256())["tests"]
@@ -115,13 +109,10 @@ def _record() -> dict[str, Any]:
             create_raw_decisions(connection, PERIOD, decisions, frozenset())
         project = DbtProject(home.build / PROJECT_FOLDER, home.build / WORKING_NAME)
         with mock.patch("dbt.cli.main.dbtRunner", partial(dbtRunner, callbacks=[listen])):
-            project.parse()
-            project.run_models()
-            count = len(ran)
-            results = project.run_tests()
-    last = dict(ran[count:])
+            results = project.build()
+    last = dict(ran)
     return {
-        "models": [each for each in ran[:count] if each[1].startswith(MAKING)],
+        "models": [each for each in ran if each[1].startswith(MAKING)],
         "tests": [
             {"name": test.name, "model": test.model, "statement": last[result.node.unique_id]}
             for result in results

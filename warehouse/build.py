@@ -37,7 +37,7 @@ Progress = Callable[[int, int, str], None]
 
 WORKING_NAME = "facts.duckdb"
 PROJECT_FOLDER = "dbt"
-STEP_COUNT = 5
+STEP_COUNT = 4
 
 
 class PeriodIsClosed(WrongUse):
@@ -160,13 +160,9 @@ def _build(home: Home, asked: _Asked, report: Progress) -> BuildResult:
     home.build.mkdir(parents=True, exist_ok=True)
     report(0, STEP_COUNT, "collecting evidence and decisions")
     _create_raw(working, home, asked)
-    report(1, STEP_COUNT, "counting")
-    project = project_of(home)
-    project.parse()
-    project.run_models()
-    report(2, STEP_COUNT, "testing")
-    results = project.run_tests()
-    report(3, STEP_COUNT, "hashing")
+    report(1, STEP_COUNT, "counting and testing")
+    results = project_of(home).build()
+    report(2, STEP_COUNT, "hashing")
     row_counts, facts_sha256 = _content(working, period)
     if asked.sealed is not None and facts_sha256 != asked.sealed.facts_sha256:
         raise SealedFactsDiffer(period, asked.sealed, facts_sha256)
@@ -177,7 +173,7 @@ def _build(home: Home, asked: _Asked, report: Progress) -> BuildResult:
     _discard(build_path)
     working.replace(build_path)
     build = BuildResult(period, build_path, facts_sha256, row_counts, tests)
-    report(4, STEP_COUNT, "switching in")
+    report(3, STEP_COUNT, "switching in")
     if asked.destination is None:
         _switch_in(home, build, asked.also)
     report(STEP_COUNT, STEP_COUNT, "done")

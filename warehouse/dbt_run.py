@@ -3,9 +3,9 @@
 Put here: the profile, where dbt may write, and what its results mean.
 Not here: models and tests (`dbt/`), or what is built from them (`warehouse.build`).
 
-What dbt parsed is kept (`warehouse.parsed`), so that the second refresh need not parse it again;
-for that, profile and variables must stay the same from period to period. That is why every period
-is built in one working file, which gets its own name at the end.
+dbt keeps what it parsed in its target folder and parses only changed files again, as long as the
+profile stays the same from period to period. That is why every period is built in one working file,
+which gets its own name at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from domain.errors import CheckFailed
 from warehouse.connection import require_room, settings
-from warehouse.parsed import parsed_project
 from warehouse.project import dbt_project_dir
 from warehouse.store import write_whole
 
@@ -108,28 +107,23 @@ class DbtProject:
     def __init__(self, folder: Path, database: Path) -> None:
         self._folder = folder
         self._database = database
-        self._manifest: Manifest | None = None
 
-    def parse(self) -> None:
-        """Read the project, or what was kept of it; the commands that follow need not."""
-        self._manifest = parse_project(self._folder, self._database)
+    def parse(self) -> Manifest:
+        """What dbt knows of the project without running it; a build need not parse it again."""
+        return parse_project(self._folder, self._database)
 
-    def run_models(self) -> None:
-        """Load the product facts and build every model; raises ModelFailed."""
-        results = self._results("build", "--resource-type", "seed", "--resource-type", "model")
-        self._require_room(results)
-        require_models(results)
+    def build(self) -> list[NodeResult]:
+        """Load the product facts, build every model, and run every data test; raises ModelFailed.
 
-    def _require_room(self, results: Sequence[NodeResult]) -> None:
+        A failed data test stops no model: what it means for a close is decided in `quality`.
+        """
+        kinds = ("seed", "model", "test")
+        results = self._results("build", *(f"--resource-type={kind}" for kind in kinds))
         for result in results:
             if str(result.status) == "error":
                 require_room(self._database, _one_line(str(result.message)))
-
-    def run_tests(self) -> list[NodeResult]:
-        """Run every data test, whether or not others fail: judging them is not dbt's business."""
-        results = self._results("test", "--exclude-resource-type", "unit_test")
-        self._require_room(results)
-        return results
+        require_models([result for result in results if _kind(result) != "test"])
+        return [result for result in results if _kind(result) == "test"]
 
     def run_unit_tests(self) -> list[NodeResult]:
         """Run the unit tests of models; they bring their own rows."""
@@ -139,24 +133,25 @@ class DbtProject:
         return list(getattr(self._invoke(*command).result, "results", []))
 
     def _invoke(self, *command: str) -> Any:
-        from dbt.cli.main import dbtRunner
+        write_profile(self._folder, self._database)
+        try:
+            return _run_dbt(self._database, *command, *places(self._folder))
+        finally:
+            _let_go()
 
-        arguments = [
-            *FLAGS,
-            *command,
-            *places(self._folder),
-        ]
-        # dbt prints where it likes; what matters is in its result and in its log.
-        with contextlib.redirect_stdout(io.StringIO()), _quiet_log():
-            try:
-                outcome = dbtRunner(manifest=self._manifest).invoke(arguments)
-            finally:
-                _let_go()
-        if outcome.exception is not None:
-            message = str(outcome.exception)
-            require_room(self._database, _one_line(message))
-            raise ModelFailed(["(none ran)"], message) from outcome.exception
-        return outcome
+
+def _run_dbt(database: Path, *command: str) -> Any:
+    """The outcome of one command of dbt; raises ModelFailed when it could not begin or go on."""
+    from dbt.cli.main import dbtRunner
+
+    # dbt prints where it likes; what matters is in its result and in its log.
+    with contextlib.redirect_stdout(io.StringIO()), _quiet_log():
+        outcome = dbtRunner().invoke([*FLAGS, *command])
+    if outcome.exception is not None:
+        message = str(outcome.exception)
+        require_room(database, _one_line(message))
+        raise ModelFailed(["(none ran)"], message) from outcome.exception
+    return outcome
 
 
 def places(folder: Path) -> list[str]:
@@ -169,6 +164,10 @@ def places(folder: Path) -> list[str]:
     ]
 
 
+_OF_FAILED_TESTS = ["LogTestResult", "RunResultWarning", "RunResultWarningMessage"]
+WARNINGS = json.dumps({"error": "all", "warn": _OF_FAILED_TESTS})
+"""Every warning of dbt is an error, but for a data test that failed: that one is a result."""
+
 FLAGS = (
     "--log-level",
     "none",
@@ -178,7 +177,8 @@ FLAGS = (
     "--no-use-colors-file",
     "--no-write-json",
     "--no-populate-cache",
-    "--warn-error",
+    "--warn-error-options",
+    WARNINGS,
     "--log-level-file",
     "info",
 )
@@ -209,18 +209,7 @@ def _let_go() -> None:
 def parse_project(folder: Path, database: Path) -> Manifest:
     """What dbt knows of the project without running it."""
     write_profile(folder, database)
-    return parsed_project(folder, profile_text(database.name), lambda: _parse(folder))
-
-
-def _parse(folder: Path) -> Manifest:
-    from dbt.cli.main import dbtRunner
-
-    with contextlib.redirect_stdout(io.StringIO()), _quiet_log():
-        outcome = dbtRunner().invoke([*FLAGS, "parse", *places(folder)])
-    if outcome.exception is not None:
-        require_room(folder, _one_line(str(outcome.exception)))
-        raise ModelFailed(["(none parsed)"], str(outcome.exception)) from outcome.exception
-    return cast("Manifest", outcome.result)
+    return cast("Manifest", _run_dbt(database, "parse", *places(folder)).result)
 
 
 def require_models(results: Sequence[NodeResult]) -> None:
@@ -254,7 +243,7 @@ def _test(result: NodeResult, row_counts: Mapping[str, int]) -> DbtTest:
     model = _model_of(node)
     return DbtTest(
         name=node.name,
-        status=str(result.status),
+        status="fail" if str(result.status) == "warn" else str(result.status),
         failed_row_count=int(result.failures or 0),
         evaluated_row_count=row_counts.get(model, 0),
         model=model,

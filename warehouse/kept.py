@@ -1,7 +1,7 @@
 """The user's folder for what can be made again, so that another home on the machine has it too.
 
 Put here: where it is, and what of it is thrown away.
-Not here: what is kept there (`warehouse.parsed`, `orchestration.publishing`).
+Not here: what is kept there (`orchestration.publishing`).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from quality.required import required_checks
 from tests.decisions_by_hand import SIGNED, decided, table
 from tests.evidence_by_hand import GPU, PERIOD, Cluster, Pod, clusters_table, write
 from tests.replayed_models import ReplayedProject
-from warehouse import build
+from warehouse import build, dbt_run, project
 from warehouse.build import (
     WORKING_NAME,
     BuildResult,
@@ -156,10 +157,8 @@ def test_the_models_refuse_a_closed_period_before_they_build_anything(tmp_path: 
     with connected(working) as connection:
         connection.execute("create schema raw")
         create_raw_decisions_of(connection, closed_periods={"2026-09", "2026-10"})
-    project = project_of(home)
-    project.parse()
     with pytest.raises(ModelFailed) as refused:
-        project.run_models()
+        project_of(home).build()
     assert "period 2026-10 is closed" in refused.value.seen
     with connected(working, read_only=True) as connection:
         schemas = connection.execute(
@@ -167,6 +166,22 @@ def test_the_models_refuse_a_closed_period_before_they_build_anything(tmp_path: 
             "select distinct schema_name from duckdb_views() where not internal"
         ).fetchall()
     assert schemas == [("raw",)]
+
+
+@pytest.mark.deep
+@pytest.mark.engines
+def test_a_failed_data_test_is_a_result_and_stops_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "project"
+    shutil.copytree(dbt_project_dir(), copy)
+    name = "assert_no_piece_leaves_its_hour"
+    (copy / "data_tests" / f"{name}.sql").write_text("select 1 as failed\n", encoding="utf-8")
+    for module in (dbt_run, project):
+        monkeypatch.setattr(module, "dbt_project_dir", lambda: copy)
+    home = Home.create(tmp_path / "home")
+    result = build_period(home, PERIOD, decided(), closed_periods=frozenset())
+    assert [(test.name, test.status) for test in result.failed_tests] == [(name, "fail")]
 
 
 def create_raw_decisions_of(

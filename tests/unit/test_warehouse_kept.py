@@ -1,0 +1,64 @@
+"""Files in the user's folder are whole, of the newest versions, and known by their project."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from warehouse import kept, project
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return kept.kept_in(tmp_path / "home")
+
+
+def test_nothing_unfinished_is_left_behind(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    left = cache / f".killed.html.{kept.UNFINISHED}"
+    left.write_bytes(b"half")
+    with monkeypatch.context() as patched:
+        patched.setattr("pathlib.Path.replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            kept.keep(cache / "page.html", b"page")
+    assert list(cache.iterdir()) == [left]
+    os.utime(left, (0, 0))
+    kept.keep(cache / "page.html", b"page")
+    assert [path.name for path in cache.iterdir()] == ["page.html"]
+
+
+def test_a_project_below_a_folder_named_target_is_known_by_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project_folder = tmp_path / "target" / "dbt"
+    project_folder.mkdir(parents=True)
+    monkeypatch.setattr(project, "dbt_project_dir", lambda: project_folder)
+    known = set()
+    for text in ("select 1", "select 2"):
+        (project_folder / "model.sql").write_text(text)
+        known.add(project.project_sha256())
+    (project_folder / "target").mkdir()
+    (project_folder / "target" / "model.sql").write_text("compiled")
+    assert project.project_sha256() in known
+    assert len(known) == 2
+
+
+def test_only_the_newest_versions_are_kept(cache: Path) -> None:
+    for number in range(kept.VERSIONS_KEPT + 2):
+        kept.keep(cache / f"{number}.html", b"page")
+        os.utime(cache / f"{number}.html", (number, number))
+    kept.keep(cache / "newest.html", b"page")
+    assert {path.stem for path in cache.iterdir()} == {"3", "4", "5", "newest"}
+
+
+def test_without_a_folder_of_the_user_it_is_kept_in_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "cache").write_text("a file where the folder would be", encoding="utf-8")
+    assert kept.kept_in(tmp_path / "home") == tmp_path / "home"
