@@ -556,7 +556,12 @@ def _amount(row: Row | None, name: str) -> int:
 
 
 def _per_hour_of_day(row: Row | None, currency: str) -> str:
-    return amount_text(divide_rounding_half_even(_amount(row, "last_day_cost_nanos"), 24), currency)
+    return amount_text(per_hour_of_day(_amount(row, "last_day_cost_nanos")), currency)
+
+
+def per_hour_of_day(nanos: int) -> int:
+    """The mean cost of an hour of 24 hours."""
+    return divide_rounding_half_even(nanos, 24)
 
 
 def _utilisation(use: Row) -> str:

@@ -40,6 +40,7 @@ Examples:
   gpu-ledger usage                                            every tenant, the newest month
   gpu-ledger usage --period 2026-10 --tenant vision --by workload
   gpu-ledger usage --from 2026-10-09 --to 2026-10-10 --by hour --unit minutes
+  gpu-ledger usage --burn-rate --by pod --tenant vision
   gpu-ledger usage --period 2026-10 --by label:team --json | jq '.rows[]'
 """
 
@@ -58,6 +59,11 @@ Examples:
 @click.option(
     "--unit", type=click.Choice(list(UNITS)), default="hours", show_default=True, help="Of time."
 )
+@click.option(
+    "--burn-rate",
+    is_flag=True,
+    help="Cost per hour of what ran last, by workload or pod, instead of usage.",
+)
 @click.option("--provider", is_flag=True, help="The provider's own use instead of the tenants'.")
 @home_option
 @output_option
@@ -68,6 +74,7 @@ def usage(
     ended: datetime | None,
     by: str,
     unit: str,
+    burn_rate: bool,
     provider: bool,
     home_path: Path,
     output: str,
@@ -83,6 +90,11 @@ def usage(
     from warehouse.reports.usage import usage as read_usage
 
     asked = window_of(period, started, ended)
+    if burn_rate:
+        if started or provider:
+            raise click.UsageError("--burn-rate is of a month and of tenants")
+        _emit_burn_rates(home_path, period, tenant, by or "workload", output)
+        return
     by = by or ("workload" if tenant else "tenant")
     home = Home.open(home_path)
     wanted = BillingPeriod.containing(asked.started_at).name if asked else ""
@@ -126,6 +138,31 @@ def usage(
         click.echo(_total_line(total, unit, final=final))
     for note in notes:
         click.echo(note)
+
+
+def _emit_burn_rates(
+    home_path: Path, period: BillingPeriod | None, tenant: str, by: str, output: str
+) -> None:
+    """Cost of the last counted hour, and the mean of the last 24, as the portal shows them."""
+    from portal.consumption import amount_text, per_hour_of_day
+    from warehouse.home import Home
+    from warehouse.reports.source import open_facts
+    from warehouse.reports.usage import burn_rates
+
+    with open_facts(Home.open(home_path), period.name if period else "") as facts:
+        month = period or facts.newest
+        found = burn_rates(facts, month.name, by, tenant)
+    rows = []
+    for row in found:
+        currency = row["currency"]
+        last_hour, last_day = row.pop("last_hour_cost_nanos"), row.pop("last_day_cost_nanos")
+        row["burn_rate_per_hour"] = amount_text(int(last_hour), currency)
+        row["last_day_per_hour"] = amount_text(per_hour_of_day(int(last_day)), currency)
+        rows.append(row)
+    empty = f"Nothing with a price ran in the last 24 counted hours of {month}."
+    emit(rows, output, title=f"Burn rate by {by}, {month}", empty=empty)
+    if period is None:
+        click.echo(nobody_named(month), err=True)
 
 
 def _rows(found: Sequence[Usage], unit: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from orchestration.cli.nodes import _shown
 from orchestration.cli.usage import _label_notes
 from tests.marts_in_memory import START, facts
 from warehouse.reports import inventory, nodes, quotas
-from warehouse.reports.usage import UnknownGrouping, outage_credits, usage
+from warehouse.reports.usage import UnknownGrouping, burn_rates, outage_credits, usage
 
 HOUR = timedelta(hours=1)
 OCTOBER = BillingPeriod("2026-10").interval
@@ -122,6 +122,30 @@ def test_a_window_to_the_second_counts_its_seconds_and_their_part_of_the_cost() 
     ]
     assert usage(marts, Interval(START, START + HOUR / 6)) == []
     assert usage(marts, Interval(START + HOUR * 4 / 6, START + HOUR)) == []
+
+
+def test_burn_rates_are_of_workloads_or_of_pods() -> None:
+    """Two pods of one workload; a pod that cost nothing in the last day has none."""
+    job = {"tenant": "vision", "workload_kind": "Job", "workload_name": "train", "currency": "USD"}
+    pods = [
+        job
+        | {"pod_uid": uid, "last_hour_cost_nanos": Decimal(a), "last_day_cost_nanos": Decimal(b)}
+        for uid, a, b in (("a", 2, 7), ("b", 0, 5), ("c", 0, 0))
+    ]
+    marts = facts({"fct_pod_periods": pods})
+
+    def rates(by: str, tenant: str = "") -> list[tuple[object, ...]]:
+        found = burn_rates(marts, "2026-10", by, tenant)
+        return [
+            (row.get("pod_uid"), row["last_hour_cost_nanos"], row["last_day_cost_nanos"])
+            for row in found
+        ]
+
+    assert rates("workload") == [(None, 2, 12)]
+    assert rates("pod") == [("a", 2, 7), ("b", 0, 5)]
+    assert rates("pod", "speech") == []
+    with pytest.raises(UnknownGrouping):
+        rates("class")
 
 
 def test_credits_are_told_apart_from_use() -> None:

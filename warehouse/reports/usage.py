@@ -115,6 +115,20 @@ def usage(
     ]
 
 
+def burn_rates(facts: Facts, period: str, by: str, tenant: str = "") -> list[Row]:
+    """Cost of the last counted hour and the last 24 of them, per `workload` or `pod`.
+
+    The one with the highest cost first; raises UnknownGrouping.
+    """
+    if by not in ("workload", "pod"):
+        raise UnknownGrouping(by)
+    columns = list(dict.fromkeys(("workload_kind", *GROUPINGS[by])))
+    parameters = {"columns": columns, "period": period, "tenant": tenant}
+    names = ("tenant", *columns, "currency", "last_hour_cost_nanos", "last_day_cost_nanos")
+    found = facts.rows(statement(__file__, "burn_rates"), parameters)
+    return [{name: row[name] for name in names} for row in found]
+
+
 def rounded_costs(found: Sequence[Usage]) -> list[int]:
     """Each row's cost in minor units: the tenant's sum rounded once, apportioned to its rows."""
     groups: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
