@@ -51,6 +51,7 @@ from tests.store_in_memory import MemoryStore
 from tests.unit.test_prune_passes import MODEL, World
 from warehouse.project import seed_text
 from warehouse.snapshot_reader import Snapshots
+from warehouse.snapshots import FORMAT
 from warehouse.snapshots import INDEX as INDEX_NAME
 
 pytestmark = pytest.mark.explore
@@ -420,7 +421,7 @@ mig-configs:
     mig-enabled: false
 """
 TOKENS = "token_id,role,tenant,salt,sha256,created_at\na1,tenant,a,00,%s,2026-10-01T00:00:00Z\n"
-SNAPSHOTS = b'{"format":1,"provider":"p.duckdb","tenants":{"a":"a.duckdb"}}'
+SNAPSHOTS = b'{"format":%d,"provider":"p.duckdb","tenants":{"a":"a.duckdb"}}' % FORMAT
 
 
 def read_tokens(path: Path) -> object:
