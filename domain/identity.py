@@ -11,7 +11,7 @@ canonical form that people agree on.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -40,11 +40,6 @@ def sha256_bytes(body: bytes) -> str:
 def chain(previous_sha256: str, value: object) -> str:
     """The head after `value` was appended to a chain whose head was `previous_sha256`."""
     return sha256([previous_sha256, value])
-
-
-def sha256_of_set(hashes: Iterable[str]) -> str:
-    """One hash for a set of hashes, whatever order they came in."""
-    return sha256(sorted(set(hashes)))
 
 
 def _kind_and_body(value: object) -> tuple[bytes, bytes]:

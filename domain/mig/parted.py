@@ -82,18 +82,6 @@ class PartedFile:
         return {name: self.configs[name]}
 
 
-def effective_entry(
-    entries: tuple[PartedEntry, ...], card: int, pci_device_ids: frozenset[str]
-) -> PartedEntry | None:
-    """What one card ends up with: the last entry that is for it."""
-    matching = [
-        entry
-        for entry in entries
-        if (entry.devices is ALL_DEVICES or card in entry.devices) and entry.is_for(pci_device_ids)
-    ]
-    return matching[-1] if matching else None
-
-
 def parse_parted_file(body: str | bytes, where: str = "the file") -> PartedFile:
     """Read a file, or raise one error with everything that is wrong in it."""
     reader = _Reader(where)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Context, Decimal
 
 from domain.errors import BadInput
 
@@ -21,7 +20,6 @@ LARGEST_NANOS = 10**38 - 1
 
 _AMOUNT = re.compile(r"(-?)(\d{1,29})(?:\.(\d+))?", re.ASCII)
 _CURRENCY = re.compile(r"[A-Z]{3}", re.ASCII)
-_EXACT = Context(prec=60)
 _LONGEST_TEXT_SHOWN = 60
 
 
@@ -163,9 +161,6 @@ class Money:
 
     def __str__(self) -> str:
         return f"{format_nanos(self.nanos)} {self.currency}"
-
-    def as_decimal(self) -> Decimal:
-        return _EXACT.scaleb(Decimal(self.nanos), -9)
 
     def _same_currency(self, other: Money) -> Money:
         if self.currency != other.currency:

@@ -25,10 +25,6 @@ def time_text(second: int) -> str:
     return f"{datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()}Z"
 
 
-def time_or_none(second: int | None) -> str | None:
-    return None if second is None else time_text(second)
-
-
 def quantity(count: int) -> str:
     """A whole number as the API server writes it back: canonical, so 1000 becomes `1k`."""
     power = 0
@@ -45,13 +41,6 @@ def byte_quantity(count: int) -> str:
         count //= 1024
         power += 1
     return f"{count}{_BINARY_SUFFIXES[power]}"
-
-
-def quantity_count(text: str) -> int:
-    """The whole number that `quantity` wrote."""
-    suffix = text[-1:] if text[-1:].isalpha() else ""
-    factor: int = 1000 ** _DECIMAL_SUFFIXES.index(suffix)
-    return int(text.removesuffix(suffix)) * factor
 
 
 def quantities(counts: Mapping[str, int]) -> dict[str, str]:

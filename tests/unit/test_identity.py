@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.identity import canonical, chain, sha256, sha256_bytes, sha256_of_set
+from domain.identity import canonical, chain, sha256, sha256_bytes
 from domain.interval import NotAnInstant
 
 ROOT = Path(__file__).parents[2]
@@ -77,10 +77,6 @@ def test_the_same_record_in_another_order_or_spelling_has_the_same_hash() -> Non
     kolkata = timezone(timedelta(hours=5, minutes=30))
     midnight = datetime(2026, 10, 1, tzinfo=UTC)
     assert sha256(midnight) == sha256(midnight.astimezone(kolkata))
-
-
-def test_a_set_of_hashes_has_one_hash_in_any_order_and_number() -> None:
-    assert sha256_of_set(["b", "a", "b"]) == sha256_of_set(iter(["a", "b"])) == sha256(["a", "b"])
 
 
 def test_a_chain_depends_on_every_event_and_on_their_order() -> None:

@@ -12,7 +12,7 @@ from domain.gpu import parse_catalogue
 from domain.mig import Placed, Share, parse_profile
 from domain.mig.errors import NotAMigChoice, NotAMigPartedFile
 from domain.mig.fitting import fit_entry, slices_add_up, sold_share
-from domain.mig.parted import PartedEntry, effective_entry, parse_parted_file
+from domain.mig.parted import PartedEntry, parse_parted_file
 from domain.mig.yaml_tree import LARGEST_FILE_BYTES, MOST_LEVELS, MOST_VALUES
 from fake_gpu.estate.build import build_estate
 from fake_gpu.scenario.load import load_scenario
@@ -297,7 +297,7 @@ def test_a_configuration_that_is_not_there_cannot_be_chosen() -> None:
         parsed.chosen("f", "all-balanced")
 
 
-def test_the_last_entry_that_is_for_a_card_is_the_one_it_gets() -> None:
+def test_an_entry_for_all_cards_covers_an_entry_for_some() -> None:
     text = """\
 version: v1
 mig-configs:
@@ -307,11 +307,6 @@ mig-configs:
     - {device-filter: "0x20F110DE", devices: [3], mig-enabled: true, mig-devices: {"7g.40gb": 1}}
 """
     entries = parse_parted_file(text).configs["mixed"]
-    sxm, pcie = frozenset({"20B0"}), frozenset({"20F1"})
-    assert effective_entry(entries, 0, sxm) is entries[0]
-    assert effective_entry(entries, 3, sxm) is entries[1]
-    assert effective_entry(entries, 3, pcie) is entries[2]
-    assert effective_entry(entries[1:], 0, sxm) is None
     assert entries[0].covers(entries[1])
     assert not entries[1].covers(entries[0])
     assert not entries[2].covers(entries[1])
