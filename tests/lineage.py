@@ -46,6 +46,11 @@ Filters and joins decide which rows there are; this page follows what is in them
 [walk from a line to its samples](../explanation/from-an-invoice-line-to-the-raw-sample.md) does the
 same with one line of one invoice.
 
+Whether a segment of an allocation blocks the close is not in its cost. `int_allocation_segments`
+determines the kind of each segment; `int_allocations_reconciled` joins the
+[rules of two sources](reconciliation-rules.md), where `blocks_close` decides. A disputed segment
+blocks until an accepted gap gives it a treatment.
+
 ## Where it ends
 
 """
