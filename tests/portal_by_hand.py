@@ -291,10 +291,15 @@ def portal_at(
 ) -> Portal:
     home = Home.create(folder)
     write(home, marts if marts is not None else marts_of(), amounts)
-    path = home.path / FILE
+    return portal_of(home, home.path / FILE, (OWN, OTHER), authority)
+
+
+def portal_of(
+    home: Home, path: Path, tenants: Sequence[str], authority: Authority | None = None
+) -> Portal:
+    """A portal on the snapshots of a home, with a file of tokens of these tenants at `path`."""
     tokens = {
-        OWN: create_token(path, "tenant", OWN, NOW),
-        OTHER: create_token(path, "tenant", OTHER, NOW),
+        **{tenant: create_token(path, "tenant", tenant, NOW) for tenant in tenants},
         "provider": create_token(path, "provider", "", NOW),
         "programme": create_token(path, "programme", "", NOW),
     }

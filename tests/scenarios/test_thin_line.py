@@ -28,6 +28,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,10 +51,12 @@ from orchestration.demo.story import DemoResult, telling
 from orchestration.open_home import OpenHome
 from orchestration.publishing import publish
 from orchestration.recounting import recount
+from portal import api
 from tests.decisions_by_hand import decided
 from tests.how_to import commands_in, of
 from tests.json_output import differences
 from tests.lineage import PAGE, Models, as_text, changed, followed, lineage_page
+from tests.portal_by_hand import portal_of
 from tests.scenarios import against_truth as truth
 from tests.written_pages import DOCS
 from warehouse.build import WORKING_NAME, build_period
@@ -327,6 +330,62 @@ def test_tenants_pay_what_their_invoices_say(told: DemoResult) -> None:
     assert found["schema"] == "gpu-ledger/usage/1"
     billed = {invoice.tenant: invoice.billed_nanos for invoice in told.months[0].result.invoices}
     assert billed == {"speech": 4_740_000_000, "vision": 17_380_000_000}
+
+
+def test_each_number_of_a_tenants_page_is_that_of_the_command_and_the_invoice(
+    told: DemoResult, tmp_path: Path
+) -> None:
+    """Every amount on a page is in a row of the API, and these are those of the command, the mart
+    and the invoice."""
+    invoices = sealed(told)
+    portal = portal_of(told.opened.home, tmp_path / "tokens.csv", list(invoices))
+    for tenant, invoice in invoices.items():
+
+        def rows(table: str, tenant: str = tenant) -> list[dict[str, Any]]:
+            found = portal.get(f"{api.ROOT}/tenants/{tenant}/{table}", tenant)
+            assert found.status_code == 200, found.text
+            return list(found.json()["rows"])
+
+        [summary] = rows("summary")
+        [total] = document(told, "usage", "2026-10", "--tenant", tenant)["totals"]
+        [(nanos,)] = truth.ask(
+            told.opened.home,
+            f"select sum(cost_nanos) from marts.fct_charges where tenant = '{tenant}'",
+        )
+        assert summary["cost"] == total["rounded_cost"] == invoice["total_billed_cost"]
+        assert (summary["device_hours"], summary["gpu_hours"]) == (
+            str(total["device_hours"]),
+            str(total["weighted_hours"]),
+        )
+        for by in ("pod", "workload", "class", "profile", "day", "hour", "day,class"):
+            command = document(told, "usage", "2026-10", "--tenant", tenant, "--by", by)
+            found = rows(f"usage?by={by}")
+            names = ("pods", "cost", "rounded_cost", "currency")
+            assert amounts({"rows": found}, *names) == amounts(command, *names), by
+            assert sum(Decimal(row["cost"]) for row in found) == Decimal(int(nanos)).scaleb(-9)
+        assert [row["billed"] for row in rows("invoices")] == [invoice["total_billed_cost"]]
+        of_api = (row for table in TENANT_TABLES for row in rows(table))
+        known = {number for row in of_api for value in row.values() for number in numbers(value)}
+        page = portal.get(f"/tenants/{tenant}", tenant).text
+        shown = re.findall(r'<(?:td|p) class="(?:[^"]* amount|figure)">([^<]*)<', page)
+        assert len(shown) > 20
+        assert {number for text in shown for number in numbers(text)} - known == set(), tenant
+
+
+TENANT_TABLES = (
+    *(
+        table.path.removeprefix("/tenants/{tenant}/")
+        for table in api.TABLES
+        if table.scope == api.TENANT
+    ),
+    "usage?by=day,class",
+)
+
+
+def numbers(value: object) -> list[Decimal]:
+    """The numbers in a value or a text, whatever unit stands beside them."""
+    text = str(value).replace(",", "")
+    return [Decimal(one) for one in re.findall(r"-?\d+(?:\.\d+)?", text)]
 
 
 def test_rows_in_cents_add_up_to_the_invoice(told: DemoResult) -> None:
