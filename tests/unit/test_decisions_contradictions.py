@@ -208,3 +208,12 @@ def test_no_name_is_called_unknown_while_its_own_row_could_not_be_read() -> None
     broken = table("clusters", *rows)
     rates = table("rates", "c1,A100-40GB,whole,EUR,1,2026-10-01,,|,")
     assert [problem.code for problem in problems(broken, rates)] == ["DEC-003"]
+
+
+def test_a_price_of_zero_needs_a_reason() -> None:
+    free = table("rates", "c1,A100-40GB,whole,EUR,0,2026-10-01,,pilot phase,Ada,2026-09-15,")
+    assert problems(free) == []
+    silent = {name: text.replace("pilot phase", "") for name, text in free.items()}
+    (problem,) = problems(silent)
+    assert problem.code == "DEC-003"
+    assert problem.where == "rates.csv line 2, column reason"
