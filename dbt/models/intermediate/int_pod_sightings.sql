@@ -166,6 +166,7 @@ both_sampled as (
 
 )
 
+-- Equal intervals are one: the order of their ends, by which spans are numbered, is then complete.
 select * from both_sampled
-union all
+union
 select * from without_phase
