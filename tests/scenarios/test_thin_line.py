@@ -929,6 +929,21 @@ def commands_of(page: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+def test_a_void_names_both_documents(told: DemoResult, tmp_path: Path) -> None:
+    home = copied(told, tmp_path).home.path
+    words = ("void", "INV-000001", "--reason", "another party", "--home", str(home), "--json")
+    ran = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    assert differences("void", ran.stdout) == []
+    done = json.loads(ran.stdout)
+    assert [path for path in (home / "record").rglob("*") if done["sha256"] in path.name]
+    assert (done["number"], done["voids"], done["period"]) == (
+        "INV-000003",
+        "INV-000001",
+        "2026-11",
+    )
+
+
 def answer_that_shows(told: DemoResult, pod: str) -> str:
     """The hash of a landed answer of Thanos in which a pod's samples are."""
     ran = run(told, "explain", "INV-000001", "--line", "2", "-o", "json")

@@ -45,7 +45,7 @@ def test_each_command_is_named_where_it_leads_on(
 def test_what_is_no_gap_is_named_by_its_code() -> None:
     found = [finding("usage_without_price"), finding("device_unknown")]
     [(_, told)] = what_helps(OCTOBER, found, [])
-    assert told == "says what to do about DEV-001, PRICE-001"
+    assert told == "lists the remedy of DEV-001, PRICE-001"
 
 
 def test_the_finding_of_a_gap_is_the_one_that_blocks() -> None:

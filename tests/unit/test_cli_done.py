@@ -92,18 +92,6 @@ def test_a_signature_is_told_once_as_new(tmp_path: Path) -> None:
     assert not printed("accept-gap", *SIGNATURE, "--home", home.path)["is_new"]
 
 
-def test_a_void_names_both_documents(world: World) -> None:
-    world.write()
-    closed(world)
-    done = printed("void", "INV-000001", "--reason", "another party", "--home", world.path)
-    assert [path for path in (world.path / "record").rglob("*") if done["sha256"] in path.name]
-    assert (done["number"], done["voids"], done["period"]) == (
-        "INV-000002",
-        "INV-000001",
-        "2026-11",
-    )
-
-
 def test_a_backup_and_what_is_made_of_it_are_told(world: World, tmp_path: Path) -> None:
     world.write()
     closed(world)
