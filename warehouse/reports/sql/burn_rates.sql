@@ -36,8 +36,8 @@ having sum(pods.last_day_cost_nanos) > 0
 order by
     last_hour_cost_nanos desc,
     last_day_cost_nanos desc,
-    pods.tenant,
-    pods.workload_kind,
-    pods.workload_name,
-    cluster_name,
-    pod_uid
+    pods.tenant asc,
+    pods.workload_kind asc,
+    pods.workload_name asc,
+    cluster_name asc,
+    pod_uid asc
