@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import ingestion.landing
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
 from domain.interval import Interval
@@ -137,6 +138,8 @@ class FullDisk:
 def refused_at(call: int, home: Path) -> StoreUnusable | None:
     """Pull while the n-th call meets a full disk; None when there were fewer calls."""
     with pytest.MonkeyPatch.context() as patched:
+        # Of two writers, one can make the folder that the other one was refused: nothing is lost.
+        patched.setattr(ingestion.landing, "WRITERS", 1)
         disk = FullDisk(patched, call)
         try:
             pull(home)
