@@ -165,7 +165,7 @@ class ClusterReader:
         return tuple(chain), document
 
     def replicas_owner(self, workload: Workload) -> str:
-        """Who else sets the replicas of a workload; "" if nobody does."""
+        """The other controller that sets the replicas of a workload; "" if there is none."""
         if QUEUE_LABEL in _mapping(metadata_of(workload.document).get("labels")):
             return "Kueue manages it"
         if workload.name.kind not in SCALED_KINDS:

@@ -70,7 +70,7 @@ class PruneSettings:
     def notice_valid_for(self) -> timedelta:
         """How long after its end a notice may be acted on; then a new one is given.
 
-        The evidence before a stop covers `duration`: a longer time since the notice would hold
-        use that nobody has seen.
+        The evidence before a stop covers `duration`: after a longer time the device may
+        have been used in a part that no sample covers.
         """
         return self.thresholds.duration
