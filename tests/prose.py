@@ -56,9 +56,9 @@ class Prose(NamedTuple):
 def texts_of(source: str) -> Iterator[tuple[int, str]]:
     """The docstrings, the strings that describe a constant, and the comments, with their lines."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
-                yield node.lineno, node.value.value
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield node.lineno, text
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string.lstrip("#")
