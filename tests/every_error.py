@@ -26,21 +26,27 @@ PACKAGES = (
 KINDS = {"WrongUse", "BadInput", "NotBillable", "CheckFailed", "EvidenceChanged", "CouldNotLook"}
 
 
-def every_error() -> dict[str, type[LedgerError]]:
-    """Import every module of ours and return the concrete errors by code."""
+def every_error() -> dict[str, list[type[LedgerError]]]:
+    """Import every module of ours and return the concrete errors of each code, by name.
+
+    Errors with one remedy share a code and its page.
+    """
     for name in PACKAGES:
         package = importlib.import_module(name)
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):
             if found.name != "orchestration.definitions":  # reads a home when it is imported
                 importlib.import_module(found.name)
-    concrete: dict[str, type[LedgerError]] = {}
+    concrete: dict[str, list[type[LedgerError]]] = {}
     todo = list(LedgerError.__subclasses__())
     while todo:
         kind = todo.pop()
         todo += kind.__subclasses__()
         if kind.__name__ in KINDS or not kind.__module__.startswith(PACKAGES):
             continue
-        assert "code" in kind.__dict__, f"{kind.__module__}.{kind.__name__} has no code of its own"
-        other = concrete.setdefault(kind.code, kind)
-        assert other is kind, f"{kind.code} names both {other.__name__} and {kind.__name__}"
+        assert kind.code != LedgerError.code, f"{kind.__module__}.{kind.__name__} has no code"
+        concrete.setdefault(kind.code, []).append(kind)
+    for code, kinds in concrete.items():
+        exits = {kind.exit_code for kind in kinds}
+        assert len(exits) == 1, f"{code} has several exit codes: {exits}"
+        kinds.sort(key=lambda kind: kind.__name__)
     return concrete
