@@ -102,3 +102,34 @@ class NotAMigChoice(WrongUse):
             why="another one in its place would answer another question",
             remedy="choose one of those that are there",
         )
+
+
+class NodeCannotHold(CheckFailed):
+    """Instances that no layout of a node's cards holds."""
+
+    code = "MIG-007"
+
+    def __init__(self, cards: int, geometry: str, asked: str, reason: str = "") -> None:
+        where = f"{cards} card{'s' if cards != 1 else ''}{f' of {geometry}' if geometry else ''}"
+        super().__init__(
+            where=where,
+            seen=reason or f"no layout of these cards offers {asked}",
+            why="mig-parted would try every order, fail, and leave the cards without instances",
+            remedy="request fewer instances; `gpu-ledger mig layouts PRODUCT` lists what one card "
+            "can hold",
+        )
+
+
+class LayoutUnknown(WrongUse):
+    """Nothing says which instances each card of a node has."""
+
+    code = "MIG-008"
+
+    def __init__(self, node: str, problem: str) -> None:
+        super().__init__(
+            where=f"the MIG layout of node {node}",
+            seen=problem,
+            why="without the present layout it is not known which instances and pods survive",
+            remedy="give the page of the node's dcgm-exporter (--metrics FILE), or the mig-parted "
+            "file whose configuration is applied (--config FILE)",
+        )

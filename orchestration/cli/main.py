@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "decisions": ("decisions", "command", "Check the decision tables."),
     "gpu": ("gpu", "command", "Classify a resource name: GPU class, MIG profile, share, weight."),
-    "mig": ("mig", "command", "List the MIG layouts of a card; check a mig-parted file."),
+    "mig": ("mig", "command", "List MIG layouts; check mig-parted files; plan a node's change."),
     "fake": ("fake", "command", "Serve, export and check simulated GPU clusters."),
     "pull": ("evidence", "pull", "Query the sources for due hours, and land the responses."),
     "collect": ("collect", "collect", "Watch a cluster's Kubernetes API and write its journal."),

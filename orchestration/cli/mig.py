@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from orchestration.cli.gpu import products_option, read_catalogue
+from orchestration.cli.mig_plan import plan
 from orchestration.cli.output import emit, emit_document, output_option
 
 if TYPE_CHECKING:
@@ -40,8 +41,10 @@ TABLE_COLUMNS = (
 
 @click.group(name="mig", no_args_is_help=True)
 def command() -> None:
-    """List the MIG layouts of a card; check a mig-parted file."""
+    """List the MIG layouts of a card; check a mig-parted file; plan a change of a node."""
 
+
+command.add_command(plan)
 
 LAYOUTS_EPILOG = """\b
 Examples:

@@ -1,4 +1,4 @@
-"""The messages about devices, word for word: MIG-001 … MIG-006, GPU-001 … GPU-003, POD-001."""
+"""The messages about devices, word for word: MIG-001 … MIG-008, GPU-001 … GPU-003, POD-001."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from domain.errors import LedgerError
 from domain.gpu import Catalogue, DeviceKind, WeightPolicy, classify, parse_catalogue, weight
 from domain.gpu.errors import NotClassified
 from domain.mig import parse_profile
-from domain.mig.errors import LayoutDoesNotFit
+from domain.mig.errors import LayoutDoesNotFit, LayoutUnknown
 from domain.mig.parted import parse_parted_file
+from domain.mig.reconfiguration import CardState, plan_instances
 from domain.request import effective_request_of_pod
 from warehouse.project import seed_text
 
@@ -48,6 +49,16 @@ def configuration_that_is_not_there() -> None:
     parse_parted_file(text).chosen("config.yaml", "all-balanced")
 
 
+def instances_that_no_card_holds() -> None:
+    geometry = CATALOGUE.geometries["a100-40gb"]
+    wanted = {parse_profile("3g.20gb"): 2, parse_profile("1g.5gb"): 1}
+    plan_instances(geometry, [CardState(0, None)], wanted)
+
+
+def _raise(error: LedgerError) -> None:
+    raise error
+
+
 def product_row_with_mistakes() -> None:
     header = "product,vendor,gpu_class,memory_mib,compute_slots,memory_slots,mig_geometry"
     rows = "NVIDIA-R100,nvida,R100,294912,7,8,8-slot-288gb\nNVIDIA-R200,nvidia,R200,,x,8,"
@@ -78,6 +89,10 @@ PROVOKED: dict[str, Callable[[], object]] = {
     "MIG-004": mig_on_a_card_without_it,
     "MIG-005": weight_that_the_table_lacks,
     "MIG-006": configuration_that_is_not_there,
+    "MIG-007": instances_that_no_card_holds,
+    "MIG-008": lambda: _raise(
+        LayoutUnknown("gpu-1", "the node has no label nvidia.com/mig.config")
+    ),
     "GPU-001": product_row_with_mistakes,
     "GPU-002": product_that_nobody_knows,
     "GPU-003": resource_that_is_ambiguous,

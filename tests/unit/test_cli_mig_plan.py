@@ -1,0 +1,227 @@
+"""`gpu-ledger mig plan` on the command line, with an API server that serves three documents."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from orchestration.cli.main import cli
+from tests.json_output import differences
+from tests.marts_in_memory import START, facts
+from warehouse.reports.withdrawals import withdrawals
+
+PARTED = """\
+version: v1
+mig-configs:
+  all-1g.5gb:
+    - {devices: all, mig-enabled: true, mig-devices: {"1g.5gb": 7}}
+  halves:
+    - {devices: [0], mig-enabled: true, mig-devices: {"1g.5gb": 7}}
+    - {devices: [1], mig-enabled: true, mig-devices: {"3g.20gb": 2}}
+  other-card:
+    - {devices: all, mig-enabled: true, mig-devices: {"1g.10gb": 7}}
+"""
+NODE = {
+    "metadata": {
+        "name": "gpu-1",
+        "labels": {
+            "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB",
+            "nvidia.com/gpu.count": "2",
+            "nvidia.com/mig.strategy": "mixed",
+            "nvidia.com/mig.config": "all-1g.5gb",
+            "nvidia.com/mig.config.state": "success",
+        },
+    }
+}
+
+
+def pod(namespace: str, name: str, resources: dict[str, str], owner: str = "") -> dict[str, Any]:
+    owners = [{"kind": "ReplicaSet", "name": owner, "controller": True}] if owner else []
+    return {
+        "metadata": {"namespace": namespace, "name": name, "ownerReferences": owners},
+        "spec": {"containers": [{"name": "main", "resources": {"limits": resources}}]},
+        "status": {"phase": "Running"},
+    }
+
+
+PODS = [
+    pod("team-a", "train", {"nvidia.com/mig-1g.5gb": "1"}),
+    pod("team-b", "serve", {"nvidia.com/mig-1g.5gb": "1"}, owner="serve-7d"),
+    pod("kube-system", "proxy", {"cpu": "1"}),
+]
+PAGE = "".join(
+    f'DCGM_FI_DEV_FB_USED{{gpu="{card}",GPU_I_PROFILE="1g.5gb",GPU_I_ID="{7 + number}",'
+    f'namespace="{namespace}",pod="{name}"}} 1\n'
+    for card in (0, 1)
+    for number in range(7)
+    for namespace, name in [
+        ("team-a", "train") if (card, number) == (0, 2) else
+        ("team-b", "serve") if (card, number) == (1, 0) else ("", "")
+    ]
+)  # fmt: skip
+
+
+@contextmanager
+def api_server(documents: dict[str, Any], folder: Path) -> Iterator[Path]:
+    """A server of GET requests; its kubeconfig."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            found = documents.get(urlsplit(self.path).path)
+            body = json.dumps(found or {"reason": "NotFound"}).encode()
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    config = {
+        "clusters": [
+            {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+        ],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {}}],
+        "current-context": "c",
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    try:
+        yield path
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+    documents = {
+        "/api/v1/nodes/gpu-1": NODE,
+        "/api/v1/pods": {"items": PODS},
+        "/api/v1/namespaces/kube-system": {"metadata": {"uid": "cluster-1"}},
+    }
+    (tmp_path / "parted.yaml").write_text(PARTED)
+    (tmp_path / "page.prom").write_text(PAGE)
+    with api_server(documents, tmp_path) as path:
+        yield path
+
+
+def run(kubeconfig: Path, *arguments: str) -> Result:
+    given = [part.replace("@", f"{kubeconfig.parent}/") for part in arguments]
+    command = ["mig", "plan", "--node", "gpu-1", "--kubeconfig", str(kubeconfig), *given]
+    return CliRunner().invoke(cli, command)
+
+
+def planned(kubeconfig: Path, *arguments: str) -> dict[str, Any]:
+    result = run(kubeconfig, *arguments, "-o", "json")
+    assert result.exit_code == 0, result.output
+    assert differences("mig plan", result.stdout) == []
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def test_a_page_says_which_pods_must_go(kubeconfig: Path) -> None:
+    """Only card 1 changes to `halves`, and the page shows `serve` on it."""
+    plan = planned(
+        kubeconfig, "--config", "@parted.yaml", "--profile", "halves", "--metrics", "@page.prom"
+    )
+    assert [row["changes"] for row in plan["cards"]] == [False, True]
+    assert plan["surviving_instances"] == {"1g.5gb": 7}
+    assert [(row["tenant"], row["pod"]) for row in plan["evicted_pods"]] == [("team-b", "serve")]
+    assert not plan["needs_drain"]
+    assert plan["config_map_entry"] == ""
+    # Seven 1g leave one memory slot of eight; two 3g leave one compute slot of seven.
+    assert plan["unsold_before"] == {"compute": "0/1", "memory": "1/4"}
+    assert plan["unsold_after"] == {"compute": "1/7", "memory": "1/8"}
+    assert plan["commands"][0] == "kubectl cordon gpu-1"
+    assert plan["commands"][-1] == "kubectl uncordon gpu-1"
+    assert "nvidia.com/mig.config.state- nvidia.com/mig.config=halves" in plan["commands"][-3]
+
+
+def test_without_a_page_every_pod_that_may_be_affected_must_go(kubeconfig: Path) -> None:
+    plan = planned(kubeconfig, "--config", "@parted.yaml", "--profile", "halves")
+    assert [row["pod"] for row in plan["evicted_pods"]] == ["train", "serve"]
+
+
+def test_wanted_instances_choose_a_configuration_of_the_file(kubeconfig: Path) -> None:
+    plan = planned(
+        kubeconfig, "--config", "@parted.yaml", "--want", "3g.20gb=2", "--metrics", "@page.prom"
+    )
+    assert plan["configuration"] == "halves"
+
+
+def test_a_new_configuration_is_printed_if_none_fits(kubeconfig: Path) -> None:
+    arguments = ("--config", "@parted.yaml", "--want", "2g.10gb=3", "--metrics", "@page.prom")
+    plan = planned(kubeconfig, *arguments)
+    entries = yaml.safe_load(plan["config_map_entry"])[plan["configuration"]]
+    assert [(e["devices"], e["mig-devices"]) for e in entries] == [
+        ([0], {"2g.10gb": 3}),
+        ([1], {"1g.5gb": 7}),
+    ]
+    text = run(kubeconfig, *arguments)
+    assert "team-a/train has no controller" in text.stderr
+    assert "These evictions suffice" in text.stdout
+
+
+def test_a_present_layout_needs_no_commands(kubeconfig: Path) -> None:
+    plan = planned(kubeconfig, "--want", "1g.5gb=14", "--metrics", "@page.prom")
+    assert (plan["commands"], plan["evicted_pods"], plan["rights"]) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--want", "1g.5gb=1"), 2, "MIG-008"),
+        (("--want", "1g.5gb=x"), 2, "'1g.5gb=x' is not PROFILE=N"),
+        (("--want", "3g.20gb=5", "--metrics", "@page.prom"), 1, "MIG-007"),
+        (("--profile", "all-1g.5gb"), 2, "--profile needs --config FILE"),
+        ((), 2, "give --want or --profile"),
+    ],
+)
+def test_a_plan_that_cannot_be_made_is_refused(
+    kubeconfig: Path, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    result = run(kubeconfig, *arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        assert (result.exception.code, result.exception.exit_code) == (message, code)
+    else:
+        assert result.exit_code == code
+        assert message in result.output
+
+
+def test_consecutive_hours_of_withdrawn_time_are_one_withdrawal() -> None:
+    """Two cards: 600 s of both across an hour's end, and 300 s of one, which counts half."""
+
+    def hour(node: str, number: int, withdrawn: int) -> dict[str, Any]:
+        return {
+            "cluster_id": "c",
+            "node_name": node,
+            "gpu_class": "A100-40GB",
+            "dimension": "compute",
+            "hour_started_at": START + timedelta(hours=number),
+            "share_denominator": 7,
+            "installed_share_seconds": Decimal(2 * 7 * 3600),
+            "withdrawn_share_seconds": Decimal(7 * withdrawn),
+        }
+
+    rows = [hour("a", 0, 2 * 200), hour("a", 1, 2 * 400), hour("a", 5, 300), hour("b", 1, 0)]
+    found = withdrawals(facts({"fct_node_share_hours": rows}), "c")
+    assert (found.count, found.median_seconds, found.longest_seconds) == (2, 600, 600)
+    assert withdrawals(facts({"fct_node_share_hours": rows}), "d").count == 0
