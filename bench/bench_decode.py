@@ -120,7 +120,6 @@ def measured(answer: bytes, repeat: int) -> dict[str, float]:
 
     from ingestion.thanos.answer import read_matrix_body
     from ingestion.thanos.decode import Look, SeriesDictionary, decode_runs
-    from ingestion.thanos.garbage import collector_paused
 
     look = Look(
         START * 1000, (START + 3600) * 1000, 45_000, (START - 30) * 1000, (START + 3630) * 1000
@@ -128,8 +127,7 @@ def measured(answer: bytes, repeat: int) -> dict[str, float]:
     warm = SeriesDictionary(["prometheus_replica"])
 
     def ours(dictionary: SeriesDictionary) -> object:
-        with collector_paused():
-            return decode_runs(read_matrix_body(answer).series, dictionary, look)
+        return decode_runs(read_matrix_body(answer).series, dictionary, look)
 
     ours(warm)
     return {

@@ -7,10 +7,7 @@ Not here: which questions there are (`ingestion.catalogue`), how they are made s
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -22,14 +19,13 @@ from ingestion.json_text import NOT_JSON
 from ingestion.landing import PackedBody, packed
 from ingestion.manifest import Answer, Outcome
 from ingestion.settings import ClusterSource
-from ingestion.thanos.answer import Matrix, RawSeries, read_matrix, read_matrix_body
+from ingestion.thanos.answer import Matrix, RawSeries, read_matrix
 from ingestion.thanos.client import Reply, ThanosClient
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
-from ingestion.thanos.room import is_large
+from ingestion.thanos.sample_columns import MalformedSeries
 from ingestion.thanos.splitting import Evaluated, Question, Sizes, smaller
 from ingestion.thanos.stores import StoresSeen, read_stores
 from ingestion.thanos.telemetry import KnownSeries
-from ingestion.thanos.texts import SECOND_DIGITS, MalformedSeries
 
 QUERY_PATH = "/api/v1/query"
 RANGE_PATH = "/api/v1/query_range"
@@ -43,8 +39,8 @@ COMMON_FORM = {"dedup": "false", "partial_response": "false", "max_source_resolu
 """Replicas are united here, half an answer is refused, and averages are never taken for samples.
 A plain Prometheus ignores all three."""
 
-FETCHED_AHEAD = 2
-"""Requests under way while an answer is decoded: more would hold more bodies in memory."""
+CLOCK_LIMIT = 10**10
+"""A source's clock beyond it (the year 2286) is no clock."""
 
 GIVEN_UP_AFTER = 2
 """Requests in a row without any answer: the server is away or hangs, the rest is not tried."""
@@ -109,12 +105,13 @@ class Asker:
             yield from self.memory.sizes.split(Question(ask, window))
 
     def answered(self, wanted: Iterable[Question | Evaluated]) -> Iterator[Part]:
-        """The answers in the order of the questions, while the next ones are under way.
+        """The answers in the order of the questions, one in memory at a time.
 
         Questions are taken from `wanted` when it is their turn: what comes of one may decide
-        whether those after the next two are asked.
+        whether the next one is asked.
         """
-        for one, fetched in self._ahead(wanted):
+        for one in wanted:
+            fetched = self._fetched(one)
             if isinstance(one, Question):
                 yield from self._understood(one, fetched)
             else:
@@ -138,7 +135,7 @@ class Asker:
             found: float = _SCALAR.decode(reply.body).data.result[0]
         except NOT_JSON:
             return None
-        return found if 0 <= found < 10**SECOND_DIGITS else None
+        return found if 0 <= found < CLOCK_LIMIT else None
 
     def metric_names(
         self, patterns: Sequence[str], window: Interval, matchers: str = ""
@@ -181,20 +178,13 @@ class Asker:
         return self._read(QUERY_PATH, form)
 
     def _read(self, path: str, form: dict[str, str]) -> Fetched:
-        """Ask and read; a body whose JSON ends early in a whole HTTP answer is asked for again.
-
-        What is large waits packed until it is its turn.
-        """
-        with self._client.room:
-            for _ in range(READ_TRIES_LIMIT):
-                reply = self._posted(path, form)
-                matrix = read_matrix(reply)
-                if matrix.outcome is not Outcome.TRUNCATED or reply.cut_short:
-                    break
-            body = _packed(reply)
-            if is_large(len(reply.body)):
-                reply, matrix = replace(reply, body=b""), replace(matrix, series=())
-        return reply, matrix, body
+        """Ask and read; a body whose JSON ends early in a whole HTTP answer is asked for again."""
+        for _ in range(READ_TRIES_LIMIT):
+            reply = self._posted(path, form)
+            matrix = read_matrix(reply)
+            if matrix.outcome is not Outcome.TRUNCATED or reply.cut_short:
+                break
+        return reply, matrix, _packed(reply)
 
     def _posted(self, path: str, form: dict[str, str]) -> Reply:
         if self._silent_in_a_row >= GIVEN_UP_AFTER:
@@ -221,8 +211,7 @@ class Asker:
         if matrix.usable:
             look = Look.at(window, self.source.sampling.sample_interval_seconds)
             try:
-                with self._unpacked(fetched) as series:
-                    runs = decode_runs(series, self._dictionary, look)
+                runs = decode_runs(matrix.series, self._dictionary, look)
             except MalformedSeries as cause:
                 seen = f"not the protocol: {cause}"[:300]
                 answer = replace(answer, outcome=Outcome.FAILED, reason=seen)
@@ -238,19 +227,7 @@ class Asker:
                 yield from self._taken(piece, self._fetched(piece))
             return
         answer = self._described(one.ask.name, one.query, one.window, fetched)
-        with self._unpacked(fetched) as series:
-            yield Part(one.ask, one.window, answer, None, series, fetched[1].limit_hit)
-
-    @contextmanager
-    def _unpacked(self, fetched: Fetched) -> Iterator[Sequence[RawSeries]]:
-        """The series of an answer, also of one that waited packed."""
-        reply, matrix, body = fetched
-        if not matrix.usable or body is None or reply.body:
-            yield matrix.series
-            return
-        with self._client.room as room:
-            room.take(body.landed.byte_count)
-            yield read_matrix_body(body.unpacked()).series
+        yield Part(one.ask, one.window, answer, None, fetched[1].series, fetched[1].limit_hit)
 
     def _described(self, name: str, query: str, window: Interval, fetched: Fetched) -> Answer:
         """Set the body aside to be kept, whatever it says; describe it."""
@@ -271,20 +248,6 @@ class Asker:
             window=window,
             tries=reply.tries,
         )
-
-    def _ahead(
-        self, wanted: Iterable[Question | Evaluated]
-    ) -> Iterator[tuple[Question | Evaluated, Fetched]]:
-        """Replies in the order of the questions, with the next ones already under way."""
-        with ThreadPoolExecutor(max_workers=FETCHED_AHEAD) as pool:
-            under_way: deque[tuple[Question | Evaluated, Future[Fetched]]] = deque()
-            for item in wanted:
-                under_way.append((item, pool.submit(self._fetched, item)))
-                if len(under_way) > FETCHED_AHEAD:
-                    first, future = under_way.popleft()
-                    yield first, future.result()
-            for item, future in under_way:
-                yield item, future.result()
 
     def _range_query(self, question: Question) -> str:
         seconds = question.window.seconds + 2 * int(self._overlap.total_seconds())
@@ -317,7 +280,6 @@ _SCALAR = msgspec.json.Decoder(_Scalar)
 
 
 def _packed(reply: Reply) -> PackedBody | None:
-    """Hashed and compressed where it was fetched, beside what is decoded."""
     return packed(reply.body) if reply.body else None
 
 

@@ -20,10 +20,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import cast
-from urllib.parse import quote_plus
+from urllib.parse import urlencode
 
 import httpx
 
@@ -32,7 +31,6 @@ from clients.redaction import Secret, secret_of
 from clients.wire import transport_to
 from domain.errors import CouldNotLook
 from ingestion.settings import Connection
-from ingestion.thanos.room import Room
 
 TRIES_LIMIT = 5
 """A restart of a querier takes seconds; what five tries over two minutes do not reach is away."""
@@ -61,9 +59,6 @@ SECONDS_LIMIT = 1_800.0
 """Time of one attempt. Hours that it leaves out are pulled again by the next one."""
 
 CHUNK_BYTES = 1 << 18
-
-QUOTED_LIMIT = 1000
-"""Texts of forms that are remembered as they are sent: a dozen long ones per cluster."""
 
 _HERE = ("127.0.0.1", "::1", "localhost")
 
@@ -132,8 +127,6 @@ class ThanosClient:
         self._transport = transport or transport_to(
             connection.url, connection.proxy, _tls(connection)
         )
-        self._urls: dict[str, httpx.URL] = {}
-        self.room = Room()
 
     def __enter__(self) -> ThanosClient:
         return self
@@ -160,7 +153,6 @@ class ThanosClient:
             seconds = _pause(attempt, f"{path} {sorted(form.items())}", reply.retry_after_seconds)
             if self._exceeded_limit() or not self._spend(seconds):
                 break
-            self.room.leave()
             self._wait(seconds)
         return reply
 
@@ -215,20 +207,13 @@ class ThanosClient:
         if token:
             headers["Authorization"] = f"Bearer {token}"
         timeout = {"timeout": self._timeout}
+        url = httpx.URL(self._connection.url.rstrip("/") + path)
         if method == "GET":
-            url = self._url(path).copy_merge_params(form)
+            url = url.copy_merge_params(form)
             return httpx.Request(method, url, headers=headers, extensions=timeout)
         headers["Content-Type"] = "application/x-www-form-urlencoded"
-        body = "&".join([f"{name}={_quoted(text)}" for name, text in form.items()]).encode("ascii")
-        return httpx.Request(
-            method, self._url(path), headers=headers, content=body, extensions=timeout
-        )
-
-    def _url(self, path: str) -> httpx.URL:
-        """Put together once: a month of hours asks for the same few paths."""
-        if path not in self._urls:
-            self._urls[path] = httpx.URL(self._connection.url.rstrip("/") + path)
-        return self._urls[path]
+        body = urlencode(form).encode("ascii")
+        return httpx.Request(method, url, headers=headers, content=body, extensions=timeout)
 
     def _read(self, response: httpx.Response, secret: Secret) -> Reply:
         reply = Reply(
@@ -247,7 +232,6 @@ class ThanosClient:
         try:
             for chunk in cast(httpx.SyncByteStream, response.stream):
                 unpacked.add(chunk)
-                deadline += self.room.take(unpacked.size)
                 if time.monotonic() > deadline:
                     seen = f"still arriving after {self._connection.timeout_seconds} s"
                     return replace(reply, failure=seen, timed_out=True)
@@ -310,10 +294,6 @@ class _Unpacked:
     @property
     def body(self) -> bytes:
         return self._body.getvalue()
-
-
-# Most of a form is the same for every window of every cluster.
-_quoted = lru_cache(maxsize=QUOTED_LIMIT)(quote_plus)
 
 
 def _without_secret(reply: Reply, secret: Secret) -> Reply:

@@ -2,7 +2,7 @@
 
 Put here: the series dictionary, replicas united, runs cut at holes and hours.
 Not here: what makes an answer usable (`ingestion.thanos.answer`), how a series is named
-(`ingestion.thanos.series`), the text of samples (`ingestion.thanos.texts`), or files
+(`ingestion.thanos.series`), the text of samples (`ingestion.thanos.sample_columns`), or files
 (`ingestion.thanos.runs`).
 
 All series of one scrape share their timestamps, and an allocation rarely changes: the text
@@ -24,20 +24,22 @@ from numpy.typing import NDArray
 from domain.interval import Interval
 from ingestion.json_text import NOT_JSON, labels_of
 from ingestion.thanos.answer import NO_HISTOGRAMS, RawSeries
-from ingestion.thanos.garbage import collector_paused
-from ingestion.thanos.series import Names, Series
-from ingestion.thanos.texts import (
-    AT_ONCE_BYTES,
+from ingestion.thanos.sample_columns import (
     MalformedSeries,
     Samples,
     Text,
-    decoded_texts,
-    one_after_the_other,
+    decode_texts,
+    join_samples,
 )
+from ingestion.thanos.series import Names, Series
 
 SERIES_LIMIT = 100_000
 """Label sets remembered at once, about a kilobyte each: several hours of a large cluster. Beyond
 it the dictionary starts again instead of growing."""
+
+AT_ONCE_BYTES = 1 << 20
+"""Texts that are decoded together: about 40,000 samples. Their columns take several times the bytes
+of the texts, and the runs of them next to nothing."""
 
 HOUR_MS = 3_600_000
 
@@ -166,44 +168,35 @@ def decode_runs(
     at_once_bytes: int = AT_ONCE_BYTES,
 ) -> Runs:
     """The runs of an answer's series inside the look; replicas of one series united."""
-    with collector_paused():
-        numbers = dictionary.numbers(raw)
-        texts, text_of = _distinct_texts(raw)
-        chosen, unions, union_of_series = _unions(numbers, text_of, len(texts))
-        counts = _TextCounts(len(texts), look) if len(chosen) < len(raw) else None
-        some_at_once = _some_at_once(texts, unions, at_once_bytes)
-        cut, facts = _all_cut_into_runs(texts, some_at_once, look, counts)
-        facts["replica_series"] = len(raw) - len(chosen)
-        facts["histogram_series"] = sum(one.histograms is not NO_HISTOGRAMS for one in raw)
-        series = [dictionary.series(number) for number in chosen]
-        runs = _spread(cut, series, dictionary.metrics(chosen), union_of_series, facts)
-        if counts is not None:
-            runs.raw_counts.update(counts.by_metric(text_of, dictionary.metrics(numbers)))
-        return runs
+    numbers = dictionary.numbers(raw)
+    texts, text_of = _distinct_texts(raw)
+    chosen, unions, union_of_series = _unions(numbers, text_of, len(texts))
+    counts = _TextCounts(len(texts), look) if len(chosen) < len(raw) else None
+    some_at_once = _some_at_once(texts, unions, at_once_bytes)
+    cut, facts = _all_cut_into_runs(texts, some_at_once, look, counts)
+    facts["replica_series"] = len(raw) - len(chosen)
+    facts["histogram_series"] = sum(one.histograms is not NO_HISTOGRAMS for one in raw)
+    series = [dictionary.series(number) for number in chosen]
+    runs = _spread(cut, series, dictionary.metrics(chosen), union_of_series, facts)
+    if counts is not None:
+        runs.raw_counts.update(counts.by_metric(text_of, dictionary.metrics(numbers)))
+    return runs
 
 
 def _distinct_texts(raw: Sequence[RawSeries]) -> tuple[list[msgspec.Raw], list[int]]:
     """Each distinct values text once, and which series has which.
 
-    Servers sort series by their labels, so neighbours are of one scrape and mostly equal: comparing
-    with the last two costs a fifth of hashing. None is copied: together they may be the body.
+    Texts are compared by their hash and not copied: together they may be as large as the body.
     """
     places: dict[int, int] = {}  # by hash
     texts: list[msgspec.Raw] = []
     found: list[int] = []
-    last = other = msgspec.Raw(b"")
-    last_place = other_place = -1
     for one in raw:
-        text = one.values
-        if text != last:
-            last, other, last_place, other_place = other, last, other_place, last_place
-            if text != last:
-                place = places.setdefault(hash(bytes(text)), len(texts))
-                if place == len(texts) or texts[place] != text:
-                    place = len(texts)  # also of another text with the same hash: no harm
-                    texts.append(text)
-                last, last_place = text, place
-        found.append(last_place)
+        place = places.setdefault(hash(bytes(one.values)), len(texts))
+        if place == len(texts) or texts[place] != one.values:
+            place = len(texts)  # another text with the same hash may stand in the list twice
+            texts.append(one.values)
+        found.append(place)
     return texts, found
 
 
@@ -270,20 +263,17 @@ def _all_cut_into_runs(
     look: Look,
     counts: _TextCounts | None,
 ) -> tuple[CutRuns, dict[str, int]]:
-    """The runs of every union, some unions after the other.
-
-    Samples take several times the bytes of their texts, and their runs next to nothing.
-    """
+    """The runs of every union, some unions after the other (see AT_ONCE_BYTES)."""
     facts: Counter[str] = Counter()
     parts: list[CutRuns] = []
     for chosen, some in some_at_once:
-        samples = decoded_texts([texts[text] for text in chosen])
+        samples = decode_texts([texts[text] for text in chosen])
         if counts is not None:
             counts.note(samples, chosen)
         united, met = _united(samples, some, look)
         facts.update(met)
         parts.append(_cut_into_runs(united, look))
-    return (parts[0] if len(parts) == 1 else _one_after_the_other(parts)), dict(facts)
+    return (parts[0] if len(parts) == 1 else _join_runs(parts)), dict(facts)
 
 
 def _some_at_once(
@@ -305,12 +295,9 @@ def _some_at_once(
     yield list(places), some
 
 
-def _one_after_the_other(parts: Sequence[CutRuns]) -> CutRuns:
-    begins = one_after_the_other([begin for begin, _ in parts])
-    return (
-        begins,
-        np.concatenate([rest for _, rest in parts]),
-    )
+def _join_runs(parts: Sequence[CutRuns]) -> CutRuns:
+    begins = join_samples([begin for begin, _ in parts])
+    return begins, np.concatenate([rest for _, rest in parts])
 
 
 def _united(samples: Samples, unions: Unions, look: Look) -> tuple[Samples, dict[str, int]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -41,9 +40,9 @@ from ingestion.thanos.asking import Asker, Part, PullMemory
 from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.decode import Runs
 from ingestion.thanos.facts import HourFacts, hourly_facts, look_facts
-from ingestion.thanos.garbage import collector_paused
 from ingestion.thanos.outcomes import counts_before, counts_earlier, rows_of_hours, store_gone
 from ingestion.thanos.runs import SeriesBlocks, write_runs
+from ingestion.thanos.sample_columns import MalformedSeries
 from ingestion.thanos.splitting import Evaluated, Question
 from ingestion.thanos.telemetry import (
     UNION_LIMIT,
@@ -52,7 +51,6 @@ from ingestion.thanos.telemetry import (
     device_hours,
     function_answer,
 )
-from ingestion.thanos.texts import MalformedSeries
 
 NOT_UNDERSTOOD = (400, 422)
 """How servers answer a query that they cannot read."""
@@ -101,18 +99,15 @@ def pull_hours(
     """Ask for a window, land what comes, append the attempt, write its runs."""
     hours = _askable_hours(cluster, window, clock)
     asked_at = clock.now()
-    with collector_paused():
-        with connected_to(cluster.thanos.connection, client) as connected:
-            connected.refill_budget()
-            asker = Asker(cluster, connected, memory)
-            found = _ask(asker, window, hours, asked_at)
-        named = {answer.sha256 for answer in found.answers}
-        bodies = [body for body in asker.bodies if body.landed.sha256 in named]
-        with ThreadPoolExecutor(max_workers=1) as beside:
-            landed = beside.submit(landing.land, bodies)  # a disk syncs while facts are counted
-            draft = _draft(cluster, window, hours, found, landing, asked_at, clock.now())
-            attempt = landing.append_attempt(draft.noting(bodies_healed=landed.result()))
-            write_runs(home_runs, attempt, found.runs, found.telemetry, found.blocks)
+    with connected_to(cluster.thanos.connection, client) as connected:
+        connected.refill_budget()
+        asker = Asker(cluster, connected, memory)
+        found = _ask(asker, window, hours, asked_at)
+    named = {answer.sha256 for answer in found.answers}
+    healed = landing.land(body for body in asker.bodies if body.landed.sha256 in named)
+    draft = _draft(cluster, window, hours, found, landing, asked_at, clock.now())
+    attempt = landing.append_attempt(draft.noting(bodies_healed=healed))
+    write_runs(home_runs, attempt, found.runs, found.telemetry, found.blocks)
     return attempt
 
 

@@ -18,8 +18,8 @@ from ingestion.thanos.answer import RawSeries, read_matrix_body
 from ingestion.thanos.asking import METRIC_NAMES_ASK, STORES_ASK
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.runs import SeriesBlocks, write_runs
+from ingestion.thanos.sample_columns import MalformedSeries
 from ingestion.thanos.telemetry import DeviceHours, FunctionAnswer, device_hours, function_answer
-from ingestion.thanos.texts import MalformedSeries
 
 NOT_DECODED = (METRIC_NAMES_ASK, STORES_ASK)
 USABLE = (Outcome.OK, Outcome.WARNED)

@@ -24,8 +24,8 @@ from ingestion.catalogue import MOST_READING, READING_UNITS, TELEMETRY_ENTRIES
 from ingestion.json_text import NOT_JSON, labels_of
 from ingestion.thanos.answer import RawSeries
 from ingestion.thanos.decode import HOUR_MS, SERIES_LIMIT
+from ingestion.thanos.sample_columns import MalformedSeries, decode_texts
 from ingestion.thanos.series import LabelSet, Names, Series
-from ingestion.thanos.texts import MalformedSeries, decoded_parts
 
 METRIC_LABEL = "gpu_ledger_metric"
 """Carries a metric's name through a union; never part of what is stored."""
@@ -35,6 +35,9 @@ FUNCTIONS = ("avg_over_time", "max_over_time", "count_over_time")
 UNION = "*"
 UNION_LIMIT = 10
 """Metrics in one union: each `or` compares with all before it, so its cost grows as a square."""
+
+SERIES_AT_ONCE = 2_000
+"""Series whose values are decoded together, to limit the memory; each has 24 values at most."""
 
 COUNT_LIMIT = 2**31 - 1
 """Samples of one hour: a server that claims more has counted nothing that can be stored."""
@@ -213,7 +216,9 @@ class DeviceReading:
                 number = self._replicas[name] = len(self._replicas)
             numbers.append(number)
         replica = np.array(numbers, np.int64)
-        for first, samples in decoded_parts([raw.values for raw in answer.series]):
+        for first in range(0, len(answer.series), SERIES_AT_ONCE):
+            some = answer.series[first : first + SERIES_AT_ONCE]
+            samples = decode_texts([raw.values for raw in some])
             try:
                 readings = np.array([float(text) for text in samples.values], np.float64)
             except ValueError as cause:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from domain.identity import sha256
 from ingestion.thanos.answer import read_matrix_body
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.sample_columns import MalformedSeries, decode_texts
 from ingestion.thanos.series import series_name
-from ingestion.thanos.texts import MalformedSeries, decoded_texts
 
 HOUR_MS = 3_600_000
 START_MS = 1_790_848_800_000  # 2026-10-01T10:00:00Z
@@ -191,15 +191,10 @@ odd_times = st.sampled_from(
 )
 
 
-@given(
-    st.lists(st.lists(st.tuples(written_times, written_values), max_size=6), max_size=5),
-    st.sampled_from([0, 60, 1 << 20]),
-)
-def test_texts_say_what_json_says_however_many_are_read_at_once(
-    pairs: list[list[tuple[str, str]]], at_once_bytes: int
-) -> None:
+@given(st.lists(st.lists(st.tuples(written_times, written_values), max_size=6), max_size=5))
+def test_columns_of_samples_equal_python_json(pairs: list[list[tuple[str, str]]]) -> None:
     texts = [as_text(text) for text in pairs]
-    assert read(texts, at_once_bytes) == read_by_json(texts)
+    assert read(texts) == read_by_json(texts)
 
 
 odd_pairs = st.lists(
@@ -210,15 +205,15 @@ odd_pairs = st.lists(
 
 
 @given(odd_pairs)
-def test_texts_of_other_forms_are_read_as_json_or_refused(pairs: list[tuple[str, str]]) -> None:
+def test_unusual_texts_of_samples_are_read_as_json_or_refused(pairs: list[tuple[str, str]]) -> None:
     try:
         json.loads(text := as_text(pairs))
     except ValueError:
         with pytest.raises(MalformedSeries):
-            decoded_texts([text])
+            decode_texts([text])
         return
     texts = [as_text([("1790848800", "1")]), text]
-    assert read(texts, 0) == read_by_json(texts)
+    assert read(texts) == read_by_json(texts)
 
 
 @pytest.mark.parametrize("text", [b"{}", b'""', b"12", b"[", b"1", b"[[]]", b"null"])
@@ -226,7 +221,7 @@ def test_a_short_text_is_none_only_where_it_is_an_empty_list(text: bytes) -> Non
     one = as_text([("1790848800", "1")])
     for texts in ([text], [b"[]", text], [one, text], [text, one]):
         with pytest.raises(MalformedSeries):
-            decoded_texts(texts)
+            decode_texts(texts)
 
 
 def as_text(pairs: list[tuple[str, str]]) -> bytes:
@@ -236,9 +231,9 @@ def as_text(pairs: list[tuple[str, str]]) -> bytes:
 Rows = list[tuple[int, int, str]]
 
 
-def read(texts: list[bytes], at_once_bytes: int) -> Rows:
+def read(texts: list[bytes]) -> Rows:
     """Owner, milliseconds and value of every sample."""
-    found = decoded_texts(texts, at_once_bytes)
+    found = decode_texts(texts)
     assert found.owner_count == len(texts)
     assert len(found.values) == len(set(found.values))
     words = [found.values[place] for place in found.value]

@@ -6,7 +6,6 @@ Not here: the decoder against a naive one on any input (`tests/properties`).
 
 from __future__ import annotations
 
-import gc
 import json
 from typing import Any
 
@@ -21,8 +20,7 @@ from ingestion.thanos.decode import (
     SeriesDictionary,
     decode_runs,
 )
-from ingestion.thanos.garbage import collector_paused
-from ingestion.thanos.texts import MalformedSeries
+from ingestion.thanos.sample_columns import MalformedSeries
 
 TEN = 1_790_848_800  # 2026-10-01T10:00:00Z
 HOUR = 3600
@@ -207,23 +205,3 @@ def test_native_histograms_are_counted_and_not_misread() -> None:
     raw = read_matrix_body(json.dumps(value).encode()).series
     runs = decode_runs(raw, SeriesDictionary([]), LOOK)
     assert (len(runs), runs.facts["histogram_series"]) == (0, 1)
-
-
-def test_the_garbage_collector_is_off_until_the_last_of_several_has_decoded() -> None:
-    first, second = collector_paused(), collector_paused()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert not gc.isenabled()
-    second.__exit__(None, None, None)
-    assert gc.isenabled()
-
-
-def test_the_garbage_collector_is_off_only_while_decoding() -> None:
-    assert gc.isenabled()
-    with collector_paused():
-        assert not gc.isenabled()
-    assert gc.isenabled()
-    with pytest.raises(ZeroDivisionError), collector_paused():
-        raise ZeroDivisionError
-    assert gc.isenabled()

@@ -18,6 +18,7 @@ from domain.interval import HOUR, Interval
 from ingestion.catalogue import TELEMETRY_ENTRIES
 from ingestion.thanos.answer import RawSeries
 from ingestion.thanos.decode import HOUR_MS
+from ingestion.thanos.sample_columns import MalformedSeries
 from ingestion.thanos.telemetry import (
     FunctionAnswer,
     ask_name,
@@ -27,7 +28,6 @@ from ingestion.thanos.telemetry import (
     readings_of,
     telemetry_query,
 )
-from ingestion.thanos.texts import MalformedSeries
 
 TEN = datetime(2026, 10, 1, 10, tzinfo=UTC)
 ELEVEN_SECONDS = 1_790_852_400  # 2026-10-01T11:00:00Z
