@@ -83,10 +83,15 @@ class Hosts:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The answer to a request that does not reach the application."""
+    """The response to a request that does not reach the application."""
 
     status: int
-    text: str
+    seen: str
+    remedy: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.seen}. {self.remedy}."
 
 
 def refusal_of_foreign(scope: Scope, hosts: Hosts, *, links: bool = False) -> Refusal | None:
@@ -96,14 +101,16 @@ def refusal_of_foreign(scope: Scope, hosts: Hosts, *, links: bool = False) -> Re
     """
     named = list(_headers(scope, b"host"))
     if len(named) != 1 or not hosts.include(named[0]):
-        return Refusal(421, "This server has another name: open the address that it printed.")
+        return Refusal(421, "This server has another name", "Open the address that it printed")
     if any(not _is_origin_of(named[0], origin) for origin in _headers(scope, b"origin")):
-        return Refusal(403, "A page of another origin sent this request.")
+        return Refusal(
+            403, "A page of another origin sent this request", "Type or paste the address instead"
+        )
     if links and _follows_a_link(scope):
         return None
     if any(site not in OWN_SITES for site in _headers(scope, b"sec-fetch-site")):
         return Refusal(
-            403, "A page of another site sent this request. Type or paste the address instead."
+            403, "A page of another site sent this request", "Type or paste the address instead"
         )
     return None
 
@@ -166,16 +173,18 @@ class Access:
 
     def _not_allowed(self, scope: Scope) -> Refusal | None:
         if not self._has_session(scope):
-            return Refusal(401, "No session: open the address with the token that was printed.")
+            return Refusal(
+                401, "There is no session", "Open the address with the token that was printed"
+            )
         if scope["type"] == "websocket":
             return None
         method, path = scope["method"], "/" + scope["path"].strip("/")
         if method not in ("GET", "HEAD", "POST") or (method == "POST" and path not in self._posts):
-            return Refusal(403, f"{method} is not allowed here.")
+            return Refusal(403, f"{method} is not allowed here", "Send a GET request")
         if method != "POST" and path in self._posts and scope["query_string"]:
-            return Refusal(405, "Queries are sent by POST, as JSON.")
+            return Refusal(405, "A query is in the address", "Send it by POST, as JSON")
         if method == "POST" and _media_types(scope) != [JSON]:
-            return Refusal(415, f"A request has to be {JSON}.")
+            return Refusal(415, f"The body is not {JSON}", f"Send {JSON}")
         return None
 
     def _has_session(self, scope: Scope) -> bool:

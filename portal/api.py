@@ -16,10 +16,12 @@ import msgspec
 from starlette.responses import Response
 
 from domain.csv_text import csv_bytes
+from domain.identity import sha256_bytes
 from domain.interval import format_instant
 from portal import consumption, fleet
 from portal.consumption import Consumption
-from portal.visits import Parameters, Refused, Visit, not_found
+from portal.refusals import DocumentNotInPlace, PageNotFound
+from portal.visits import Parameters, Visit
 from warehouse.reports.source import Facts
 from warehouse.snapshot_reader import PROVIDER
 
@@ -42,9 +44,11 @@ class Page(msgspec.Struct, kw_only=True):
 
 
 class Error(msgspec.Struct, kw_only=True):
-    """Why a request has no rows."""
+    """Why a request has no rows; each code has a page in the documentation."""
 
+    code: str
     error: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,14 +385,12 @@ def _parameter(name: str, where: str, description: str) -> dict[str, Any]:
 
 def document_download(visit: Visit) -> Response:
     """A file of one of the tenant's documents, with the bytes that were issued."""
-    from domain.identity import sha256_bytes
-
     visit.parameters()
     number, name = visit.request.path_params["number"], visit.request.path_params["name"]
     with visit.facts_of_tenant() as facts:
         found = consumption.document_file(facts, number, name)
     if found is None:
-        raise not_found()
+        raise PageNotFound()
     period, digest = found
     path = visit.settings.documents / period / "tenants" / visit.tenant / name
     try:
@@ -396,7 +398,7 @@ def document_download(visit: Visit) -> Response:
     except OSError:
         body = b""
     if sha256_bytes(body) != digest:
-        raise Refused(503, "The issued file is not in place. The operator can render it again.")
+        raise DocumentNotInPlace(period, name)
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
         "Cache-Control": "private, no-store",

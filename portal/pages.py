@@ -24,7 +24,8 @@ from domain.billing_period import BillingPeriod
 from domain.interval import Interval
 from portal import charts, consumption, fleet
 from portal.consumption import Consumption
-from portal.visits import Refused, Visit, not_found
+from portal.refusals import PageNotFound, ParameterInvalid, not_one_of
+from portal.visits import Shown, Visit
 from warehouse.reports.source import Facts
 from warehouse.reports.usage import LABEL, kept_labels
 
@@ -43,7 +44,7 @@ def tenant_page(visit: Visit) -> Response:
         labels = kept_labels(facts, [period.name])
         label = given.text("label", labels[0] if labels else "")
         if label and label not in labels:
-            raise Refused(400, f"No pod has this label. Labels that are kept: {', '.join(labels)}.")
+            raise not_one_of("label", labels)
         summary = month.summary()
         return page(
             visit,
@@ -134,7 +135,9 @@ def programme_page(visit: Visit) -> Response:
     with visit.facts_of_fleet(programme=True) as facts:
         hour = given.hour("hour")
         if hour is not None and (hour.minute or hour.second):
-            raise Refused(400, "hour is the start of an hour, such as 2026-10-09T14.")
+            raise ParameterInvalid(
+                "hour", "hour is not the start of an hour", "Give an hour such as 2026-10-09T14"
+            )
         period = BillingPeriod.containing(hour) if hour else given.period(facts)
         at = hour or fleet.last_hour(facts, period)
         facts.require(period.interval)
@@ -186,7 +189,7 @@ def coverage_chart(visit: Visit) -> Response:
         cluster = given.text("cluster")
         rows = [one for one in consumption.coverage(facts, period) if one.cluster_name == cluster]
     if not rows:
-        raise not_found()
+        raise PageNotFound()
     worst = list(charts.STATUS_COLOURS)
     statuses: dict[tuple[int, int], str] = {}
     for row in sorted(rows, key=lambda one: worst.index(one.status), reverse=True):
@@ -227,8 +230,8 @@ def plain_page(template: str, status: int = 200, **values: Any) -> Response:
     return HTMLResponse(text, status)
 
 
-def error_page(status: int, text: str) -> Response:
-    return plain_page("error.html", status, title="Not shown", text=text)
+def error_page(shown: Shown) -> Response:
+    return plain_page("error.html", shown.status, title="Not shown", shown=shown)
 
 
 @cache

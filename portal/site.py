@@ -21,8 +21,9 @@ from starlette.routing import Route
 from domain.errors import LedgerError
 from portal import api, pages
 from portal.access import Hosts, Message, Receive, Scope, Send, refusal_of_foreign
+from portal.refusals import PageNotFound, Refused, RequestNotAllowed
 from portal.sessions import COOKIE, SESSION_HOURS
-from portal.visits import LOG, Handler, Refused, Settings, endpoint, not_found
+from portal.visits import API, LOG, Handler, Settings, Shown, endpoint, json_error
 
 LOGIN_BYTES_LIMIT = 8192
 TARGET_BYTES_LIMIT = 4096
@@ -117,21 +118,25 @@ class _Shell:
         if refusal is None:
             await self._app(scope, receive, send_with_headers)
         else:
-            status, text = refusal
-            await PlainTextResponse(f"{text}\n", status)(scope, receive, send_with_headers)
+            shown = Shown.of(refusal)
+            respond = json_error if scope["path"].startswith(API) else pages.error_page
+            await respond(shown)(scope, receive, send_with_headers)
 
-    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+    def _refusal(self, scope: Scope) -> RequestNotAllowed | None:
         foreign = refusal_of_foreign(scope, self._hosts, links=True)
         if foreign is not None:
-            return foreign.status, foreign.text
+            return RequestNotAllowed(foreign.status, foreign.seen, foreign.remedy)
         method, path = scope["method"], scope["path"]
         if method not in ("GET", "HEAD") and not (method == "POST" and path in self._posts):
-            return 405, "Only GET and HEAD are allowed here."
+            seen = "The method is neither GET nor HEAD"
+            return RequestNotAllowed(405, seen, "Send a GET request")
         target = len(scope.get("raw_path") or path.encode()) + len(scope["query_string"])
         if target > TARGET_BYTES_LIMIT:
-            return 414, "The address is too long."
+            seen = f"The address has more than {TARGET_BYTES_LIMIT} bytes"
+            return RequestNotAllowed(414, seen, "Give fewer or shorter parameters")
         if not path.isprintable():
-            return 400, "The path has characters that no path of this server has."
+            seen = "The path has characters that no path of this server has"
+            return RequestNotAllowed(400, seen, "Begin at the start page")
         return None
 
 
@@ -141,13 +146,13 @@ def _openapi(visit: Any) -> Response:
 
 
 def _nowhere(visit: Any) -> Response:
-    raise not_found()
+    raise PageNotFound()
 
 
 def _static(request: Request) -> Response:
     found = pages.static_files().get(request.path_params["name"])
     if found is None:
-        return pages.error_page(404, not_found().text)
+        return pages.error_page(Shown.of(PageNotFound()))
     body, media_type = found
     headers = {"cache-control": "public, max-age=31536000, immutable"}
     return Response(body, media_type=media_type, headers=headers)
@@ -184,11 +189,8 @@ def _begin_session(settings: Settings, request: Request, body: bytes) -> Respons
     try:
         with settings.limits.of("login"):
             subject = settings.authority.session_subject(_token_of(request, body))
-    except Refused as refused:
-        return pages.error_page(refused.status, refused.text)
-    except LedgerError as cause:
-        LOG.error("%s", cause.message())
-        return pages.error_page(503, f"{cause.code}: {cause.why}.")
+    except (LedgerError, Refused) as error:
+        return pages.error_page(Shown.of(error))
     if not subject:
         text = "This token is not valid."
         return pages.plain_page("login.html", 401, title="GPU consumption", text=text)
@@ -208,7 +210,7 @@ def _token_of(request: Request, body: bytes) -> str:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     fields = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
     if kind != FORM or [name for name, _ in fields] != ["token"]:
-        raise Refused(400, "The form has one field, the token.")
+        raise RequestNotAllowed(400, "The form has not one field, the token", "Log in by the form")
     return fields[0][1].strip()
 
 

@@ -24,9 +24,18 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
-from domain.errors import CouldNotLook, LedgerError, WrongUse
+from domain.errors import LedgerError, WrongUse
 from domain.interval import Interval, parse_instant
 from portal.callers import Authority, Caller, seen_by
+from portal.refusals import (
+    PageNotFound,
+    ParameterInvalid,
+    Refused,
+    RequestFailed,
+    TokenNotValid,
+    TooManyRequests,
+    not_one_of,
+)
 from portal.sessions import COOKIE, Sessions
 from portal.tokens import TokenFileInvalid
 from warehouse.reports.source import Facts, NoFactsYet
@@ -42,22 +51,8 @@ CALLERS_REMEMBERED = 10_000
 PARAMETER_BYTES_LIMIT = 512
 
 API = "/api/"
+ERROR_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}
 _BEARER = re.compile(r"Bearer ([\x21-\x7e]{1,4096})", re.ASCII)
-
-
-class Refused(Exception):
-    """A response other than the one that was requested."""
-
-    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(text)
-        self.status = status
-        self.text = text
-        self.headers = dict(headers or {})
-
-
-def not_found() -> Refused:
-    """The only 404: for what does not exist and for what the caller may not see."""
-    return Refused(404, "There is no such page, or you may not see it.")
 
 
 @dataclass
@@ -77,7 +72,7 @@ class Limits:
 
     @contextmanager
     def of(self, caller: str) -> Iterator[None]:
-        """Count a request while it runs; raises Refused with 429."""
+        """Count a request while it runs; raises TooManyRequests."""
         with self._lock:
             allowance = self._callers.setdefault(caller, _Allowance(checked_at=self._seconds()))
             self._callers.move_to_end(caller)
@@ -88,7 +83,7 @@ class Limits:
             allowance.tokens = min(BURST_LIMIT, allowance.tokens + gained)
             allowance.checked_at = now
             if allowance.tokens < 1 or allowance.running >= CONCURRENT_LIMIT:
-                raise Refused(429, "Too many requests. Wait a second.", {"Retry-After": "1"})
+                raise TooManyRequests()
             allowance.tokens -= 1
             allowance.running += 1
         try:
@@ -125,10 +120,10 @@ class Visit:
 
     @property
     def tenant(self) -> str:
-        """The tenant in the path; raises Refused with 404 unless the caller may see it."""
+        """The tenant in the path; raises PageNotFound unless the caller may see it."""
         tenant: str = self.request.path_params["tenant"]
         if not seen_by(self.caller, tenant, self.known_tenants):
-            raise not_found()
+            raise PageNotFound()
         return tenant
 
     @cached_property
@@ -145,7 +140,7 @@ class Visit:
         """The provider's snapshot, for the provider, or for both roles."""
         may = self.caller.is_programme() if programme else self.caller.is_provider()
         if not may:
-            raise not_found()
+            raise PageNotFound()
         with self.settings.snapshots.opened(PROVIDER) as facts:
             yield facts
 
@@ -161,12 +156,19 @@ class Parameters:
         found: dict[str, str] = {}
         for name, value in request.query_params.multi_items():
             if name not in allowed:
+                shown = ascii(name[:40])
                 known = ", ".join(allowed) or "none"
-                raise Refused(400, f"There is no such parameter here. Known: {known}.")
+                raise ParameterInvalid(
+                    shown, f"There is no parameter {shown} here", f"Known parameters: {known}"
+                )
             if name in found:
-                raise Refused(400, f"The parameter {name} is there twice.")
+                raise ParameterInvalid(name, f"The parameter {name} is there twice", "Give it once")
             if len(value.encode("utf-8", "surrogatepass")) > PARAMETER_BYTES_LIMIT:
-                raise Refused(400, f"The parameter {name} is too long.")
+                raise ParameterInvalid(
+                    name,
+                    f"The parameter {name} is too long",
+                    f"Give at most {PARAMETER_BYTES_LIMIT} bytes",
+                )
             found[name] = value
         return cls(found)
 
@@ -176,29 +178,37 @@ class Parameters:
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
         value = self.text(name, choices[0])
         if value not in choices:
-            raise Refused(400, f"{name} is one of: {', '.join(choices)}.")
+            raise not_one_of(name, choices)
         return value
 
     def number(self, name: str, default: int, most: int) -> int:
         value = self.text(name, str(default))
         if not re.fullmatch(r"\d{1,9}", value, re.ASCII) or int(value) > most:
-            raise Refused(400, f"{name} is a whole number up to {most}.")
+            raise ParameterInvalid(
+                name,
+                f"{name} is not a whole number, or is larger than {most}",
+                f"Give a whole number up to {most}",
+            )
         return int(value)
 
     def period(self, facts: Facts) -> BillingPeriod:
         """The month that was requested and counted, or the newest one."""
         if not facts.periods:
-            raise not_found()
+            raise PageNotFound()
         name = self.text("period")
         if not name:
             return facts.newest
         try:
             period = BillingPeriod(name)
         except WrongUse:
-            raise Refused(400, "period is a month, such as 2026-10.") from None
+            raise ParameterInvalid(
+                "period", "period is not a month", "Give a month such as 2026-10"
+            ) from None
         if period.name not in facts.periods:
             counted = ", ".join(facts.periods)
-            raise Refused(404, f"This month was not counted. Counted months: {counted}.")
+            raise ParameterInvalid(
+                "period", f"{period} was not counted", f"Counted months: {counted}"
+            )
         return period
 
     def hour(self, name: str) -> datetime | None:
@@ -209,10 +219,14 @@ class Parameters:
         if not self.text("from") and not self.text("to"):
             return None
         if not self.text("from") or not self.text("to"):
-            raise Refused(400, "Give both from and to, or neither.")
+            raise ParameterInvalid(
+                "from", "Only one of from and to is there", "Give both from and to, or neither"
+            )
         started_at, ended_at = self._instant("from"), self._instant("to")
         if ended_at <= started_at:
-            raise Refused(400, "to has to be later than from.")
+            raise ParameterInvalid(
+                "to", "to is not later than from", "Give a time in to that is later than from"
+            )
         return Interval(started_at, ended_at)
 
     def _instant(self, name: str) -> datetime:
@@ -226,11 +240,38 @@ class Parameters:
         try:
             return parse_instant(text if text.endswith("Z") else f"{text}Z")
         except (ValueError, LedgerError):
-            raise Refused(400, f"{name} is a time in UTC, such as 2026-10-09T14.") from None
+            raise ParameterInvalid(
+                name,
+                f"{name} is not a time in whole seconds",
+                "Give a time in UTC, such as 2026-10-09T14 or 2026-10-09T14:30:05",
+            ) from None
 
 
 Handler = Callable[[Visit], Response]
-ErrorPage = Callable[[int, str], Response]
+ErrorPage = Callable[["Shown"], Response]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a caller is told of an error: without the paths and addresses of the server."""
+
+    status: int
+    code: str
+    seen: str
+    remedy: str
+
+    @classmethod
+    def of(cls, error: LedgerError | Refused) -> Shown:
+        if isinstance(error, Refused):
+            return cls(error.status, error.code, error.seen, error.remedy)
+        if isinstance(error, NoFactsYet):
+            seen = "A month of this window was not counted"
+            return cls(400, error.code, seen, "Begin and end the window in counted months")
+        if isinstance(error, WrongUse) and not isinstance(error, TokenFileInvalid):
+            return cls(400, error.code, error.seen, error.remedy)
+        LOG.error("%s", error.message())
+        remedy = "The operator finds the details in the portal's log"
+        return cls(503, error.code, error.why, remedy)
 
 
 def endpoint(settings: Settings, handler: Handler, error_page: ErrorPage) -> Any:
@@ -243,22 +284,11 @@ def endpoint(settings: Settings, handler: Handler, error_page: ErrorPage) -> Any
             caller_name = caller.name
             with settings.limits.of(caller_name):
                 response = handler(Visit(request, settings, caller))
-        except Refused as refused:
-            response = _refusal(settings, request, refused, error_page)
-        except NoFactsYet:
-            response = _refusal(settings, request, not_found(), error_page)
-        except WrongUse as wrong:
-            if isinstance(wrong, TokenFileInvalid):
-                response = _refusal(settings, request, _unavailable(wrong), error_page)
-            else:
-                response = _refusal(
-                    settings, request, Refused(400, f"{wrong.seen}; {wrong.remedy}"), error_page
-                )
-        except CouldNotLook as cause:
-            response = _refusal(settings, request, _unavailable(cause), error_page)
+        except (LedgerError, Refused) as error:
+            response = _refusal(settings, request, Shown.of(error), error_page)
         except Exception:
             LOG.exception("%s %s failed", request.method, request.url.path)
-            response = _refusal(settings, request, Refused(500, "The portal failed."), error_page)
+            response = _refusal(settings, request, Shown.of(RequestFailed()), error_page)
         LOG.info(
             "%s %s %s %d",
             caller_name,
@@ -271,14 +301,8 @@ def endpoint(settings: Settings, handler: Handler, error_page: ErrorPage) -> Any
     return respond
 
 
-def _unavailable(cause: LedgerError) -> Refused:
-    """The reason, without the paths and addresses of the server."""
-    LOG.error("%s", cause.message())
-    return Refused(503, f"{cause.code}: {cause.why}. The operator's log has the details.")
-
-
 def _caller(settings: Settings, request: Request) -> Caller:
-    """Who sends the request: by a bearer token, else by a session. Raises Refused with 401."""
+    """The caller by a bearer token, else by a session; raises TokenNotValid."""
     headers = request.headers.getlist("authorization")
     if headers:
         found = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
@@ -289,18 +313,21 @@ def _caller(settings: Settings, request: Request) -> Caller:
     else:
         caller = None
     if caller is None:
-        raise Refused(401, "A valid token is needed.", {"WWW-Authenticate": "Bearer"})
+        raise TokenNotValid()
     return caller
 
 
-def _refusal(
-    settings: Settings, request: Request, refused: Refused, error_page: ErrorPage
-) -> Response:
+def _refusal(settings: Settings, request: Request, shown: Shown, error_page: ErrorPage) -> Response:
     if request.url.path.startswith(API):
-        response: Response = JSONResponse({"error": refused.text}, refused.status)
-    elif refused.status == 401 and settings.has_login:
+        response = json_error(shown)
+    elif shown.status == 401 and settings.has_login:
         response = RedirectResponse("/login", 303)
     else:
-        response = error_page(refused.status, refused.text)
-    response.headers.update(refused.headers)
+        response = error_page(shown)
+    response.headers.update(ERROR_HEADERS.get(shown.status, {}))
     return response
+
+
+def json_error(shown: Shown) -> Response:
+    body = {"code": shown.code, "error": f"{shown.seen}.", "remedy": f"{shown.remedy}."}
+    return JSONResponse(body, shown.status)

@@ -1,6 +1,6 @@
 """Every message of the portal, each from what provokes it, compared with its golden file.
 
-Put here: PORTAL-001 to PORTAL-005.
+Put here: PORTAL-001 to PORTAL-012.
 Not here: what a page shows of them (`unit/test_portal_pages`).
 
 After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed.
@@ -18,6 +18,15 @@ import pytest
 
 from domain.errors import LedgerError
 from portal.callers import ReviewFailed
+from portal.refusals import (
+    DocumentNotInPlace,
+    PageNotFound,
+    RequestFailed,
+    RequestNotAllowed,
+    TokenNotValid,
+    TooManyRequests,
+    not_one_of,
+)
 from portal.tokens import COLUMNS, FILE, TokenFile
 from warehouse.reports.source import FactsOfAnotherVersion
 from warehouse.snapshot_reader import STATEMENT_SECONDS, Snapshots, StatementTooLong
@@ -52,12 +61,28 @@ def not_written() -> None:
     raise SnapshotsNotWritten(Path("home/snapshots"), cause)
 
 
+def raising(error: Exception) -> Callable[[], None]:
+    """Refusals of requests; `unit/test_portal_pages` has the requests."""
+
+    def provoke() -> None:
+        raise error
+
+    return provoke
+
+
 PROVOKED: dict[str, Callable[[], None]] = {
     "PORTAL-001": without_snapshots,
     "PORTAL-002": too_long,
     "PORTAL-003": not_reviewed,
     "PORTAL-004": edited_tokens,
     "PORTAL-005": not_written,
+    "PORTAL-006": raising(PageNotFound()),
+    "PORTAL-007": raising(not_one_of("format", ("json", "csv"))),
+    "PORTAL-008": raising(TokenNotValid()),
+    "PORTAL-009": raising(TooManyRequests()),
+    "PORTAL-010": raising(DocumentNotInPlace("2026-10", "INV-000001.pdf")),
+    "PORTAL-011": raising(RequestNotAllowed(405, "The method is not GET", "Send a GET request")),
+    "PORTAL-012": raising(RequestFailed()),
 }
 
 

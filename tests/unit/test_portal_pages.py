@@ -18,9 +18,10 @@ import pytest
 
 from portal import api
 from portal.charts import STATUS_COLOURS
+from portal.refusals import TooManyRequests
 from portal.site import PAGES
 from portal.tokens import FILE
-from portal.visits import BURST_LIMIT, Limits, Refused
+from portal.visits import BURST_LIMIT, Limits
 from tests.portal_by_hand import HOSTILE, INVOICE, OTHER, OWN, Portal, marts_of, portal_at
 
 LOGIN = {"Origin": "http://fake", "Content-Type": "application/x-www-form-urlencoded"}
@@ -193,7 +194,30 @@ def test_a_tenant_sees_nothing_of_the_fleet_and_a_programme_owner_no_tenant(
 )
 def test_a_parameter_that_is_not_valid_is_refused(portal: Portal, query: str) -> None:
     found = portal.get(f"/api/v1/tenants/{OWN}/usage?{query}")
-    assert (found.status_code, list(found.json())) == (400, ["error"])
+    assert (found.status_code, list(found.json())) == (400, ["code", "error", "remedy"])
+
+
+@pytest.mark.parametrize(
+    ("path", "caller", "headers", "status", "code"),
+    [
+        (f"/api/v1/tenants/{OTHER}/summary", OWN, {}, 404, "PORTAL-006"),
+        (f"{SUMMARY}?period=2026-09", OWN, {}, 400, "PORTAL-007"),
+        (f"/api/v1/tenants/{OWN}/usage?by=colour", OWN, {}, 400, "READ-002"),
+        (f"/api/v1/tenants/{OWN}/usage?from=2025-01-01&to=2025-01-02", OWN, {}, 400, "READ-001"),
+        (SUMMARY, "", {}, 401, "PORTAL-008"),
+        (SUMMARY, OWN, {"Authorization": "Bearer glp_x"}, 401, "PORTAL-008"),
+        (SUMMARY, OWN, {"Origin": "http://evil.example"}, 403, "PORTAL-011"),
+        (SUMMARY, OWN, {"Host": "evil.example"}, 421, "PORTAL-011"),
+        (f"{SUMMARY}?{'a' * 5000}", OWN, {}, 414, "PORTAL-011"),
+    ],
+)
+def test_each_refusal_of_the_api_has_its_code_and_a_remedy(
+    portal: Portal, path: str, caller: str, headers: dict[str, str], status: int, code: str
+) -> None:
+    found = portal.get(path, caller, headers=headers)
+    assert (found.status_code, found.json()["code"]) == (status, code)
+    assert found.json()["remedy"].endswith(".")
+    assert found.headers["content-type"] == "application/json"
 
 
 def test_without_a_snapshot_the_reason_is_said_and_nothing_is_empty(tmp_path: Path) -> None:
@@ -392,7 +416,7 @@ def test_a_caller_may_send_so_many_requests() -> None:
     def sent(count: int) -> int:
         done = 0
         for _ in range(count):
-            with contextlib.suppress(Refused), limits.of("a"):
+            with contextlib.suppress(TooManyRequests), limits.of("a"):
                 done += 1
         return done
 
