@@ -16,7 +16,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from domain.decisions.rows import Source
 from domain.identity import sha256
@@ -25,9 +28,6 @@ from ingestion.landing import Landing
 from ingestion.manifest import Attempt
 from warehouse.derived import DAYS_NOTES, DerivedFolder, day_of
 from warehouse.derived_notes import Note, read_note, sha256_of_file
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SETTLED_AFTER = timedelta(hours=50)
 """An hour is asked for the last time 26 hours after its end; a day has 24 of them."""
@@ -165,10 +165,6 @@ def _mark(names: Sequence[str]) -> str:
 
 def _merged(folder: DerivedFolder, day: date, names: Sequence[str], table: str) -> pa.Table:
     """The rows of the day's attempts in the order of the attempts, each attempt's in its own."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
     before = folder.daily(day, table)
     old = pq.ParquetFile(before).read() if before.is_file() else None
     pieces = []

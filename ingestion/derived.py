@@ -14,16 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt
 from warehouse.derived import LAYOUT, DerivedFolder
 from warehouse.derived_notes import Note, sha256_of_file
 from warehouse.store import StoreUnusable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _UNFINISHED = ".unfinished"
 
@@ -69,10 +69,8 @@ class Derivation:
 def write_parquet(path: Path, table: pa.Table, level: int = ZSTD_LEVEL) -> str:
     """A Parquet file under its name, once it is whole; its hash, which is noted beside it."""
     with _unfinished(path) as unfinished:
-        if table.num_rows:
-            _write(table, str(unfinished), level)
-        else:
-            unfinished.write_bytes(_empty(table, level))
+        layout = _layout(table) if "series_key" in table.column_names else {}
+        pq.write_table(table, unfinished, compression="zstd", compression_level=level, **layout)
         return sha256_of_file(unfinished)
 
 
@@ -94,28 +92,6 @@ def _unfinished(path: Path) -> Iterator[Path]:
         raise StoreUnusable(str(path.parent), f"write {path.name}", cause) from cause
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-def _write(table: pa.Table, where: Any, level: int) -> None:
-    import pyarrow.parquet as pq
-
-    layout = _layout(table) if "series_key" in table.column_names else {}
-    pq.write_table(table, where, compression="zstd", compression_level=level, **layout)
-
-
-_empties: dict[tuple[pa.Schema, int], bytes] = {}  # two dozen forms
-
-
-def _empty(table: pa.Table, level: int) -> bytes:
-    """A file without rows: half of a journal's, and always the same."""
-    import pyarrow as pa
-
-    form = (table.schema, level)
-    if form not in _empties:
-        file = pa.BufferOutputStream()
-        _write(table, file, level)
-        _empties[form] = file.getvalue().to_pybytes()
-    return _empties[form]
 
 
 def _layout(table: pa.Table) -> dict[str, Any]:

@@ -17,8 +17,13 @@ from domain.decisions.rows import Source
 from domain.interval import Interval
 from ingestion.compaction import compact, dissolve_broken_days, finish
 from ingestion.derived import SETTLED_ZSTD_LEVEL, Derivation, remove_other_layouts, sweep
+from ingestion.kubernetes import replay as journal
+from ingestion.kubernetes.tables import TABLES
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt
+from ingestion.thanos.days import under_one_numbering
+from ingestion.thanos.replay import replay
+from ingestion.thanos.runs import KINDS
 from warehouse.derived import DerivedFolder, alone_with
 
 Progress = Callable[[int, int, str], None]
@@ -29,12 +34,6 @@ _log = logging.getLogger("gpu-ledger")  # where nobody set anything up, a line o
 
 
 def derivations() -> Mapping[Source, Derivation]:
-    from ingestion.kubernetes import replay as journal
-    from ingestion.kubernetes.tables import TABLES
-    from ingestion.thanos.days import under_one_numbering
-    from ingestion.thanos.replay import replay
-    from ingestion.thanos.runs import KINDS
-
     return {
         Source.THANOS: Derivation(replay, KINDS, under_one_numbering, SETTLED_ZSTD_LEVEL),
         Source.KUBERNETES: Derivation(journal.replay, tuple(TABLES)),

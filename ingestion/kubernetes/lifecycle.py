@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import msgspec
+import pyarrow as pa
 
 from domain.interval import union
 from ingestion.kubernetes.lines import Line
@@ -23,9 +23,6 @@ from ingestion.kubernetes.spool import parse_lines
 from ingestion.kubernetes.tables import TABLES, filled
 from ingestion.landing import Landing
 from ingestion.manifest import Answer, Attempt, Outcome
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Rows whose content does not change between observations are written once.
 _DISTINCT_TABLES = ("pod_requests",)

@@ -6,13 +6,11 @@ Put here: forms. Not here: what is written into them (`lifecycle`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ingestion.columns import column, texts
+import pyarrow as pa
+
 from ingestion.manifest import Attempt
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Column types by a short name, so that the forms below read as a table. `time` is UTC.
 _COLUMNS: Mapping[str, Mapping[str, str]] = {
@@ -144,23 +142,14 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
 TABLES = tuple(_COLUMNS)
 
 
-def filled(table: str, attempt: Attempt, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def filled(table: str, attempt: Attempt, rows: Sequence[dict[str, Any]]) -> pa.Table:
     """A table of an attempt with these rows; what a row does not have is null."""
-    import pyarrow as pa
-
-    columns = {
-        "cluster_id": texts([attempt.cluster_id] * len(rows)),
-        "attempt_id": texts([attempt.attempt_id] * len(rows)),
-    }
-    for name, kind in _COLUMNS[table].items():
-        columns[name] = column([row.get(name) for row in rows], kind)
-    return pa.table(columns, schema=table_schema(table))
+    named = {"cluster_id": attempt.cluster_id, "attempt_id": attempt.attempt_id}
+    return pa.Table.from_pylist([named | row for row in rows], schema=table_schema(table))
 
 
 def table_schema(table: str) -> pa.Schema:
     """The columns of a table; every table begins with its cluster and its attempt."""
-    import pyarrow as pa
-
     types = {
         "time": pa.timestamp("us", tz="UTC"),
         "text": pa.string(),

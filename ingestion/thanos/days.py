@@ -10,15 +10,13 @@ pod, and the runs follow it: whichever attempts came one by one or at once, the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from ingestion.columns import numbers
 from ingestion.thanos.runs import KEYS_PER_FILE
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _PART, _ITEM = b"\xfe", b"\xff"
 """Bytes that no UTF-8 text has: what they divide cannot be mistaken."""
@@ -26,8 +24,6 @@ _PART, _ITEM = b"\xfe", b"\xff"
 
 def under_one_numbering(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
     """The day's tables, with every series once; of its attempts the earliest is kept."""
-    import pyarrow as pa
-
     series = tables["series"]
     if not series.num_rows:
         return tables
@@ -63,9 +59,6 @@ def under_one_numbering(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
 
 def _identities(series: pa.Table) -> Any:
     """What makes a series that series: metric, pod and labels, as bytes."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     labels = series.column("labels").combine_chunks()
     parts = [series.column(name).combine_chunks() for name in ("metric", "pod")]
     parts = [pc.fill_null(part, "").cast(pa.binary()) for part in parts]
@@ -79,8 +72,6 @@ def _identities(series: pa.Table) -> Any:
 
 
 def _renumbered(table: pa.Table, keys: tuple[Any, Any], order: Sequence[str]) -> pa.Table:
-    import pyarrow.compute as pc
-
     old_keys, new_keys = keys
     places = pc.index_in(table.column("series_key"), value_set=old_keys)
     fresh = _with_keys(table, new_keys[places.to_numpy()])
@@ -89,10 +80,8 @@ def _renumbered(table: pa.Table, keys: tuple[Any, Any], order: Sequence[str]) ->
 
 def _with_keys(table: pa.Table, keys: Any) -> pa.Table:
     place = table.column_names.index("series_key")
-    return table.set_column(place, "series_key", numbers(keys))
+    return table.set_column(place, "series_key", pa.array(keys))
 
 
 def _sorted_by(table: pa.Table, names: Sequence[str]) -> Any:
-    import pyarrow.compute as pc
-
     return pc.sort_indices(table, [(name, "ascending") for name in names]).to_numpy()

@@ -41,7 +41,7 @@ from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.decode import Runs
 from ingestion.thanos.facts import HourFacts, hourly_facts, look_facts
 from ingestion.thanos.outcomes import counts_before, counts_earlier, rows_of_hours, store_gone
-from ingestion.thanos.runs import SeriesBlocks, write_runs
+from ingestion.thanos.runs import write_runs
 from ingestion.thanos.sample_columns import MalformedSeries
 from ingestion.thanos.splitting import Evaluated, Question
 from ingestion.thanos.telemetry import (
@@ -107,7 +107,7 @@ def pull_hours(
     healed = landing.land(body for body in asker.bodies if body.landed.sha256 in named)
     draft = _draft(cluster, window, hours, found, landing, asked_at, clock.now())
     attempt = landing.append_attempt(draft.noting(bodies_healed=healed))
-    write_runs(home_runs, attempt, found.runs, found.telemetry, found.blocks)
+    write_runs(home_runs, attempt, found.runs, found.telemetry, cluster.pod_labels)
     return attempt
 
 
@@ -155,7 +155,6 @@ class _Found:
     """Everything that came of asking, before it becomes hours."""
 
     telemetry: DeviceHours
-    blocks: SeriesBlocks
     hour_facts: HourFacts = field(default_factory=dict)
     answers: list[Answer] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)  # allocation
@@ -174,7 +173,7 @@ class _Found:
 
 
 def _ask(asker: Asker, window: Interval, hours: Sequence[datetime], now: datetime) -> _Found:
-    found = _Found(device_hours([], (), window), SeriesBlocks(asker.source.pod_labels))
+    found = _Found(device_hours([], (), window))
     source_seconds = asker.source_time()
     if source_seconds is not None:
         found.facts["source_clock_offset_seconds"] = round(source_seconds - now.timestamp())
@@ -187,7 +186,6 @@ def _ask(asker: Asker, window: Interval, hours: Sequence[datetime], now: datetim
     for part in asker.answered(_wanted(asker, asks, window)):
         if ":" not in part.ask.name:
             found.parts.append(part)
-            found.blocks.add([part.runs] if part.runs is not None else [])
         else:
             if not telemetry.parts:
                 found.count(hours, asker.source.sampling.sample_interval_seconds)

@@ -17,7 +17,7 @@ from ingestion.manifest import Answer, Attempt, Outcome
 from ingestion.thanos.answer import RawSeries, read_matrix_body
 from ingestion.thanos.asking import METRIC_NAMES_ASK, STORES_ASK
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
-from ingestion.thanos.runs import SeriesBlocks, write_runs
+from ingestion.thanos.runs import write_runs
 from ingestion.thanos.sample_columns import MalformedSeries
 from ingestion.thanos.telemetry import DeviceHours, FunctionAnswer, device_hours, function_answer
 
@@ -58,9 +58,7 @@ def replay(landing: Landing, home_runs: Path, attempt: Attempt) -> None:
             look = Look.at(answer.window, attempt.draft.sampling.sample_interval_seconds)
             runs.append(decode_runs(series, dictionary, look))
     rows = _rows(telemetry, replica_labels, attempt)
-    blocks = SeriesBlocks(attempt.draft.settings.get("pod_labels", ()))
-    blocks.add(runs)
-    write_runs(home_runs, attempt, runs, rows, blocks)
+    write_runs(home_runs, attempt, runs, rows, attempt.draft.settings.get("pod_labels", ()))
 
 
 def _rows(

@@ -1,39 +1,27 @@
-"""The derived Parquet of an attempt: runs, series and telemetry, under the attempt's own name.
+"""The derived Parquet files of an attempt: runs, series and telemetry.
 
-Put here: the columns of these files, and how they get onto the disk whole.
-Not here: what is in them (`ingestion.thanos.decode`, `ingestion.thanos.telemetry`), how those of a
-day become one (`ingestion.thanos.days`), or which of several attempts counts (`dbt/`).
+Put here: the columns of these files, and writing them.
+Not here: decoding (`ingestion.thanos.decode`, `ingestion.thanos.telemetry`), the files of a settled
+day (`ingestion.thanos.days`), or which of several attempts counts (`dbt/`).
 
-Everything here can be thrown away: `gpu-ledger rebuild` makes the same content from the landing.
+Everything here can be deleted: `gpu-ledger rebuild` makes the same content from the landing.
 
-Small by their shape: a series is a number, its labels stand once beside it, in the order of metric
-and pod, so that alike stands beside alike; a pod's UID is 16 bytes; times are offsets into the
-hour, which are the same for every series of a scrape and every hour that has no change.
+The files are small: a series is a number in all tables, and its labels stand once beside it, in
+the order of metric and pod, so that similar rows are neighbours; a pod's UID has 16 bytes; times
+are offsets into the hour, equal for all series of a scrape and all hours without a change.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingestion.catalogue import POD_LABELS_METRIC
-from ingestion.columns import (
-    constant,
-    maps,
-    milliseconds,
-    named,
-    numbers,
-    repeated,
-    sixteen_bytes,
-    texts,
-)
 from ingestion.derived import write_note, write_parquet
 from ingestion.manifest import Attempt
 from ingestion.thanos.decode import Runs
@@ -42,89 +30,12 @@ from ingestion.thanos.telemetry import DeviceHours, readings_of
 from warehouse.derived import DerivedFolder
 from warehouse.derived_notes import Note
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 KINDS = ("runs", "series", "telemetry")
 
 KEYS_PER_FILE = 1 << 32
 """Series of an attempt or day that can be numbered; its sequence, times this, comes before."""
 
-
-EAGER_SERIES = 1000
-"""From so many on, a metric's columns are made at once: fewer cost less together with others."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Series in their order, of one metric or of several small ones, and their columns."""
-
-    series: list[Series]
-    uid: pa.Array
-    pod: pa.Array
-    labels: pa.Array
-
-
-_Counts = Sequence[tuple[str, int]]
-
-
-class SeriesBlocks:
-    """The series of an attempt, made into columns as soon as the metrics they are of are complete.
-
-    What a server takes its time for can be waited for meanwhile.
-    """
-
-    def __init__(self, pod_labels: Sequence[str], eager_series: int = EAGER_SERIES) -> None:
-        self._eager_series = eager_series
-        self._allowed = {f"label_{sanitised(label)}" for label in pod_labels}
-        self._by_metric: dict[str, list[Series]] = {}
-        self._made: dict[str, _Block] = {}
-
-    def add(self, parts: Sequence[Runs | DeviceHours]) -> None:
-        """Take every series that has a row, each once."""
-        used: defaultdict[str, list[Series]] = defaultdict(list)
-        for part in parts:
-            for place in np.flatnonzero(np.bincount(part.series_index)).tolist():
-                one = part.series[place]
-                used[one.metric].append(one)
-        for metric, series in used.items():
-            series += self._by_metric.get(metric, ())
-            # A metric may come in several parts, each of which has the same series.
-            once = {one.series_id: one for one in series}.values()
-            ordered = self._by_metric[metric] = sorted(once, key=_place_of)
-            if len(ordered) >= self._eager_series:
-                self._made[metric] = self._block(ordered)
-
-    def _block(self, series: list[Series]) -> _Block:
-        kept: list[tuple[Sequence[str], Sequence[str]]] = [
-            _kept_labels(one, self._allowed)
-            if one.metric == POD_LABELS_METRIC
-            else (one.names, one.texts)
-            for one in series
-        ]
-        return _Block(
-            series,
-            sixteen_bytes([one.uuid for one in series]),
-            texts([one.pod for one in series]),
-            maps([names for names, _ in kept], [words for _, words in kept]),
-        )
-
-    def counts(self) -> list[tuple[str, int]]:
-        """How many series each metric has, in the order of metrics."""
-        return [(metric, len(self._by_metric[metric])) for metric in sorted(self._by_metric)]
-
-    def in_order(self) -> list[_Block]:
-        """By metric; with those of a metric, the whole order is that of `_place_of`."""
-        found: list[_Block] = []
-        small: list[Series] = []
-        for metric in sorted(self._by_metric):
-            if metric not in self._made:
-                small += self._by_metric[metric]
-                continue
-            found += [self._block(small)] if small else []
-            found.append(self._made[metric])
-            small = []
-        return [*found, self._block(small)]
+_Keys = Mapping[str, int]
 
 
 def write_runs(
@@ -132,70 +43,69 @@ def write_runs(
     attempt: Attempt,
     parts: Sequence[Runs],
     telemetry: DeviceHours,
-    blocks: SeriesBlocks,
+    pod_labels: Sequence[str],
 ) -> None:
     """Write the three files of an attempt, each whole or not at all, and note their hashes.
 
-    `blocks` has the series of the parts; those of the telemetry are added here.
+    Of the labels of pods only `pod_labels` are written.
     """
     folder = DerivedFolder.of(home_runs, attempt.source.value, attempt.cluster_id)
-    blocks.add([telemetry])
-    ordered = blocks.in_order()
-    series = [one for block in ordered for one in block.series]
+    series = ordered_series([*parts, telemetry])
     first_key = attempt.sequence * KEYS_PER_FILE
-    every = range(first_key, first_key + len(series))
-    keys = dict(zip([one.series_id for one in series], every, strict=True))
-    tables: dict[str, Callable[[], pa.Table]] = {
-        "runs": lambda: _runs_table(attempt, parts, blocks.counts(), keys),
-        "series": lambda: _series_table(attempt, blocks.counts(), ordered, first_key),
-        "telemetry": lambda: _telemetry_table(attempt, telemetry, keys),
+    keys = {one.series_id: first_key + place for place, one in enumerate(series)}
+    tables = {
+        "runs": _runs_table(attempt, parts, series, keys),
+        "series": _series_table(attempt, series, first_key, pod_labels),
+        "telemetry": _telemetry_table(attempt, telemetry, keys),
     }
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        # One is compressed while the next is made.
-        written = {
-            kind: beside.submit(
-                write_parquet, folder.loose(attempt.attempt_id, kind), tables[kind]()
-            )
-            for kind in KINDS
-        }
-        hashes = {kind: one.result() for kind, one in written.items()}
+    hashes = {
+        kind: write_parquet(folder.loose(attempt.attempt_id, kind), table)
+        for kind, table in tables.items()
+    }
     write_note(folder, attempt.attempt_id, Note((attempt.attempt_id,), hashes))
 
 
-def _place_of(series: Series) -> tuple[str, str, str]:
-    return series.pod or "", series.uid, series.series_id
+def ordered_series(parts: Sequence[Runs | DeviceHours]) -> list[Series]:
+    """Every series that has a row, once, by metric, pod, UID and ID."""
+    used = {
+        part.series[place].series_id: part.series[place]
+        for part in parts
+        for place in np.unique(part.series_index).tolist()
+    }
+    return sorted(
+        used.values(), key=lambda one: (one.metric, one.pod or "", one.uid, one.series_id)
+    )
 
 
 def _runs_table(
-    attempt: Attempt, parts: Sequence[Runs], counts: _Counts, keys: Mapping[str, int]
+    attempt: Attempt, parts: Sequence[Runs], series: Sequence[Series], keys: _Keys
 ) -> pa.Table:
-    import pyarrow as pa
-
     values = sorted({text for part in parts for text in part.values})
-    metrics = [metric for metric, _ in counts]
     key, hour, first, last, count, value = _columns(parts, values, keys)
-    order = np.lexsort((value, first, key))  # the text of a value last: it never depends on chance
-    metric_of = np.repeat(np.arange(len(counts)), [count for _, count in counts])
+    order = np.lexsort((value, first, key))  # the value last: the order never depends on chance
+    metric_of = _dictionary([one.metric for one in series])
     return pa.table(
         {
-            "cluster_id": constant(attempt.cluster_id, len(order)),
-            "attempt_id": constant(attempt.attempt_id, len(order)),
-            "hour_started_at": milliseconds(hour[order]),
-            "metric": named(metric_of[key[order] % KEYS_PER_FILE], metrics),
-            "series_key": numbers(key[order]),
-            "first_offset_ms": numbers((first - hour)[order].astype(np.int32)),
-            "last_offset_ms": numbers((last - hour)[order].astype(np.int32)),
-            "sample_count": numbers(count[order].astype(np.int32)),
-            "sample_value": named(value[order], values),
+            "cluster_id": _constant(attempt.cluster_id, len(order)),
+            "attempt_id": _constant(attempt.attempt_id, len(order)),
+            "hour_started_at": _milliseconds(hour[order]),
+            "metric": metric_of.take(pa.array(key[order] % KEYS_PER_FILE)),
+            "series_key": pa.array(key[order]),
+            "first_offset_ms": pa.array((first - hour)[order].astype(np.int32)),
+            "last_offset_ms": pa.array((last - hour)[order].astype(np.int32)),
+            "sample_count": pa.array(count[order].astype(np.int32)),
+            "sample_value": pa.DictionaryArray.from_arrays(
+                value[order].astype(np.int32), pa.array(values, pa.string())
+            ),
         }
     )
 
 
 def _columns(
-    parts: Sequence[Runs], texts: Sequence[str], keys: Mapping[str, int]
+    parts: Sequence[Runs], values: Sequence[str], keys: _Keys
 ) -> tuple[NDArray[np.int64], ...]:
-    """Key, hour, first, last, count, and the value by its place among the texts."""
-    place_of = {text: place for place, text in enumerate(texts)}
+    """Key, hour, first, last, count, and the place of the value among the values."""
+    place_of = {text: place for place, text in enumerate(values)}
     found: list[list[NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in range(6)]
     for part in parts:
         # A series without a run inside the hours has no key, and no row that would need it.
@@ -215,25 +125,33 @@ def _columns(
 
 
 def _series_table(
-    attempt: Attempt, counts: _Counts, blocks: Sequence[_Block], first_key: int
+    attempt: Attempt, series: Sequence[Series], first_key: int, pod_labels: Sequence[str]
 ) -> pa.Table:
-    import pyarrow as pa
-
-    series_count = sum(count for _, count in counts)
-    columns = {
-        "cluster_id": constant(attempt.cluster_id, series_count),
-        "attempt_id": constant(attempt.attempt_id, series_count),
-        "series_key": numbers(np.arange(first_key, first_key + series_count, dtype=np.int64)),
-        "metric": repeated([([metric], count) for metric, count in counts]),
-    }
-    for name in ("uid", "pod", "labels"):
-        pieces = [getattr(block, name) for block in blocks]
-        columns[name] = pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
-    return pa.table(columns)
+    allowed = {f"label_{sanitised(label)}" for label in pod_labels}
+    labels = [_kept_labels(one, allowed) for one in series]
+    offsets = np.cumsum([0, *(len(names) for names, _ in labels)], dtype=np.int32)
+    uuids = pa.array([one.uuid for one in series], pa.binary(16))
+    return pa.table(
+        {
+            "cluster_id": _constant(attempt.cluster_id, len(series)),
+            "attempt_id": _constant(attempt.attempt_id, len(series)),
+            "series_key": pa.array(np.arange(first_key, first_key + len(series), dtype=np.int64)),
+            "metric": pa.array([one.metric for one in series], pa.string()),
+            "uid": pa.ExtensionArray.from_storage(pa.uuid(), uuids),
+            "pod": pa.array([one.pod for one in series], pa.string()),
+            "labels": pa.MapArray.from_arrays(
+                offsets,
+                pa.array(list(chain.from_iterable(names for names, _ in labels)), pa.string()),
+                pa.array(list(chain.from_iterable(texts for _, texts in labels)), pa.string()),
+            ),
+        }
+    )
 
 
 def _kept_labels(series: Series, allowed: set[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Of a pod's own labels only those on the allow-list, and all that are not its own."""
+    if series.metric != POD_LABELS_METRIC:
+        return series.names, series.texts
     kept = [
         (name, text)
         for name, text in zip(series.names, series.texts, strict=True)
@@ -247,26 +165,40 @@ def sanitised(label: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in label)
 
 
-def _telemetry_table(attempt: Attempt, rows: DeviceHours, keys: Mapping[str, int]) -> pa.Table:
-    import pyarrow as pa
-
+def _telemetry_table(attempt: Attempt, rows: DeviceHours, keys: _Keys) -> pa.Table:
     # A series without a row has no key.
     key = np.array([keys.get(one.series_id, -1) for one in rows.series], np.int64)[
         rows.series_index
     ]
     order = np.lexsort((rows.hour_ms, key))
-    metrics = [one.metric for one in rows.series]
+    metrics = pa.array([one.metric for one in rows.series], pa.string())
     readings = readings_of(rows)
     return pa.table(
         {
-            "cluster_id": constant(attempt.cluster_id, len(rows)),
-            "attempt_id": constant(attempt.attempt_id, len(rows)),
-            "hour_started_at": milliseconds(rows.hour_ms[order]),
-            "metric": named(rows.series_index[order], metrics).dictionary_decode(),
-            "series_key": numbers(key[order]),
-            "reading": texts([readings.reading[row] for row in order.tolist()]),
-            "sample_count": numbers(rows.sample_count[order]),
-            "average_value": numbers(readings.average_value[order]),
-            "maximum_value": numbers(readings.maximum_value[order]),
+            "cluster_id": _constant(attempt.cluster_id, len(rows)),
+            "attempt_id": _constant(attempt.attempt_id, len(rows)),
+            "hour_started_at": _milliseconds(rows.hour_ms[order]),
+            "metric": metrics.take(pa.array(rows.series_index[order])),
+            "series_key": pa.array(key[order]),
+            "reading": pa.array([readings.reading[row] for row in order.tolist()], pa.string()),
+            "sample_count": pa.array(rows.sample_count[order]),
+            "average_value": _numbers_or_null(readings.average_value[order]),
+            "maximum_value": _numbers_or_null(readings.maximum_value[order]),
         }
     )
+
+
+def _numbers_or_null(values: NDArray[np.float64]) -> pa.Array:
+    return pa.array(values, mask=np.isnan(values))
+
+
+def _milliseconds(values: NDArray[np.int64]) -> pa.Array:
+    return pa.array(values, pa.int64()).cast(pa.timestamp("ms", "UTC"))
+
+
+def _constant(word: str, row_count: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(np.zeros(row_count, np.int32), pa.array([word]))
+
+
+def _dictionary(words: Sequence[str]) -> pa.Array:
+    return pa.array(words, pa.string()).dictionary_encode()

@@ -1,20 +1,25 @@
-"""The columns of an attempt's series: once each, in one order, whenever they were made.
+"""The order and the labels of the series of an attempt, as they are written.
 
-Put here: what is laid out early and what late.
-Not here: files and their content (`test_thanos_pull`), or their columns (`test_columns`).
+Put here: the file of series.
+Not here: the runs of a pull (`test_thanos_pull`).
 """
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
-import pytest
+import pyarrow.parquet as pq
 
+from domain.decisions import Source
 from domain.interval import HOUR, Interval
+from ingestion.manifest import AttemptDraft, Sampling
 from ingestion.thanos.answer import read_matrix_body
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
-from ingestion.thanos.runs import SeriesBlocks
+from ingestion.thanos.runs import write_runs
+from ingestion.thanos.telemetry import device_hours
+from warehouse.derived import DerivedFolder
 
 TEN = datetime(2026, 10, 1, 10, tzinfo=UTC)
 LOOK = Look.at(Interval(TEN, TEN + HOUR), 300)
@@ -43,18 +48,19 @@ PARTS = [
 ORDER = ["info p3", "kube_pod_labels p1", "phase p1", "phase p2", "phase p3", "up", "up"]
 
 
-@pytest.mark.parametrize("eager_series", [1, 2, 3, 1000])
-def test_series_are_in_one_order_however_many_are_laid_out_at_once(eager_series: int) -> None:
-    blocks = SeriesBlocks(["app"], eager_series)
-    for part in PARTS:
-        blocks.add([part])
-    found = blocks.in_order()
-    series = [one for block in found for one in block.series]
-    assert [f"{one.metric} {one.pod or ''}".strip() for one in series] == ORDER
-    assert blocks.counts() == [("info", 1), ("kube_pod_labels", 1), ("phase", 3), ("up", 2)]
-    pods = [text for block in found for text in block.pod.to_pylist()]
-    assert pods == [one.pod for one in series]
-    labels = [dict(row) for block in found for row in block.labels.to_pylist()]
-    assert labels[1] == {"node": "a", "label_app": "x"}  # the other one is not on the list
+def test_series_are_written_once_in_the_order_of_metric_and_pod(tmp_path: Path) -> None:
+    window = Interval(TEN, TEN + HOUR)
+    draft = AttemptDraft(
+        *("c1", Source.THANOS, TEN + HOUR, TEN + HOUR, window, "1", Sampling(300, 30)),
+        answers=(),
+        hours=(),
+    )
+    attempt = draft.at(1, "")
+    write_runs(tmp_path, attempt, PARTS, device_hours([], (), window), ["app"])
+    folder = DerivedFolder.of(tmp_path, "thanos", "c1")
+    rows = pq.ParquetFile(folder.loose(attempt.attempt_id, "series")).read().to_pylist()
+    assert [f"{row['metric']} {row['pod'] or ''}".strip() for row in rows] == ORDER
+    labels = [dict(row["labels"]) for row in rows]
+    assert labels[1] == {"node": "a", "label_app": "x"}  # label_no is not in the allow-list
     assert labels[2:5] == [{"node": "a"}] * 3
     assert sorted(row["job"] for row in labels[5:]) == ["a", "b"]
