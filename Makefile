@@ -17,7 +17,7 @@ SEED   ?= $(shell printf '%d' 0x0$$(git rev-parse HEAD 2>/dev/null | cut -c1-8))
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 RANDOM_EXAMPLES = --hypothesis-profile=random --hypothesis-seed=$(SEED)
 
-.PHONY: help setup demo ui test check test-deep test-servers explore servers constraints bench simulate docs wheel image format clean
+.PHONY: help setup demo ui test check test-deep test-servers explore servers constraints bench simulate docs wheel image images format clean
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -73,13 +73,21 @@ format: $(READY) ## Let ruff and sqlfluff write the layout.
 wheel: $(READY) ## Build the wheel into dist/.
 	@$(BIN)/uv build --quiet --wheel --out-dir dist
 
-ENGINE ?= podman
-IMAGE  ?= gpu-ledger
+ENGINE    ?= podman
+REGISTRY  ?= localhost
+COMPONENT ?= collector
+VERSION   := 0.1.0
+IMAGES    := $(patsubst deploy/%/Containerfile,%,$(wildcard deploy/*/Containerfile))
+# An image has no time of its own: the same commit on the same base gives the same image.
+BUILD_OPTIONS ?= --timestamp 0
 
-image: $(READY) ## Build the collector's image; IMAGE= names it, ENGINE= is podman or docker.
-	@rm -rf build/image && mkdir -p build/image && cp constraints.txt build/image/
-	@$(BIN)/uv build --quiet --wheel --out-dir build/image
-	@$(ENGINE) build --file deploy/Containerfile --tag $(IMAGE) build/image
+image: $(READY) ## Build the image of COMPONENT= as REGISTRY=/gpu-ledger/COMPONENT:VERSION.
+	@$(BIN)/python -m tests.release.image_context $(COMPONENT) build/image/$(COMPONENT)
+	@$(ENGINE) build $(BUILD_OPTIONS) --file deploy/$(COMPONENT)/Containerfile \
+	  --tag $(REGISTRY)/gpu-ledger/$(COMPONENT):$(VERSION) build/image/$(COMPONENT)
+
+images: ## Build the image of every component.
+	@for one in $(IMAGES); do $(MAKE) image COMPONENT=$$one || exit 1; done
 
 constraints: $(READY) ## Write constraints.txt, the versions for pip.
 	@$(BIN)/python -m tests.release.constraints

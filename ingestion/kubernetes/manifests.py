@@ -21,8 +21,8 @@ from ingestion.yaml_text import yaml_text
 Document = dict[str, Any]
 
 NAME = "gpu-ledger-collector"
-IMAGE = "registry.example.com/gpu-ledger"
-"""Where nobody said where the image was pushed (`deploy/Containerfile`): to be replaced."""
+IMAGE = "registry.example.com/gpu-ledger/collector"
+"""Without --image: to be replaced by where the image of `deploy/collector` was pushed."""
 
 HEALTH_PORT = 8080
 GROUP = 10001

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from domain.errors import LedgerError
 from orchestration.cli.output import home_option
 
 if TYPE_CHECKING:
@@ -122,7 +123,12 @@ def portal(
         has_login=auth == TOKENS,
         is_tls=tls_certificate is not None,
     )
-    settings.snapshots.tenants()  # fails at once where there are none
+    try:
+        settings.snapshots.tenants()
+    except (
+        LedgerError
+    ) as missing:  # it serves as soon as there are some; until then /healthz is 503
+        click.echo(missing.message(), err=True)
     log_to_stderr()
     scheme = "https" if tls_certificate else "http"
     click.echo(f"The portal is at {scheme}://{names[0] if names else host}:{port}/", err=True)

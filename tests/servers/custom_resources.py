@@ -34,6 +34,11 @@ def security_context_constraints(folder: Path) -> list[Path]:
     return _files(folder, OPENSHIFT, [f"{SECURITY}_securitycontextconstraints.crd.yaml"])
 
 
+def routes(folder: Path) -> list[Path]:
+    """The file that defines OpenShift's Route."""
+    return _files(folder, OPENSHIFT, ["route/v1/zz_generated.crd-manifests/routes.crd.yaml"])
+
+
 def _files(folder: Path, module: str, names: list[str]) -> list[Path]:
     if shutil.which("go") is None:
         missing("Go is not here: it downloads the definitions of custom resources")

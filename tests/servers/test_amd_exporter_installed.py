@@ -154,13 +154,10 @@ def test_the_page_is_typed_as_it_stands(plane: ControlPlane, tmp_path: Path) -> 
     build, apply, look, upgrade, remove = of(PAGE, "sh")
     kustomization, _ = of(PAGE, "yaml")
     shutil.copytree(DEPLOY, tmp_path / "deploy" / "amd-exporter")
-    for name in ("constraints.txt", "Makefile"):
-        shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "my-amd-exporter").mkdir()
     (tmp_path / "my-amd-exporter" / "kustomization.yaml").write_text(kustomization)
-    # An image needs an engine: each command says that its files are there.
-    engine = 'case "$1" in build) test -s "$3" && test -s "$6/requirements.txt";; push) ;; esac'
-    stand_ins = {"podman": engine, "make": "mkdir -p dist && touch dist/gpu_ledger.whl"}
+    # An image needs an engine, and is built in tests/servers/test_images.
+    stand_ins = {"podman": "true", "make": "true"}
     type_it(plane, tmp_path, build, stand_ins)
     image = commands_in(build)[-1][-1]
     type_it(plane, tmp_path, apply)

@@ -96,7 +96,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         made = Cluster(plane, admin)
         for namespace in (OWN, OTHER):
             made.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        for name in ("namespace.yaml", "rbac.yaml"):
+        own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu-ledger"}}
+        made.apply(own)
+        for name in ("rbac.yaml",):
             text = (MANIFESTS / name).read_text(encoding="utf-8")
             for document in yaml.safe_load_all(text):
                 if document["kind"] == "ClusterRoleBinding":  # the account is a user here

@@ -54,12 +54,12 @@ def test_without_a_bucket_a_volume_is_claimed_and_no_credentials_are_mounted(
     assert "PersistentVolumeClaim" in found
     [container] = found["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert "envFrom" not in container
-    assert container["image"].startswith("registry.example.com/gpu-ledger:")
+    assert container["image"].startswith("registry.example.com/gpu-ledger/collector:")
 
 
 def test_who_names_no_image_is_told_what_to_replace(tmp_path: Path) -> None:
     said = written(tmp_path, "--collector", CLUSTER_ID)
-    assert "No --image: replace registry.example.com/gpu-ledger:" in said
+    assert "No --image: replace registry.example.com/gpu-ledger/collector:" in said
     assert "No --image" not in written(tmp_path / "b", "--collector", CLUSTER_ID, "--image", "a/b")
     assert "No --image" not in written(tmp_path / "c")
 

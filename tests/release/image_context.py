@@ -1,0 +1,62 @@
+"""Writes what an image is built from: `python -m tests.release.image_context COMPONENT FOLDER`.
+
+Put here: the wheel, the locked requirements with hashes, and the list of them (SBOM, CycloneDX).
+Not here: the images themselves (`deploy/COMPONENT/Containerfile`).
+
+The same commit gives the same bytes: with `--timestamp` the images are equal, too.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LEDGER = "ledger"
+"""Its requirements are the package's own; each other component has a dependency group."""
+
+
+def components() -> list[str]:
+    """Every component with an image, by name."""
+    return sorted(path.parent.name for path in (ROOT / "deploy").glob("*/Containerfile"))
+
+
+def export(component: str, *options: str) -> str:
+    """The locked packages of a component, as uv prints them."""
+    chosen = ["--no-default-groups"] if component == LEDGER else ["--only-group", component]
+    uv = Path(sys.executable).with_name("uv")
+    command = [str(uv), "export", "--quiet", "--frozen", "--no-emit-project", *chosen, *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def requirements(component: str) -> str:
+    return export(component, "--no-header", "--no-annotate")
+
+
+def bill_of_materials(component: str) -> str:
+    """CycloneDX without the time and the random number of its making."""
+    document = json.loads(export(component, "--format", "cyclonedx1.5"))
+    del document["serialNumber"], document["metadata"]["timestamp"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    document["metadata"]["component"] |= {"name": f"gpu-ledger/{component}", "version": version}
+    return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def write_context(component: str, folder: Path) -> None:
+    """Everything that the Containerfile copies; the folder holds nothing else."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "requirements.txt").write_text(requirements(component), encoding="utf-8")
+    (folder / "sbom.json").write_text(bill_of_materials(component), encoding="utf-8")
+    uv = Path(sys.executable).with_name("uv")
+    command = [str(uv), "build", "--quiet", "--wheel", "--out-dir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True)
+    (folder / ".gitignore").unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    write_context(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,286 @@
+"""The manifests of `deploy/` on a real API server: strict validation, pod security, rights.
+
+Put here: what holds for every base and overlay, and what each account may do.
+Not here: the AMD exporter's parts (`test_amd_exporter_installed`), what the pruner's policy refuses
+(`test_idle_pruner`), or a collector that watches (`test_collector_follows_real_cluster`).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.servers.control_plane import ControlPlane, control_plane
+from tests.servers.custom_resources import (
+    prometheus_operator,
+    routes,
+    security_context_constraints,
+)
+from tests.servers.process import required, wait_for
+
+pytestmark = pytest.mark.servers
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+KUBERNETES_VERSIONS = [f"1.{minor}" for minor in range(30, 38)]
+PARTS = (
+    "overlays/kubernetes",
+    "overlays/openshift",
+    "overlays/acm-hub",
+    "overlays/demo",
+    "collector",
+    "idle-pruner",
+    "amd-exporter/base",
+)
+RESTRICTED = [part for part in PARTS if part != "amd-exporter/base"]
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with control_plane(tmp_path_factory.mktemp("plane")) as plane:
+        folder = tmp_path_factory.mktemp("definitions")
+        files = [
+            *prometheus_operator(folder),
+            *security_context_constraints(folder),
+            *routes(folder),
+        ]
+        for path in files:
+            kubectl(plane, "apply", "--server-side", "-f", str(path))
+        kubectl(plane, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+        strict = {"pod-security.kubernetes.io/enforce": "restricted"}
+        for name in ("strict", "open-cluster-management-observability"):
+            with plane.client() as admin:
+                labels = strict if name == "strict" else {}
+                body = {"metadata": {"name": name, "labels": labels}}
+                assert admin.post("/api/v1/namespaces", json=body).status_code == 201
+        yield plane
+
+
+def kubectl(plane: ControlPlane, *arguments: str) -> str:
+    command = [str(required("kubectl")), f"--kubeconfig={plane.kubeconfig()}", *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, f"{arguments}\n{ran.stdout}\n{ran.stderr}"
+    return ran.stdout
+
+
+def rendered(part: str) -> list[Document]:
+    command = [str(required("kubectl")), "kustomize", str(DEPLOY / part)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [document for document in yaml.safe_load_all(ran.stdout) if document]
+
+
+def pod_templates(documents: list[Document]) -> dict[str, Document]:
+    """The pod specification of every workload, by kind and name."""
+    found = {}
+    for document in documents:
+        spec = document.get("spec", {})
+        if document["kind"] == "CronJob":
+            spec = spec["jobTemplate"]["spec"]
+        if "template" in spec:
+            pod = spec["template"]["spec"]
+            claimed = [{"name": c["metadata"]["name"], "emptyDir": {}}
+                       for c in spec.get("volumeClaimTemplates", [])]  # fmt: skip
+            pod = pod | {"volumes": [*pod.get("volumes", []), *claimed]}
+            found[f"{document['kind']} {document['metadata']['name']}"] = pod
+    return found
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_real_server_takes_every_part_strictly(plane: ControlPlane, part: str) -> None:
+    for document in rendered(part):
+        if document["kind"] == "Namespace":
+            name = document["metadata"]["name"]
+            kubectl(plane, "apply", "--server-side", "-f", _written(plane, document, name))
+    options = ("--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts")
+    said = kubectl(plane, "apply", *options, "-k", str(DEPLOY / part))
+    assert said.count("serverside-applied") == len(rendered(part))
+
+
+def _written(plane: ControlPlane, document: Document, name: str) -> str:
+    path = plane.kubeconfig().parent / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return str(path)
+
+
+@pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
+def test_every_supported_version_knows_every_field(version: str) -> None:
+    seen = 0
+    for part in PARTS:
+        for document in rendered(part):
+            group = document["apiVersion"].rpartition("/")[0]
+            if "." in group and not group.endswith("k8s.io"):
+                continue  # custom resources have no built-in schema
+            kubernetes_validate.validate(document, version, strict=True)
+            seen += 1
+    assert seen > 60
+
+
+def test_the_schemas_refuse_an_unknown_field() -> None:
+    [service] = [d for d in rendered("overlays/kubernetes") if d["metadata"]["name"] == "portal"
+                 and d["kind"] == "Service"]  # fmt: skip
+    service["spec"]["clusterip"] = "None"
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(service, "1.30", strict=True)
+
+
+@pytest.mark.parametrize("part", RESTRICTED)
+def test_pods_run_under_the_restricted_standard(plane: ControlPlane, part: str) -> None:
+    templates = pod_templates(rendered(part))
+    assert templates
+    with plane.client() as admin:
+        for name, template in templates.items():
+            spec = {**template, "serviceAccountName": "default"}
+            pod = {"metadata": {"name": "tried"}, "spec": spec}
+            path = "/api/v1/namespaces/strict/pods"
+            answer = admin.post(path, params={"dryRun": "All"}, json=pod)
+            assert answer.status_code == 201, f"{name}: {answer.text}"
+            spec["securityContext"] = {"runAsNonRoot": False}
+            assert admin.post(path, params={"dryRun": "All"}, json=pod).status_code == 403
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_container_has_requests_probes_and_a_read_only_root(part: str) -> None:
+    for name, spec in pod_templates(rendered(part)).items():
+        assert not spec.get("enableServiceLinks", True), name
+        for container in (*spec["containers"], *spec.get("initContainers", [])):
+            where = f"{part}: {name} {container['name']}"
+            assert container["resources"]["requests"].keys() == {"cpu", "memory"}, where
+            assert "memory" in container["resources"]["limits"], where
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True, where
+            assert not container["image"].endswith(":latest"), where
+            if "gpu-ledger" in container["image"]:
+                tag = container["image"].rpartition(":")[2]
+                assert tag in (VERSION, container["image"]), where
+        if not name.startswith("CronJob") and part != "overlays/demo":
+            assert all("readinessProbe" in c for c in spec["containers"]), name
+
+
+def test_openshift_sets_no_user_and_no_group() -> None:
+    for name, spec in pod_templates(rendered("overlays/openshift")).items():
+        context = spec["securityContext"]
+        assert not {"runAsUser", "runAsGroup", "fsGroup"} & context.keys(), name
+    routes = [d for d in rendered("overlays/openshift") if d["kind"] == "Route"]
+    assert {route["spec"]["tls"]["termination"] for route in routes} == {"reencrypt"}
+
+
+@pytest.mark.parametrize("part", ["overlays/kubernetes", "overlays/openshift", "overlays/demo"])
+def test_what_no_policy_lets_through_is_denied(part: str) -> None:
+    """Every pod is selected by a policy, and the namespace denies the rest."""
+    policies = [d for d in rendered(part) if d["kind"] == "NetworkPolicy"]
+    [deny] = [p for p in policies if p["spec"]["podSelector"] == {}]
+    assert "ingress" not in deny["spec"]
+    assert "egress" not in deny["spec"]
+    assert sorted(deny["spec"]["policyTypes"]) == ["Egress", "Ingress"]
+    if part == "overlays/demo":
+        return
+    selected = {p["spec"]["podSelector"].get("matchLabels", {}).get("app.kubernetes.io/name")
+                for p in policies}  # fmt: skip
+    for document in rendered(part):
+        template = document.get("spec", {}).get("jobTemplate", document).get("spec", {})
+        labels = template.get("template", {}).get("metadata", {}).get("labels", {})
+        if labels:
+            assert labels["app.kubernetes.io/name"] in selected, document["metadata"]["name"]
+
+
+def test_the_collectors_base_is_what_init_writes() -> None:
+    from ingestion.kubernetes.manifests import CollectorPlace, collector_manifests
+
+    text = collector_manifests(CollectorPlace("CLUSTER-ID", "gpu-ledger-collector"))
+    assert (DEPLOY / "collector" / "collector.yaml").read_text(encoding="utf-8") == text
+
+
+def test_the_hubs_allowlist_is_what_init_writes() -> None:
+    from ingestion.acm import allowlist
+
+    path = DEPLOY / "overlays" / "acm-hub" / "allowlist.yaml"
+    assert path.read_text(encoding="utf-8") == allowlist()
+
+
+MAY = {
+    ("gpu-ledger", "ledger"): set[tuple[str, str, str]](),
+    ("gpu-ledger", "default"): set[tuple[str, str, str]](),
+    ("gpu-ledger", "portal"): {
+        ("create", "authentication.k8s.io", "tokenreviews"),
+        ("create", "authorization.k8s.io", "subjectaccessreviews"),
+    },
+    ("gpu-ledger-collector", "gpu-ledger-collector"): {
+        *(("list", "", name) for name in ("pods", "nodes", "namespaces", "resourcequotas")),
+        *(("watch", "", name) for name in ("pods", "nodes", "namespaces", "resourcequotas")),
+        *(("get", "", name) for name in ("pods", "nodes", "namespaces", "resourcequotas")),
+        ("get", "apps", "replicasets"),
+        ("get", "apps", "deployments"),
+    },
+    ("gpu-ledger-idle-pruner", "idle-pruner"): {
+        *(("list", "", name) for name in ("pods", "namespaces")),
+        *(("get", "", name) for name in ("pods", "namespaces")),
+        ("get", "apps", "deployments"),
+        ("get", "apps", "replicasets"),
+    },
+}
+ASKED = sorted(
+    set().union(*MAY.values())
+    | {
+        *((verb, "", "secrets") for verb in ("get", "list", "watch")),
+        *((verb, "", "pods") for verb in ("create", "delete", "patch")),
+        *((verb, "apps", "deployments") for verb in ("create", "delete", "patch", "list")),
+        ("create", "", "serviceaccounts/token"),
+        ("create", "", "pods/exec"),
+        ("get", "", "configmaps"),
+        ("escalate", "rbac.authorization.k8s.io", "clusterroles"),
+        ("impersonate", "", "users"),
+    }
+)
+
+
+def test_each_account_may_do_what_it_must_and_nothing_else(plane: ControlPlane) -> None:
+    for part in ("overlays/kubernetes", "collector", "idle-pruner"):
+        for document in rendered(part):
+            if document["kind"] in ("Namespace", "ServiceAccount", "ClusterRole",
+                                    "ClusterRoleBinding", "Role", "RoleBinding"):  # fmt: skip
+                name = f"{document['kind']}-{document['metadata']['name']}"
+                kubectl(plane, "apply", "--server-side", "--force-conflicts", "-f",
+                        _written(plane, document, name))  # fmt: skip
+    for account, expected in MAY.items():
+        wait_for(lambda e=expected, a=account: rights(plane, a) >= e, f"rights of {account}")
+        assert rights(plane, account) == expected, account
+
+
+def rights(plane: ControlPlane, account: tuple[str, str]) -> set[tuple[str, str, str]]:
+    """What of ASKED an account may do in another namespace than its own."""
+    namespace, name = account
+    allowed = set()
+    with plane.client() as admin:
+        for verb, group, resource in ASKED:
+            resource_name, _, subresource = resource.partition("/")
+            review = {
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SubjectAccessReview",
+                "spec": {
+                    "user": f"system:serviceaccount:{namespace}:{name}",
+                    "groups": [
+                        "system:serviceaccounts",
+                        f"system:serviceaccounts:{namespace}",
+                        "system:authenticated",
+                    ],
+                    "resourceAttributes": {
+                        "verb": verb,
+                        "group": group,
+                        "resource": resource_name,
+                        "subresource": subresource,
+                        "namespace": "team-a",
+                    },
+                },
+            }
+            path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+            if admin.post(path, json=review).json()["status"]["allowed"]:
+                allowed.add((verb, group, resource))
+    return allowed
