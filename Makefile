@@ -33,10 +33,10 @@ $(READY): pyproject.toml uv.lock
 
 setup: $(READY) ## Install everything into .venv.
 
-demo: $(READY) ## From a fake estate to sealed invoices, in ./demo-home.
+demo: $(READY) ## From a simulated fleet to sealed invoices, in ./demo-home.
 	@$(BIN)/gpu-ledger demo --home demo-home
 
-ui: $(READY) ## Dagster's pages on a month with four hours missing, to find and to heal.
+ui: $(READY) ## Dagster's pages on a month with four hours missing, to find and to backfill.
 	@$(BIN)/gpu-ledger up --demo --home open-month
 
 test: $(READY) ## Units, properties, and scenarios against the truth: five minutes on two cores.

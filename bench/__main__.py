@@ -30,7 +30,7 @@ from bench.measurement import CannotMeasure, Measurement
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
 KEPT = Path(__file__).with_name("measured.json")
 GOALS = {
-    "P1": "An hour of a large estate fetched, decoded and stored, against `curl -o /dev/null`",
+    "P1": "An hour of a large fleet fetched, decoded and stored, against `curl -o /dev/null`",
     "P2": "The body of an allocation answer to runs, against parsing the same JSON",
     "P3": "A month of 10,000 GPUs counted from intervals, against one scan of its samples",
     "P4": "Ten times finer samples, against coarse ones",
@@ -41,7 +41,7 @@ GOALS = {
     "P9": "A month's backfill through Dagster, against the same pulls without it",
     "demo month": "A month of the demo's three clusters, asked and landed",
     "collector": "An hour's complete list of 10,000 pods, against parsing its JSON",
-    "fake estate": "Playing a large estate through, against its own floor",
+    "simulated fleet": "Playing a large fleet through, against its own floor",
     "idle pruner": "A pass over 10,000 GPU pods, against its bare queries",
     "amd exporter": "What the AMD exporter costs on a node, with its tools",
 }
@@ -55,7 +55,7 @@ BENCHES = {
     "bench_backfill": ("P9",),
     "bench_month": ("demo month",),
     "bench_collector": ("collector",),
-    "bench_fake_estate": ("fake estate",),
+    "bench_fake_fleet": ("simulated fleet",),
     "bench_amd_exporter": ("amd exporter",),
     "bench_idle_pruner": ("idle pruner",),
 }

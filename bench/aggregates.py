@@ -100,7 +100,7 @@ def asked(database: Path, compiled: Mapping[str, str]) -> Asked:
 
 
 def replicate(database: Path, clusters: int) -> None:
-    """As many clusters as an estate has, of one: its intervals again under other numbers."""
+    """As many clusters as a fleet has, of one: its intervals again under other numbers."""
     from warehouse.connection import connected
 
     with connected(database) as connection:

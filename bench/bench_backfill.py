@@ -5,9 +5,9 @@ Not here: how long an asking takes (`bench_pull`).
 
     python -m bench.bench_backfill [--days 31]
 
-A fake estate of three clusters is served by a process of its own, so that its time is the same on
-both sides. Each side has a home of its own. What a process of Dagster needs before its first step
-is named apart, and compared with importing Dagster alone.
+A simulated fleet of three clusters is served by a process of its own, so that its time is the same
+on both sides. Each side has a home of its own. What a process of Dagster needs before its first
+step is named apart, and compared with importing Dagster alone.
 """
 
 from __future__ import annotations
@@ -66,23 +66,23 @@ def scenario(days: int) -> str:
 
 @contextmanager
 def homes(days: int, folder: Path) -> Iterator[tuple[OpenHome, OpenHome]]:
-    """Two homes on one estate, after its month."""
+    """Two homes on one fleet, after its month."""
     from domain.clock import StoppedClock
-    from fake_gpu.estate.build import build_estate
+    from fake_gpu.fleet.build import build_fleet
     from fake_gpu.scenario.load import load_scenario
-    from orchestration.demo.estate_process import served_apart
+    from orchestration.demo.fleet_process import served_apart
     from orchestration.demo.home import make_home
     from orchestration.model_graph import prepared_graph
     from orchestration.open_home import OpenHome
 
     path = folder / "scenario.yaml"
     path.write_text(scenario(days), encoding="utf-8")
-    estate = build_estate(load_scenario(str(path)))
+    fleet = build_fleet(load_scenario(str(path)))
     now = FIRST + timedelta(days=days, hours=2)
-    with served_apart(str(path), estate, now) as running:
+    with served_apart(str(path), fleet, now) as running:
         made = []
         for name in ("alone", "dagster"):
-            home = make_home(folder / name, estate, running.thanos_url, running.kubernetes_urls)
+            home = make_home(folder / name, fleet, running.thanos_url, running.kubernetes_urls)
             table = home.decisions / "clusters.csv"
             table.write_text(table.read_text().replace(",both,", ",samples,"))
             prepared_graph(home)
@@ -168,13 +168,13 @@ def measure(days: int = DAYS) -> list[Measurement]:
         )
         with dagster_on(other) as run:
             through = backfill(days, run)
-            # The cycle: the newest hour again, the period's facts, their judgement and copy. All of
+            # The cycle: the newest hour again, the period's facts, their check and copy. All of
             # it in this process: what the daemon's looks and a worker's start take is apart.
             steps.refresh(alone, period)
             alone_cycle = [
                 timed(lambda: steps.pull(alone, last, only_due=False)),
                 timed(lambda: steps.refresh(alone, period)),
-                timed(lambda: (steps.judge(alone, period), publish(alone))),
+                timed(lambda: (steps.check_period(alone, period), publish(alone))),
             ]
             hours = {"from_hour": f"{last.started_at:%Y-%m-%dT%H}", "again": True}
             hours |= {"until_hour": f"{last.ended_at:%Y-%m-%dT%H}"}
@@ -182,7 +182,7 @@ def measure(days: int = DAYS) -> list[Measurement]:
             cycle = [
                 timed(lambda: run("pull_hours", run_config=config)),
                 timed(lambda: run("refresh_period", PERIOD)),
-                timed(lambda: run("judge_period", PERIOD)),
+                timed(lambda: run("check_period", PERIOD)),
             ]
     count = len(CLUSTERS) * len(list(month.hours()))
     return [
@@ -197,7 +197,7 @@ def measure(days: int = DAYS) -> list[Measurement]:
         ),
         Measurement(
             goal="P9",
-            what="an hour's cycle (pull, refresh, judge) in Dagster, against the same steps",
+            what="an hour's cycle (pull, refresh, check) in Dagster, against the same steps",
             value=sum(cycle) / sum(alone_cycle),
             limit=GOAL,
             sense="at most",

@@ -1,6 +1,6 @@
 """P2: from the body of an allocation answer to runs, against reading the same JSON.
 
-Put here: the body of one hour of a large estate, and the ratios of goal P2 in one run.
+Put here: the body of one hour of a large fleet, and the ratios of goal P2 in one run.
 Not here: fetching and storing (`bench_pull`), or claims without a number.
 
     python -m bench P2

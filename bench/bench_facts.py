@@ -1,11 +1,11 @@
 """P3, P4, P5: a month's facts from intervals, counted by the models themselves.
 
-Put here: building a month of an estate with the project's own models, and the time of each model.
-Not here: the estate (`month_of_an_estate`), reading what was published (`bench_published`).
+Put here: building a month of a fleet with the project's own models, and the time of each model.
+Not here: the fleet (`month_of_an_fleet`), reading what was published (`bench_published`).
 
     python -m bench P3 P4 P5
 
-One of the ten clusters of the estate that the goals are for is refreshed: 1,000 GPUs, 31 days. P3
+One of the ten clusters of the fleet that the goals are for is refreshed: 1,000 GPUs, 31 days. P3
 asks the three aggregates of the intervals of ten such clusters, in the models' own words
 (`bench.aggregates`), and scans the samples of 10,000 GPUs. The refresh of the one cluster, from the
 raw evidence to the last mart, is told apart: it also reconciles, prices, apportions, keeps what is
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from bench.aggregates import asked, replicate
 from bench.measurement import Measurement
-from bench.month_of_an_estate import (
+from bench.month_of_an_fleet import (
     CARDS,
     DAYS,
     Month,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 CLUSTERS = 10
 NODES = 125  # of 8 cards, in each of them
-SMALL_NODES = 25  # where only two sizes of one estate are compared
+SMALL_NODES = 25  # where only two sizes of one fleet are compared
 INTERVALS = "int_allocations_reconciled"
 FACTS = ("fct_node_hours", "fct_pod_periods", "fct_mig_weighted_hours")
 FROM_INTERVALS, FINER, LAST_DAY, MEMORY_MIB = 4.0, 1.2, 2.2, 1024.0
@@ -139,13 +139,13 @@ def _month(folder: Path) -> list[Measurement]:
     from warehouse.connection import connected
 
     folder.mkdir()
-    month, estate = Month(NODES), Month(NODES * CLUSTERS)
+    month, fleet = Month(NODES), Month(NODES * CLUSTERS)
     ours = counted(folder, month)
     peak = peak_of_process_mib()
     assert ours.device_seconds == expected_seconds(month), "the facts are not what was made"
     with connected(":memory:") as connection:
-        create_lives(connection, estate)
-        samples = write_samples(connection, estate, folder / "samples.parquet")
+        create_lives(connection, fleet)
+        samples = write_samples(connection, fleet, folder / "samples.parquet")
     replicate(folder / "facts.duckdb", CLUSTERS)
     three = asked(folder / "facts.duckdb", ours.compiled)
     scan = scan_seconds(folder / "samples.parquet")
@@ -162,7 +162,7 @@ def _month(folder: Path) -> list[Measurement]:
         Measurement("P3", "three aggregates from intervals against one scan of the samples",
                     three.whole / scan, FROM_INTERVALS, "at most",
                     f"{CLUSTERS} clusters of {how}: {each}; one scan of the {samples:,} samples of"
-                    f" {estate.nodes * CARDS:,} GPUs {scan:.3f} s. Apart, the whole refresh of one"
+                    f" {fleet.nodes * CARDS:,} GPUs {scan:.3f} s. Apart, the whole refresh of one"
                     f" cluster: {len(ours.seconds)} models from raw evidence to marts"
                     f" {ours.whole:.1f} s, {len(names)} of them from the intervals on {chain:.1f} s"
                     f" ({listed})"),

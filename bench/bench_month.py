@@ -1,8 +1,8 @@
 """A month of the demo's three clusters, asked and landed: what it costs us, and what it costs all.
 
 Put here: days of the demo's month, served by a process of their own, asked as a refresh asks.
-Not here: an hour of a large estate beside curl (`bench_pull`), or what the fake costs by itself
-(`bench_fake_estate`).
+Not here: an hour of a large fleet beside curl (`bench_pull`), or what the fake costs by itself
+(`bench_fake_fleet`).
 
     python -m bench.bench_month
 
@@ -10,8 +10,8 @@ The whole demo is measured beside it, as its user waits for it.
 
 Whole days in one request per question, sampled as the scenario says. The first day of a cluster,
 with everything to learn, and two more are measured; the others are like these two. Seconds of ours
-are of the processor; those on the wall have the fake estate's own work in them, which a real Thanos
-does elsewhere.
+are of the processor; those on the wall have the simulated fleet's own work in them, which a real
+Thanos does elsewhere.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ DEMO_SECONDS = 60.0
 SERVING = """
 import sys
 from fake_gpu.clock import VirtualClock, epoch
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
-estate = build_estate(load_scenario("demo"))
-with serve(estate, VirtualClock(epoch(estate.ended_at + 7200))) as running:
-    print(running.thanos_url, estate.started_at, flush=True)
-    for one in estate.clusters:
+fleet = build_fleet(load_scenario("demo"))
+with serve(fleet, VirtualClock(epoch(fleet.ended_at + 7200))) as running:
+    print(running.thanos_url, fleet.started_at, flush=True)
+    for one in fleet.clusters:
         told = one.monitoring
         scraped = {job.job: job.scrape_interval_seconds for job in told.jobs}["kube-state-metrics"]
         sampled = told.collect_interval_seconds or scraped
@@ -73,7 +73,7 @@ def measure() -> list[Measurement]:
     others = sum(sum(days[1:]) for days, _ in asked) / (DAYS - 1)
     how = (
         f"{DAYS} days of {len(clusters)} clusters: {size / 1e6:.0f} MB of answers,"
-        f" {ours:.1f} s of our processor, {wall:.1f} s on the wall with the fake estate's own work"
+        f" {ours:.1f} s of our processor, {wall:.1f} s on the wall with the simulator's own work"
     )
     return [
         Measurement(GOAL, "asked and landed, our seconds", first + (MONTH_DAYS - 1) * others,
@@ -92,7 +92,7 @@ def _whole_demo() -> Measurement:
         wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     how = (
-        f"`gpu-ledger demo`, from the fake estate to sealed invoices, on {os.cpu_count()}"
+        f"`gpu-ledger demo`, from the simulated fleet to sealed invoices, on {os.cpu_count()}"
         f" processors of which it used {processor:.0f} s"
     )
     return Measurement(GOAL, "the whole demo", wall, DEMO_SECONDS, "at most", how, "s")

@@ -9,7 +9,7 @@ Three questions, as one would ask them for a bill: the most GPUs in use per node
 per pod, GPU-hours per tenant. Prometheus answers from its blocks over HTTP; ours is the same three
 from a refresh's intervals, in the models' own words (`bench.aggregates`), in a process of its own.
 The refresh that made these intervals is told apart, as is the ingestion of Prometheus. Both have a
-fiftieth of the estate that the goals are for, because writing its blocks takes hours.
+fiftieth of the fleet that the goals are for, because writing its blocks takes hours.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any
 from bench.aggregates import asked
 from bench.bench_facts import counted, peak_of_process_mib
 from bench.measurement import CannotMeasure, Measurement
-from bench.month_of_an_estate import START, Month, create_lives
+from bench.month_of_an_fleet import START, Month, create_lives
 
 NODES = 25
 METRIC = "kube_pod_container_resource_requests"

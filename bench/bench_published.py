@@ -1,12 +1,12 @@
 """P6: a tenant's period to date on the published file, against one scan of the month's samples.
 
-Put here: publishing the facts of an estate, and asking them as a tenant's page would.
+Put here: publishing the facts of a fleet, and asking them as a tenant's page would.
 Not here: counting them (`bench_facts`).
 
     python -m bench P6
 
 The scan is of the whole month of 10,000 GPUs at 5 minutes. The facts are those of a small part of
-that estate: a period to date has one row per tenant, class and profile, so that how many pods there
+that fleet: a period to date has one row per tenant, class and profile, so that how many pods there
 were does not show in it.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench.bench_facts import counted, scan_seconds
 from bench.measurement import Measurement
-from bench.month_of_an_estate import PERIOD, TENANTS, Month, create_lives, write_samples
+from bench.month_of_an_fleet import PERIOD, TENANTS, Month, create_lives, write_samples
 
 WHOLE_NODES = 1250
 SMALL_NODES = 25

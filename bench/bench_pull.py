@@ -1,11 +1,11 @@
-"""P1: an hour of an estate fetched, decoded and stored, against `curl -o /dev/null`.
+"""P1: an hour of a fleet fetched, decoded and stored, against `curl -o /dev/null`.
 
 Put here: a real Prometheus with an hour of pods and devices, and the ratio of goal P1 in one run.
 Not here: decoding alone (`bench_decode`).
 
     python -m bench P1
 
-The whole estate of the goals at 5 minutes, as one cluster; beside it, without a goal of its own,
+The whole fleet of the goals at 5 minutes, as one cluster; beside it, without a goal of its own,
 one of its ten clusters at 30 s, where what a pull costs whatever its size weighs ten times as much.
 Requests, phase, info and owner of pods, capacity of nodes, utilisation of cards. What a whole day
 of that cluster takes in memory is measured apart (`large_window`). Both sides send
@@ -52,7 +52,7 @@ class Size:
     step: int
 
 
-ESTATE = Size("the whole estate at 5 min", 19_000, 1250, 300)
+FLEET = Size("the whole fleet at 5 min", 19_000, 1250, 300)
 CLUSTER_OF_IT = Size("a tenth of it at 30 s", 1900, 125, 30)
 
 
@@ -171,7 +171,7 @@ def measure() -> list[Measurement]:
             raise CannotMeasure(f"no {program}")
     alone = _seconds(CLUSTER_OF_IT)
     memory = _memory()
-    whole = _seconds(ESTATE)
+    whole = _seconds(FLEET)
     beside = f"; {alone.said('')}; with gzip {alone.said(' with gzip')}"
     return [
         Measurement("P1", f"a pull against curl{kind}", whole.ratio(kind), limit, "at most",

@@ -93,7 +93,7 @@ def pods() -> list[PodSeries]:
     return found
 
 
-def answer(estate: list[PodSeries], form: dict[str, str], names: tuple[str, ...]) -> bytes:
+def answer(fleet: list[PodSeries], form: dict[str, str], names: tuple[str, ...]) -> bytes:
     """What a Prometheus says to a raw range selector; nothing to every other question."""
     query = form.get("query", "")
     if "[" not in query or "_over_time" in query:
@@ -101,7 +101,7 @@ def answer(estate: list[PodSeries], form: dict[str, str], names: tuple[str, ...]
     seconds = int(query.rpartition("[")[2].removesuffix("s]"))
     until = int(float(form["time"]))
     parts = []
-    for pod in estate:
+    for pod in fleet:
         for labels in pod.labels:
             if labels["__name__"] not in query or labels["__name__"] not in names:
                 continue
@@ -124,7 +124,7 @@ def _sentinels(query: str, started: int, ended: int) -> Iterator[str]:
             yield f'{{"metric":{{"__name__":"{name}","node":"gpu-0"}},"values":[{values}]}}'
 
 
-def landed(estate: list[PodSeries], folder: Path, names: tuple[str, ...]) -> tuple[int, int, int]:
+def landed(fleet: list[PodSeries], folder: Path, names: tuple[str, ...]) -> tuple[int, int, int]:
     """Pull day by day, put the days together: bytes of runs, bytes landed, samples counted."""
     import httpx
 
@@ -139,7 +139,7 @@ def landed(estate: list[PodSeries], folder: Path, names: tuple[str, ...]) -> tup
     from warehouse.store import FolderStore
 
     def say(request: httpx.Request) -> httpx.Response:
-        body = answer(estate, dict(parse_qsl(request.content.decode())), names)
+        body = answer(fleet, dict(parse_qsl(request.content.decode())), names)
         headers = {"content-type": "application/json"}
         return httpx.Response(200, headers=headers, stream=httpx.ByteStream(body))
 
@@ -159,13 +159,13 @@ def landed(estate: list[PodSeries], folder: Path, names: tuple[str, ...]) -> tup
     return size(folder / "runs"), size(folder / "landing"), samples
 
 
-def block_bytes(estate: list[PodSeries], folder: Path, names: tuple[str, ...]) -> int:
+def block_bytes(fleet: list[PodSeries], folder: Path, names: tuple[str, ...]) -> int:
     """The same samples as Prometheus keeps them."""
     folder.mkdir()
     with (folder / "om.txt").open("w", encoding="utf-8") as file:
         for place, name in enumerate(names):
             file.write(f"# TYPE {name} gauge\n")
-            for pod in estate:
+            for pod in fleet:
                 labels = {k: v for k, v in pod.labels[place].items() if k != "__name__"}
                 inner = ",".join(f'{key}="{text}"' for key, text in labels.items())
                 value = pod.value if name == REQUESTS else 1
@@ -185,13 +185,13 @@ def size(folder: Path) -> int:
 def measure() -> list[Measurement]:
     if shutil.which("promtool") is None:
         raise CannotMeasure("no promtool")
-    estate = pods()
+    fleet = pods()
     rows = []
     for what, names in FAMILIES.items():
         folder = Path(tempfile.mkdtemp(prefix="bench_storage_"))
         try:
-            ours, kept, samples = landed(estate, folder / "home", names)
-            theirs = block_bytes(estate, folder / "prometheus", names)
+            ours, kept, samples = landed(fleet, folder / "home", names)
+            theirs = block_bytes(fleet, folder / "prometheus", names)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         rows += _rows(what, ours, kept, theirs, samples)

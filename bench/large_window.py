@@ -1,7 +1,7 @@
 """The memory that a pull of a whole day at 30 s takes, of a cluster of a thousand cards.
 
 Put here: such a day, said in the protocol of Prometheus, and one pull of it.
-Not here: an hour of it beside curl (`bench_pull`), or an estate with truth (`fake_gpu`).
+Not here: an hour of it beside curl (`bench_pull`), or a fleet with truth (`fake_gpu`).
 
     python -m bench.large_window serve     prints its address, ends with its input
     python -m bench.large_window pull URL  asks for the day, prints what came and its peak in MiB

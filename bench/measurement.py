@@ -29,7 +29,7 @@ class Measurement:
     value: float
     limit: float
     sense: Sense
-    how: str  # the size of it and the two sides' figures, so that a reader can judge the ratio
+    how: str  # the size of it and the two sides' figures, so that a reader can check the ratio
     unit: str = "x"  # or MiB, bytes per sample, …
 
     @property

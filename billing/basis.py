@@ -1,4 +1,4 @@
-"""What a close stands on, as a sealed document: decisions, evidence, judgement, code.
+"""What a close stands on, as a sealed document: decisions, evidence, check, code.
 
 Put here: how the ground of a close is written down, and read back for a recount.
 Not here: the documents that stand on it (`invoice`, `statement`).
@@ -19,7 +19,7 @@ from billing.record import Record
 from billing.sealing import Document, sha256, to_bytes
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions, Party, PartyRole, canonical_files, load_decisions
-from domain.findings import Check, Finding, Judgement, Verdict
+from domain.findings import Check, CheckResult, CoverageStatus, Finding
 from domain.interval import format_instant
 from domain.money import format_nanos
 
@@ -35,7 +35,7 @@ class Basis:
     decisions: Decisions  # the copies that held in the period
     product_facts: Mapping[str, str]
     evidence: Mapping[str, Mapping[str, list[str]]]
-    judgement: Judgement
+    check_result: CheckResult
     code_version: str
     library_versions: Mapping[str, str]
 
@@ -55,8 +55,8 @@ class Basis:
             "decisions_sha256": self.decisions.sha256,
             "product_facts": dict(self.product_facts),
             "evidence": {cluster: dict(found) for cluster, found in self.evidence.items()},
-            "facts_sha256": self.judgement.facts_sha256,
-            "judgement": judgement_entry(self.judgement),
+            "facts_sha256": self.check_result.facts_sha256,
+            "check": check_result_entry(self.check_result),
             "code_version": self.code_version,
             "library_versions": dict(self.library_versions),
         }
@@ -69,8 +69,8 @@ class Basis:
             "decisions_sha256": self.decisions.sha256,
             "product_facts_sha256": sha256(to_bytes(dict(self.product_facts))),
             "evidence_sha256": sha256(to_bytes({"evidence": document["evidence"]})),
-            "facts_sha256": self.judgement.facts_sha256,
-            "checks_sha256": sha256(to_bytes({"checks": _checks(self.judgement)})),
+            "facts_sha256": self.check_result.facts_sha256,
+            "checks_sha256": sha256(to_bytes({"checks": _checks(self.check_result)})),
             "code_version": self.code_version,
             **{f"{name}_version": text for name, text in sorted(self.library_versions.items())},
         }
@@ -90,13 +90,15 @@ def sealed_copies(record: Record) -> dict[BillingPeriod, Decisions]:
     }
 
 
-def judgement_entry(judgement: Judgement) -> Document:
+def check_result_entry(check_result: CheckResult) -> Document:
     return {
-        "is_billable": judgement.billable,
-        "findings": [finding_entry(finding) for finding in judgement.findings],
-        "verdicts": [_verdict_entry(verdict) for verdict in judgement.verdicts],
-        "checks": _checks(judgement),
-        "missing_checks": list(judgement.missing_checks),
+        "is_billable": check_result.billable,
+        "findings": [finding_entry(finding) for finding in check_result.findings],
+        "coverage_statuses": [
+            _verdict_entry(coverage_status) for coverage_status in check_result.coverage_statuses
+        ],
+        "checks": _checks(check_result),
+        "missing_checks": list(check_result.missing_checks),
     }
 
 
@@ -120,8 +122,8 @@ def finding_entry(finding: Finding) -> Document:
     }
 
 
-def _checks(judgement: Judgement) -> list[Document]:
-    return [_check_entry(check) for check in judgement.checks]
+def _checks(check_result: CheckResult) -> list[Document]:
+    return [_check_entry(check) for check in check_result.checks]
 
 
 def _check_entry(check: Check) -> Document:
@@ -133,13 +135,13 @@ def _check_entry(check: Check) -> Document:
     }
 
 
-def _verdict_entry(verdict: Verdict) -> Document:
+def _verdict_entry(coverage_status: CoverageStatus) -> Document:
     return {
-        "cluster_id": verdict.cluster_id,
-        "source": verdict.source,
-        "hour_started_at": format_instant(verdict.hour_started_at),
-        "state": verdict.state.value,
-        "reason": verdict.reason,
-        "expected_count": verdict.expected_count,
-        "seen_count": verdict.seen_count,
+        "cluster_id": coverage_status.cluster_id,
+        "source": coverage_status.source,
+        "hour_started_at": format_instant(coverage_status.hour_started_at),
+        "state": coverage_status.state.value,
+        "reason": coverage_status.reason,
+        "expected_count": coverage_status.expected_count,
+        "seen_count": coverage_status.seen_count,
     }

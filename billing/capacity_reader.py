@@ -16,7 +16,7 @@ from billing.ccsp import cluster_hours, measures, node_hours
 from billing.statement import TERMS, Capacity, ProviderFacts
 from billing.usage import Usage
 from domain.billing_period import BillingPeriod
-from domain.findings import Verdict
+from domain.findings import CoverageStatus
 from domain.tenant import BelongsTo
 
 if TYPE_CHECKING:
@@ -64,10 +64,10 @@ def read_provider_facts(
     connection: duckdb.DuckDBPyConnection,
     period: BillingPeriod,
     usage: Usage,
-    verdicts: Sequence[Verdict],
+    coverage_statuses: Sequence[CoverageStatus],
 ) -> ProviderFacts:
     """Capacity and the programme's hours, of the same facts that usage was read from."""
-    measured = measures(verdicts)
+    measured = measures(coverage_statuses)
     counted: dict[tuple[str, datetime], Any] = {
         (cluster, _utc(hour)): tuple(counts)
         for cluster, hour, *counts in _rows(connection, _CLUSTER_HOURS, period)

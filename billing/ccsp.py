@@ -19,7 +19,7 @@ from typing import Any
 
 from billing.sealing import Document
 from domain.csv_text import csv_bytes
-from domain.findings import Verdict, VerdictState
+from domain.findings import CoverageState, CoverageStatus
 from domain.interval import HOUR, format_instant, parse_instant
 
 MEASURED = "measured"
@@ -62,12 +62,14 @@ HOUR_COLUMNS = tuple(field.name for field in fields(ClusterHour))
 NODE_COLUMNS = tuple(field.name for field in fields(NodeHour))
 
 
-def measures(verdicts: Iterable[Verdict]) -> dict[tuple[str, datetime], str]:
-    """How each expected hour of each cluster was measured, over its witnesses."""
-    states: defaultdict[tuple[str, datetime], set[VerdictState]] = defaultdict(set)
-    for verdict in verdicts:
-        if verdict.state is not VerdictState.NOT_EXPECTED:
-            states[verdict.cluster_id, verdict.hour_started_at].add(verdict.state)
+def measures(coverage_statuses: Iterable[CoverageStatus]) -> dict[tuple[str, datetime], str]:
+    """How each expected hour of each cluster was measured, over its sources."""
+    states: defaultdict[tuple[str, datetime], set[CoverageState]] = defaultdict(set)
+    for coverage_status in coverage_statuses:
+        if coverage_status.state is not CoverageState.NOT_EXPECTED:
+            states[coverage_status.cluster_id, coverage_status.hour_started_at].add(
+                coverage_status.state
+            )
     return {key: _measure(found) for key, found in sorted(states.items())}
 
 
@@ -136,10 +138,10 @@ def nodes_csv(statement: Mapping[str, Any]) -> bytes:
     return csv_bytes(NODE_COLUMNS, entries)
 
 
-def _measure(states: set[VerdictState]) -> str:
-    if VerdictState.COMPLETE in states:
+def _measure(states: set[CoverageState]) -> str:
+    if CoverageState.COMPLETE in states:
         return MEASURED
-    return PARTLY if VerdictState.DEGRADED in states else UNMEASURED
+    return PARTLY if CoverageState.DEGRADED in states else UNMEASURED
 
 
 def _same(run: Document, entry: Mapping[str, Any]) -> bool:

@@ -1,9 +1,9 @@
-"""Closing a period: judged again, sealed, numbered and recorded in one event, or refused.
+"""Closing a period: checked again, sealed, numbered and recorded in one event, or refused.
 
 Put here: the order of the steps, and the reasons to refuse.
 Not here: what the documents are (`plan`), how they are written (`commits`) or rendered (`render`).
 
-What is sealed is read from the very facts that were judged, which their hash shows. Judging may
+What is sealed is read from the very facts that were checked, which their hash shows. Checking may
 take long, so it comes before the lease.
 """
 
@@ -18,7 +18,7 @@ from billing.books import Books
 from billing.commits import commit_close, plan_from
 from billing.events import Event, Ledger
 from billing.gate import require_billable
-from billing.grounds import FactsChangedSinceJudged, read_grounds
+from billing.grounds import FactsChangedSinceCheck, read_grounds
 from billing.guard import require_writable
 from billing.mirror import read_estimates, write_estimates
 from billing.plan import Plan
@@ -36,12 +36,12 @@ from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.decisions import Decisions
 from domain.errors import NotBillable
-from domain.findings import Finding, Judgement
+from domain.findings import CheckResult, Finding
 from domain.interval import format_instant
 from domain.money import Money, parse_nanos
 from warehouse.home import Home
 
-Judge = Callable[[], Judgement]
+CheckPeriod = Callable[[], CheckResult]
 
 
 class TooEarlyToClose(NotBillable):
@@ -81,7 +81,7 @@ class CloseResult:
     missing_checks: tuple[str, ...]
     closes_from: datetime  # when the grace time ends
     closed: bool
-    facts_sha256: str  # of the facts that were judged, or sealed
+    facts_sha256: str  # of the facts that were checked, or sealed
     closed_by: str = ""  # the holder of the lease under which it was closed
 
 
@@ -89,7 +89,7 @@ def close_period(
     home: Home,
     period: BillingPeriod,
     decisions: Decisions,
-    judge: Judge,
+    check_period: CheckPeriod,
     clock: Clock,
     *,
     dry_run: bool = True,
@@ -112,14 +112,14 @@ def close_period(
     if not dry_run:
         _require_grace_over(period, decisions, clock)
     books = Books(record, ledger)
-    judgement, plan = _judge_and_plan(home, period, decisions, judge, books, clock)
-    if facts_sha256 not in (None, judgement.facts_sha256):
-        raise FactsChangedSinceJudged(period, facts_sha256, judgement.facts_sha256)
+    check_result, plan = _check_and_plan(home, period, decisions, check_period, books, clock)
+    if facts_sha256 not in (None, check_result.facts_sha256):
+        raise FactsChangedSinceCheck(period, facts_sha256, check_result.facts_sha256)
     if dry_run:
-        result = _as_planned(plan, judgement, decisions, period, read_estimates(home, period))
+        result = _as_planned(plan, check_result, decisions, period, read_estimates(home, period))
         write_estimates(home, period, _billed(result), clock.now())
         return result
-    require_billable(judgement, str(plan.basis["currency"]))
+    require_billable(check_result, str(plan.basis["currency"]))
     require_held(home.landing_store(), period, plan.basis["evidence"])
     require_writable(home, record, ledger)
     files = _files_of(books, period, plan, progress)
@@ -145,17 +145,17 @@ def _files_of(
     }
 
 
-def _judge_and_plan(
+def _check_and_plan(
     home: Home,
     period: BillingPeriod,
     decisions: Decisions,
-    judge: Judge,
+    check_period: CheckPeriod,
     books: Books,
     clock: Clock,
-) -> tuple[Judgement, Plan]:
-    judgement = judge()
-    grounds = read_grounds(home, home.warehouse_path, period, decisions, judgement)
-    return judgement, plan_from(books, grounds, clock.now().replace(microsecond=0))
+) -> tuple[CheckResult, Plan]:
+    check_result = check_period()
+    grounds = read_grounds(home, home.warehouse_path, period, decisions, check_result)
+    return check_result, plan_from(books, grounds, clock.now().replace(microsecond=0))
 
 
 def closes_from(period: BillingPeriod, decisions: Decisions) -> datetime:
@@ -171,7 +171,7 @@ def _require_grace_over(period: BillingPeriod, decisions: Decisions, clock: Cloc
 
 def _as_planned(
     plan: Plan,
-    judgement: Judgement,
+    check_result: CheckResult,
     decisions: Decisions,
     period: BillingPeriod,
     estimates: Mapping[str, int],
@@ -185,11 +185,11 @@ def _as_planned(
         period=period,
         invoices=tuple(summaries),
         total=Money(plan.billed_nanos, currency) if currency else None,
-        refused_by=judgement.blocking,
-        missing_checks=judgement.missing_checks,
+        refused_by=check_result.blocking,
+        missing_checks=check_result.missing_checks,
         closes_from=closes_from(period, decisions),
         closed=False,
-        facts_sha256=judgement.facts_sha256,
+        facts_sha256=check_result.facts_sha256,
     )
 
 

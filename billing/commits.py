@@ -1,7 +1,7 @@
 """What is written to the record, and in which order: seals first, then one event under the lease.
 
 Put here: the three commits (a close, corrections, a void), on what the record says alone.
-Not here: reading facts, judging or refusing (`close`, `recount`, `voiding`).
+Not here: reading facts, checking or refusing (`close`, `recount`, `voiding`).
 
 The one event is the commit. Before it nothing is issued and no number is taken; after it everything
 is. Whoever is killed before leaves sealed bytes that nobody refers to, and runs again.
@@ -55,7 +55,7 @@ def commit_close(
 
     `files`: every file that is issued, by its name in a bundle; the event names their hashes.
     """
-    require_billable(plan.judgement, str(plan.basis["currency"]))
+    require_billable(plan.check_result, str(plan.basis["currency"]))
     record = books.record
     # Whatever was recorded since the plan was made moved the head, and its numbers are not used.
     with lease(record.store, holder, clock, above=books.ledger.highest_fence) as held:
@@ -118,7 +118,7 @@ def commit_corrections(
     holder: str,
 ) -> None:
     """Record corrections; they stand on the next invoice."""
-    require_billable(basis.judgement, basis.currency)
+    require_billable(basis.check_result, basis.currency)
     record, period = books.record, basis.period
     with lease(record.store, holder, clock, above=books.ledger.highest_fence) as held:
         basis_sha256 = record.seal(basis.document())

@@ -1,7 +1,7 @@
-"""The gate: nothing is issued, and nothing corrected, that was not judged billable.
+"""The gate: nothing is issued, and nothing corrected, that was not checked billable.
 
 Put here: the one refusal, with what stands against it in hours and amounts, and what helps.
-Not here: what is billable (`domain.findings.Judgement`, made by `quality`).
+Not here: what is billable (`domain.findings.Check`, made by `quality`).
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from domain.billing_period import BillingPeriod
 from domain.errors import NotBillable
-from domain.findings import Finding, Judgement
+from domain.findings import CheckResult, Finding
 from domain.money import format_estimate
 
 GAP, OF_GAPS = "GAP-001", "GAP-"
 """The finding of a gap that blocks by itself, and all that gaps lead to, such as passed limits."""
 
 FINDINGS_NAMED = 20
-"""Findings that a refusal names; more than a screen is read in `gpu-ledger judge`."""
+"""Findings that a refusal names; more than a screen is read in `gpu-ledger check`."""
 
 
 class PeriodNotBillable(NotBillable):
-    """Judgement says no."""
+    """Check says no."""
 
     code = "CLOSE-001"
 
-    def __init__(self, judgement: Judgement, currency: str) -> None:
-        self.judgement = judgement
-        period, blocking = judgement.period, judgement.blocking
+    def __init__(self, check_result: CheckResult, currency: str) -> None:
+        self.check_result = check_result
+        period, blocking = check_result.period, check_result.blocking
         named = [f"{f.code} {f.where}: {f.seen}" for f in blocking[:FINDINGS_NAMED]]
-        named += [f"check {name} was not executed" for name in judgement.missing_checks]
+        named += [f"check {name} was not executed" for name in check_result.missing_checks]
         more = len(blocking) - FINDINGS_NAMED
         named += [f"and {more} more findings"] if more > 0 else []
         super().__init__(
@@ -39,7 +39,7 @@ class PeriodNotBillable(NotBillable):
             why="blocking findings mean that amounts are not proved; nothing was recorded",
             remedy="; ".join(
                 f"`{command}` {told}"
-                for command, told in what_helps(period, blocking, judgement.missing_checks)
+                for command, told in what_helps(period, blocking, check_result.missing_checks)
             ),
         )
 
@@ -52,15 +52,15 @@ def what_helps(
     if any(code.startswith(OF_GAPS) for code in codes):
         yield f"gpu-ledger gaps {period}", "prints the command that backfills or accepts each gap"
     if others := sorted(codes - {GAP}):
-        yield f"gpu-ledger judge {period}", f"lists the remedy of {', '.join(others)}"
+        yield f"gpu-ledger check {period}", f"lists the remedy of {', '.join(others)}"
     if missing_checks:
         yield f"gpu-ledger refresh --period {period}", "rebuilds the facts that the checks read"
 
 
-def require_billable(judgement: Judgement, currency: str) -> None:
+def require_billable(check_result: CheckResult, currency: str) -> None:
     """Asked before a close, so that it need not render; and again by whoever writes the record."""
-    if not judgement.billable:
-        raise PeriodNotBillable(judgement, currency)
+    if not check_result.billable:
+        raise PeriodNotBillable(check_result, currency)
 
 
 def _hours_and_amounts(findings: Iterable[Finding], currency: str) -> str:

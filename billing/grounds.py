@@ -1,6 +1,6 @@
 """The grounds of a close or a recount, read from where they are: facts, evidence, product facts.
 
-Put here: reading the very facts that were judged, and putting their basis together; an edge.
+Put here: reading the very facts that were checked, and putting their basis together; an edge.
 Not here: what the basis looks like when it is sealed (`basis`).
 """
 
@@ -19,7 +19,7 @@ from billing.usage import Usage, only_currency
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
 from domain.errors import CheckFailed
-from domain.findings import Judgement
+from domain.findings import CheckResult
 from domain.money import CurrenciesDiffer
 from warehouse.connection import connected
 from warehouse.content import period_sha256
@@ -30,17 +30,17 @@ PRODUCT_FACTS = ("gpu_products", "mig_profiles")
 LIBRARIES = ("duckdb", "dbt-core")
 
 
-class FactsChangedSinceJudged(CheckFailed):
-    """The facts that would be sealed are not those that were judged."""
+class FactsChangedSinceCheck(CheckFailed):
+    """The facts that would be sealed are not those that were checked."""
 
     code = "CLOSE-003"
 
-    def __init__(self, period: BillingPeriod, judged: str, found: str) -> None:
+    def __init__(self, period: BillingPeriod, checked: str, found: str) -> None:
         super().__init__(
             where=f"period {period}",
-            seen=f"facts with hash {judged or '(none given)'} were judged, and the facts now have "
-            f"hash {found}",
-            why="only facts that were judged and shown may be billed; nothing was recorded",
+            seen=f"facts with hash {checked or '(none given)'} were checked, and the facts now "
+            f"have hash {found}",
+            why="only facts that were checked and shown may be billed; nothing was recorded",
             remedy="let other commands end and do a dry run; then close the facts that it shows",
         )
 
@@ -59,17 +59,17 @@ def read_grounds(
     facts_path: Path,
     period: BillingPeriod,
     decisions: Decisions,
-    judgement: Judgement,
+    check_result: CheckResult,
 ) -> Grounds:
-    """The basis and what was used, of the facts that were judged; other facts are refused."""
-    usage, provider = _read_judged(facts_path, period, judgement)
+    """The basis and what was used, of the facts that were checked; other facts are refused."""
+    usage, provider = _read_checked(facts_path, period, check_result)
     basis = Basis(
         period=period,
         currency=_currency(decisions, period, usage),
         decisions=decisions.valid_in(period.interval),
         product_facts=product_facts(),
         evidence=read_evidence(home.landing_store(), period),
-        judgement=judgement,
+        check_result=check_result,
         code_version=version("gpu-ledger"),
         library_versions={name: version(name) for name in LIBRARIES},
     )
@@ -81,16 +81,16 @@ def product_facts() -> dict[str, str]:
     return {f"{name}.csv": seed_text(name) for name in PRODUCT_FACTS}
 
 
-def _read_judged(
-    facts_path: Path, period: BillingPeriod, judgement: Judgement
+def _read_checked(
+    facts_path: Path, period: BillingPeriod, check_result: CheckResult
 ) -> tuple[Usage, ProviderFacts]:
     """What is read and what is hashed come from one connection, so they are the same facts."""
     with connected(facts_path, read_only=True) as connection:
         found = period_sha256(connection, period.name)
-        if found != judgement.facts_sha256:
-            raise FactsChangedSinceJudged(period, judgement.facts_sha256, found)
+        if found != check_result.facts_sha256:
+            raise FactsChangedSinceCheck(period, check_result.facts_sha256, found)
         usage = read_usage(connection, period)
-        return usage, read_provider_facts(connection, period, usage, judgement.verdicts)
+        return usage, read_provider_facts(connection, period, usage, check_result.coverage_statuses)
 
 
 def _currency(decisions: Decisions, period: BillingPeriod, usage: Usage) -> str:

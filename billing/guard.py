@@ -4,9 +4,9 @@ Put here: what stands against writing, and how a restored record is admitted aga
 Not here: copying homes (`backup`), or the lease.
 
 A backup may be older than the record that it replaces. Writing on would give numbers twice. So a
-restored record stays read-only until it is shown the latest head that a witness holds, or until two
+restored record stays read-only until it is shown the latest head that a source holds, or until two
 people sign that nothing was issued since. The heads that were written into documents/ are
-witnesses too, as long as they are there.
+sources too, as long as they are there.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class RestoredRecord(WrongUse):
             where=location,
             seen=f"restored from a backup that ends at event {head.sequence}",
             why="whatever was issued after that backup would be issued again under its number",
-            remedy="show it the latest witnessed head (`gpu-ledger restore --head head.json`), or "
+            remedy="show it the latest attested head (`gpu-ledger restore --head head.json`), or "
             "let two people sign that nothing was issued since "
             "(`gpu-ledger restore --by NAME --and NAME`)",
         )
 
 
 class RecordBehindItsHead(CheckFailed):
-    """A witness has seen a later or another end of the record than is there now."""
+    """A source has seen a later or another end of the record than is there now."""
 
     code = "RECORD-005"
 
-    def __init__(self, location: str, witnessed: Head, found: Head, witness: str) -> None:
+    def __init__(self, location: str, attested: Head, found: Head, source: str) -> None:
         super().__init__(
             where=location,
-            seen=f"{witness} has event {witnessed.sequence} as {witnessed.sha256 or 'nothing'}, "
+            seen=f"{source} has event {attested.sequence} as {attested.sha256 or 'nothing'}, "
             f"and here the record has {found.sha256 or 'nothing'} at that place",
             why="events were lost or rewritten; numbers given since then would be given twice",
             remedy="restore the newest backup of record/, and do not write until it has this head",
@@ -71,13 +71,13 @@ def require_writable(home: Home, record: Record, ledger: Ledger) -> None:
         require_head(record, latest, head, str(path))
 
 
-def require_head(record: Record, ledger: Ledger, witnessed: Head, witness: str) -> None:
-    """Refuse when the record does not have what a witness has seen."""
-    place = witnessed.sequence
+def require_head(record: Record, ledger: Ledger, attested: Head, source: str) -> None:
+    """Refuse when the record does not have what a source has seen."""
+    place = attested.sequence
     found = ledger.events[place - 1].sha256 if 0 < place <= len(ledger.events) else ""
-    if found != witnessed.sha256:
+    if found != attested.sha256:
         location = record.store.location
-        raise RecordBehindItsHead(location, witnessed, Head(place, found), witness)
+        raise RecordBehindItsHead(location, attested, Head(place, found), source)
 
 
 def mark_restored(record: Record, head: Head, restored_at: datetime) -> str:
@@ -98,14 +98,14 @@ def admit_restored(
     record: Record,
     clock: Clock,
     *,
-    witnessed: Head | None = None,
+    attested: Head | None = None,
     names: tuple[str, str] | None = None,
     holder: str = "gpu-ledger restore",
 ) -> None:
     """Let a restored record be written again, for a reason that is recorded."""
     ledger = record.ledger()
-    if witnessed is not None:
-        require_head(record, ledger, witnessed, "the witness")
+    if attested is not None:
+        require_head(record, ledger, attested, "the source")
     elif names is None or not all(names) or names[0] == names[1]:
         raise RestoredRecord(record.store.location, ledger.head)
     signed = list(names or ())
@@ -113,8 +113,8 @@ def admit_restored(
         with lease(record.store, holder, clock, above=ledger.highest_fence) as held:
             body = {
                 "restore_id": restore_id,
-                "witnessed_sequence": witnessed.sequence if witnessed else 0,
-                "signed_by": [] if witnessed else signed,
+                "attested_sequence": attested.sequence if attested else 0,
+                "signed_by": [] if attested else signed,
             }
             now = clock.now()
             record.append(held, ledger.head, EventKind.RECORD_RESTORED, body, now, holder)

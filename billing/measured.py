@@ -1,7 +1,7 @@
-"""What was measured: hours by witness, hours left out and who signed, for the foot of a document.
+"""What was measured: hours by source, hours left out and who signed, for the foot of a document.
 
-Put here: the summary of verdicts and signed gaps per cluster.
-Not here: the verdicts themselves (`quality`).
+Put here: the summary of coverage statuses and signed gaps per cluster.
+Not here: the coverage statuses themselves (`quality`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from datetime import datetime
 
 from billing.sealing import Document
 from domain.decisions.rows import AcceptedGap
-from domain.findings import Verdict, VerdictState
+from domain.findings import CoverageState, CoverageStatus
 from domain.interval import Interval, format_instant
 
 
 def measured_section(
     clusters: Iterable[str],
     names: Mapping[str, str],
-    verdicts: Sequence[Verdict],
+    coverage_statuses: Sequence[CoverageStatus],
     signed: Sequence[AcceptedGap],
     window: Interval,
 ) -> list[Document]:
@@ -28,27 +28,31 @@ def measured_section(
         {
             "cluster_id": cluster,
             "cluster_name": names.get(cluster, ""),
-            **_hours(verdict for verdict in verdicts if verdict.cluster_id == cluster),
+            **_hours(
+                coverage_status
+                for coverage_status in coverage_statuses
+                if coverage_status.cluster_id == cluster
+            ),
             "signed": _signed(signed, cluster, window),
         }
         for cluster in sorted(clusters)
     ]
 
 
-def _hours(verdicts: Iterable[Verdict]) -> Document:
-    expected: defaultdict[datetime, list[VerdictState]] = defaultdict(list)
+def _hours(coverage_statuses: Iterable[CoverageStatus]) -> Document:
+    expected: defaultdict[datetime, list[CoverageState]] = defaultdict(list)
     by_source: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for verdict in verdicts:
-        by_source[verdict.source][verdict.state.value] += 1
-        if verdict.state is not VerdictState.NOT_EXPECTED:
-            expected[verdict.hour_started_at].append(verdict.state)
-    complete = [states.count(VerdictState.COMPLETE) for states in expected.values()]
-    witnesses = [len(states) for states in expected.values()]
-    alone = [whole == 1 and of > 1 for whole, of in zip(complete, witnesses, strict=True)]
+    for coverage_status in coverage_statuses:
+        by_source[coverage_status.source][coverage_status.state.value] += 1
+        if coverage_status.state is not CoverageState.NOT_EXPECTED:
+            expected[coverage_status.hour_started_at].append(coverage_status.state)
+    complete = [states.count(CoverageState.COMPLETE) for states in expected.values()]
+    sources = [len(states) for states in expected.values()]
+    alone = [whole == 1 and of > 1 for whole, of in zip(complete, sources, strict=True)]
     return {
         "hours_expected": len(expected),
         "hours_measured": sum(whole > 0 for whole in complete),
-        "hours_with_one_witness_of_two": sum(alone),
+        "hours_with_one_source_of_two": sum(alone),
         "hours_not_wholly_measured": complete.count(0),
         "hours_by_source": {
             source: dict(sorted(counts.items())) for source, counts in sorted(by_source.items())

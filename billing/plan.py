@@ -21,13 +21,13 @@ from billing.statement import statement_document
 from billing.usage import NO_USAGE, Usage
 from domain.decisions import PartyRole, Policy, PolicyName, Rate, Row, TableName
 from domain.decisions.tables import TABLE_BY_NAME
-from domain.findings import Judgement
+from domain.findings import CheckResult
 from domain.interval import format_instant
 
 PRINTED_POLICIES = (
     PolicyName.BILLABLE_STATE,
     PolicyName.MIG_WEIGHT,
-    PolicyName.ONE_WITNESS_LIMIT,
+    PolicyName.ONE_SOURCE_LIMIT,
     PolicyName.UNCERTAINTY_LIMIT,
     PolicyName.GRACE_DAYS,
 )
@@ -51,7 +51,7 @@ class Plan:
     basis: Document
     statement: Document
     drafts: tuple[Draft, ...]
-    judgement: Judgement
+    check_result: CheckResult
 
     @property
     def billed_nanos(self) -> int:
@@ -85,7 +85,7 @@ def plan_close(
     ]
     issued_now = [(draft.number, draft.tenant, draft.billed_nanos) for draft in drafts]
     statement = statement_document(basis, grounds.provider, issued_now, issued_at, stands_on)
-    return Plan(basis.document(), statement, tuple(drafts), basis.judgement)
+    return Plan(basis.document(), statement, tuple(drafts), basis.check_result)
 
 
 def _draft(
@@ -145,7 +145,7 @@ def _header(
         measured=measured_section(
             clusters_of(lines),
             names,
-            basis.judgement.verdicts,
+            basis.check_result.coverage_statuses,
             decisions.accepted_gaps,
             period.interval,
         ),

@@ -70,7 +70,7 @@ class RecordChanged(EvidenceChanged):
             where=f"{location}/{key}",
             seen=seen,
             why="the record is what proves that no invoice was changed, removed or added later",
-            remedy="restore record/ from a backup and compare its head with the witnessed one",
+            remedy="restore record/ from a backup and compare its head with the attested one",
         )
 
 
@@ -142,11 +142,11 @@ class Record:
             raise RecordMovedOn(self.store.location, after, self.head())
         return event
 
-    def verify(self, witnessed: Head | None = None) -> list[EvidenceChanged]:
+    def verify(self, attested: Head | None = None) -> list[EvidenceChanged]:
         """Everything that is wrong with the record; empty when all of it holds."""
         problems = [*self._chain(), *self._seals()]
         if not problems:
-            problems = [*self._numbers(), *self._witness(witnessed)]
+            problems = [*self._numbers(), *self._source(attested)]
         return problems
 
     def _chain(self) -> Iterator[EvidenceChanged]:
@@ -175,16 +175,16 @@ class Record:
                 wrong = f"number {number} is missing or was given twice"
                 yield RecordChanged(self.store.location, _EVENTS, wrong)
 
-    def _witness(self, witnessed: Head | None) -> Iterator[EvidenceChanged]:
-        if witnessed is None or witnessed.sequence == 0:
+    def _source(self, attested: Head | None) -> Iterator[EvidenceChanged]:
+        if attested is None or attested.sequence == 0:
             return
         events = self.events()
-        place = witnessed.sequence
+        place = attested.sequence
         own = events[place - 1].sha256 if 0 < place <= len(events) else ""
-        if own != witnessed.sha256:
+        if own != attested.sha256:
             wrong = f"its hash is {own or 'unknown: the record ends earlier'}, "
-            wrong += f"and {witnessed.sha256} was witnessed"
-            yield RecordChanged(self.store.location, event_key(witnessed.sequence), wrong)
+            wrong += f"and {attested.sha256} was attested"
+            yield RecordChanged(self.store.location, event_key(attested.sequence), wrong)
 
     def _event_bytes(self) -> list[tuple[str, bytes]]:
         return [(key, self.store.read(key)) for key in self.store.list(_EVENTS)]

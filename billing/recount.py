@@ -29,7 +29,7 @@ from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.decisions import Amendment, Decisions, Row
 from domain.errors import WrongUse
-from domain.findings import Judgement
+from domain.findings import CheckResult
 from warehouse.home import Home
 
 LATE_EVIDENCE = "evidence that arrived or changed after the close"
@@ -136,7 +136,7 @@ def recount_period(
     period: BillingPeriod,
     counted_with: RecountDecisions,
     facts_path: Path,
-    judge: Callable[[], Judgement],
+    check_period: Callable[[], CheckResult],
     clock: Clock,
     *,
     dry_run: bool = True,
@@ -148,8 +148,8 @@ def recount_period(
     stood_on = record.sealed(str(_close_of(books.ledger, period).body["basis_sha256"]))
     last = [e for e in books.ledger.corrections() if e.body["corrects_period"] == period.name]
     last_basis = record.sealed(str(last[-1].body["basis_sha256"])) if last else stood_on
-    judgement = judge()
-    grounds = read_grounds(home, facts_path, period, counted_with.decisions, judgement)
+    check_result = check_period()
+    grounds = read_grounds(home, facts_path, period, counted_with.decisions, check_result)
     basis = grounds.basis
     require_held(home.landing_store(), period, stood_on["evidence"], basis.evidence)
     causes = causes_of_difference(last_basis, basis, counted_with.amendments)
@@ -157,7 +157,7 @@ def recount_period(
     lines = corrections_from(books, basis, grounds.usage, reason_of)
     if dry_run or not lines:
         return RecountResult(period, tuple(lines), basis.currency, recorded=False)
-    require_billable(judgement, basis.currency)
+    require_billable(check_result, basis.currency)
     require_writable(home, record, books.ledger)
     amendments = [_amendment_entry(row) for row in counted_with.amendments]
     reason = "; ".join(sorted({line.reason for line in lines}))

@@ -88,7 +88,7 @@ def render_documents(
             writer.write(f"{folder_of(sealed['tenant'])}/{document.number}.zip", bundle)
     close = ledger.closes().get(period.name)
     if close:
-        # The head for a witness: the end of the chain right after this period was closed.
+        # The head for a source: the end of the chain right after this period was closed.
         head = {"period": period.name, "sequence": close.sequence, "sha256": close.sha256}
         writer.write("head.json", to_bytes(head))
         files = writer.month(ledger, close)

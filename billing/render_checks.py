@@ -1,7 +1,7 @@
-"""What was judged, as one page that opens from disk: findings, verdicts, checks and their results.
+"""What was checked, as one page that opens from disk: findings, coverage and check results.
 
 Put here: the page, from the sealed basis of a close.
-Not here: judging (`quality`). The page has no script, no font and no picture from anywhere.
+Not here: checking (`quality`). The page has no script, no font and no picture from anywhere.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ td.number { text-align: right; font-variant-numeric: tabular-nums }
 
 def checks_page(basis: Mapping[str, Any], digest: str) -> bytes:
     """The whole page."""
-    judgement = basis["judgement"]
+    check_result = basis["check"]
     period = escape(basis["billing_period"])
-    verdict = "billable" if judgement["is_billable"] else "not billable"
+    coverage_status = "billable" if check_result["is_billable"] else "not billable"
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
-        f"<title>What was judged: {period}</title><style>{_STYLE}</style></head><body><main>",
-        f"<h1>What was judged: {period}</h1>",
-        f"<p>Judged <strong>{verdict}</strong>. Sealed as <code>{digest}</code>; facts "
+        f"<title>What was checked: {period}</title><style>{_STYLE}</style></head><body><main>",
+        f"<h1>What was checked: {period}</h1>",
+        f"<p>Checked <strong>{coverage_status}</strong>. Sealed as <code>{digest}</code>; facts "
         f"<code>{escape(basis['facts_sha256'])}</code>; code {escape(basis['code_version'])}.</p>",
         "<h2>Findings</h2>",
-        _findings(judgement["findings"]),
-        "<h2>Hours by witness</h2>",
-        _verdicts(judgement["verdicts"]),
+        _findings(check_result["findings"]),
+        "<h2>Hours by source</h2>",
+        _verdicts(check_result["coverage_statuses"]),
         "<h2>Checks</h2>",
-        _checks(judgement["checks"]),
-        *_suites(judgement["checks"]),
+        _checks(check_result["checks"]),
+        *_suites(check_result["checks"]),
         "</main></body></html>",
     ]
     return ("\n".join(parts) + "\n").encode("ascii", "xmlcharrefreplace")
@@ -62,17 +62,17 @@ def _findings(findings: Sequence[Mapping[str, Any]]) -> str:
     return _table(("Code", "Where", "What was seen", "Why it matters", "What follows"), rows)
 
 
-def _verdicts(verdicts: Sequence[Mapping[str, Any]]) -> str:
+def _verdicts(coverage_statuses: Sequence[Mapping[str, Any]]) -> str:
     counts: dict[tuple[str, str], Counter[str]] = {}
-    for verdict in verdicts:
-        key = (verdict["cluster_id"], verdict["source"])
-        counts.setdefault(key, Counter())[verdict["state"]] += 1
+    for coverage_status in coverage_statuses:
+        key = (coverage_status["cluster_id"], coverage_status["source"])
+        counts.setdefault(key, Counter())[coverage_status["state"]] += 1
     states = ("complete", "degraded", "missing", "waived", "not_expected")
     rows = [
         [escape(cluster), escape(source), *(_number(found[state]) for state in states)]
         for (cluster, source), found in sorted(counts.items())
     ]
-    heads = ("Cluster", "Witness", *(state.replace("_", " ").capitalize() for state in states))
+    heads = ("Cluster", "Source", *(state.replace("_", " ").capitalize() for state in states))
     return _table(heads, rows)
 
 

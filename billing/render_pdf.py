@@ -38,11 +38,11 @@ TITLES = {
     "consumption_statement": "Consumption statement",
 }
 METHODS = {
-    "confirmed": "confirmed by both witnesses",
+    "confirmed": "confirmed by both sources",
     "lifecycle_only": "known from the lifecycle alone",
     "samples_only": "known from the samples alone",
     "disputed": "disputed, billed as signed",
-    "missing": "seen by no witness",
+    "missing": "seen by no source",
 }
 
 
@@ -246,7 +246,7 @@ def _measured(document: Mapping[str, Any]) -> dict[str, Any]:
 _MEASURED_COLUMNS = (
     "hours_expected",
     "hours_measured",
-    "hours_with_one_witness_of_two",
+    "hours_with_one_source_of_two",
     "hours_not_wholly_measured",
 )
 

@@ -125,8 +125,8 @@ def _measured(document: Mapping[str, Any]) -> Iterator[str]:
     for entry in document["measured"]:
         yield (
             f"    {entry['cluster_name'] or entry['cluster_id']}: {entry['hours_measured']} of "
-            f"{entry['hours_expected']} hours, {entry['hours_with_one_witness_of_two']} of them "
-            f"by one witness of two, {entry['hours_not_wholly_measured']} by none wholly"
+            f"{entry['hours_expected']} hours, {entry['hours_with_one_source_of_two']} of them "
+            f"by one source of two, {entry['hours_not_wholly_measured']} by none wholly"
         )
         for gap in entry["signed"]:
             yield (

@@ -7,7 +7,7 @@ trusted.
 Not here: anything imported from the rest of the ledger. It recomputes what the ledger computed,
 from the words on the document alone.
 
-It checks that the record's events form one chain, which ends at the witnessed head if one is given;
+It checks that the record's events form one chain, which ends at the attested head if one is given;
 that the bundle has exactly the files that the event at the end of the chain issued, each with the
 hash that the event names; that document numbers have no gaps; that every line is seconds x weight x
 rate / 3600, rounded once; that pods and workload-days add up to lines, lines to totals, and cents
@@ -117,7 +117,7 @@ class Bundle:
 
 
 def verify(body: bytes, head: bytes | None = None) -> Report:
-    """Check the bytes of a bundle, against the bytes of a witnessed head if they are given."""
+    """Check the bytes of a bundle, against the bytes of a attested head if they are given."""
     report, bundle = Report(), Bundle()
     report.run("files in the bundle, each as listed", lambda: _read(body, bundle))
     if not report.problems:
@@ -125,10 +125,10 @@ def verify(body: bytes, head: bytes | None = None) -> Report:
     if report.problems:
         return report
     if head is not None:
-        report.run("events up to the witnessed head", lambda: _check_head(bundle, head))
+        report.run("events up to the attested head", lambda: _check_head(bundle, head))
     else:
         report.unverified.append(
-            "the chain as a whole: without a witnessed head (--head), a record that was written "
+            "the chain as a whole: without a attested head (--head), a record that was written "
             "anew from its first event on is not noticed"
         )
     report.run("document numbers without a gap", lambda: _check_numbers(bundle))
@@ -278,11 +278,11 @@ def _check_chain(bundle: Bundle) -> int:
 
 def _check_head(bundle: Bundle, head: bytes) -> int:
     """A head names the last event at its time, and that event's hash."""
-    witnessed = _read_object(head)
-    place = int(witnessed["sequence"])
+    attested = _read_object(head)
+    place = int(attested["sequence"])
     body = bundle.files.get(f"events/{place:010}.json", b"")
-    if place < 1 or _sha256(body) != witnessed["sha256"]:
-        raise Wrong(f"event {place} is not the one that was witnessed")
+    if place < 1 or _sha256(body) != attested["sha256"]:
+        raise Wrong(f"event {place} is not the one that was attested")
     return place
 
 
@@ -547,7 +547,7 @@ def _check_basis(report: Report, document: dict[str, Any], bundle: Bundle) -> in
     basis = bundle.sealed(digest)
     recomputed = {
         "evidence_sha256": _sha256(canonical({"evidence": basis["evidence"]})),
-        "checks_sha256": _sha256(canonical({"checks": basis["judgement"]["checks"]})),
+        "checks_sha256": _sha256(canonical({"checks": basis["check"]["checks"]})),
         "product_facts_sha256": _sha256(canonical(basis["product_facts"])),
         "facts_sha256": basis["facts_sha256"],
         "decisions_sha256": basis["decisions_sha256"],
@@ -556,8 +556,8 @@ def _check_basis(report: Report, document: dict[str, Any], bundle: Bundle) -> in
     for name, value in recomputed.items():
         if stands_on[name] != value:
             raise Wrong(f"{name} is {stands_on[name]}, and the basis gives {value}")
-    if not basis["judgement"]["is_billable"]:
-        raise Wrong("it was judged not billable")
+    if not basis["check"]["is_billable"]:
+        raise Wrong("it was checked not billable")
     return len(stands_on)
 
 
@@ -591,7 +591,7 @@ def read_bundle(path: Path) -> bytes:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Check a bundle of issued documents.")
     parser.add_argument("bundle", type=Path, help="the ZIP file")
-    parser.add_argument("--head", type=Path, help="head.json as a witness keeps it")
+    parser.add_argument("--head", type=Path, help="head.json as a source keeps it")
     options = parser.parse_args(arguments)
     try:
         head = options.head.read_bytes() if options.head else None

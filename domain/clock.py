@@ -1,7 +1,7 @@
 """The clock as an argument: nothing that counts asks the machine for the time.
 
 Put here: what a clock is, and from when an hour can be queried.
-Not here: the virtual clock of the fake estate, which is one (`fake_gpu.clock`).
+Not here: the virtual clock of the simulated fleet, which is one (`fake_gpu.clock`).
 """
 
 from __future__ import annotations

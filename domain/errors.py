@@ -3,7 +3,7 @@
     LedgerError
     ├── WrongUse            the caller asked for something that cannot be meant   exit 2
     │   └── BadInput        a file or a value that people wrote is not valid      exit 2
-    ├── NotBillable         judged, and the answer is no                          exit 1
+    ├── NotBillable         checked, and the answer is no                          exit 1
     ├── CheckFailed         something was checked and is not as it must be        exit 1
     │   └── EvidenceChanged bytes, decisions or records differ from their hash    exit 1
     └── CouldNotLook        a source or a place did not let us look               exit 3
@@ -82,7 +82,7 @@ class BadInput(WrongUse):
 
 
 class NotBillable(LedgerError):
-    """The period was judged and may not be billed."""
+    """The period was checked and may not be billed."""
 
     code = "GATE-000"
 

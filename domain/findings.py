@@ -1,6 +1,6 @@
-"""Findings, verdicts and judgements: what `quality` says and `billing` obeys.
+"""Findings, coverage statuses and check_results: what `quality` says and `billing` obeys.
 
-Put here: the values that cross from judgement to close, so that neither imports the other.
+Put here: the values that cross from check to close, so that neither imports the other.
 Not here: which findings exist and when they are raised (`quality.catalogue`).
 """
 
@@ -16,8 +16,8 @@ from domain.billing_period import BillingPeriod
 class Remedy(StrEnum):
     """Which of three a finding is."""
 
-    HEALS = "heals"  # asking again can bring the evidence
-    COVERED = "covered"  # the other witness saw it
+    BACKFILL = "backfill"  # asking again can bring the evidence
+    COVERED = "covered"  # the other source saw it
     SIGN = "sign"  # only a person can accept it
 
 
@@ -41,7 +41,7 @@ class Finding:
     affected_nanos: int = 0
 
 
-class VerdictState(StrEnum):
+class CoverageState(StrEnum):
     COMPLETE = "complete"
     DEGRADED = "degraded"
     MISSING = "missing"
@@ -50,13 +50,13 @@ class VerdictState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Verdict:
-    """The judgement on one (cluster, source, hour)."""
+class CoverageStatus:
+    """The check on one (cluster, source, hour)."""
 
     cluster_id: str
     source: str
     hour_started_at: datetime
-    state: VerdictState
+    state: CoverageState
     reason: str
     expected_count: int
     seen_count: int
@@ -78,13 +78,13 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class CheckResult:
     """Whether a period may be billed, and everything that was seen on the way."""
 
     period: BillingPeriod
-    facts_sha256: str  # of the very facts that were judged
+    facts_sha256: str  # of the very facts that were checked
     findings: tuple[Finding, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
+    coverage_statuses: tuple[CoverageStatus, ...] = ()
     checks: tuple[Check, ...] = ()
     missing_checks: tuple[str, ...] = field(default=())  # required, but not executed on any row
 

@@ -1,9 +1,9 @@
 """The one clock of the simulated clusters: fixed, live, fast, or driven from outside.
 
 Put here: telling the virtual time, and letting others wait for it.
-Not here: what happens at an instant (`estate`), or the HTTP endpoint that drives it (`serve`).
+Not here: what happens at an instant (`fleet`), or the HTTP endpoint that drives it (`serve`).
 
-A driven clock stands still until `advance_to`. Whoever shows the estate registers a listener,
+A driven clock stands still until `advance_to`. Whoever shows the fleet registers a listener,
 which is called with every new instant *before* the waiters wake: when `advance_to` returns, all
 that had to be told was told.
 """
@@ -23,7 +23,7 @@ Mode = Literal["fixed", "driven", "running"]
 Listener = Callable[[datetime], None]
 
 # Ten thousand virtual seconds a second are a month in under five minutes; beyond that the
-# millisecond steps of the machine's clock become minutes of the estate.
+# millisecond steps of the machine's clock become minutes of the fleet.
 MAXIMUM_SPEED = 10_000.0
 
 # How long a waiter of a running clock sleeps at most before it looks again, in real seconds: so
@@ -49,7 +49,7 @@ class VirtualClock:
     ) -> None:
         if not 0 < speed <= MAXIMUM_SPEED:
             raise ClockRunsForward(
-                where="the clock of the fake estate",
+                where="the clock of the simulated fleet",
                 seen=f"speed {speed:g} is not above 0 and at most {MAXIMUM_SPEED:g}",
                 why="time has to pass, and listeners have to keep up with it",
                 remedy="give --speed between 0.001 and 10000, or drive the clock yourself",
@@ -123,18 +123,18 @@ class VirtualClock:
     def _refuse(self, target: datetime) -> None:
         if self.mode != "driven":
             raise ClockRunsForward(
-                where="the clock of the fake estate",
+                where="the clock of the simulated fleet",
                 seen=f"it is {self.mode}, and was told to go to {format_instant(target)}",
                 why="only a driven clock goes where it is told",
-                remedy="start the estate with `gpu-ledger fake serve SCENARIO --driven`",
+                remedy="start the fleet with `gpu-ledger fake serve SCENARIO --driven`",
             )
         if target < self._origin:
             raise ClockRunsForward(
-                where="the clock of the fake estate",
+                where="the clock of the simulated fleet",
                 seen=f"it is {format_instant(self._origin)}, and was told to go back to "
                 f"{format_instant(target)}",
                 why="what a watcher was told cannot be taken back",
-                remedy="start the estate again at the earlier time",
+                remedy="start the fleet again at the earlier time",
             )
 
 

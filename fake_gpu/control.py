@@ -1,12 +1,12 @@
-"""The control endpoint of a fake estate: its clock, its faults, its scenario.
+"""The control endpoint of a simulated fleet: its clock, its faults, its scenario.
 
-Put here: driving and asking the estate over HTTP.
+Put here: driving and asking the fleet over HTTP.
 Not here: the servers themselves (`serve`).
 
     GET  /-/clock                                  {"now": …, "mode": …}
     POST /-/clock     {"advance_to": "…Z"}         returns when every watch was told
     GET  /-/faults                                 how often each fault touched an answer
-    GET  /-/estate                                 names and URLs
+    GET  /-/fleet                                 names and URLs
     POST /-/scenario  (YAML)                       take a changed scenario over; 409 keeps the old
     GET  /metrics                                  how often that was done, and how often refused
     GET  /topology, /topology/nodes/{node}         who uses which card now
@@ -26,8 +26,8 @@ from starlette.routing import Route
 
 from domain.errors import LedgerError
 from domain.interval import format_instant, parse_instant
-from fake_gpu.estate.status_updater import topology
 from fake_gpu.exporters.exposition import Head, Line, family_text
+from fake_gpu.fleet.status_updater import topology
 from fake_gpu.scenario.load import read_scenario
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def make_control_app(running: Running) -> Starlette:
         routes=[
             Route("/-/clock", control.clock, methods=["GET", "POST"]),
             Route("/-/faults", control.faults),
-            Route("/-/estate", control.estate),
+            Route("/-/fleet", control.fleet),
             Route("/-/scenario", control.scenario, methods=["POST"]),
             Route("/metrics", control.metrics),
             Route("/topology", control.topology),
@@ -86,15 +86,15 @@ class _Control:
                     "cluster_id": fault.cluster_id,
                     "fired": ledger.count(fault.fault_id),
                 }
-                for fault in self.running.estate.faults
+                for fault in self.running.fleet.faults
             ]
         )
 
-    async def estate(self, _: Request) -> Response:
+    async def fleet(self, _: Request) -> Response:
         running = self.running
         return JSONResponse(
             {
-                "name": running.estate.name,
+                "name": running.fleet.name,
                 "thanos": running.thanos_url,
                 "clusters": [
                     {
@@ -103,7 +103,7 @@ class _Control:
                         "kubernetes": running.kubernetes_urls[cluster.cluster_id],
                         "metrics": running.metrics_urls.get(cluster.cluster_id, ""),
                     }
-                    for cluster in running.estate.clusters
+                    for cluster in running.fleet.clusters
                 ],
             }
         )
@@ -116,7 +116,7 @@ class _Control:
             await run_in_threadpool(self.running.take_over, read)
         except LedgerError as error:
             return JSONResponse(error.as_dict(), 409)
-        return JSONResponse({"taken_over": self.running.estate.name})
+        return JSONResponse({"taken_over": self.running.fleet.name})
 
     async def metrics(self, _: Request) -> Response:
         counts = self.running.take_overs
@@ -129,7 +129,7 @@ class _Control:
 
     async def topology(self, request: Request) -> Response:
         wanted = request.path_params.get("node", "")
-        document = topology(self.running.estate, self.running.clock.now_seconds())
+        document = topology(self.running.fleet, self.running.clock.now_seconds())
         if not wanted:
             return JSONResponse(document)
         for nodes in document.values():

@@ -1,6 +1,6 @@
 """One scenario served over HTTP: one Thanos, a Kubernetes API for each cluster, and the control.
 
-Put here: starting, driving and stopping the servers of an estate, in one process.
+Put here: starting, driving and stopping the servers of a fleet, in one process.
 Not here: what they answer (`prometheus`, `kubernetes`, `exporters`), or the control (`control`).
 
 All servers share one clock and one event loop in one thread; requests that compute run in a pool
@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from domain.errors import CouldNotLook, LedgerError
 from fake_gpu.clock import VirtualClock
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Estate, instant
 from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Fleet, instant
 from fake_gpu.scenario.load import Loaded
 from fake_gpu.takeover import TakeOvers, going_on, require_same_past
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fake_gpu.kubernetes.objects import ObjectHistory
     from fake_gpu.kubernetes.server import KubernetesApi
-    from fake_gpu.prometheus.source import EstateSeries
+    from fake_gpu.prometheus.source import FleetSeries
 
 LOOPBACK = "127.0.0.1"
 
@@ -54,7 +54,7 @@ class PortTaken(CouldNotLook):
 
 
 class Switch:
-    """An ASGI application that can be replaced while it is served; it has the estate's time."""
+    """An ASGI application that can be replaced while it is served; it has the fleet's time."""
 
     def __init__(self, app: Asgi, clock: VirtualClock) -> None:
         self.app = app
@@ -78,7 +78,7 @@ def _http_date(second: int) -> bytes:
 
 @dataclass(slots=True)
 class Views:
-    """The applications that show one estate."""
+    """The applications that show one fleet."""
 
     histories: dict[str, ObjectHistory]
     thanos: Asgi
@@ -86,46 +86,46 @@ class Views:
     metrics: dict[str, Asgi]
 
 
-def build_views(estate: Estate, clock: VirtualClock, ledger: FaultLedger) -> Views:
-    """Everything that an estate shows, over one clock."""
+def build_views(fleet: Fleet, clock: VirtualClock, ledger: FaultLedger) -> Views:
+    """Everything that a fleet shows, over one clock."""
     from fake_gpu.kubernetes.objects import ObjectHistory
     from fake_gpu.kubernetes.server import KubernetesApi
     from fake_gpu.prometheus.app import ApiOptions, make_app
     from fake_gpu.prometheus.expositions import make_metrics_app
-    from fake_gpu.prometheus.source import EstateSeries
+    from fake_gpu.prometheus.source import FleetSeries
 
-    histories = {c.cluster_id: ObjectHistory(c, estate.faults, ledger) for c in estate.clusters}
-    source = EstateSeries(estate, histories, clock, ledger)
-    labels = sorted({c.monitoring.replica_label for c in estate.clusters})
+    histories = {c.cluster_id: ObjectHistory(c, fleet.faults, ledger) for c in fleet.clusters}
+    source = FleetSeries(fleet, histories, clock, ledger)
+    labels = sorted({c.monitoring.replica_label for c in fleet.clusters})
     return Views(
         histories=histories,
         thanos=make_app(source, clock, ApiOptions(replica_labels=tuple(labels))),
         kubernetes={
             c.cluster_id: KubernetesApi(
-                c, clock, history=histories[c.cluster_id], faults=estate.faults, ledger=ledger
+                c, clock, history=histories[c.cluster_id], faults=fleet.faults, ledger=ledger
             )
-            for c in estate.clusters
+            for c in fleet.clusters
         },
         metrics={
             c.cluster_id: make_metrics_app(c, histories[c.cluster_id], clock)
-            for c in estate.clusters
+            for c in fleet.clusters
         },
     )
 
 
-def series_of(estate: Estate, clock: VirtualClock) -> EstateSeries:
-    """An estate's samples without any server."""
+def series_of(fleet: Fleet, clock: VirtualClock) -> FleetSeries:
+    """A fleet's samples without any server."""
     from fake_gpu.kubernetes.objects import ObjectHistory
-    from fake_gpu.prometheus.source import EstateSeries
+    from fake_gpu.prometheus.source import FleetSeries
 
-    return EstateSeries(estate, {c.cluster_id: ObjectHistory(c) for c in estate.clusters}, clock)
+    return FleetSeries(fleet, {c.cluster_id: ObjectHistory(c) for c in fleet.clusters}, clock)
 
 
 @dataclass(slots=True)
 class Running:
-    """The servers of one estate, while they run."""
+    """The servers of one fleet, while they run."""
 
-    estate: Estate
+    fleet: Fleet
     clock: VirtualClock
     ledger: FaultLedger
     thanos_url: str = ""
@@ -160,21 +160,21 @@ class Running:
     def take_over(self, read: Callable[[], Loaded]) -> None:
         """Go on with a changed scenario, whole; the old one stays when it cannot be read, is not
         valid, or would change the past."""
-        with self._driving:  # the clock stands until the new estate is shown, if it is driven
+        with self._driving:  # the clock stands until the new fleet is shown, if it is driven
             try:
                 loaded = going_on(self._loaded, read(), self.clock)
-                estate = build_estate(loaded)
-                require_same_past(self.estate, estate, self.clock.now_seconds())
+                fleet = build_fleet(loaded)
+                require_same_past(self.fleet, fleet, self.clock.now_seconds())
             except LedgerError:
                 self.take_overs.refused += 1
                 self.take_overs.is_last_taken = False
                 raise
-            views = build_views(estate, self.clock, self.ledger)
+            views = build_views(fleet, self.clock, self.ledger)
             assert self._views is not None, "views are there from the start"
             for api in self._views.kubernetes.values():
                 api.close()
             self._loaded = loaded
-            self._show(estate, views)
+            self._show(fleet, views)
             self.take_overs.taken += 1
             self.take_overs.is_last_taken = True
 
@@ -193,9 +193,9 @@ class Running:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _show(self, estate: Estate, views: Views) -> None:
-        self.estate, self._views = estate, views
-        self.ledger.set_history(estate.fired)
+    def _show(self, fleet: Fleet, views: Views) -> None:
+        self.fleet, self._views = fleet, views
+        self.ledger.set_history(fleet.fired)
         apps: dict[str, Asgi] = {"thanos": views.thanos}
         apps |= {f"kubernetes/{c}": api.app for c, api in views.kubernetes.items()}
         apps |= {f"metrics/{c}": app for c, app in views.metrics.items()}
@@ -207,7 +207,7 @@ class Running:
 
 
 def serve(
-    scenario: Loaded | Estate,
+    scenario: Loaded | Fleet,
     clock: VirtualClock,
     *,
     host: str = LOOPBACK,
@@ -216,10 +216,10 @@ def serve(
     """Start all servers of a scenario; with a `port`, Thanos there and the others after it."""
     from fake_gpu.control import make_control_app
 
-    loaded = None if isinstance(scenario, Estate) else scenario
-    estate = scenario if isinstance(scenario, Estate) else build_estate(scenario)
-    running = Running(estate, clock, FaultLedger(), _loaded=loaded)
-    running._show(estate, build_views(estate, clock, running.ledger))
+    loaded = None if isinstance(scenario, Fleet) else scenario
+    fleet = scenario if isinstance(scenario, Fleet) else build_fleet(scenario)
+    running = Running(fleet, clock, FaultLedger(), _loaded=loaded)
+    running._show(fleet, build_views(fleet, clock, running.ledger))
     running._switches["control"] = Switch(make_control_app(running), clock)
     sockets = _listen(host, port, list(_in_order(running._switches)))
     _start(running, sockets)
@@ -257,7 +257,7 @@ def _listen(host: str, port: int, names: list[str]) -> dict[str, socket.socket]:
             raise PortTaken(
                 where=f"{host}:{port + n}",
                 seen=f"cannot listen for {name}: {getattr(error, 'strerror', None) or error}",
-                why="the servers of one estate need ports in a row",
+                why="the servers of one fleet need ports in a row",
                 remedy="choose another --port, or leave it out for free ones",
             ) from error
         sockets[name] = listening
@@ -283,7 +283,7 @@ def _start(running: Running, sockets: Mapping[str, socket.socket]) -> None:
         await asyncio.gather(*(server._serve([listening]) for server, listening in pairs))
 
     running._thread = threading.Thread(
-        target=lambda: asyncio.run(all_of_them()), name="fake-estate", daemon=True
+        target=lambda: asyncio.run(all_of_them()), name="fake-fleet", daemon=True
     )
     running._thread.start()
     deadline = time.monotonic() + STARTING_SECONDS_LIMIT
@@ -291,7 +291,7 @@ def _start(running: Running, sockets: Mapping[str, socket.socket]) -> None:
         if time.monotonic() > deadline or not running._thread.is_alive():
             running.close()
             raise PortTaken(
-                where="the fake estate",
+                where="the simulated fleet",
                 seen="its servers did not start",
                 why="there is nobody to ask",
                 remedy="look at the messages above, and try another --port",
@@ -300,7 +300,7 @@ def _start(running: Running, sockets: Mapping[str, socket.socket]) -> None:
 
 
 def settle() -> None:
-    """For a process that does nothing but serve: the estate stays, and is not looked through.
+    """For a process that does nothing but serve: the fleet stays, and is not looked through.
 
     Python's cycle collector would go through all of it after every few answers, in vain.
     """
@@ -311,6 +311,6 @@ def settle() -> None:
     gc.set_threshold(*SETTLED_THRESHOLDS)
 
 
-def start_of(estate: Estate) -> datetime:
+def start_of(fleet: Fleet) -> datetime:
     """Where a driven clock begins: at the scenario's start."""
-    return instant(estate.started_at)
+    return instant(fleet.started_at)

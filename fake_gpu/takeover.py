@@ -1,6 +1,6 @@
 """Going on with a changed scenario: what was told so far may not become untrue.
 
-Put here: the scenario that goes on, comparing the past of two estates, counting the attempts.
+Put here: the scenario that goes on, comparing the past of two fleets, counting the attempts.
 Not here: switching the servers over (`serve`), or how one configuration follows another
 (`scenario.succession`).
 
@@ -18,13 +18,13 @@ from typing import Any
 from domain.errors import WrongUse
 from domain.interval import format_instant
 from fake_gpu.clock import VirtualClock
-from fake_gpu.estate.model import Cluster, Estate, Fault, Hold, PodLife, instant
 from fake_gpu.exporters.devices import phases
+from fake_gpu.fleet.model import Cluster, Fault, Fleet, Hold, PodLife, instant
 from fake_gpu.kubernetes.objects import Change, ObjectHistory
 from fake_gpu.scenario.load import Loaded
 from fake_gpu.scenario.succession import succeeded
 
-# A clock that runs goes on while a new estate is played; that takes so long at most.
+# A clock that runs goes on while a new fleet is played; that takes so long at most.
 PLAYING_SECONDS = 2
 
 
@@ -52,7 +52,7 @@ def going_on(old: Loaded | None, new: Loaded, clock: VirtualClock) -> Loaded:
     return replace(new, scenario=succeeded(old.scenario, new.scenario, at))
 
 
-def require_same_past(old: Estate, new: Estate, now: int) -> None:
+def require_same_past(old: Fleet, new: Fleet, now: int) -> None:
     """Raise when the two differ in anything that shows until `now`."""
     told = {cluster.cluster_id: cluster for cluster in old.clusters}
     telling = {cluster.cluster_id: cluster for cluster in new.clusters}
@@ -61,7 +61,7 @@ def require_same_past(old: Estate, new: Estate, now: int) -> None:
     for cluster_id in sorted(told):
         _same_objects(told[cluster_id], telling[cluster_id], now)
         _same_beside(told[cluster_id], telling[cluster_id], now)
-    begun = [_begun(estate.faults, now) for estate in (old, new)]
+    begun = [_begun(fleet.faults, now) for fleet in (old, new)]
     if begun[0] != begun[1]:
         others = sorted(set(map(str, begun[0])) ^ set(map(str, begun[1])))
         raise _refused(f"a fault that has begun is another: {others[0]}", now)

@@ -1,6 +1,6 @@
 """Derived Parquet files: written whole, or not at all.
 
-Put here: how a derived file gets onto the disk, and what each witness must say of its own.
+Put here: how a derived file gets onto the disk, and what each source must say of its own.
 Not here: what is in it (`ingestion.thanos.runs`, `ingestion.kubernetes.replay`).
 
 No fsync: a derived file that a loss of power takes away is made again from the landing.
@@ -53,7 +53,7 @@ _SOUGHT = ("hour_started_at", "metric", "series_key")
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """How one witness's attempts become derived files, and those of a settled day become one."""
+    """How one source's attempts become derived files, and those of a settled day become one."""
 
     replay: Callable[[Landing, Path, Attempt], None]
     tables: tuple[str, ...]

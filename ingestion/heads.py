@@ -6,7 +6,7 @@ Not here: the links inside a chain, which every manifest holds itself (`ingestio
 A link proves every manifest but the last one: an edit of the newest manifest, or the removal of the
 end of a chain, leaves all links whole. A head that was written down elsewhere proves the end, too.
 Each check of a month keeps the heads that it saw; `gpu-ledger landing heads` prints them for a
-witness.
+source.
 """
 
 from __future__ import annotations

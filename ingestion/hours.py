@@ -137,7 +137,9 @@ class HourEntry:
             if (was := before.get(metric, (0, 0))[1]) != (now := after.get(metric, (0, 0))[1])
         }
 
-    def healable(self, now: datetime, raw_retention_days: int = DEFAULT_RAW_RETENTION_DAYS) -> bool:
+    def backfillable(
+        self, now: datetime, raw_retention_days: int = DEFAULT_RAW_RETENTION_DAYS
+    ) -> bool:
         """Whether another query can complete the hour."""
         if self.source is Source.KUBERNETES:
             return not any(_journal_is_final(response) for response in self.responses)
@@ -192,7 +194,7 @@ def due_windows(
     due = [
         (entry, why)
         for entry in entries
-        if (why := why_due(entry, now)) and entry.healable(now, raw_retention_days)
+        if (why := why_due(entry, now)) and entry.backfillable(now, raw_retention_days)
     ]
     live_hour = max((e.hour_started_at for e in entries if ready(e, now)), default=None)
     live = [pair for pair in due if pair[0].hour_started_at == live_hour]

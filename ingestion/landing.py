@@ -1,4 +1,4 @@
-"""The landing: byte-exact answers by their hash, and one chain of manifests per witness.
+"""The landing: byte-exact answers by their hash, and one chain of manifests per source.
 
 Put here: landing bodies, appending attempts, reading both with their hashes checked.
 Not here: what a manifest says (`ingestion.manifest`), or what bodies mean (`ingestion.thanos`,
@@ -54,7 +54,7 @@ class BodyChanged(EvidenceChanged):
             where=f"{location}/{key}",
             seen=seen,
             why="an invoice stands on these bytes; changed evidence proves nothing",
-            remedy=f"restore it from a backup, or ask again, {how}: the same answer heals it",
+            remedy=f"restore it from a backup, or ask again, {how}: the same response repairs it",
         )
 
     def answered_in(self, attempt: Attempt) -> BodyChanged:
@@ -140,7 +140,7 @@ class LandingReport:
     problems: tuple[LedgerError, ...] = ()
     attempts: tuple[Attempt, ...] = field(default=(), repr=False)
     unreferenced: tuple[str, ...] = field(default=())  # bodies that no manifest names: no harm
-    set_aside: tuple[str, ...] = field(default=())  # what lay in the place of bodies, until healed
+    set_aside: tuple[str, ...] = field(default=())  # wrong bytes in the place of bodies
 
 
 class Landing:
@@ -170,15 +170,15 @@ class Landing:
 
     def _keep(self, body: PackedBody) -> bool:
         """Whether other bytes lay under its name, and were replaced by its own."""
-        digest, healed = body.landed.sha256, False
+        digest, repaired = body.landed.sha256, False
         key = body_key(digest)
         for _ in range(KEEP_TRIES_LIMIT):
             if self.store.create(key, body.stored) or (rotten := self._rotten(body)) is None:
                 self._bodies.add(digest)
-                return healed
+                return repaired
             # First what is there, then what belongs there: killed in between, it is done again.
             self.store.create(rotten_key(digest, rotten), rotten)
-            healed = self.store.replace(key, body.stored, expected=rotten) or healed
+            repaired = self.store.replace(key, body.stored, expected=rotten) or repaired
         raise BodyChanged(self.store.location, key, f"changed {KEEP_TRIES_LIMIT} times in a row")
 
     def _rotten(self, body: PackedBody) -> bytes | None:

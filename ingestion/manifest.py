@@ -84,7 +84,7 @@ class Hour:
     series_count: int = 0
     sample_count: int = 0
     by_metric: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # series, samples
-    facts: Mapping[str, int] = field(default_factory=dict)  # named counts; never a judgement
+    facts: Mapping[str, int] = field(default_factory=dict)  # named counts; never a check
 
 
 @dataclass(frozen=True, slots=True)

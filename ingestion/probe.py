@@ -1,6 +1,6 @@
 """One line of `gpu-ledger doctor`: what was looked at, and what helps.
 
-Put here: the value that both witnesses' probes give.
+Put here: the value that both sources' probes give.
 Not here: looking (`ingestion.thanos.probe`, `ingestion.kubernetes.probe`), or printing.
 """
 

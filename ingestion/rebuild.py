@@ -54,7 +54,7 @@ def rebuild(
     with alone_with(home_runs):
         sweep(home_runs)
     if missing_only:
-        return heal(landing, home_runs, progress)
+        return repair_runs(landing, home_runs, progress)
     by_source = derivations()
     attempts = [attempt for attempt in landing.attempts() if attempt.source in by_source]
     with alone_with(home_runs):
@@ -63,7 +63,7 @@ def rebuild(
         return _decode(landing, home_runs, attempts, progress)
 
 
-def heal(
+def repair_runs(
     landing: Landing,
     home_runs: Path,
     progress: Progress | None = None,

@@ -1,4 +1,4 @@
-"""Asking the witnesses: one attempt, and many of them, of two clusters at a time.
+"""Asking the sources: one attempt, and many of them, of two clusters at a time.
 
 Put here: in which order windows are asked, what is asked at once, and how that ends.
 Not here: which windows there are (`orchestration.ledger`), what one asks (`ingestion`).
@@ -37,7 +37,7 @@ WINDOWS_BETWEEN_COLLECTIONS = 16
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A window of one witness that is to be asked, and in a word why."""
+    """A window of one source that is to be asked, and in a word why."""
 
     cluster_id: str
     source: Source

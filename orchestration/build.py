@@ -9,11 +9,11 @@ from __future__ import annotations
 import dagster as dg
 
 from domain.errors import WrongUse
+from orchestration.assets.checked import checked_assets
 from orchestration.assets.documents import document_specs, drafts_asset
 from orchestration.assets.evidence import evidence_assets
 from orchestration.assets.facts import decisions_spec, facts_assets
 from orchestration.assets.hour_events import evidence_keys
-from orchestration.assets.judged import judged_assets
 from orchestration.jobs import JOBS, asset_jobs
 from orchestration.model_graph import prepared_graph
 from orchestration.partitions import periods_since
@@ -53,7 +53,7 @@ def build_defs(ledger_home: LedgerHome | None = None) -> dg.Definitions:
             decisions_spec(),
             *evidence,
             facts_assets(graph, keys, periods),
-            judged_assets(graph, keys, periods),
+            checked_assets(graph, keys, periods),
             drafts_asset(periods),
             *document_specs(periods),
         ],

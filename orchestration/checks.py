@@ -1,10 +1,10 @@
-"""Asset checks: what judging said, by the names of findings; and how the hours of a witness stand.
+"""Asset checks: what checking said, by the names of findings; and how the hours of a source stand.
 
-Put here: which checks there are, and turning judgements and ledgers into their results.
+Put here: which checks there are, and turning check_results and ledgers into their results.
 Not here: any rule (`quality`, `ingestion.hours`), or dbt's tests (`assets.facts`).
 
 A check that blocks says so, and has the name of what it stands for. Nothing rests on Dagster's
-blocking: a close judges again by itself.
+blocking: a close checks again by itself.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
@@ -14,7 +14,7 @@ from datetime import datetime
 import dagster as dg
 
 from domain.decisions import Source
-from domain.findings import Finding, Judgement
+from domain.findings import CheckResult, Finding
 from domain.interval import format_instant
 from ingestion.hours import HourEntry, ready
 from ingestion.manifest import Outcome
@@ -34,18 +34,18 @@ HOURS_BEHIND_LIMIT = 1
 """One live hour may fail and be asked again; a second one means that asking has stopped."""
 
 FINDINGS_SHOWN = 50
-WITNESS_OF = {"samples_missing": Source.THANOS, "journal_missing": Source.KUBERNETES}
+SOURCE_OF = {"samples_missing": Source.THANOS, "journal_missing": Source.KUBERNETES}
 DBT = "dbt_"
 
 EvidenceKeys = Mapping[tuple[str, Source], dg.AssetKey]
 
 
-def judgement_specs(judgement: dg.AssetKey) -> list[dg.AssetCheckSpec]:
+def specs_of_checks(check_result: dg.AssetKey) -> list[dg.AssetCheckSpec]:
     """One check per finding of the catalogue, one per required check, and the sum of them."""
     specs = [
         dg.AssetCheckSpec(
             MAY_BE_BILLED,
-            asset=judgement,
+            asset=check_result,
             blocking=True,
             description="No finding blocks, and every required check ran on rows.",
         )
@@ -53,7 +53,7 @@ def judgement_specs(judgement: dg.AssetKey) -> list[dg.AssetCheckSpec]:
     specs += [
         dg.AssetCheckSpec(
             kind.name,
-            asset=judgement,
+            asset=check_result,
             blocking=kind.blocks,
             description=f"{kind.code}: {kind.bill}",
         )
@@ -61,7 +61,7 @@ def judgement_specs(judgement: dg.AssetKey) -> list[dg.AssetCheckSpec]:
     ]
     specs += [
         dg.AssetCheckSpec(
-            name, asset=judgement, blocking=True, description="Required: it has to look at rows."
+            name, asset=check_result, blocking=True, description="Required: it has to look at rows."
         )
         for name in own_checks()
     ]
@@ -69,26 +69,26 @@ def judgement_specs(judgement: dg.AssetKey) -> list[dg.AssetCheckSpec]:
 
 
 def own_checks() -> list[str]:
-    """The required checks that judging runs itself, Great Expectations suites among them."""
+    """The required checks that checking runs itself, Great Expectations suites among them."""
     return [name for name in ALWAYS if not name.startswith(DBT)]
 
 
-def judgement_results(
-    asset: dg.AssetKey, judged: Judgement, evidence: EvidenceKeys
+def results_of_checks(
+    asset: dg.AssetKey, checked: CheckResult, evidence: EvidenceKeys
 ) -> Iterator[dg.AssetCheckResult]:
-    """What a judgement said, check by check."""
+    """What a check said, check by check."""
     yield dg.AssetCheckResult(
         asset_key=asset,
         check_name=MAY_BE_BILLED,
-        passed=judged.billable,
+        passed=checked.billable,
         metadata={
-            "blocking findings": len(judged.blocking),
-            "checks not executed": ", ".join(judged.missing_checks) or "none",
-            "findings": dg.MetadataValue.md(findings_table(judged.findings, evidence)),
+            "blocking findings": len(checked.blocking),
+            "checks not executed": ", ".join(checked.missing_checks) or "none",
+            "findings": dg.MetadataValue.md(findings_table(checked.findings, evidence)),
         },
     )
     for kind in CATALOGUE.values():
-        found = [finding for finding in judged.findings if finding.name == kind.name]
+        found = [finding for finding in checked.findings if finding.name == kind.name]
         yield dg.AssetCheckResult(
             asset_key=asset,
             check_name=kind.name,
@@ -102,7 +102,7 @@ def judgement_results(
                 ),
             },
         )
-    ran = {check.name: check for check in judged.checks}
+    ran = {check.name: check for check in checked.checks}
     for name in own_checks():
         check = ran.get(name)
         yield dg.AssetCheckResult(
@@ -134,8 +134,8 @@ def _row(finding: Finding, evidence: EvidenceKeys) -> str:
 
 
 def _hour_links(finding: Finding, evidence: EvidenceKeys) -> Iterator[str]:
-    """To the first hour of a finding, of the witness that it is about or of both."""
-    sources = [WITNESS_OF[finding.name]] if finding.name in WITNESS_OF else [*Source]
+    """To the first hour of a finding, of the source that it is about or of both."""
+    sources = [SOURCE_OF[finding.name]] if finding.name in SOURCE_OF else [*Source]
     for source in sources:
         key = evidence.get((finding.cluster_id, source))
         if key is not None and finding.hour_started_at is not None:
@@ -178,7 +178,7 @@ def open_entries(opened: OpenHome) -> list[HourEntry]:
 def evidence_states(
     opened: OpenHome, entries: Sequence[HourEntry], keys: EvidenceKeys
 ) -> list[dg.AssetCheckEvaluation]:
-    """How the hours of each witness stand, as evaluations of its two checks."""
+    """How the hours of each source stand, as evaluations of its two checks."""
     now = opened.clock.now()
     found = []
     for (cluster_id, source), key in keys.items():
@@ -195,24 +195,26 @@ def _whole(
     opened: OpenHome, key: dg.AssetKey, due: Sequence[HourEntry], now: datetime
 ) -> dg.AssetCheckEvaluation:
     bad = [entry for entry in due if not is_whole(entry)]
-    healable = {
-        entry.hour_started_at: entry.healable(now, ledger.retention_days(opened, entry.cluster_id))
+    backfillable = {
+        entry.hour_started_at: entry.backfillable(
+            now, ledger.retention_days(opened, entry.cluster_id)
+        )
         for entry in bad
     }
-    can_heal = sum(healable.values())
+    can_be_backfilled = sum(backfillable.values())
     metadata: dict[str, dg.MetadataValue] = {
         "hours expected": dg.MetadataValue.int(len(due)),
         "hours not whole": dg.MetadataValue.int(len(bad)),
-        "of them can heal": dg.MetadataValue.int(can_heal),
+        "of them can be backfilled": dg.MetadataValue.int(can_be_backfilled),
     }
     if bad:
-        metadata["hours"] = dg.MetadataValue.md(gap_table(key, bad, healable))
+        metadata["hours"] = dg.MetadataValue.md(gap_table(key, bad, backfillable))
     return dg.AssetCheckEvaluation(
         asset_key=key,
         check_name=HOURS_WHOLE,
         passed=not bad,
-        # What cannot heal is a gap for good: whether it blocks is judged, not repaired.
-        severity=dg.AssetCheckSeverity.ERROR if can_heal else dg.AssetCheckSeverity.WARN,
+        # What cannot be backfilled is a gap for good: whether it blocks is checked, not repaired.
+        severity=dg.AssetCheckSeverity.ERROR if can_be_backfilled else dg.AssetCheckSeverity.WARN,
         metadata=metadata,
     )
 

@@ -1,7 +1,7 @@
 """Commands as a person types them who looks at Dagster's pages: in any folder, for this home.
 
 Put here: how they are spelled and broken over lines.
-Not here: which command heals what (`assets.hour_events`, `proposals`).
+Not here: which command repairs what (`assets.hour_events`, `proposals`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dagster's jobs: pull, reconcile, refresh, judge, draft, close.
+"""Dagster's jobs: pull, reconcile, refresh, check, draft, close.
 
 Put here: what each job is launched with, and the steps it calls.
 Not here: the steps themselves (`orchestration.steps`), or when jobs run (`schedules`, `sensors`).
@@ -21,6 +21,7 @@ from domain.errors import LedgerError
 from domain.interval import Interval
 from ingestion.hours import DueReason, DueWindow
 from orchestration import ledger, steps
+from orchestration.assets.checked import CHECK_RESULT, PUBLISHED
 from orchestration.assets.documents import (
     DRAFTS,
     INVOICES,
@@ -30,7 +31,6 @@ from orchestration.assets.documents import (
 from orchestration.assets.evidence import fail_where_not_whole, report
 from orchestration.assets.facts import POOL
 from orchestration.assets.hour_events import evidence_keys
-from orchestration.assets.judged import JUDGEMENT, PUBLISHED
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_of_name
 from orchestration.resources import GivenHome, failing_in_words
@@ -239,13 +239,13 @@ def asset_jobs() -> list[Any]:
             description="Rebuild one period's facts from evidence and decisions.",
         ),
         dg.define_asset_job(
-            "judge_period",
-            selection=dg.AssetSelection.assets(JUDGEMENT, PUBLISHED),
+            "check_period",
+            selection=dg.AssetSelection.assets(CHECK_RESULT, PUBLISHED),
             description="Check one period's facts, list findings, and copy the facts for readers.",
         ),
         dg.define_asset_job(
             "draft_period",
-            selection=facts | dg.AssetSelection.assets(JUDGEMENT, PUBLISHED, DRAFTS),
+            selection=facts | dg.AssetSelection.assets(CHECK_RESULT, PUBLISHED, DRAFTS),
             description="Rebuild, check, and draft the invoices of one period; issue nothing.",
         ),
     ]

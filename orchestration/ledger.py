@@ -156,7 +156,7 @@ def _is_over(
 
 def _lacks(opened: OpenHome, entry: HourEntry, now: datetime) -> bool:
     whole = any(response.outcome is Outcome.OK for response in entry.responses)
-    return not whole and entry.healable(now, retention_days(opened, entry.cluster_id))
+    return not whole and entry.backfillable(now, retention_days(opened, entry.cluster_id))
 
 
 def retention_days(opened: OpenHome, cluster_id: str) -> int:

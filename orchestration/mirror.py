@@ -1,6 +1,6 @@
 """Showing in the strips what the hour ledger knows, also of hours that Dagster never asked for.
 
-Put here: comparing the ledger with Dagster's memory, one witness at a time.
+Put here: comparing the ledger with Dagster's memory, one source at a time.
 Not here: what an hour shows (`assets.hour_events`), or asking for it.
 
 The command line pulls, too; and Dagster's memory may be lost, or restored from an older day. The

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 CLOCK_VARIABLE = "GPU_LEDGER_NOW"
-"""In whose time everything happens: unset, the machine's. For fake estates and for trying out."""
+"""In whose time everything happens: unset, the machine's. For simulated fleets and trials."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,13 @@ class OpenHome:
 
 
 def clock_of(text: str) -> Clock:
-    """The machine's clock; else one that stands at a time, or that of a fake estate, by its URL."""
+    """The machine's clock; else one that stands still, or that of a simulated fleet (a URL)."""
     if not text:
         return SystemClock()
     if text.startswith("http"):
-        from orchestration.demo.estate_clock import EstateClock
+        from orchestration.demo.fleet_clock import FleetClock
 
-        return EstateClock(text)
+        return FleetClock(text)
     return StoppedClock(parse_instant(text))
 
 

@@ -215,9 +215,9 @@ def links(opened: OpenHome, url: str) -> list[tuple[str, str]]:
     """What an operator looks for, and where it is; every gap with its partition."""
     from ingestion.hours import ready
     from orchestration import ledger
+    from orchestration.assets.checked import CHECK_RESULT
     from orchestration.assets.documents import DRAFTS
     from orchestration.assets.hour_events import evidence_keys
-    from orchestration.assets.judged import JUDGEMENT
     from orchestration.checks import is_whole, open_entries
     from orchestration.links import asset_link, close_link, partition_link, strip_link
 
@@ -228,7 +228,7 @@ def links(opened: OpenHome, url: str) -> list[tuple[str, str]]:
             (f"hours: {key.to_user_string()}", f"{url}{strip_link(key)}")
             for key in sorted(keys.values())
         ),
-        ("may the month be billed", f"{url}{asset_link(JUDGEMENT)}"),
+        ("may the month be billed", f"{url}{asset_link(CHECK_RESULT)}"),
         ("drafts of its invoices", f"{url}{asset_link(DRAFTS)}"),
         *(
             (f"close {period} (dry by default)", f"{url}{close_link(period)}")

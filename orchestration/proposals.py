@@ -1,7 +1,7 @@
 """Which months could be closed now, and in words what stands against each of them.
 
 Put here: looking at how periods stand.
-Not here: closing (`billing.close`), which judges again by itself and rests on nothing said here.
+Not here: closing (`billing.close`), which checks again by itself and rests on nothing said here.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def over(opened: OpenHome) -> list[BillingPeriod]:
 
 def stands_against(opened: OpenHome, period: BillingPeriod) -> str:
     """Whether a period is clean, or what stands against closing it."""
-    note = standing.judged(opened.home, period)
+    note = standing.checked(opened.home, period)
     if note is None:
-        return "nobody has judged it"
-    if standing.needs_build(opened, period) or standing.needs_judgement(opened.home, period):
-        return f"it was judged at {note.judged_at}, and has changed since"
+        return "nobody has checked it"
+    if standing.needs_build(opened, period) or standing.needs_check(opened.home, period):
+        return f"it was checked at {note.checked_at}, and has changed since"
     if note.billable:
         return CLEAN
     named = "; ".join(f"{entry.code} {entry.where}: {entry.seen}" for entry in note.against[:5])

@@ -41,14 +41,14 @@ def publish(opened: OpenHome) -> Published:
     for name in sorted({*switched_periods(opened.home)} ^ {*periods_in(opened.home)}):
         with contextlib.suppress(CheckFailed):
             steps.have_facts(opened, BillingPeriod(name))
-    healed: set[str] = set()
+    repaired: set[str] = set()
     while True:
         try:
             return _publish(opened)
         except WarehouseLost as lost:
-            if lost.period in healed:
+            if lost.period in repaired:
                 raise
-            healed.add(lost.period)
+            repaired.add(lost.period)
             steps.have_facts(opened, BillingPeriod(lost.period))
 
 

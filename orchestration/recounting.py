@@ -1,4 +1,4 @@
-"""A recount from end to end: built beside, judged where it lies, compared with what was billed.
+"""A recount from end to end: built beside, checked where it lies, compared with what was billed.
 
 Put here: which stage is called with what, and in which order.
 Not here: the differences and recording them (`billing.recount`), options (`orchestration.cli`).
@@ -17,7 +17,7 @@ from orchestration.steps import have_derived_files
 if TYPE_CHECKING:
     from billing.recount import RecountResult
     from domain.clock import Clock
-    from domain.findings import Judgement
+    from domain.findings import CheckResult
     from warehouse.build import BuildResult
 
 Progress = Callable[[int, int, str], None]
@@ -49,19 +49,19 @@ def recount(
         period,
         counted_with,
         build.build_path,
-        lambda: _judge_beside(build, counted_with.decisions, opened.clock),
+        lambda: _check_beside(build, counted_with.decisions, opened.clock),
         opened.clock,
         dry_run=dry_run,
         holder=holder(),
     )
 
 
-def _judge_beside(build: BuildResult, decisions: Decisions, clock: Clock) -> Judgement:
-    """Judge a build where it lies; what was judged of the warehouse stays as it is."""
+def _check_beside(build: BuildResult, decisions: Decisions, clock: Clock) -> CheckResult:
+    """Check a build where it lies; what was checked of the warehouse stays as it is."""
     from quality.dbt_checks import record_dbt_tests
-    from quality.run import judge_facts
+    from quality.run import check_facts
     from warehouse.connection import connected
 
     with connected(build.build_path) as connection:
         record_dbt_tests(connection, build)
-        return judge_facts(connection, build.period, decisions, clock)
+        return check_facts(connection, build.period, decisions, clock)

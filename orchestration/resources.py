@@ -43,7 +43,9 @@ class LedgerHome:
     """
 
     path: str
-    now: str = ""  # empty: the machine's; else a fixed time, or where a fake estate tells its own
+    now: str = (
+        ""  # empty: the machine's; else a fixed time, or where a simulated fleet tells its own
+    )
 
     def open(self) -> OpenHome:
         return OpenHome.at(Path(self.path), clock_of(self.now))

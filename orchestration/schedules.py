@@ -59,23 +59,23 @@ def _asks(
 
 
 def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
-    """The night's judgement, and the month: drafts for everybody, closes where it is set."""
+    """The night's check, and the month: drafts for everybody, closes where it is set."""
 
     @dg.schedule(
-        name="nightly_judgement",
+        name="nightly_check",
         cron_schedule=NIGHTLY,
-        job=jobs["judge_period"],
+        job=jobs["check_period"],
         execution_timezone="UTC",
         default_status=RUNNING,
-        description="Judges every open period again, whether or not anything has changed.",
+        description="Checks every open period again, whether or not anything has changed.",
     )
-    def nightly_judgement(
+    def nightly_check(
         context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         opened = ledger_home.open()
         periods = [p for p in ledger.open_periods(opened) if standing.built(opened.home, p)]
         for period in periods:
-            yield _of_period(period, "nightly_judgement")
+            yield _of_period(period, "nightly_check")
         if not periods:
             yield dg.SkipReason("No open period has facts.")
 
@@ -85,7 +85,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         job=jobs["draft_period"],
         execution_timezone="UTC",
         default_status=RUNNING,
-        description="After the grace time, drafts all invoices of a month and judges them.",
+        description="After the grace time, drafts all invoices of a month and checks them.",
     )
     def month_drafts(
         context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
@@ -115,15 +115,15 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         if not clean or not opened.settings.close_on_schedule:
             yield dg.SkipReason(in_words(opened))
             return
-        judged = standing.judged(opened.home, clean[0])
-        facts = judged.facts_sha256 if judged else ""
+        checked = standing.checked(opened.home, clean[0])
+        facts = checked.facts_sha256 if checked else ""
         config = {"period": clean[0].name, "issue": True, "facts_sha256": facts}
         yield dg.RunRequest(
             run_config={"ops": {"close_one_period": {"config": config}}},
             tags={PERIOD: clean[0].name, REQUESTED_BY: "month_close"},
         )
 
-    return [nightly_judgement, month_drafts, month_close]
+    return [nightly_check, month_drafts, month_close]
 
 
 def _of_period(period: BillingPeriod, requested_by: str) -> dg.RunRequest:

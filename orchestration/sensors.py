@@ -256,7 +256,7 @@ def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
 
     @dg.sensor(
         name="findings",
-        job=jobs["judge_period"],
+        job=jobs["check_period"],
         minimum_interval_seconds=FACTS_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Checks facts that have not been checked since they were built.",
@@ -267,10 +267,10 @@ def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
         todo = [
             period
             for period in periods
-            if standing.needs_judgement(opened.home, period)
+            if standing.needs_check(opened.home, period)
             and not standing.needs_build(opened, period)
         ]
-        writers = ("refresh_period", "draft_period", "judge_period")
+        writers = ("refresh_period", "draft_period", "check_period")
         free = _without_runs(context.instance, todo, writers)
         return dg.SensorResult(
             run_requests=[_of_period(period, "findings") for period in free],

@@ -1,10 +1,10 @@
-"""How each period stands: which evidence its facts were built from, and what judging them said.
+"""How each period stands: which evidence its facts were built from, and what checking them said.
 
 Put here: two small files per period beside the builds, and whether they are still true.
-Not here: building and judging (`orchestration.steps`).
+Not here: building and checking (`orchestration.steps`).
 
 Schedules, sensors and pages look here, so that nobody has to open the warehouse while another
-process writes it. Both files are notes: without them a period is simply built and judged again.
+process writes it. Both files are notes: without them a period is simply built and checked again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from warehouse.project import project_sha256
 from warehouse.store import reading, write_whole
 
 if TYPE_CHECKING:
-    from domain.findings import Judgement
+    from domain.findings import CheckResult
 
 NOTE_IS_MADE_AGAIN = "delete it: the next refresh and check of the period write it again"
 
 FINDINGS_KEPT = 100
-"""Blocking findings that the note names; the judgement's own tables hold all of them."""
+"""Blocking findings that the note names; the check's own tables hold all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class Against:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What judging the facts of a period said."""
+class Checked:
+    """What checking the facts of a period said."""
 
     evidence_sha256: str
     facts_sha256: str
-    judged_at: str
+    checked_at: str
     billable: bool
     blocking_count: int
     counts: Mapping[str, int]  # findings by name, blocking or not
@@ -71,7 +71,11 @@ def evidence_sha256(opened: OpenHome, period: BillingPeriod) -> str:
     """Changes with every attempt that speaks of the period, with every decision and every model."""
     reached = Interval(period.started_at - HOUR, period.ended_at + HOUR)
     chains = sorted(
-        {(row.cluster_id, source) for row in opened.decisions.clusters for source in row.sources}
+        {
+            (row.cluster_id, source)
+            for row in opened.decisions.clusters
+            for source in row.expected_sources
+        }
     )
     window = ledger.open_window(opened)
     since = min(window.started_at, period.started_at) if window else period.started_at
@@ -98,15 +102,15 @@ def built(home: Home, period: BillingPeriod) -> Built | None:
         return Built(**value) if value else None
 
 
-def judged(home: Home, period: BillingPeriod) -> Judged | None:
-    path = _path(home, period, "judged")
+def checked(home: Home, period: BillingPeriod) -> Checked | None:
+    path = _path(home, period, "checked")
     value = _read(path)
     if value is None:
         return None
     with reading(str(path), NOTE_IS_MADE_AGAIN):
         against = tuple(Against(**entry) for entry in value.pop("against"))
         missing_checks = tuple(value.pop("missing_checks"))
-        return Judged(**value, against=against, missing_checks=missing_checks)
+        return Checked(**value, against=against, missing_checks=missing_checks)
 
 
 def note_built(home: Home, period: BillingPeriod, evidence: str, facts: str) -> None:
@@ -119,23 +123,23 @@ def forget_builds(home: Home) -> None:
         path.unlink(missing_ok=True)
 
 
-def note_judged(home: Home, judgement: Judgement, judged_at: datetime) -> None:
-    """Keep what a judgement of the facts in the warehouse said."""
-    stands = built(home, judgement.period)
-    note = Judged(
+def note_checked(home: Home, check_result: CheckResult, checked_at: datetime) -> None:
+    """Keep what a check of the facts in the warehouse said."""
+    stands = built(home, check_result.period)
+    note = Checked(
         evidence_sha256=stands.evidence_sha256 if stands else "",
-        facts_sha256=judgement.facts_sha256,
-        judged_at=format_instant(judged_at.replace(microsecond=0)),
-        billable=judgement.billable,
-        blocking_count=len(judgement.blocking),
-        counts=dict(sorted(Counter(finding.name for finding in judgement.findings).items())),
+        facts_sha256=check_result.facts_sha256,
+        checked_at=format_instant(checked_at.replace(microsecond=0)),
+        billable=check_result.billable,
+        blocking_count=len(check_result.blocking),
+        counts=dict(sorted(Counter(finding.name for finding in check_result.findings).items())),
         against=tuple(
             Against(finding.code, finding.where, finding.seen, finding.what_to_do)
-            for finding in judgement.blocking[:FINDINGS_KEPT]
+            for finding in check_result.blocking[:FINDINGS_KEPT]
         ),
-        missing_checks=judgement.missing_checks,
+        missing_checks=check_result.missing_checks,
     )
-    _write(_path(home, judgement.period, "judged"), asdict(note))
+    _write(_path(home, check_result.period, "checked"), asdict(note))
 
 
 def needs_build(opened: OpenHome, period: BillingPeriod) -> bool:
@@ -144,12 +148,12 @@ def needs_build(opened: OpenHome, period: BillingPeriod) -> bool:
     return note is None or note.evidence_sha256 != evidence_sha256(opened, period)
 
 
-def needs_judgement(home: Home, period: BillingPeriod) -> bool:
-    """Whether there are facts that nobody has judged as they are now."""
-    facts, judgement = built(home, period), judged(home, period)
+def needs_check(home: Home, period: BillingPeriod) -> bool:
+    """Whether there are facts that nobody has checked as they are now."""
+    facts, check_result = built(home, period), checked(home, period)
     if facts is None:
         return False
-    return judgement is None or (judgement.evidence_sha256, judgement.facts_sha256) != (
+    return check_result is None or (check_result.evidence_sha256, check_result.facts_sha256) != (
         facts.evidence_sha256,
         facts.facts_sha256,
     )

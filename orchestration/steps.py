@@ -1,4 +1,4 @@
-"""The steps of the line: ask, build, judge, close. The command line and Dagster call these.
+"""The steps of the line: ask, build, check, close. The command line and Dagster call these.
 
 Put here: which stage is called with what, and in which order.
 Not here: any rule of a stage, options and printing (`orchestration.cli`), schedules (`assets/`).
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from billing.record import Record
     from billing.sealed_facts import SealedPeriod
     from domain.decisions import ClosedDecisionEdited, PriceChangeNeedsSecondName
-    from domain.findings import Judgement
+    from domain.findings import CheckResult
     from ingestion.heads import ChainHead
     from ingestion.hours import DueWindow
     from ingestion.landing import Landing, LandingReport
@@ -150,7 +150,7 @@ def refresh(
     )
     standing.note_built(opened.home, period, evidence, build.facts_sha256)
     if sealed:
-        _judge(opened, period, sealed.decisions)
+        _check(opened, period, sealed.decisions)
     if compacting:
         compact(opened)
     return build
@@ -160,10 +160,10 @@ def have_derived_files(
     opened: OpenHome, period: BillingPeriod, progress: Progress | None = None
 ) -> None:
     """What a period is counted from, as it was written; else made again from the landing."""
-    from ingestion.rebuild import heal
+    from ingestion.rebuild import repair_runs
     from warehouse.raw import hours_taken
 
-    heal(opened.landing, opened.home.runs, progress, hours_taken(period))
+    repair_runs(opened.landing, opened.home.runs, progress, hours_taken(period))
 
 
 def _sealed_and_lost(opened: OpenHome, period: BillingPeriod) -> SealedPeriod:
@@ -202,8 +202,8 @@ def compact(opened: OpenHome) -> None:
     compact_settled(opened.landing, opened.home.runs, opened.clock.now())
 
 
-def judge(opened: OpenHome, period: BillingPeriod) -> Judgement:
-    """Judge the facts that are in the warehouse, when they are those that were counted.
+def check_period(opened: OpenHome, period: BillingPeriod) -> CheckResult:
+    """Check the facts that are in the warehouse, when they are those that were counted.
 
     The end of each chain of manifests is compared with the one that the last check saw.
     """
@@ -216,22 +216,22 @@ def judge(opened: OpenHome, period: BillingPeriod) -> Judgement:
     since = compare_with_closed(opened, period)
     decisions = opened.decisions
     decisions = replace(decisions, problems=(*decisions.problems, *since.prices))
-    judgement = _judge(opened, period, decisions, since.edits)
+    check_result = _check(opened, period, decisions, since.edits)
     keep_heads(record, heads)
-    return judgement
+    return check_result
 
 
-def _judge(
+def _check(
     opened: OpenHome,
     period: BillingPeriod,
     decisions: Decisions,
     edits: Sequence[LedgerError] = (),
-) -> Judgement:
-    from quality.run import judge as judge_period
+) -> CheckResult:
+    from quality.run import check_period as check_facts_of
 
-    judgement = judge_period(opened.home, period, decisions, opened.clock, edits)
-    standing.note_judged(opened.home, judgement, opened.clock.now())
-    return judgement
+    check_result = check_facts_of(opened.home, period, decisions, opened.clock, edits)
+    standing.note_checked(opened.home, check_result, opened.clock.now())
+    return check_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +314,7 @@ def verify_landing(
 ) -> LandingReport:
     """Read a landing again, and compare it with what others wrote down about it.
 
-    Those are the heads of the last check, the heads of a witness, and the closed months, which
+    Those are the heads of the last check, the heads of a source, and the closed months, which
     sealed the hashes of the answers that they stand on.
     """
     from billing.retention import lost_evidence
@@ -346,7 +346,7 @@ def verify_landing(
 def close(
     opened: OpenHome, period: BillingPeriod, *, dry_run: bool, facts_sha256: str | None = None
 ) -> CloseResult:
-    """Close a period on facts judged again in the same step; or show what that would do.
+    """Close a period on facts checked again in the same step; or show what that would do.
 
     What is sealed is what the facts were counted from: where an answer has landed since, or
     something was decided, they are counted again first.
@@ -354,16 +354,16 @@ def close(
     from billing.close import close_period
     from orchestration.publishing import model_page
 
-    def judged() -> Judgement:
+    def checked() -> CheckResult:
         if standing.needs_build(opened, period):
             refresh(opened, period)
-        return judge(opened, period)
+        return check_period(opened, period)
 
     return close_period(
         opened.home,
         period,
         opened.decisions,
-        judged,
+        checked,
         opened.clock,
         dry_run=dry_run,
         holder=holder(),

@@ -117,12 +117,12 @@ def _attempts(opened: OpenHome) -> list[dict[str, Any]]:
 
 
 def _periods(opened: OpenHome) -> dict[str, Any]:
-    """How the open periods were judged: findings by name, without where and what."""
+    """How the open periods were checked: findings by name, without where and what."""
     from orchestration import ledger, standing
 
     told = {}
     for period in ledger.open_periods(opened):
-        note = standing.judged(opened.home, period)
+        note = standing.checked(opened.home, period)
         told[period.name] = note and {
             "billable": note.billable,
             "blocking_count": note.blocking_count,

@@ -448,7 +448,7 @@ def steps(facts: Facts, period: BillingPeriod) -> list[Step]:
             detail="not checked since it was last counted"
             if blocking is None
             else f"{state['finding_count']} findings, {blocking} block the close",
-            command=f"gpu-ledger judge {period}",
+            command=f"gpu-ledger check {period}",
         ),
         Step(
             number=4,

@@ -71,9 +71,9 @@ class Kind:
 
 
 _REMEDIES = {
-    Remedy.HEALS: "Remedy: it usually heals by asking again; where a source keeps no history, "
-    "the finding itself says that it can only be signed.",
-    Remedy.COVERED: "Remedy: none needed, the other witness saw the same time.",
+    Remedy.BACKFILL: "Remedy: run the backfill command that the finding prints; where the source "
+    "keeps no history, accept the gap.",
+    Remedy.COVERED: "Remedy: none needed, the other source saw the same time.",
     Remedy.SIGN: "Remedy: only a person can settle it, by a dated decision that is printed on "
     "every invoice it touches.",
 }
@@ -83,8 +83,8 @@ _KINDS = (
         "GAP-001",
         "hour_not_measured",
         blocks=True,
-        remedy=Remedy.HEALS,
-        means="No witness that is expected for this cluster saw the whole of this time: samples "
+        remedy=Remedy.BACKFILL,
+        means="No source that is expected for this cluster saw the whole of this time: samples "
         "and journal were both missing, or the only expected one was, or its answer is doubted "
         "as a whole: warned, of fewer stores or with fewer series than before. A pod that lived "
         "and died inside such a gap leaves no trace anywhere.",
@@ -108,7 +108,7 @@ _KINDS = (
         "speak, or their value is no count; or label invalid, where a UID or a name is none that "
         "Kubernetes accepts (`fct_refused_samples` has them).",
         bill="Amounts rest on the lifecycle alone here, to the second; they count towards the "
-        "one-witness limit of each tenant.",
+        "one-source limit of each tenant.",
         to_do="Nothing has to be done. `gpu-ledger pull` for these hours may still bring the "
         "samples and turn the amounts into confirmed ones.",
     ),
@@ -118,19 +118,19 @@ _KINDS = (
         blocks=False,
         remedy=Remedy.COVERED,
         means="No collector watched the cluster in this time, while samples were complete. No "
-        "API server answers for the past, so the journal of this time cannot be healed. The "
+        "API server answers for the past, so the journal of this time cannot be backfilled. The "
         "cause is `collector lost` where it saw nothing of the hour, else `journal gap`.",
         bill="Starts and ends in this time are known to the sampling interval only; the "
         "uncertainty is printed and counts towards the uncertainty limit of each tenant.",
         to_do="Nothing has to be done for this period. Find out why the collector was away, so "
-        "that the next one is measured by both witnesses.",
+        "that the next one is measured by both sources.",
     ),
     Kind(
         "GAP-004",
         "gap_signed",
         blocks=False,
         remedy=Remedy.SIGN,
-        means="Time that no expected witness saw whole was accepted by a dated decision.",
+        means="Time that no expected source saw whole was accepted by a dated decision.",
         bill="What was not seen is not billed; treatment, reason and approver are printed on "
         "every invoice of the period.",
         to_do="Nothing has to be done. Taking the decision back before the close makes the gap "
@@ -138,13 +138,13 @@ _KINDS = (
     ),
     Kind(
         "GAP-005",
-        "one_witness_limit_exceeded",
+        "one_source_limit_exceeded",
         blocks=True,
-        remedy=Remedy.HEALS,
-        means="More of a tenant's weighted seconds than the policy `one_witness_limit` allows "
+        remedy=Remedy.BACKFILL,
+        means="More of a tenant's weighted seconds than the policy `one_source_limit` allows "
         "(5 % unless decided otherwise) lie in holes of the samples, so that only the journal "
         "vouches for them.",
-        bill="The amounts may be right, but the second witness is missing for too much of them.",
+        bill="The amounts may be right, but the second source is missing for too much of them.",
         to_do="Pull the hours again, or raise the limit by a dated row in policies.csv; 1 accepts "
         "that the journal alone vouches for all of it.",
     ),
@@ -203,7 +203,7 @@ _KINDS = (
         blocks=False,
         remedy=Remedy.SIGN,
         means="A device was busy while nobody held it: a pod reaches devices that it did not ask "
-        "for, a process runs on the node itself, or both witnesses missed an allocation.",
+        "for, a process runs on the node itself, or both sources missed an allocation.",
         bill="This use is billed to nobody.",
         to_do="Look on the node for privileged pods and for NVIDIA_VISIBLE_DEVICES; if a claim or "
         "another resource name is behind it, the ledger has to know that resource.",
@@ -222,7 +222,7 @@ _KINDS = (
     ),
     Kind(
         "REC-001",
-        "witnesses_disagree",
+        "sources_disagree",
         blocks=True,
         remedy=Remedy.SIGN,
         means="The evidence about a pod contradicts itself. The two sources differ: samples where "
@@ -233,7 +233,7 @@ _KINDS = (
         "requests without a phase, or a start before the pod was there "
         "(`fct_contradictions` has the statements).",
         bill="One of the statements is wrong, and the amount depends on which.",
-        to_do="`gpu-ledger judge P` names the pod, the time, and what each witness says. Accept "
+        to_do="`gpu-ledger check P` names the pod, the time, and what each source says. Accept "
         "one of them: `gpu-ledger accept-gap --cluster CLUSTER_ID --source SOURCE --from FROM "
         "--to UNTIL --pod POD_UID --treatment TREATMENT --reason WHY --by NAME` (treatment "
         "bill_lifecycle, bill_samples or bill_nothing).",
@@ -242,10 +242,10 @@ _KINDS = (
         "REC-002",
         "allocation_not_seen",
         blocks=True,
-        remedy=Remedy.HEALS,
-        means="A pod was alive before a time that no witness saw, and nothing was seen of it "
+        remedy=Remedy.BACKFILL,
+        means="A pod was alive before a time that no source saw, and nothing was seen of it "
         "afterwards: nobody knows when it ended.",
-        bill="This time is billed as nothing until it is healed or signed.",
+        bill="This time is billed as nothing until it is backfilled or accepted.",
         to_do="Pull the hours again; if that brings nothing, sign for them: `gpu-ledger accept-gap "
         "--cluster CLUSTER_ID --source SOURCE --from FROM --to UNTIL --pod POD_UID --treatment "
         "bill_nothing --reason WHY --by NAME`.",
@@ -264,7 +264,7 @@ _KINDS = (
         "dispute_accepted",
         blocks=False,
         remedy=Remedy.SIGN,
-        means="The witnesses contradicted each other, and a dated decision says which one counts.",
+        means="The sources contradicted each other, and a dated decision says which one counts.",
         bill="The amount follows the decision, which is printed on the invoices it touches.",
         to_do="Nothing has to be done.",
     ),
@@ -341,7 +341,7 @@ _KINDS = (
         means="More of a node's cards, or of their shares, was allocated at one instant than the "
         "node has.",
         bill="At least one pod on this node is billed for a device that it did not have.",
-        to_do="Look at the node with `gpu-ledger nodes` and at the two witnesses of its pods.",
+        to_do="Look at the node with `gpu-ledger nodes` and at the two sources of its pods.",
     ),
     Kind(
         "TEN-001",
@@ -374,8 +374,8 @@ _KINDS = (
         remedy=Remedy.SIGN,
         means="A named check ran and found rows that are not as they must be.",
         bill="The facts contradict a rule that every correct month obeys.",
-        to_do="See the check's rows with `gpu-ledger judge P -o json`; repair the cause, then "
-        "refresh and judge again.",
+        to_do="See the check's rows with `gpu-ledger check P -o json`; repair the cause, then "
+        "refresh and check again.",
     ),
     Kind(
         "CHECK-002",
@@ -385,7 +385,7 @@ _KINDS = (
         means="A check that is required did not run, or looked at no row at all. A check that "
         "looks at nothing passes on every fault.",
         bill="Every other fault could be silent.",
-        to_do="Run `gpu-ledger refresh --period P` and `gpu-ledger judge P` again.",
+        to_do="Run `gpu-ledger refresh --period P` and `gpu-ledger check P` again.",
     ),
 )
 

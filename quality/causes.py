@@ -76,7 +76,7 @@ MetricHours = Mapping[tuple[str, datetime], Mapping[str, MetricHour]]
 
 
 def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> Cause:
-    """Why an incomplete hour of one witness is incomplete."""
+    """Why an incomplete hour of one source is incomplete."""
     if row.outcome in _SAID_SO:
         return _SAID_SO[row.outcome]
     if row.source != SAMPLES:
@@ -161,7 +161,9 @@ def refused_gaps(
             if expectation.cluster_id == one.cluster_id and SAMPLES in expectation.sources:
                 piece = Interval(one.first_sampled_at, until).clipped_to(expectation.measured)
                 if piece:
-                    gaps.append(Gap(one.cluster_id, SAMPLES, piece, one.explained, healable=False))
+                    gaps.append(
+                        Gap(one.cluster_id, SAMPLES, piece, one.explained, backfillable=False)
+                    )
     return gaps
 
 

@@ -1,9 +1,9 @@
-"""Coverage: which time no witness saw, which time only one saw, and what was at stake in it.
+"""Coverage: which time no source saw, which time only one saw, and what was at stake in it.
 
-Put here: the algebra of gaps: what was expected, what is missing, what the other witness covers,
+Put here: the algebra of gaps: what was expected, what is missing, what the other source covers,
 what a person has signed.
-Not here: what a gap is called and what follows from it (`gap_findings`), the verdict of each hour
-(`verdict`), or where gaps are read from (`facts`).
+Not here: what a gap is called and what follows from it (`gap_findings`), the coverage status of
+each hour (`coverage_status`), or where gaps are read from (`facts`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEVER_ASKED = "never asked"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Expectation:
-    """A decision: during this time this cluster is measured by these witnesses."""
+    """A decision: during this time this cluster is measured by these sources."""
 
     cluster_id: str
     measured: Interval
@@ -32,7 +32,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, order=True)
 class HourCoverage:
-    """What one witness showed of one hour of one cluster."""
+    """What one source showed of one hour of one cluster."""
 
     cluster_id: str
     source: str
@@ -42,7 +42,7 @@ class HourCoverage:
     missing_count: int
     outcome: str = "ok"
     reason: str = ""
-    healable: bool = True
+    backfillable: bool = True
     pod_missing_count: int = 0  # samples of single pods, beside `missing_count`
 
     @property
@@ -56,18 +56,18 @@ class HourCoverage:
 
 
 Stretches = Mapping[tuple[str, str], Sequence[Interval]]
-"""Cluster and witness → the stretches that are missing, to the second."""
+"""Cluster and source → the stretches that are missing, to the second."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Gap:
-    """Time in which one witness is missing, and why."""
+    """Time in which one source is missing, and why."""
 
     cluster_id: str
     source: str
     interval: Interval
     reason: str
-    healable: bool
+    backfillable: bool
     details: str = ""  # what the server said of it, or which samples were refused
     missing_count: int = 0  # of the whole hour that it lies in; 0 of 0 where nothing was counted
     expected_count: int = 0
@@ -75,7 +75,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SignedGap:
-    """A decision that accepts a gap of one witness, for all pods of a cluster or for one."""
+    """A decision that accepts a gap of one source, for all pods of a cluster or for one."""
 
     cluster_id: str
     source: str
@@ -147,14 +147,16 @@ def gaps_of_hours(
                 key = (expectation.cluster_id, source, hour_of(piece.started_at))
                 row = by_key.get(key)
                 if row is None:
-                    gaps.append(Gap(*key[:2], piece, NEVER_ASKED, healable=source == SAMPLES))
+                    gaps.append(Gap(*key[:2], piece, NEVER_ASKED, backfillable=source == SAMPLES))
                 elif row.missing_count or row.is_doubted or not row.seen_count:
                     missing = intersection([piece], known.get(key[:2], ())) or [piece]
                     all_of_it = row.is_doubted or not row.seen_count
                     counted = (0, 0) if row.is_doubted else (row.missing_count, row.expected_count)
                     for part in [piece] if all_of_it else missing:
                         reason, details = explained(row)
-                        gaps.append(Gap(*key[:2], part, reason, row.healable, details, *counted))
+                        gaps.append(
+                            Gap(*key[:2], part, reason, row.backfillable, details, *counted)
+                        )
     return gaps
 
 
@@ -167,9 +169,9 @@ class GapReport:
     interval: Interval
     sources: tuple[str, ...]  # whose evidence is missing
     reasons: tuple[str, ...]
-    healable: bool
+    backfillable: bool
     tenants: tuple[str, ...]
-    nanos: int  # at stake where nobody saw anything; what leans on one witness where one did
+    nanos: int  # at stake where nobody saw anything; what leans on one source where one did
     signed: SignedGap | None = None
     pods: tuple[str, ...] = ()  # there in its hours or the hour before, as far as anybody saw
     missing_seconds: int = 0  # of the interval: a gap of many short stretches is one
@@ -185,7 +187,7 @@ def gap_reports(
     signed: Sequence[SignedGap],
     stakes: Stakes,
 ) -> list[GapReport]:
-    """Every gap, as what it is: unseen, signed, or covered by the other witness."""
+    """Every gap, as what it is: unseen, signed, or covered by the other source."""
     reports: list[GapReport] = []
     for expectation in sorted(expectations, key=lambda e: (e.cluster_id, e.measured)):
         own = [gap for gap in gaps if gap.cluster_id == expectation.cluster_id]
@@ -217,7 +219,7 @@ def pod_gap_reports(rows: Iterable[HourCoverage]) -> list[GapReport]:
             interval=interval,
             sources=(SAMPLES,),
             reasons=(f"{SAMPLES}: {count} samples of single pods missing",),
-            healable=False,
+            backfillable=False,
             tenants=(),
             nanos=0,
         )
@@ -228,7 +230,7 @@ def pod_gap_reports(rows: Iterable[HourCoverage]) -> list[GapReport]:
 
 
 def unseen_time(expectation: Expectation, gaps: Iterable[Gap]) -> list[Interval]:
-    """The time in which every expected witness is missing at once."""
+    """The time in which every expected source is missing at once."""
     unseen = [expectation.measured]
     for source in expectation.sources:
         unseen = intersection(unseen, [gap.interval for gap in gaps if gap.source == source])
@@ -256,7 +258,7 @@ def _unseen(
         interval=interval,
         sources=tuple(sorted({gap.source for gap in touching})),
         reasons=_reasons(touching),
-        healable=any(gap.healable for gap in touching),
+        backfillable=any(gap.backfillable for gap in touching),
         tenants=use.tenants if use else (),
         nanos=use.nanos * interval.seconds // 3600 if use else 0,
         signed=decision,
@@ -269,8 +271,8 @@ def _covered(
 ) -> list[GapReport]:
     reports = []
     for source, name in ((SAMPLES, "samples_missing"), (JOURNAL, "journal_missing")):
-        for healable in (False, True):
-            own = [g for g in gaps if (g.source, g.healable) == (source, healable)]
+        for backfillable in (False, True):
+            own = [g for g in gaps if (g.source, g.backfillable) == (source, backfillable)]
             times = union(gap.interval for gap in own if source in expectation.sources)
             missing = subtract(intersection(times, [expectation.measured]), unseen)
             for row in _rows(_gaps_by_stretch(missing, own)):
@@ -283,7 +285,7 @@ def _covered(
                         interval=interval,
                         sources=(source,),
                         reasons=_reasons(gap for _, inside in row for gap in inside),
-                        healable=healable,
+                        backfillable=backfillable,
                         tenants=use.tenants,
                         nanos=use.nanos,
                         missing_seconds=sum(stretch.seconds for stretch, _ in row),

@@ -1,6 +1,6 @@
-"""The facts that judgement looks at, read from the marts as values.
+"""The facts that check looks at, read from the marts as values.
 
-Put here: turning the rows of `sql/*.sql` into what the pure judgement takes.
+Put here: turning the rows of `sql/*.sql` into what the pure check takes.
 Not here: the statements (`sql`), any opinion about their rows, or writing (`run`).
 
 Every statement aggregates inside DuckDB: what comes out grows with tenants and hours, never with
@@ -46,7 +46,7 @@ def read_hour_use(
 
 
 def read_tenant_use(
-    connection: duckdb.DuckDBPyConnection, period: str, doubly_witnessed: frozenset[str]
+    connection: duckdb.DuckDBPyConnection, period: str, with_both_sources: frozenset[str]
 ) -> list[TenantUse]:
     """Weighted seconds per tenant; the limits count only clusters where both are expected."""
     sums: dict[str, list[Fraction]] = {}
@@ -54,10 +54,10 @@ def read_tenant_use(
         connection,
         "tenant_use",
         period=period,
-        one_witness_reasons=_reasons(lambda rule: rule.limit_name == PolicyName.ONE_WITNESS_LIMIT),
+        one_source_reasons=_reasons(lambda rule: rule.limit_name == PolicyName.ONE_SOURCE_LIMIT),
     ):
         weighted = [Fraction(numerator, denominator) * part for part in seconds]
-        if cluster not in doubly_witnessed:
+        if cluster not in with_both_sources:
             weighted[1:] = [Fraction(0), Fraction(0)]
         before = sums.get(tenant, [Fraction(0)] * 3)
         sums[tenant] = [a + b for a, b in zip(before, weighted, strict=True)]
@@ -122,7 +122,7 @@ def row_counts(
 def read_missing_stretches(
     connection: duckdb.DuckDBPyConnection, period: str
 ) -> dict[tuple[str, str], list[Interval]]:
-    """Cluster and witness → what is missing, to the second."""
+    """Cluster and source → what is missing, to the second."""
     found: dict[tuple[str, str], list[Interval]] = {}
     for cluster, source, first, last in _rows(connection, "gaps", period=period):
         found.setdefault((cluster, source), []).append(Interval(_utc(first), _utc(last)))

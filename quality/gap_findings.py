@@ -1,6 +1,6 @@
 """Gaps as findings: in the words and with the command that a person needs.
 
-Put here: the sentences, the command that heals a gap, the command that signs it.
+Put here: the sentences, the command that repairs a gap, the command that signs it.
 Not here: which gaps there are (`coverage`).
 """
 
@@ -24,10 +24,10 @@ def gap_findings(reports: Iterable[GapReport], currency: str) -> list[Finding]:
 
 
 def command(report: GapReport) -> str:
-    """What heals the gap, or else what signs it; nothing where the other witness covers it."""
+    """What repairs the gap, or else what signs it; nothing where the other source covers it."""
     if report.signed:
         return ""
-    if report.healable:
+    if report.backfillable:
         return ask_again(report.cluster_id, report.hours)
     return sign(report) if report.name == "hour_not_measured" else ""
 
@@ -72,12 +72,12 @@ def _seen(report: GapReport, currency: str) -> str:
     if report.signed:
         decision = report.signed
         return (
-            f"{seconds} s seen by no witness ({reasons}), accepted by {decision.decided_by} "
+            f"{seconds} s seen by no source ({reasons}), accepted by {decision.decided_by} "
             f"({decision.treatment}: {decision.reason})"
         )
     if report.name == "hour_not_measured":
         return (
-            f"{_hours(report.hours)}, {seconds} s seen by no witness ({reasons})"
+            f"{_hours(report.hours)}, {seconds} s seen by no source ({reasons})"
             f"{_at_stake(report, currency)}"
         )
     if report.name == "single_pods_missing":
@@ -91,13 +91,13 @@ def _seen(report: GapReport, currency: str) -> str:
 def _what_to_do(report: GapReport) -> str:
     if report.name != "hour_not_measured":
         return ""
-    return command(report) if report.healable else f"it cannot heal: {command(report)}"
+    return command(report) if report.backfillable else f"it cannot be backfilled: {command(report)}"
 
 
 def _remedy(report: GapReport) -> Remedy | None:
     if report.name != "hour_not_measured":
         return None
-    return Remedy.HEALS if report.healable else Remedy.SIGN
+    return Remedy.BACKFILL if report.backfillable else Remedy.SIGN
 
 
 def _hours(hours: Interval) -> str:

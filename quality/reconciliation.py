@@ -1,7 +1,7 @@
-"""Reconciliation: where the two witnesses contradict each other, or one of them stands alone.
+"""Reconciliation: where the two sources contradict each other, or one of them stands alone.
 
 Put here: disputed and unseen stretches, and the two limits on how much of a tenant's use may rest
-on one witness.
+on one source.
 Not here: which method a stretch has (`int_allocations_reconciled`), or what follows from it (the
 table `reconciliation_rules`).
 """
@@ -39,11 +39,11 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class TenantUse:
-    """A tenant's weighted seconds in the period, and how much of them leans on one witness."""
+    """A tenant's weighted seconds in the period, and how much of them leans on one source."""
 
     tenant: str
     weighted_seconds: Fraction
-    one_witness_seconds: Fraction  # in holes of the samples, with only the journal to vouch
+    one_source_seconds: Fraction  # in holes of the samples, with only the journal to vouch
     uncertain_seconds: Fraction  # where a journal is expected and only samples were there
 
 
@@ -51,7 +51,7 @@ class TenantUse:
 class Limits:
     """Shares of a tenant's weighted seconds; dated policies."""
 
-    one_witness: Fraction = Fraction(5, 100)
+    one_source: Fraction = Fraction(5, 100)
     uncertainty: Fraction = Fraction(5, 1000)
 
 
@@ -66,11 +66,11 @@ def stretch_findings(stretches: Sequence[Stretch], signed: Sequence[SignedGap]) 
 
 
 def limit_findings(uses: Sequence[TenantUse], limits: Limits) -> list[Finding]:
-    """Tenants of whom one witness alone saw more than the policies allow."""
+    """Tenants of whom one source alone saw more than the policies allow."""
     findings = []
     for use in sorted(uses, key=lambda u: u.tenant):
         pairs = (
-            ("one_witness_limit_exceeded", use.one_witness_seconds, limits.one_witness),
+            ("one_source_limit_exceeded", use.one_source_seconds, limits.one_source),
             ("uncertainty_limit_exceeded", use.uncertain_seconds, limits.uncertainty),
         )
         for name, seconds, limit in pairs:

@@ -17,7 +17,7 @@ from quality.conservation import IDENTITIES
 from quality.pricing import PRICED_EXACTLY
 from quality.suites.runner import CHECK_NAMES as SUITE_NAMES
 
-ONE_VERDICT_PER_HOUR = "every_expected_hour_has_one_verdict"
+ONE_VERDICT_PER_HOUR = "every_expected_hour_has_one_status"
 
 ALWAYS = (
     ONE_VERDICT_PER_HOUR,

@@ -1,7 +1,7 @@
-"""Judging a period: the one edge of quality, from the marts to the judgement and its tables.
+"""Checking a period: the one edge of quality, from the marts to the check and its tables.
 
-Put here: reading the facts, putting the pure parts together, writing what was judged.
-Not here: any rule (`coverage`, `reconciliation`, `conservation`, `unknowns`, `verdict`).
+Put here: reading the facts, putting the pure parts together, writing what was checked.
+Not here: any rule (`coverage`, `reconciliation`, `conservation`, `unknowns`, `coverage status`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from domain.billing_period import BillingPeriod
 from domain.clock import Clock, ready_until
 from domain.decisions import Decisions
 from domain.errors import CouldNotLook, LedgerError
-from domain.findings import Check, Finding, Judgement, Verdict, VerdictState
+from domain.findings import Check, CheckResult, CoverageState, CoverageStatus, Finding
 from domain.interval import HOUR, Interval
 from quality import facts
 from quality.catalogue import CATALOGUE
@@ -38,13 +38,14 @@ from quality.coverage import (
     gaps_of_hours,
     pod_gap_reports,
 )
+from quality.coverage_status import coverage_statuses
 from quality.dbt_checks import read_dbt_checks
 from quality.gap_findings import gap_findings
 from quality.pricing import priced_exactly
 from quality.reconciliation import Limits, limit_findings, stretch_findings
 from quality.required import ONE_VERDICT_PER_HOUR, WITH_ROWS, required_checks
 from quality.suites.runner import run_suites
-from quality.tables import write_judgement
+from quality.tables import write_check_result
 from quality.unknowns import (
     contradiction_findings,
     edited_decision_findings,
@@ -53,7 +54,6 @@ from quality.unknowns import (
     unknown_device_findings,
     unpriced_findings,
 )
-from quality.verdict import verdicts
 from warehouse.connection import connected, writing
 from warehouse.content import period_sha256
 from warehouse.home import Home
@@ -66,25 +66,25 @@ if TYPE_CHECKING:
 class FactsMissing(CouldNotLook):
     """The period's facts are not in the warehouse."""
 
-    code = "JUDGE-001"
+    code = "CHECK-001"
 
     def __init__(self, home: Home, period: BillingPeriod) -> None:
         super().__init__(
             where=f"{home.warehouse_path}, period {period}",
             seen="no facts of this period",
-            why="only facts can be judged, and only judged facts can be billed",
+            why="only facts can be checked, and only checked facts can be billed",
             remedy=f"gpu-ledger refresh --period {period}",
         )
 
 
-def judge(
+def check_period(
     home: Home,
     period: BillingPeriod,
     decisions: Decisions,
     clock: Clock,
     edits: Sequence[LedgerError] = (),
-) -> Judgement:
-    """Judge the facts that are in the warehouse now, and write down what was judged.
+) -> CheckResult:
+    """Check the facts that are in the warehouse now, and write down what was checked.
 
     `edits`: how the decision tables differ from what closed periods were billed by.
     """
@@ -93,27 +93,27 @@ def judge(
     with writing(home) as connection:
         if not facts.has_period(connection, period.name):
             raise FactsMissing(home, period)
-        judgement = judge_facts(connection, period, decisions, clock, edits)
-        write_judgement(connection, judgement, clock.now())
-    return judgement
+        check_result = check_facts(connection, period, decisions, clock, edits)
+        write_check_result(connection, check_result, clock.now())
+    return check_result
 
 
-def judge_facts(
+def check_facts(
     connection: duckdb.DuckDBPyConnection,
     period: BillingPeriod,
     decisions: Decisions,
     clock: Clock,
     edits: Sequence[LedgerError] = (),
-) -> Judgement:
-    """The judgement of the facts behind a connection; nothing is written."""
+) -> CheckResult:
+    """The check of the facts behind a connection; nothing is written."""
     due = due_time(period, clock)
     expectations = expectations_of(decisions, due)
     signed = signed_gaps_of(decisions)
     coverage = facts.read_coverage(connection, period.name)
     stretches = facts.read_missing_stretches(connection, period.name)
-    judged = tuple(verdicts(expectations, coverage, signed, due, stretches))
+    checked = tuple(coverage_statuses(expectations, coverage, signed, due, stretches))
     facts_sha256 = period_sha256(connection, period.name)
-    checks, broken = _checks(connection, period, judged, facts_sha256)
+    checks, broken = _checks(connection, period, checked, facts_sha256)
     required = required_checks(facts.row_counts(connection, period.name, WITH_ROWS))
     findings = [
         *_findings(connection, period, decisions, expectations, signed, clock),
@@ -122,11 +122,11 @@ def judge_facts(
         *_check_findings(checks, required),
     ]
     executed = {check.name for check in checks if check.evaluated_row_count}
-    return Judgement(
+    return CheckResult(
         period=period,
         facts_sha256=facts_sha256,
         findings=tuple(sorted(findings, key=_order)),
-        verdicts=judged,
+        coverage_statuses=checked,
         checks=tuple(sorted(checks, key=lambda check: check.name)),
         missing_checks=tuple(name for name in required if name not in executed),
     )
@@ -141,7 +141,9 @@ def due_time(period: BillingPeriod, clock: Clock) -> Interval:
 def expectations_of(decisions: Decisions, window: Interval) -> list[Expectation]:
     """When which cluster is measured, and by whom."""
     return [
-        Expectation(row.cluster_id, piece, frozenset(source.value for source in row.sources))
+        Expectation(
+            row.cluster_id, piece, frozenset(source.value for source in row.expected_sources)
+        )
         for piece, row in decisions.measured(window)
     ]
 
@@ -165,7 +167,7 @@ def limits_of(decisions: Decisions, window: Interval) -> Limits:
     """The strictest version of each limit that holds in the window."""
     instants = [window.started_at, *decisions.cut_points(window)]
     return Limits(
-        one_witness=min(decisions.one_witness_limit(instant) for instant in instants),
+        one_source=min(decisions.one_source_limit(instant) for instant in instants),
         uncertainty=min(decisions.uncertainty_limit(instant) for instant in instants),
     )
 
@@ -229,10 +231,10 @@ def _findings(
 def _checks(
     connection: duckdb.DuckDBPyConnection,
     period: BillingPeriod,
-    judged: tuple[Verdict, ...],
+    checked: tuple[CoverageStatus, ...],
     facts_sha256: str,
 ) -> tuple[list[Check], list[Finding]]:
-    expected = [v for v in judged if v.state is not VerdictState.NOT_EXPECTED]
+    expected = [v for v in checked if v.state is not CoverageState.NOT_EXPECTED]
     places = {(v.cluster_id, v.source, v.hour_started_at) for v in expected}
     checks = [
         Check(ONE_VERDICT_PER_HOUR, len(expected), len(expected) - len(places)),
@@ -277,7 +279,7 @@ def _order(finding: Finding) -> tuple[bool, str, str, str]:
 def list_gaps(
     home: Home, period: BillingPeriod, decisions: Decisions, clock: Clock
 ) -> list[GapReport]:
-    """The gaps of a period as `gpu-ledger gaps` shows them; nothing is judged or written."""
+    """The gaps of a period as `gpu-ledger gaps` shows them; nothing is checked or written."""
     if not home.warehouse_path.is_file():
         raise FactsMissing(home, period)
     require_intact(home, period.name)

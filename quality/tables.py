@@ -1,7 +1,7 @@
-"""The judgement in the warehouse: tables beside the marts, for readers of the published copy.
+"""The check in the warehouse: tables beside the marts, for readers of the published copy.
 
 Put here: their columns, and replacing one period's rows in one transaction.
-Not here: the judgement as billing takes it, which is a value (`domain.findings.Judgement`).
+Not here: the check as billing takes it, which is a value (`domain.findings.Check`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from domain.findings import Judgement
+from domain.findings import CheckResult
 from warehouse.connection import transaction
 from warehouse.schema import describe_table, insert_rows
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import duckdb
 
 TABLES: Mapping[str, Mapping[str, str]] = {
-    "judgements": {
+    "check_results": {
         "billing_period": "VARCHAR",
-        "judged_at": "TIMESTAMPTZ",
+        "checked_at": "TIMESTAMPTZ",
         "facts_sha256": "VARCHAR",
         "is_billable": "BOOLEAN",
         "finding_count": "BIGINT",
@@ -43,7 +43,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "why": "VARCHAR",
         "what_to_do": "VARCHAR",
     },
-    "verdicts": {
+    "coverage_statuses": {
         "billing_period": "VARCHAR",
         "cluster_id": "VARCHAR",
         "source": "VARCHAR",
@@ -65,15 +65,15 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 
 
 DESCRIPTIONS: Mapping[str, str] = {
-    "judgements": "One row per checked period: whether its facts can be billed.",
+    "check_results": "One row per checked period: whether its facts can be billed.",
     "findings": "One row per finding of a checked period.",
-    "verdicts": "One row per cluster, source and hour of a checked period: its coverage status.",
+    "coverage_statuses": "One row per cluster, source and hour of a checked period.",
     "checks": "One row per check of a checked period.",
 }
 
 COLUMNS: Mapping[str, str] = {
     "billing_period": "The calendar month in UTC, such as 2026-10.",
-    "judged_at": "When the period was checked, UTC.",
+    "checked_at": "When the period was checked, UTC.",
     "facts_sha256": "Hash of the checked facts; about_periods has that of this file's facts.",
     "is_billable": "Whether no finding and no check blocks a close.",
     "finding_count": "Number of findings.",
@@ -113,12 +113,12 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
         describe_table(connection, f"quality.{table}", DESCRIPTIONS[table], columns, COLUMNS)
 
 
-def write_judgement(
-    connection: duckdb.DuckDBPyConnection, judgement: Judgement, judged_at: datetime
+def write_check_result(
+    connection: duckdb.DuckDBPyConnection, check_result: CheckResult, checked_at: datetime
 ) -> None:
-    """Replace what was judged of this period before."""
-    period = judgement.period.name
-    rows = _rows(judgement, judged_at)
+    """Replace what was checked of this period before."""
+    period = check_result.period.name
+    rows = _rows(check_result, checked_at)
     with transaction(connection):
         create_tables(connection)
         for table, columns in TABLES.items():
@@ -126,29 +126,29 @@ def write_judgement(
             insert_rows(connection, f"quality.{table}", columns, rows[table])
 
 
-def _rows(judgement: Judgement, judged_at: datetime) -> dict[str, Iterable[dict[str, Any]]]:
-    period = {"billing_period": judgement.period.name}
+def _rows(check_result: CheckResult, checked_at: datetime) -> dict[str, Iterable[dict[str, Any]]]:
+    period = {"billing_period": check_result.period.name}
     return {
-        "judgements": [
+        "check_results": [
             {
                 **period,
-                "judged_at": judged_at,
-                "facts_sha256": judgement.facts_sha256,
-                "is_billable": judgement.billable,
-                "finding_count": len(judgement.findings),
-                "blocking_count": len(judgement.blocking),
+                "checked_at": checked_at,
+                "facts_sha256": check_result.facts_sha256,
+                "is_billable": check_result.billable,
+                "finding_count": len(check_result.findings),
+                "blocking_count": len(check_result.blocking),
             }
         ],
         "findings": [
             {**period, **_fields(finding), "remedy": finding.remedy.value}
-            for finding in judgement.findings
+            for finding in check_result.findings
         ],
-        "verdicts": [
-            {**period, **_fields(verdict), "state": verdict.state.value}
-            for verdict in judgement.verdicts
+        "coverage_statuses": [
+            {**period, **_fields(coverage_status), "state": coverage_status.state.value}
+            for coverage_status in check_result.coverage_statuses
         ],
         "checks": [
-            {**period, **_fields(check), "passed": check.passed} for check in judgement.checks
+            {**period, **_fields(check), "passed": check.passed} for check in check_result.checks
         ],
     }
 

@@ -1,6 +1,6 @@
 """The next DuckDB builds the same facts: the whole refresh, by another version of the engine.
 
-The tier of real servers asks one estate of the next version; `python -m tests.another_duckdb
+The tier of real servers asks one fleet of the next version; `python -m tests.another_duckdb
 [VERSION]` asks more of any. It builds twice, and the version comes from the package registry once,
 into the user's cache. It stands before ours in a process of its own. What the project pins is what
 it is released with; this says early what an upgrade would change.
@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.estates import estate
-from tests.lived_estates import clusters_csv, live
-from tests.random_estates import scenario
+from tests.fleets import fleet
+from tests.lived_fleets import clusters_csv, live
+from tests.random_fleets import scenario
 from tests.servers.test_published_copy_in_other_duckdbs import client
 from warehouse.home import Home
 
@@ -61,12 +61,12 @@ def built(home: Home, decisions: dict[str, str], engine: str) -> dict[str, objec
 
 def compare(version: str, seeds: Sequence[int]) -> str:
     """Build the same evidence with both, and refuse any difference; what was compared."""
-    estates = [estate(scenario(seed)) for seed in seeds]
+    fleets = [fleet(scenario(seed)) for seed in seeds]
     with tempfile.TemporaryDirectory() as folder:
         home = Home.create(Path(folder) / "home")
-        for each in estates:
+        for each in fleets:
             live(home, each)
-        decisions = clusters_csv(estates)
+        decisions = clusters_csv(fleets)
         ours = built(home, decisions, "")
         # Files of a newer version are not opened by an older one: it begins with none.
         home.warehouse_path.unlink()

@@ -17,7 +17,7 @@ from billing.statement import ProviderFacts
 from billing.usage import Charge, ChargeKey, PodUse, Usage, WorkloadDay
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions, load_decisions
-from domain.findings import Check, Judgement
+from domain.findings import Check, CheckResult
 from domain.tenant import BelongsTo
 from tests.marts_by_hand import PARTIES, RATES, SIGNED
 
@@ -96,33 +96,33 @@ def _pod(key: ChargeKey, first: datetime, until: datetime, seconds: int, cost: i
     )
 
 
-def judged(period: BillingPeriod, facts: str = "0" * 64) -> Judgement:
-    """A judgement by which the period may be billed."""
-    return Judgement(period, facts, checks=(Check("by hand", 1, 0),))
+def checked(period: BillingPeriod, facts: str = "0" * 64) -> CheckResult:
+    """A check by which the period may be billed."""
+    return CheckResult(period, facts, checks=(Check("by hand", 1, 0),))
 
 
 def basis_of(
-    period: BillingPeriod, facts: str = "0" * 64, judgement: Judgement | None = None
+    period: BillingPeriod, facts: str = "0" * 64, check_result: CheckResult | None = None
 ) -> Basis:
-    """What a billable period stands on; or one of which the judgement says something else."""
+    """What a billable period stands on; or one of which the check says something else."""
     return Basis(
         period=period,
         currency="EUR",
         decisions=DECISIONS.valid_in(period.interval),
         product_facts={},
         evidence={"c1": {"thanos": [facts]}},
-        judgement=judgement or judged(period, facts),
+        check_result=check_result or checked(period, facts),
         code_version="0.1.0",
         library_versions={},
     )
 
 
 def grounds_of(
-    period: BillingPeriod, seconds: Seconds, judgement: Judgement | None = None
+    period: BillingPeriod, seconds: Seconds, check_result: CheckResult | None = None
 ) -> Grounds:
     """Usage on its basis; the provider is told nothing."""
     return Grounds(
-        basis_of(period, judgement=judgement),
+        basis_of(period, check_result=check_result),
         usage_of(period, seconds),
         ProviderFacts((), (), (), ()),
     )

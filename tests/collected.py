@@ -1,7 +1,7 @@
 """A fake cluster with a driven clock, and a collector that watches it over HTTP.
 
 Put here: the world of the collector's tests: one API server, one clock, one spool, one landing.
-Not here: estates (`tests/small_estates.py`), or what is expected.
+Not here: fleets (`tests/small_fleets.py`), or what is expected.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import uvicorn
 
 from domain.interval import Interval, hour_of
 from fake_gpu.clock import VirtualClock, driven, epoch
-from fake_gpu.estate.model import Cluster, Fault
 from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.model import Cluster, Fault
 from fake_gpu.kubernetes.server import KubernetesApi
 from ingestion.kubernetes.client import ApiClient, ApiSettings
 from ingestion.kubernetes.collector import Collector, CollectorSettings

@@ -11,7 +11,7 @@ from domain.decisions import Decisions, load_decisions
 SIGNED = "agreed,Ada,2026-09-15"
 
 HEADERS = {
-    "clusters": "cluster_id,cluster_name,valid_from,valid_until,witnesses,"
+    "clusters": "cluster_id,cluster_name,valid_from,valid_until,sources,"
     "sample_interval_seconds,scrape_interval_seconds,reason,decided_by,decided_on",
     "tenants": "namespace,belongs_to,valid_from,valid_until,reason,decided_by,decided_on",
     "rates": "cluster_id,gpu_class,mig_profile,currency,rate_per_hour,valid_from,valid_until,"

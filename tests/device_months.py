@@ -20,9 +20,9 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from fake_gpu.estate.build import Estate
-from fake_gpu.estate.model import Cluster, Node, PodLife
 from fake_gpu.exporters.devices import NodeUse
+from fake_gpu.fleet.build import Fleet
+from fake_gpu.fleet.model import Cluster, Node, PodLife
 from fake_gpu.prometheus.node_stretches import NodeStretches, Stretch
 from tests.marts_in_memory import contracts
 from tests.models_in_spark import rendered
@@ -44,10 +44,10 @@ class Planted:
     row: int
 
 
-def hours_of(estate: Estate, first_second: int, days: int) -> list[Row]:
+def hours_of(fleet: Fleet, first_second: int, days: int) -> list[Row]:
     """A row per device, pod and hour."""
     rows: list[Row] = []
-    for cluster in estate.clusters:
+    for cluster in fleet.clusters:
         on_nodes: dict[str, list[PodLife]] = {}
         for pod in cluster.pods:
             if pod.holds:

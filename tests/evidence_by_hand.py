@@ -1,4 +1,4 @@
-"""Small estates as seconds, written as the Parquet and manifests that both witnesses would leave.
+"""Small fleets as seconds, written as the Parquet and manifests that both sources would leave.
 
 Put here: pods and nodes as plain numbers, and the evidence of a fault-free or faulty look at them.
 Not here: servers, decoding, or anything that counts: expected values are the tests' own business.
@@ -77,7 +77,7 @@ class Node:
 
 @dataclass
 class Cluster:
-    """What one cluster's witnesses saw."""
+    """What one cluster's sources saw."""
 
     cluster_id: str = "c1"
     pods: list[Pod] = field(default_factory=list)
@@ -104,13 +104,13 @@ def text(second: int) -> str:
     return at(second).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def clusters_table(*clusters: Cluster, witnesses: str = "both") -> dict[str, str]:
+def clusters_table(*clusters: Cluster, sources: str = "both") -> dict[str, str]:
     header = (
-        "cluster_id,cluster_name,valid_from,valid_until,witnesses,sample_interval_seconds,"
+        "cluster_id,cluster_name,valid_from,valid_until,sources,sample_interval_seconds,"
         "scrape_interval_seconds,reason,decided_by,decided_on"
     )
     rows = [
-        f"{c.cluster_id},{c.cluster_id},{text(c.since)},{text(c.until)},{witnesses},"
+        f"{c.cluster_id},{c.cluster_id},{text(c.since)},{text(c.until)},{sources},"
         f"{c.interval},{min(c.interval, 30)},agreed,Ada,2026-09-15"
         for c in clusters
     ]
@@ -142,7 +142,7 @@ class _Attempt:
         self.fill()
 
     def fill(self) -> None:
-        raise AssertionError("each witness fills its own tables")
+        raise AssertionError("each source fills its own tables")
 
     def write(self, home: Home, sequence: int) -> None:
         body = self._manifest(sequence)

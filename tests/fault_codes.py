@@ -4,7 +4,7 @@ Put here: one row per number; the table in the reference is generated from it an
 Not here: the faults (`fake_gpu.faults.catalogue`).
 
 Groups A (samples) and B (Kubernetes) are what goes wrong with a source; group I is what would make
-a fake estate worthless. Most numbers are one fault line. Some are no fault but something that
+a simulated fleet worthless. Most numbers are one fault line. Some are no fault but something that
 really happens: these are stories of the library.
 """
 
@@ -106,7 +106,7 @@ FAKE = (
     ("I01", "answers too well behaved to be real",
      "tests/servers/test_fake_equals_thanos.py::test_deduplication_invents_holes_in_both"),
     ("I02", "cards picked at random, use that adds up to nothing",
-     "tests/properties/test_properties_estate.py::test_no_scenario_breaks_an_invariant"),
+     "tests/properties/test_properties_fleet.py::test_no_scenario_breaks_an_invariant"),
     ("I03", "no metrics of MIG instances",
      "tests/unit/test_exporter_devices.py::test_a_card_with_instances_is_busy_by_their_shares"),
     ("I04", "real time",

@@ -1,7 +1,7 @@
 """Kubernetes objects written by hand, as short as they can be, and a state to tell them to.
 
 Put here: documents for tests of the collector's pure parts.
-Not here: the fake API server's objects, which come from an estate.
+Not here: the fake API server's objects, which come from a fleet.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A home whose marts were written by hand: facts without dbt, for tests of judgement and billing.
+"""A home whose marts were written by hand: facts without dbt, for tests of check and billing.
 
 Put here: the columns that the contract between facts and billing names, and a small way to fill
 them. Costs are computed with fractions and Python's own rounding, not with the code under test.
-Not here: estates, evidence, or anything that has to go through the whole pipeline.
+Not here: fleets, evidence, or anything that has to go through the whole pipeline.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SHARE_UNITS = 42
 """Of one card: halves, thirds and sevenths of it are whole numbers."""
 
 CLUSTERS = (
-    "cluster_id,cluster_name,valid_from,valid_until,witnesses,sample_interval_seconds,"
+    "cluster_id,cluster_name,valid_from,valid_until,sources,sample_interval_seconds,"
     "scrape_interval_seconds,reason,decided_by,decided_on\n"
 )
 RATES = (
@@ -57,7 +57,7 @@ TABLES = {
         billing_period VARCHAR, cluster_id VARCHAR, source VARCHAR, hour_started_at TIMESTAMPTZ,
         expected_count BIGINT, seen_count BIGINT, missing_count BIGINT,
         pod_missing_count BIGINT, longest_gap_seconds BIGINT, outcome VARCHAR, reason VARCHAR,
-        healable BOOLEAN
+        backfillable BOOLEAN
     """,
     "fct_pod_hours": """
         billing_period VARCHAR, cluster_id VARCHAR, hour_started_at TIMESTAMPTZ, tenant VARCHAR,
@@ -152,7 +152,7 @@ def at(text: str) -> datetime:
 
 
 Loss = tuple[int, str, bool, str]
-"""What is left of an hour, the reason, whether it can heal, and the outcome of asking."""
+"""What is left of an hour, the reason, whether it can be backfilled, and the outcome of asking."""
 
 
 @dataclass(frozen=True)
@@ -228,8 +228,8 @@ class World:
     @property
     def decisions(self) -> Decisions:
         clusters = [
-            f"{name},name-of-{name},2026-01-01,,{witnesses},30,30,{SIGNED}"
-            for name, witnesses in sorted(self.clusters.items())
+            f"{name},name-of-{name},2026-01-01,,{sources},30,30,{SIGNED}"
+            for name, sources in sorted(self.clusters.items())
         ]
         files = {
             "clusters.csv": CLUSTERS + "\n".join(clusters),
@@ -264,16 +264,16 @@ class World:
         *,
         seen: int = 0,
         reason: str = "query failed",
-        healable: bool = True,
+        backfillable: bool = True,
         outcome: str = "failed",
     ) -> None:
-        """Take hours of one witness away, wholly unless `seen` says what is left."""
+        """Take hours of one source away, wholly unless `seen` says what is left."""
         for index in range(hours):
             key = (cluster_id, source, at(first) + index * HOUR)
-            self.missing[key] = (seen, reason, healable, outcome)
+            self.missing[key] = (seen, reason, backfillable, outcome)
 
     def lose_stretch(self, source: str, first: str, last: str, cluster_id: str = "c1") -> None:
-        """Take some minutes of one witness away, inside one hour."""
+        """Take some minutes of one source away, inside one hour."""
         stretch = Interval(at(first), at(last))
         hour = hour_of(stretch.started_at)
         expected = 120 if source == "thanos" else 3600
@@ -339,13 +339,13 @@ class World:
         for cluster in sorted(self.clusters):
             for source, expected in (("thanos", 120), ("kubernetes", 3600)):
                 for hour in self.period.hours():
-                    seen, reason, healable, outcome = self.missing.get(
+                    seen, reason, backfillable, outcome = self.missing.get(
                         (cluster, source, hour), (expected, "", True, "ok")
                     )
                     yield (
                         self.period.name, cluster, source, hour, expected, seen, expected - seen,
                         self.pods_missing.get((cluster, source, hour), 0), 0, outcome, reason,
-                        healable,
+                        backfillable,
                     )  # fmt: skip
 
     def _node_share_hours(self) -> Iterator[tuple[Any, ...]]:

@@ -23,9 +23,9 @@ from pathlib import Path
 import duckdb
 
 from domain.billing_period import BillingPeriod
-from fake_gpu.estate.model import Estate
+from fake_gpu.fleet.model import Fleet
 from tests.decisions_by_hand import decided
-from tests.lived_estates import clusters_csv, live
+from tests.lived_fleets import clusters_csv, live
 from tests.models_in_spark import models, referred, rendered
 from tests.servers.process import required
 from warehouse.build import BuildResult, build_period
@@ -79,13 +79,13 @@ def engine() -> Path:
     return folder
 
 
-def counted_by_duckdb(home: Home, estates: Mapping[str, Estate]) -> BuildResult:
+def counted_by_duckdb(home: Home, fleets: Mapping[str, Fleet]) -> BuildResult:
     """The build of a home with these simulated clusters; of "seed 1" the watch is broken once."""
-    for name, each in estates.items():
+    for name, each in fleets.items():
         since = each.started_at + 3000
         broken = [(since, since + 1800)] if name == "seed 1" else ()
         live(home, each, unwatched=broken, telemetry=True)
-    decisions = decided(clusters_csv(estates.values()))
+    decisions = decided(clusters_csv(fleets.values()))
     return build_period(home, PERIOD, decisions, closed_periods=frozenset())
 
 
@@ -144,10 +144,10 @@ def differences(folder: Path, marts: list[str]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def differences_of_marts(estates: Mapping[str, Estate], folder: Path) -> dict[str, tuple[int, int]]:
+def differences_of_marts(fleets: Mapping[str, Fleet], folder: Path) -> dict[str, tuple[int, int]]:
     """Per mart, rows that only one of the two engines has; {} when all marts are equal."""
     required("java")
-    build = counted_by_duckdb(Home.create(folder / "home"), estates)
+    build = counted_by_duckdb(Home.create(folder / "home"), fleets)
     assert build.failed_tests == []
     marts = handed_over(build, folder)
     assert marts

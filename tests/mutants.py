@@ -8,7 +8,7 @@ The models are copied and one text in one of them is replaced. A mutant is caugh
 of that model fails, when it cannot be built, when a data test of dbt fails, or when a fact is not
 the truth; they are asked in this order, and the first one ends it. All of these run in `make test`:
 unit tests in `test_thin_line`, the others in `test_facts_equal_truth`, whose library has
-the scenarios and seeds that are used here. Estates, evidence and decisions
+the scenarios and seeds that are used here. Fleets, evidence and decisions
 are the same for all, so a mutant takes a build of what comes after the broken model: two to three
 seconds of processor time.
 """
@@ -192,7 +192,7 @@ MUTANTS = (
            "partition by cluster_id, node_name order by observed_second\n            ),"),
     Mutant("a_resource_not_listed_stays", f"{INT}/int_node_resources.sql",
            "coalesce(listed.capacity_count, 0)", "coalesce(listed.capacity_count, 1)"),
-    Mutant("both_witnesses_of_capacity", f"{INT}/int_node_resources.sql",
+    Mutant("both_sources_of_capacity", f"{INT}/int_node_resources.sql",
            "    where source = best_source\n", ""),
     Mutant("policies_without_an_end", f"{INT}/int_allocation_prices.sql",
            "            and epochs.epoch_started_second < policies.valid_until_second\n", ""),
@@ -278,7 +278,7 @@ MUTANTS = (
            "pod_count = 1\n", "pod_count >= 1\n"),
     Mutant("the_largest_quota_binds", f"{MARTS}/fct_quotas.sql",
            "min(quota_states.hard_count)", "max(quota_states.hard_count)"),
-    Mutant("quotas_of_both_witnesses", f"{MARTS}/fct_quotas.sql",
+    Mutant("quotas_of_both_sources", f"{MARTS}/fct_quotas.sql",
            "    where source = best_source\n", ""),
     Mutant("what_was_allocated_stays", f"{INT}/int_namespace_device_levels.sql",
            "-device_count as device_count", "0 as device_count"),
@@ -310,7 +310,7 @@ MUTANTS = (
            "sum(pod_hours.held_seconds * pod_hours.device_count)", "sum(pod_hours.held_seconds)"),
     Mutant("what_is_billed_is_what_runs", f"{MARTS}/fct_tenant_hours.sql",
            "sum(billable_seconds * device_count)", "sum(running_seconds * device_count)"),
-    Mutant("an_hour_without_a_witness_is_zero", f"{MARTS}/rpt_ccsp_hours.sql",
+    Mutant("an_hour_without_a_source_is_zero", f"{MARTS}/rpt_ccsp_hours.sql",
            ">= 3600 then 'not measured'", "> 3600 then 'not measured'"),
     Mutant("an_hour_without_facts_is_measured", f"{MARTS}/rpt_ccsp_hours.sql",
            "when cluster_hours.cluster_id is null then 'not measured'",
@@ -340,7 +340,7 @@ MUTANTS = (
            "where next_from_second is null or", "where false and"),
     Mutant("the_fewest_devices_of_the_hour", f"{MARTS}/fct_node_class_hours.sql",
            "max(levels.running_count)", "min(levels.running_count)"),
-    Mutant("either_witness_measures", f"{INT}/int_unmeasured_spans.sql",
+    Mutant("either_source_measures", f"{INT}/int_unmeasured_spans.sql",
            "greatest(unsampled.started_second, unwatched.started_second)",
            "least(unsampled.started_second, unwatched.started_second)"),
     Mutant("a_driver_publishes_a_card_twice", f"{MARTS}/dim_devices.sql",
@@ -429,11 +429,11 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.home = Home.create(folder / "home")
-        self.estates = {n: e for n, e in compared.library().items() if n in SCENARIOS}
+        self.fleets = {n: e for n, e in compared.library().items() if n in SCENARIOS}
         seeded, drawn = compared.seeded_ones()
-        self.estates |= seeded
-        self.unwatched = compared.live_all(self.home, self.estates, drawn)
-        self.decisions = compared.decisions_of(self.estates)
+        self.fleets |= seeded
+        self.unwatched = compared.live_all(self.home, self.fleets, drawn)
+        self.decisions = compared.decisions_of(self.fleets)
 
     def catchers(self, mutant: Mutant | None) -> list[str]:
         """What says that something is wrong; nothing when all is well."""
@@ -463,7 +463,7 @@ class Bench:
 
     @cached_property
     def played(self) -> compared.Played:
-        return compared.Played(self.estates, self.unwatched, self.home, self.healthy)
+        return compared.Played(self.fleets, self.unwatched, self.home, self.healthy)
 
     def _build_whole(self) -> list[dbt_run.DbtTest]:
         self.healthy = build_period(

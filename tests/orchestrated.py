@@ -1,4 +1,4 @@
-"""A home whose estate is served, and Dagster in this process: the world of the Dagster tests.
+"""A home whose fleet is served, and Dagster in this process: the world of the Dagster tests.
 
 Put here: making that home, its definitions at an instant, running what they ask for.
 Not here: what is expected.
@@ -23,7 +23,7 @@ import dagster as dg
 from domain.clock import StoppedClock
 from domain.interval import HOUR, Interval, format_instant
 from fake_gpu.clock import driven, epoch
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import Running, serve
 from orchestration.build import build_defs
@@ -42,30 +42,30 @@ BEFORE = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class World:
-    """A served estate, and a home that was lived through: a journal, and nothing asked yet."""
+    """A served fleet, and a home that was lived through: a journal, and nothing asked yet."""
 
     home: Path
     running: Running
 
     @property
     def span(self) -> Interval:
-        estate = self.running.estate
-        return Interval(epoch(estate.started_at), epoch(estate.ended_at))
+        fleet = self.running.fleet
+        return Interval(epoch(fleet.started_at), epoch(fleet.ended_at))
 
     def copied(self, place: Path) -> Path:
-        """A home of one's own, on the same estate."""
+        """A home of one's own, on the same fleet."""
         shutil.copytree(self.home, place / "home")
         return place / "home"
 
 
 @contextmanager
 def lived_through(scenario: str, folder: Path) -> Iterator[World]:
-    """Everything that happened is in the journal and the store; then the estate stays."""
-    estate = build_estate(load_scenario(scenario))
-    span = Interval(epoch(estate.started_at), epoch(estate.ended_at))
+    """Everything that happened is in the journal and the store; then the fleet stays."""
+    fleet = build_fleet(load_scenario(scenario))
+    span = Interval(epoch(fleet.started_at), epoch(fleet.ended_at))
     clock = driven(span.started_at - BEFORE)
-    with serve(estate, clock) as running:
-        home = make_home(folder / "home", estate, running.thanos_url, running.kubernetes_urls)
+    with serve(fleet, clock) as running:
+        home = make_home(folder / "home", fleet, running.thanos_url, running.kubernetes_urls)
         opened = OpenHome(home, clock)
         with collecting(opened, running) as collectors:
             live_through(

@@ -255,7 +255,7 @@ def write(home: Home, marts: Mapping[str, Sequence[Any]], amounts: str = "estima
         fill(connection, "marts", marts)
         connection.execute("create schema quality")
         connection.execute(
-            "create table quality.verdicts as select billing_period, cluster_id, source, "
+            "create table quality.coverage_statuses as select billing_period, cluster_id, source, "
             "hour_started_at, if(outcome = 'ok', 'complete', outcome) as state, reason "
             "from marts.fct_coverage"
         )

@@ -24,8 +24,8 @@ from statistics import median
 
 from domain.billing_period import BillingPeriod
 from fake_gpu.clock import epoch
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Cluster, Estate
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Cluster, Fleet
 from fake_gpu.prometheus.scrapes import Schedule
 from fake_gpu.prometheus.targets import KUBE_STATE_METRICS, targets_of
 from fake_gpu.scenario.load import Loaded
@@ -33,7 +33,7 @@ from fake_gpu.scenario.openb import PODS_FILE, START, openb_scenario
 from fake_gpu.scenario.spec import JobSpec, MonitoringSpec, Scenario
 from fake_gpu.scenario.spec_work import PodSpec
 from tests.decisions_by_hand import decided, table
-from tests.lived_estates import live
+from tests.lived_fleets import live
 from tests.scenarios import against_truth as truth
 from warehouse.build import build_period
 from warehouse.home import Home
@@ -128,35 +128,35 @@ def scrape_times(cluster: Cluster, started: int, ended: int) -> list[int]:
 def openb_on_its_nodes(folder: Path) -> Scenario:
     """The trace on those of its nodes on which its pods ran: the others say nothing of hours."""
     whole = openb_scenario(folder)
-    placed = {pod.node_name for pod in build_estate(Loaded(whole, "openb")).clusters[0].pods}
+    placed = {pod.node_name for pod in build_fleet(Loaded(whole, "openb")).clusters[0].pods}
     (cluster,) = whole.clusters
     nodes = tuple(node for node in cluster.nodes if node.name in placed)
     return replace(whole, clusters=(replace(cluster, nodes=nodes),))
 
 
-def watched(scenario: Scenario, interval: int) -> Estate:
+def watched(scenario: Scenario, interval: int) -> Fleet:
     """As it is, with a journal."""
-    return _estate(scenario, WATCHED, interval)
+    return _fleet(scenario, WATCHED, interval)
 
 
-def sampled(scenario: Scenario, interval: int) -> Estate:
+def sampled(scenario: Scenario, interval: int) -> Fleet:
     """The same pods, gone as they end, so that no object that lingers tells when that was."""
     (cluster,) = scenario.clusters
     work = tuple(replace(w, pods=tuple(map(_gone, w.pods))) for w in cluster.workloads)
     gone = replace(scenario, clusters=(replace(cluster, workloads=work),))
-    return _estate(gone, f"every-{interval}s", interval)
+    return _fleet(gone, f"every-{interval}s", interval)
 
 
 def _gone(pod: PodSpec) -> PodSpec:
     return replace(pod, deleted=pod.ended, gone=pod.ended) if pod.ended is not None else pod
 
 
-def _estate(scenario: Scenario, name: str, interval: int) -> Estate:
+def _fleet(scenario: Scenario, name: str, interval: int) -> Fleet:
     jobs = {job: JobSpec(enabled=False) for job in OTHER_JOBS}
     how = MonitoringSpec(prometheus_replicas=1, scrape_interval=interval, jobs=jobs)
     (cluster,) = scenario.clusters
     named = replace(cluster, name=name, monitoring=how)
-    return build_estate(Loaded(replace(scenario, clusters=(named,)), name))
+    return build_fleet(Loaded(replace(scenario, clusters=(named,)), name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,34 +168,34 @@ class Counted:
     thousandth_seconds: Fraction
 
 
-def play(folder: Path, estates: dict[str, Estate], periods: Sequence[str]) -> dict[str, Counted]:
-    """Every estate a cluster of one home, each period built once."""
+def play(folder: Path, fleets: dict[str, Fleet], periods: Sequence[str]) -> dict[str, Counted]:
+    """Every fleet a cluster of one home, each period built once."""
     home = Home.create(folder / "home")
     rows = []
-    for name, estate in estates.items():
-        live(home, estate, watched=name == WATCHED)
-        rows.append(_decision(name, estate))
+    for name, fleet in fleets.items():
+        live(home, fleet, watched=name == WATCHED)
+        rows.append(_decision(name, fleet))
         print(f"{name}: asked", file=sys.stderr, flush=True)
     decisions = decided(table("clusters", *rows))
     for period in periods:
         build = build_period(home, BillingPeriod(period), decisions, closed_periods=frozenset())
         assert build.failed_tests == [], [test.name for test in build.failed_tests]
         print(f"{period}: counted", file=sys.stderr, flush=True)
-    return {name: _counted(home, estate) for name, estate in estates.items()}
+    return {name: _counted(home, fleet) for name, fleet in fleets.items()}
 
 
-def _decision(name: str, estate: Estate) -> str:
-    (cluster,) = estate.clusters
-    witnesses = "both" if name == WATCHED else "samples"
+def _decision(name: str, fleet: Fleet) -> str:
+    (cluster,) = fleet.clusters
+    sources = "both" if name == WATCHED else "samples"
     interval = next(j for j in cluster.monitoring.jobs if j.enabled).scrape_interval_seconds
     since, until = (
-        epoch(at).strftime("%Y-%m-%dT%H:%M:%SZ") for at in (estate.started_at, estate.ended_at)
+        epoch(at).strftime("%Y-%m-%dT%H:%M:%SZ") for at in (fleet.started_at, fleet.ended_at)
     )
-    return f"{cluster.cluster_id},{name},{since},{until},{witnesses},{interval},{interval}"
+    return f"{cluster.cluster_id},{name},{since},{until},{sources},{interval},{interval}"
 
 
-def _counted(home: Home, estate: Estate) -> Counted:
-    (cluster,) = estate.clusters
+def _counted(home: Home, fleet: Fleet) -> Counted:
+    (cluster,) = fleet.clusters
     statement = f"""
         select pod_name, device_count, compute_share_numerator, compute_share_denominator,
             sum(running_seconds), sum(uncertainty_seconds)
@@ -211,12 +211,12 @@ def _counted(home: Home, estate: Estate) -> Counted:
 # --- the page's table ----------------------------------------------------------------------------
 
 
-def rows_of_page(lives: Sequence[Life], estates: dict[str, Estate]) -> Iterator[str]:
-    """By the trace's arithmetic; `play` says the same of the same estates."""
+def rows_of_page(lives: Sequence[Life], fleets: dict[str, Fleet]) -> Iterator[str]:
+    """By the trace's arithmetic; `play` says the same of the same fleets."""
     true = by_lifecycle(lives)
     for interval in INTERVALS:
-        estate = estates[f"every-{interval}s"]
-        times = scrape_times(estate.clusters[0], estate.started_at, estate.ended_at)
+        fleet = fleets[f"every-{interval}s"]
+        times = scrape_times(fleet.clusters[0], fleet.started_at, fleet.ended_at)
         said = by_samples(lives, times, interval)
         yield (
             f"| {_span(interval)} | {said.unseen_count:,} | {_hours(said.unseen)} |"
@@ -241,11 +241,11 @@ def _percent(part: int, whole: int) -> str:
     return f"{sign}{abs(hundredths) // 100}.{abs(hundredths) % 100:02} %"
 
 
-def compare(lives: Sequence[Life], estates: dict[str, Estate], counted: dict[str, Counted]) -> None:
+def compare(lives: Sequence[Life], fleets: dict[str, Fleet], counted: dict[str, Counted]) -> None:
     """Each pod's seconds are what the paper says, and what it misses is inside the uncertainty."""
-    for name, estate in estates.items():
-        (cluster,) = estate.clusters
-        times = scrape_times(cluster, estate.started_at, estate.ended_at)
+    for name, fleet in fleets.items():
+        (cluster,) = fleet.clusters
+        times = scrape_times(cluster, fleet.started_at, fleet.ended_at)
         expected = {}
         for life in lives:
             alone = seen_seconds(life, times)
@@ -276,16 +276,16 @@ def compare(lives: Sequence[Life], estates: dict[str, Estate], counted: dict[str
 def main(folder: Path) -> None:
     lives = openb_lives(folder)
     scenario = openb_on_its_nodes(folder)
-    estates = {WATCHED: watched(scenario, 300)}
-    estates |= {f"every-{interval}s": sampled(scenario, interval) for interval in INTERVALS}
+    fleets = {WATCHED: watched(scenario, 300)}
+    fleets |= {f"every-{interval}s": sampled(scenario, interval) for interval in INTERVALS}
     months = [f"2026-{month:02}" for month in range(5, 10)]
     assert epoch(scenario.until) + timedelta(hours=1) < BillingPeriod(months[-1]).ended_at
     with tempfile.TemporaryDirectory() as place:
-        counted = play(Path(place), estates, months)
-    compare(lives, estates, counted)
+        counted = play(Path(place), fleets, months)
+    compare(lives, fleets, counted)
     assert counted[WATCHED].thousandth_seconds == by_lifecycle(lives)
     print(f"by lifecycle: {_hours(by_lifecycle(lives))} GPU-hours")
-    print("\n".join(rows_of_page(lives, estates)))
+    print("\n".join(rows_of_page(lives, fleets)))
 
 
 if __name__ == "__main__":

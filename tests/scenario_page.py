@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Literal, get_args, get_origin
 
-from fake_gpu.estate.hardware import products, profiles
 from fake_gpu.faults.catalogue import CATALOGUE, Parameter
+from fake_gpu.fleet.hardware import products, profiles
 from fake_gpu.scenario.schema import Scalar, Shaped, yaml_name
 from fake_gpu.scenario.spec import Scenario
 from fake_gpu.scenario.trace import COLUMNS
@@ -38,11 +38,11 @@ a file and shows what comes of it; `gpu-ledger fake show NAME` prints one that w
   `{ { time: "1h" utilization: 80 }, { time: "1h" utilization: 0 } repeat: 5 }`.
 - Shares are written `0.2`, `20%` or `1/5`.
 - Everything that is drawn follows from `seed` and from names, so that adding a workload changes no
-  other one, and the same file is the same estate on every machine.
+  other one, and the same file is the same fleet on every machine.
 """
 
 _SIDES = {
-    "estate": "what really happens",
+    "fleet": "what really happens",
     "samples": "what Thanos says",
     "kubernetes": "what the API servers say",
 }
@@ -175,7 +175,7 @@ def _codes() -> str:
         lines.append(f"| {code.code}{star} | {code.what} | {faults} | {stories} |")
     lines += [
         "",
-        "What would make a fake estate worthless, and the test that holds that this one is not:",
+        "What would make a simulated fleet worthless, and the test that excludes it:",
         "",
         "| code | what would be wrong | test |",
         "|---|---|---|",

@@ -1,7 +1,7 @@
-"""A fake Thanos over an estate, with a clock that tests set, and short ways to ask it.
+"""A fake Thanos over a fleet, with a clock that tests set, and short ways to ask it.
 
 Put here: asking.
-Not here: estates (`tests/small_estates.py`), or what is expected.
+Not here: fleets (`tests/small_fleets.py`), or what is expected.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 
 from fake_gpu.clock import VirtualClock, driven, epoch
-from fake_gpu.estate.model import Estate, Fault
 from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.model import Fault, Fleet
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.app import ApiOptions, make_app
-from fake_gpu.prometheus.source import EstateSeries
+from fake_gpu.prometheus.source import FleetSeries
 from tests.asgi import Client
-from tests.small_estates import HOUR, MIDNIGHT
+from tests.small_fleets import HOUR, MIDNIGHT
 
 Row = dict[str, Any]
 
@@ -27,10 +27,10 @@ Row = dict[str, Any]
 class Thanos:
     """One fake Thanos; times are seconds after midnight."""
 
-    estate: Estate
+    fleet: Fleet
     clock: VirtualClock
     ledger: FaultLedger
-    source: EstateSeries
+    source: FleetSeries
     http: Client
 
     def go_to(self, second: int) -> None:
@@ -61,20 +61,20 @@ class Thanos:
 
 
 def thanos(
-    estate: Estate,
+    fleet: Fleet,
     *faults: Fault,
     now: int = 24 * HOUR,
     options: ApiOptions | None = None,
 ) -> Thanos:
-    """A Thanos over an estate with faults, at a time of its driven clock."""
-    changed = replace(estate, faults=(*estate.faults, *faults))
+    """A Thanos over a fleet with faults, at a time of its driven clock."""
+    changed = replace(fleet, faults=(*fleet.faults, *faults))
     clock = driven(epoch(MIDNIGHT + now))
     ledger = FaultLedger()
     histories = {
         cluster.cluster_id: ObjectHistory(cluster, changed.faults, ledger)
         for cluster in changed.clusters
     }
-    source = EstateSeries(changed, histories, clock, ledger)
+    source = FleetSeries(changed, histories, clock, ledger)
     return Thanos(changed, clock, ledger, source, Client(make_app(source, clock, options)))
 
 

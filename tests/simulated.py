@@ -1,6 +1,6 @@
 """Simulated months: many tenants on many small clusters, half of them with faults, told by a seed.
 
-Put here: making the scenario, living through it, asking, judging and closing it.
+Put here: making the scenario, living through it, asking, checking and closing it.
 Not here: what is expected (`tests/scenarios/test_simulated_months.py`), or the truth.
 
 Each cluster has tenants of its own, so whatever is wrong with a tenant is its cluster's. A cluster
@@ -21,7 +21,7 @@ from billing.books import Books
 from billing.commits import commit_close, plan_from
 from billing.grounds import read_grounds
 from domain.billing_period import BillingPeriod
-from domain.findings import Finding, Judgement
+from domain.findings import CheckResult, Finding
 from domain.interval import HOUR, Interval, format_instant
 from fake_gpu.clock import driven
 from fake_gpu.faults.catalogue import CATALOGUE
@@ -32,11 +32,11 @@ from orchestration.demo.clockwork import collecting, live_through
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
 from tests.decisions_by_hand import HEADERS, SIGNED
-from tests.lived_estates import Scribe
+from tests.lived_fleets import Scribe
 
 if TYPE_CHECKING:
     from fake_gpu.clock import VirtualClock
-    from fake_gpu.estate.model import Estate
+    from fake_gpu.fleet.model import Fleet
     from fake_gpu.kubernetes.objects import ObjectHistory
     from warehouse.home import Home
 
@@ -275,19 +275,19 @@ def _work(rng: random.Random) -> str:
 
 @dataclass(frozen=True)
 class Month:
-    """A month that was lived through, judged, signed where it had to be, and closed."""
+    """A month that was lived through, checked, signed where it had to be, and closed."""
 
     running: Running
     opened: OpenHome
-    judgement: Judgement  # before anybody signed anything
+    check_result: CheckResult  # before anybody signed anything
 
 
 @dataclass(frozen=True)
 class Watched:
-    """Of a served estate, the clusters that have a real collector."""
+    """Of a served fleet, the clusters that have a real collector."""
 
     running: Running
-    estate: Estate
+    fleet: Fleet
 
     @property
     def clock(self) -> VirtualClock:
@@ -295,7 +295,7 @@ class Watched:
 
     @property
     def histories(self) -> Mapping[str, ObjectHistory]:
-        ids = {cluster.cluster_id for cluster in self.estate.clusters}
+        ids = {cluster.cluster_id for cluster in self.fleet.clusters}
         return {key: value for key, value in self.running.histories.items() if key in ids}
 
     def advance_to(self, when: datetime, telling: Collection[str] | None = None) -> None:
@@ -306,8 +306,8 @@ def live(seed: int, clusters: int, tenants: int, folder: Path) -> Month:
     """One simulated month, from nothing to sealed invoices."""
     text = scenario_of(seed, clusters, tenants)
     with serve(read_scenario(text, "simulated.yaml", None), driven(FIRST - BEFORE)) as running:
-        home = make_home(folder, running.estate, running.thanos_url, running.kubernetes_urls)
-        _take_servers_away(home, running.estate)
+        home = make_home(folder, running.fleet, running.thanos_url, running.kubernetes_urls)
+        _take_servers_away(home, running.fleet)
         opened = OpenHome(home, running.clock)
         _keep_journals(opened, running, seed)
         running.clock.advance_to(ASKED_AT)
@@ -317,28 +317,28 @@ def live(seed: int, clusters: int, tenants: int, folder: Path) -> Month:
         steps.recheck(opened, PERIOD.interval)
         running.clock.advance_to(PERIOD.ended_at + timedelta(days=3))
     steps.refresh(opened, PERIOD)
-    judgement = steps.judge(opened, PERIOD)
-    opened = sign(opened, judgement.blocking)
+    check_result = steps.check_period(opened, PERIOD)
+    opened = sign(opened, check_result.blocking)
     _issue(opened)
-    return Month(running, opened, judgement)
+    return Month(running, opened, check_result)
 
 
 def _issue(opened: OpenHome) -> None:
-    """Judged again and sealed, as a close does it; pages for a thousand tenants would take long."""
-    judgement = steps.judge(opened, PERIOD)
-    assert judgement.billable, [f"{f.code} {f.where}" for f in judgement.blocking]
+    """Checked again and sealed, as a close does it, without a thousand tenants' pages."""
+    check_result = steps.check_period(opened, PERIOD)
+    assert check_result.billable, [f"{f.code} {f.where}" for f in check_result.blocking]
     home = opened.home
-    grounds = read_grounds(home, home.warehouse_path, PERIOD, opened.decisions, judgement)
+    grounds = read_grounds(home, home.warehouse_path, PERIOD, opened.decisions, check_result)
     books = Books(opened.record, opened.record.ledger())
     plan = plan_from(books, grounds, opened.clock.now())
     commit_close(books, PERIOD, plan, opened.clock, "the simulation", files={})
 
 
-def _take_servers_away(home: Home, estate: Estate) -> None:
+def _take_servers_away(home: Home, fleet: Fleet) -> None:
     """Clusters whose samples are asked for at an address where nobody listens."""
     text = home.config_path.read_text(encoding="utf-8")
-    for number, cluster in enumerate(estate.clusters):
-        trouble = trouble_of(estate.seed, number)
+    for number, cluster in enumerate(fleet.clusters):
+        trouble = trouble_of(fleet.seed, number)
         if trouble and trouble.has_no_server:
             own = f'[clusters.{cluster.cluster_id}]\nthanos = "fake"'
             assert own in text
@@ -354,7 +354,7 @@ def _keep_journals(opened: OpenHome, running: Running, seed: int) -> None:
     """
     end = FIRST + (HOURS + 1) * HOUR
     watched = []
-    for number, cluster in enumerate(running.estate.clusters):
+    for number, cluster in enumerate(running.fleet.clusters):
         trouble = trouble_of(seed, number)
         if number == 0 or (trouble and trouble.side == "kubernetes"):
             watched.append(cluster)
@@ -362,7 +362,7 @@ def _keep_journals(opened: OpenHome, running: Running, seed: int) -> None:
         history = running.histories[cluster.cluster_id]
         scribe = Scribe(history, store=opened.spool(cluster.cluster_id))
         scribe.write(int((FIRST - BEFORE).timestamp()), int(end.timestamp()))
-    seen = Watched(running, replace(running.estate, clusters=tuple(watched)))
+    seen = Watched(running, replace(running.fleet, clusters=tuple(watched)))
     with collecting(opened, seen) as collectors:
         # A stop at the last second: what begins before it is told before the hour is over.
         last = FIRST + HOURS * HOUR - timedelta(seconds=1)
@@ -377,7 +377,7 @@ def sign(opened: OpenHome, blocking: Sequence[Finding]) -> OpenHome:
     gaps, limits = [HEADERS["accepted_gaps"]], [HEADERS["policies"]]
     for finding in blocking:
         if finding.code in ("GAP-005", "GAP-006"):
-            name = "one_witness_limit" if finding.code == "GAP-005" else "uncertainty_limit"
+            name = "one_source_limit" if finding.code == "GAP-005" else "uncertainty_limit"
             limits.append(f"{name},signed,1,2026-10-01T00:00:00Z,,{SIGNED}")
             continue
         place = _PLACE.search(finding.where)

@@ -13,7 +13,7 @@ from datetime import date
 
 PAGE = "explanation/simulation.md"
 
-HEALED = {
+REPAIRED = {
     "store_vanishes": "It was away while the hours were asked. Answers of fewer stores or series "
     "are doubted; asked again, they were whole. Where it stayed away, the hours are gaps.",
     "receiver_gone": "Series that end together are doubted; asked again, they were whole.",
@@ -55,7 +55,7 @@ class Fate:
 
     kind: str
     codes: tuple[str, ...]  # as the catalogue of faults calls it
-    fired: int | None  # None where the estate does not count it
+    fired: int | None  # None where the fleet does not count it
     told: Counter[str] = field(default_factory=Counter)  # findings by code
     wrong_pod_hours: int = 0  # all of them flagged: the tests fail otherwise
 
@@ -63,9 +63,9 @@ class Fate:
 TEXT = """# Simulation: what became of every fault
 
 Written by `make simulate N={asked}` on {day}: {tenant_months} tenant-months, {seeds}.
-Each month is an estate of many small clusters, each with one fault and every sixth with none. It
-is served over HTTP, watched, asked, counted, judged, signed and closed as a real one, and compared
-with what the estate knows to be true. The page is written only when every comparison holds:
+Each month is a fleet of many small clusters, each with one fault and every sixth with none. It
+is served over HTTP, watched, asked, counted, checked, signed and closed as a real one, and compared
+with what the fleet knows to be true. The page is written only when every comparison holds:
 
 - Each second that was billed is the true one, or a finding of its very hour says that it may not
   be. (So does GAP-003 where nobody watched: a pod that no scrape met leaves nothing then, which is
@@ -76,11 +76,11 @@ with what the estate knows to be true. The page is written only when every compa
   them.)
 
 A star marks faults that would corrupt a bill in silence. *Fired* is how often the fault did
-something, as far as the estate counts it. The next three count clusters in which it fired:
-*caught*, a finding told of it; *healed*, the evidence came whole when it was asked for again;
+something, as far as the fleet counts it. The next three count clusters in which it fired:
+*caught*, a finding told of it; *repaired*, the evidence came whole when it was asked for again;
 *unnoticed*, nothing was told, because nothing that was counted is wrong.
 
-| fault | called | fired | caught | healed | unnoticed | findings, or why none |
+| fault | called | fired | caught | repaired | unnoticed | findings, or why none |
 |---|---|---|---|---|---|---|
 {rows}
 
@@ -111,12 +111,12 @@ def _row(fates: Sequence[Fate]) -> str:
     counted = [fate.fired for fate in fates if fate.fired is not None]
     caught = [fate for fate in fates if fate.told]
     silent = len(fates) - len(caught)
-    is_healed = first.kind in HEALED
+    is_repaired = first.kind in REPAIRED
     cells = (
         f"`{first.kind}`",
         " ".join(first.codes),
         str(sum(counted)) if counted else "not counted",
-        *map(_count, (len(caught), silent * is_healed, silent * (not is_healed))),
+        *map(_count, (len(caught), silent * is_repaired, silent * (not is_repaired))),
         " ".join(_words(first.kind, caught, silent)),
     )
     return f"| {' | '.join(cells)} |"
@@ -136,4 +136,4 @@ def _words(kind: str, caught: Iterable[Fate], silent: int) -> Iterator[str]:
     if wrong := sum(fate.wrong_pod_hours for fate in caught):
         yield f"{wrong} pod-hours are uncertain or disputed, each in a finding of its hour."
     if silent:
-        yield HEALED.get(kind) or HARMLESS.get(kind) or OTHERWISE
+        yield REPAIRED.get(kind) or HARMLESS.get(kind) or OTHERWISE

@@ -1,9 +1,9 @@
 """What a published copy says about itself: how far it goes, what it stands on, what is open.
 
 Put here: the two small tables of it, read from the warehouse and from what was switched in.
-Not here: writing the copy (`warehouse.publish`), or judging (`quality`).
+Not here: writing the copy (`warehouse.publish`), or checking (`quality`).
 
-An hour is complete when it was judged complete, waived or not expected; where nobody has judged,
+An hour is complete when it was checked complete, waived or not expected; where nobody has checked,
 when asking for it brought everything. What a close sealed is complete as it stands.
 """
 
@@ -34,7 +34,7 @@ class AboutPeriod:
     data_complete_to: datetime
     counted_until: datetime
     facts_sha256: str
-    finding_count: int | None  # None: nobody has judged these facts
+    finding_count: int | None  # None: nobody has checked these facts
     blocking_count: int | None
 
 
@@ -101,10 +101,10 @@ _REACH = """
     group by min_start
 """
 _FIRST_INCOMPLETE = "select min(hour_started_at) from marts.fct_coverage where {where}"
-_UNJUDGED = "billing_period = $p and outcome <> 'ok'"
-_JUDGED = """
+_UNCHECKED = "billing_period = $p and outcome <> 'ok'"
+_CHECKED = """
     billing_period = $p and (cluster_id, source, hour_started_at) in (
-        select (cluster_id, source, hour_started_at) from quality.verdicts
+        select (cluster_id, source, hour_started_at) from quality.coverage_statuses
         where billing_period = $p and state in ('missing', 'degraded')
     )
 """
@@ -113,9 +113,9 @@ _JUDGED = """
 def _period(
     connection: duckdb.DuckDBPyConnection, name: str, facts_sha256: str, closed: bool
 ) -> AboutPeriod:
-    judged = _judgement(connection, name, facts_sha256)
+    checked = _check(connection, name, facts_sha256)
     [(reach,)] = connection.execute(_REACH, {"p": name}).fetchall()
-    where = _JUDGED if judged else _UNJUDGED
+    where = _CHECKED if checked else _UNCHECKED
     [(gap,)] = connection.execute(_FIRST_INCOMPLETE.format(where=where), {"p": name}).fetchall()
     return AboutPeriod(
         billing_period=name,
@@ -123,23 +123,23 @@ def _period(
         data_complete_to=reach if closed or gap is None else gap,
         counted_until=reach,
         facts_sha256=facts_sha256,
-        finding_count=judged[0] if judged else None,
-        blocking_count=judged[1] if judged else None,
+        finding_count=checked[0] if checked else None,
+        blocking_count=checked[1] if checked else None,
     )
 
 
-def _judgement(
+def _check(
     connection: duckdb.DuckDBPyConnection, name: str, facts_sha256: str
 ) -> tuple[int, int] | None:
-    """Counts of findings, where these very facts were judged."""
+    """Counts of findings, where these very facts were checked."""
     [(exists,)] = connection.execute(
         "select count(*) from duckdb_tables() where schema_name = 'quality' "
-        "and table_name = 'judgements'"
+        "and table_name = 'check_results'"
     ).fetchall()
     if not exists:
         return None
     rows = connection.execute(
-        "select finding_count, blocking_count from quality.judgements "
+        "select finding_count, blocking_count from quality.check_results "
         "where billing_period = $p and facts_sha256 = $facts",
         {"p": name, "facts": facts_sha256},
     ).fetchall()

@@ -1,7 +1,7 @@
 """What the manifests say about attempts, hour by hour, as rows.
 
 Put here: reading manifests into rows of `raw.attempts`, and which attempts touch a window.
-Not here: landing and chaining them (`ingestion.landing`), or judging them (`quality`).
+Not here: landing and chaining them (`ingestion.landing`), or checking them (`quality`).
 """
 
 from __future__ import annotations

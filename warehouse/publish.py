@@ -178,7 +178,7 @@ _ABOUT = {
     "code_version": "Version of the ledger that published it.",
     "rates_version": "Changes with every price that these facts were counted with.",
     "decisions_sha256": "Hash of all decisions of the home when this file was written.",
-    "open_finding_count": "Findings of periods that are not closed; `gpu-ledger judge` names them.",
+    "open_finding_count": "Findings of periods that are not closed; `gpu-ledger check` names them.",
 }
 _ABOUT_PERIODS = {
     "billing_period": "The calendar month in UTC, such as 2026-10.",
@@ -186,8 +186,8 @@ _ABOUT_PERIODS = {
     "data_complete_to": "Until when every expected hour is there or was signed for, UTC.",
     "counted_until": "Until when the period was counted, UTC.",
     "facts_sha256": "Hash of the period's facts, as it stands on invoices.",
-    "finding_count": "What judging these facts found; empty when nobody has judged them.",
-    "blocking_count": "How many of the findings block a close; empty when nobody has judged.",
+    "finding_count": "What checking these facts found; empty when nobody has checked them.",
+    "blocking_count": "How many of the findings block a close; empty when nobody has checked.",
 }
 
 

@@ -162,7 +162,7 @@ _PERIODS = {
     "data_complete_to": "TIMESTAMPTZ",
     "counted_until": "TIMESTAMPTZ",
 }
-_JUDGED = {"finding_count": "BIGINT", "blocking_count": "BIGINT"}
+_CHECKED = {"finding_count": "BIGINT", "blocking_count": "BIGINT"}
 _DOCUMENTS = {
     "billing_period": "VARCHAR",
     "tenant": "VARCHAR",
@@ -360,7 +360,7 @@ def _gather(
     others = ("dim_namespaces", "dim_pod_labels", "fct_coverage")
     for mart in sorted({*TENANT_MARTS, *PROVIDER_MARTS, *others} & marts):
         connection.execute(f"create view marts.{mart} as select * from w.marts.{mart}")
-    _table(connection, "periods", _PERIODS | _JUDGED, (_fields(one) for one in periods))
+    _table(connection, "periods", _PERIODS | _CHECKED, (_fields(one) for one in periods))
     _table(connection, "documents", _DOCUMENTS, (_fields(one) for one in documents))
     files = (
         {**_fields(one), "name": name, "sha256": digest}
@@ -369,7 +369,7 @@ def _gather(
     )
     _table(connection, "document_files", _FILES, files)
     _table(connection, "corrections", _CORRECTIONS, (_fields(one) for one in corrections))
-    checked = "w.quality.verdicts" if "verdicts" in quality else _NO_STATES
+    checked = "w.quality.coverage_statuses" if "coverage_statuses" in quality else _NO_STATES
     connection.execute(f"create table coverage as {_COVERAGE.format(checked=checked)}")
     findings = "from w.quality.findings" if "findings" in quality else _NO_FINDINGS
     connection.execute(f"create view findings as {findings}")

@@ -5,7 +5,7 @@ of it, still has them.
 Not here: the hashing (`warehouse.content`), or who must not go on without it.
 
 A write-ahead log that was cut, or a file copied without it, opens cleanly and lacks committed rows.
-What is noticed is healed by rebuilding the period: nothing but a copy was lost. Which periods there
+Such damage is repaired by rebuilding the period: nothing but a copy was lost. Which periods there
 are, the file itself says; what is written down here only says whether they are whole.
 """
 

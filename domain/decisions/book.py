@@ -121,7 +121,7 @@ class Decisions:
         """Every (cluster, source, hour) that the calendar expects in the window."""
         seen: set[tuple[str, Source, datetime]] = set()
         for piece, row in self.measured(window):
-            for source in row.sources:
+            for source in row.expected_sources:
                 for hour in piece.hours():
                     key = (row.cluster_id, source, hour)
                     if key not in seen:
@@ -162,8 +162,8 @@ class Decisions:
     def uncertainty_limit(self, instant: datetime) -> Fraction:
         return Fraction(value_of(self.policy(PolicyName.UNCERTAINTY_LIMIT, instant)))
 
-    def one_witness_limit(self, instant: datetime) -> Fraction:
-        return Fraction(value_of(self.policy(PolicyName.ONE_WITNESS_LIMIT, instant)))
+    def one_source_limit(self, instant: datetime) -> Fraction:
+        return Fraction(value_of(self.policy(PolicyName.ONE_SOURCE_LIMIT, instant)))
 
     def grace_days(self, instant: datetime) -> int:
         return int(value_of(self.policy(PolicyName.GRACE_DAYS, instant)))

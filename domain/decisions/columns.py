@@ -1,7 +1,7 @@
 """The columns that many decision tables share, and what their rows have in common.
 
 Put here: who signed, from when until when, which cluster; and the checks that go with them.
-Not here: whole tables (`estate_tables`, `price_tables`, `exception_tables`).
+Not here: whole tables (`fleet_tables`, `price_tables`, `exception_tables`).
 """
 
 from __future__ import annotations

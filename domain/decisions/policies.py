@@ -27,7 +27,7 @@ VALUE_FORMS: dict[PolicyName, Cell[Any]] = {
     PolicyName.BILLABLE_STATE: cells.one_of(BillableState),
     PolicyName.MIG_WEIGHT: cells.one_of(WeightPolicy),
     PolicyName.UNCERTAINTY_LIMIT: cells.share(),
-    PolicyName.ONE_WITNESS_LIMIT: cells.share(),
+    PolicyName.ONE_SOURCE_LIMIT: cells.share(),
     PolicyName.GRACE_DAYS: cells.whole_number(0, 60),
     PolicyName.CURRENCY: cells.currency(),
 }
@@ -38,7 +38,7 @@ _DEFAULT_VALUES = {
     PolicyName.BILLABLE_STATE: ("running", "use is what a tenant could compute on"),
     PolicyName.MIG_WEIGHT: ("max", "a slice weighs what it denies to others"),
     PolicyName.UNCERTAINTY_LIMIT: ("0.005", "more doubt than half a percent is not billed unseen"),
-    PolicyName.ONE_WITNESS_LIMIT: ("0.05", "one witness may fill a hole, not carry the month"),
+    PolicyName.ONE_SOURCE_LIMIT: ("0.05", "one source may fill a hole, not carry the month"),
     PolicyName.GRACE_DAYS: ("2", "evidence that is late by a day still counts"),
 }
 

@@ -51,8 +51,8 @@ class Source(StrEnum):
     KUBERNETES = "kubernetes"
 
 
-class Witnesses(StrEnum):
-    """Which of the two witnesses a cluster is expected to have."""
+class Sources(StrEnum):
+    """Which of the two sources a cluster is expected to have."""
 
     BOTH = "both"
     SAMPLES = "samples"
@@ -76,7 +76,7 @@ class PolicyName(StrEnum):
     BILLABLE_STATE = "billable_state"
     MIG_WEIGHT = "mig_weight"
     UNCERTAINTY_LIMIT = "uncertainty_limit"
-    ONE_WITNESS_LIMIT = "one_witness_limit"
+    ONE_SOURCE_LIMIT = "one_source_limit"
     GRACE_DAYS = "grace_days"
     CURRENCY = "currency"
 
@@ -114,16 +114,16 @@ class Cluster(DatedRow):
 
     cluster_id: str
     cluster_name: str
-    witnesses: Witnesses = Witnesses.BOTH
+    sources: Sources = Sources.BOTH
     sample_interval_seconds: int
     scrape_interval_seconds: int
 
     def expects(self, source: Source) -> bool:
-        only = Witnesses.SAMPLES if source is Source.THANOS else Witnesses.LIFECYCLE
-        return self.witnesses in (Witnesses.BOTH, only)
+        only = Sources.SAMPLES if source is Source.THANOS else Sources.LIFECYCLE
+        return self.sources in (Sources.BOTH, only)
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def expected_sources(self) -> tuple[Source, ...]:
         return tuple(source for source in Source if self.expects(source))
 
 

@@ -1,13 +1,13 @@
 """All the decision tables, by name.
 
 Put here: the list; nothing else knows how many tables there are.
-Not here: their columns (`estate_tables`, `price_tables`, `exception_tables`).
+Not here: their columns (`fleet_tables`, `price_tables`, `exception_tables`).
 """
 
 from __future__ import annotations
 
-from domain.decisions.estate_tables import CLUSTERS, PARTIES, PRODUCTS, TENANTS
 from domain.decisions.exception_tables import ACCEPTED_GAPS, AMENDMENTS, OUTAGES
+from domain.decisions.fleet_tables import CLUSTERS, PARTIES, PRODUCTS, TENANTS
 from domain.decisions.price_tables import BUDGETS, POLICIES, RATES
 from domain.decisions.table_form import Table
 

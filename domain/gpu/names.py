@@ -83,7 +83,7 @@ def may_be_a_device(text: str) -> bool:
 
     Names of a vendor's domain are taken whole, because passthrough cards are called after their
     model. Whatever else speaks of a GPU is taken too, so that it is found and not overlooked.
-    Both witnesses ask this: what the one counts and the other leaves out would be a dispute.
+    Both sources ask this: what the one counts and the other leaves out would be a dispute.
     """
     name = text.strip().removeprefix(QUOTA_PREFIX)
     of_vendor = name.partition("/")[0] in DEVICE_DOMAINS or name.startswith(_MANGLED_DOMAINS)

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fake_gpu.estate.model import Incident, Node
 from fake_gpu.exporters.devices import Entity, Step
 from fake_gpu.exporters.exposition import Head, Pairs
+from fake_gpu.fleet.model import Incident, Node
 
 ENERGY = "gpu_energy_consumed"
 NODES = "gpu_nodes_total"

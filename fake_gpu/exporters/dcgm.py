@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from fake_gpu.estate.model import DcgmNames, Incident, Monitoring, Node
 from fake_gpu.exporters.devices import Entity, Holder, Step
 from fake_gpu.exporters.exposition import Head, MetricKind, Pairs
+from fake_gpu.fleet.model import DcgmNames, Incident, Monitoring, Node
 
 # The energy field has no value of its own here: it is the integral of the power.
 ENERGY = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"

@@ -18,7 +18,7 @@ from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
 
-from fake_gpu.estate.model import Card, Device, Hold, Node, PodLife, Utilisation
+from fake_gpu.fleet.model import Card, Device, Hold, Node, PodLife, Utilisation
 
 # Later than anything: the end of what has no end, in seconds.
 NO_END = 1 << 52

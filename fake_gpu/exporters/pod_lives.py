@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from fake_gpu.estate.model import Container, PodLife
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.kube_state_metrics.forms import prometheus_labels, sanitised, unit_of
+from fake_gpu.fleet.model import Container, PodLife
 
 Texts = tuple[str, ...]
 

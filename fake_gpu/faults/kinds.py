@@ -1,10 +1,10 @@
 """What a kind of fault is: its name, who shows it, and its parameters.
 
 Put here: the form of the catalogue's entries, and parameters that many share.
-Not here: the entries (`samples`, `kubernetes`, `estate` beside this), or effects.
+Not here: the entries (`samples`, `kubernetes`, `fleet` beside this), or effects.
 
 `side` says who applies a fault: `samples` is the Thanos view with everything behind it,
-`kubernetes` the API server, `estate` the history itself. Parameters have the values of these
+`kubernetes` the API server, `fleet` the history itself. Parameters have the values of these
 Python types: text `str`, number `int`, share `Fraction`, duration `int` seconds, flag `bool`,
 words `tuple[str, ...]`.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-Side = Literal["samples", "kubernetes", "estate"]
+Side = Literal["samples", "kubernetes", "fleet"]
 ParameterKind = Literal["text", "number", "share", "duration", "flag", "words"]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from domain.errors import CheckFailed
 from domain.interval import format_instant
-from fake_gpu.estate.model import Fault, instant
+from fake_gpu.fleet.model import Fault, instant
 
 # The first details of every fault are kept, the rest is counted: a dropped scrape may be one of
 # a million, and they are all alike.
@@ -68,7 +68,7 @@ class FaultLedger:
             self._counts[fault_id] += count
 
     def set_history(self, fired: Mapping[str, int]) -> None:
-        """What the estate's own faults have touched of its history; another one has its own."""
+        """What the fleet's own faults have touched of its history; another one has its own."""
         with self._lock:
             self._in_history = dict(fired)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from fake_gpu.estate.model import Fault
 from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.model import Fault
 from fake_gpu.kubernetes.faults import text, whole
 from fake_gpu.kubernetes.forms import Document, time_text
 

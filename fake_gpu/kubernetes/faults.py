@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from random import Random
 
-from fake_gpu.estate.model import Fault
 from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.model import Fault
 
 
 class ApiFaults:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fake_gpu.estate.model import ClaimLife, NamespaceLife, QuotaLife, WorkloadLife
+from fake_gpu.fleet.model import ClaimLife, NamespaceLife, QuotaLife, WorkloadLife
 from fake_gpu.kubernetes.forms import Document, metadata, quantities, time_text
 from fake_gpu.kubernetes.pods import owner_reference
 

@@ -6,7 +6,7 @@ Not here: pods and their owners.
 
 from __future__ import annotations
 
-from fake_gpu.estate.model import Cluster, Device, Node, NodeState
+from fake_gpu.fleet.model import Cluster, Device, Node, NodeState
 from fake_gpu.kubernetes.forms import (
     Document,
     byte_quantity,

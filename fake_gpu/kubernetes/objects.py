@@ -4,7 +4,7 @@ Put here: the order of changes, resource versions, and the state at an instant.
 Not here: how one document looks (`pods`, `nodes`, `namespaced`), or the wire (`server`).
 
 Documents are made when they are read, so a history of many pods costs little until it is shown.
-Times are seconds, as in `estate.model`.
+Times are seconds, as in `fleet.model`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 
-from fake_gpu.estate.model import (
+from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.model import (
     ClaimLife,
     Cluster,
     Fault,
@@ -26,7 +27,6 @@ from fake_gpu.estate.model import (
     QuotaLife,
     WorkloadLife,
 )
-from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.kubernetes.distortion import Distortion
 from fake_gpu.kubernetes.forms import Document, derived_uid
 from fake_gpu.kubernetes.namespaced import (

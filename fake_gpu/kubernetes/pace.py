@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
-from fake_gpu.estate.model import Fault
+from fake_gpu.fleet.model import Fault
 from fake_gpu.kubernetes.objects import Change, ObjectHistory
 
 HOUR_SECONDS = 3600

@@ -1,7 +1,7 @@
 """A pod's life as the documents that the API server shows of it, one per step.
 
 Put here: what the scheduler and the kubelet write into a pod, and when.
-Not here: when things happen (`estate.model.PodLife` says so), or the order among objects.
+Not here: when things happen (`fleet.model.PodLife` says so), or the order among objects.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from domain.identity import sha256
-from fake_gpu.estate.model import Container, OwnerRef, PodLife, Run
+from fake_gpu.fleet.model import Container, OwnerRef, PodLife, Run
 from fake_gpu.kubernetes.forms import Document, metadata, quantities, time_text
 
 Verb = Literal["ADDED", "MODIFIED", "DELETED"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fake_gpu.estate.model import WorkloadLife
+from fake_gpu.fleet.model import WorkloadLife
 from fake_gpu.kubernetes.forms import Document
 
 

@@ -20,8 +20,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from fake_gpu.clock import VirtualClock
-from fake_gpu.estate.model import Cluster, Fault
 from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.model import Cluster, Fault
 from fake_gpu.kubernetes import resources
 from fake_gpu.kubernetes.answers import Refusal, nothing_there
 from fake_gpu.kubernetes.faults import ApiFaults

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from fake_gpu.estate.model import Fault
+from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus.downsample import downsampled, without
 from fake_gpu.prometheus.faults import SampleFaults, drawn, text, whole
 from fake_gpu.prometheus.label_sets import LabelSet

@@ -13,7 +13,7 @@ from datetime import UTC
 from typing import Literal
 
 from domain.clock import Clock
-from fake_gpu.estate.model import Fault
+from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus import answer
 from fake_gpu.prometheus.answer_faults import AnswerFaults, Ruin
 from fake_gpu.prometheus.cycles import collector_paused

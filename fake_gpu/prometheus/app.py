@@ -42,7 +42,7 @@ def make_app(
     """The application; one process may serve many of them."""
     from starlette.applications import Starlette
 
-    # A whole estate knows its own faults and stores.
+    # A whole fleet knows its own faults and stores.
     known = faults or getattr(source, "answer_faults", None)
     api = Api(source, clock, options or ApiOptions(), known)
     return Starlette(routes=_routes(api))

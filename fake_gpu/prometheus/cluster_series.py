@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Container, Iterator, Mapping, Sequence
 
-from fake_gpu.estate.model import Cluster
+from fake_gpu.fleet.model import Cluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_series import DeviceSeries
 from fake_gpu.prometheus.faults import SampleFaults

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fake_gpu.estate.model import Fault
+from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus.device_series import DeviceSeries
 from fake_gpu.prometheus.faults import SampleFaults
 from fake_gpu.prometheus.scrapes import Grid, Schedule

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from fake_gpu.estate.model import DcgmNames, Node
 from fake_gpu.exporters import amd, dcgm
 from fake_gpu.exporters.devices import Entity
 from fake_gpu.exporters.exposition import Pairs
+from fake_gpu.fleet.model import DcgmNames, Node
 from fake_gpu.prometheus.node_stretches import LARGEST_CACHE, NodeStretches, Stretch
 from fake_gpu.prometheus.segments import (
     DAY_MS,

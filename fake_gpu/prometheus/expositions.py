@@ -15,12 +15,12 @@ from datetime import UTC
 from typing import TYPE_CHECKING
 
 from domain.clock import Clock
-from fake_gpu.estate.model import Cluster, PodLife
 from fake_gpu.exporters import amd, dcgm, scheduler
 from fake_gpu.exporters.devices import NodeUse
 from fake_gpu.exporters.exposition import Head, labels_text
 from fake_gpu.exporters.kube_state_metrics.catalogue import exposition, families_of
 from fake_gpu.exporters.numbers import exposition_text
+from fake_gpu.fleet.model import Cluster, PodLife
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_series import Amd, Dcgm, DeviceSeries
 from fake_gpu.prometheus.node_stretches import NodeStretches

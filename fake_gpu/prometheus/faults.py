@@ -13,8 +13,8 @@ from copy import copy
 from fractions import Fraction
 from functools import lru_cache
 
-from fake_gpu.estate.model import Fault
 from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.model import Fault
 
 
 class SampleFaults:

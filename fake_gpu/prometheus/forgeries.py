@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fake_gpu.estate.model import Fault
+from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus.faults import SampleFaults, text, whole
 from fake_gpu.prometheus.label_sets import LabelPairs
 from fake_gpu.prometheus.segments import Life, LifeSource, Segment, within

@@ -1,4 +1,4 @@
-"""The part of the query language that the fake estate speaks, from text to what is meant.
+"""The part of the query language that the simulated fleet speaks, from text to what is meant.
 
     metric{label="…", label!="…", label=~"…", label!~"…"} [range] offset 5m
     avg_over_time( … [range] offset …)     also max_, min_, count_
@@ -37,7 +37,7 @@ _OPERATORS: dict[str, Operator] = {"=": "=", "!=": "!=", "=~": "=~", "!~": "!~"}
 _UNSPOKEN_OPERATORS = frozenset(["+", "-", "*", "/", "%", "^", "==", "!=", "<=", ">=", "<", ">"])
 METRIC_NAME = "__name__"
 SPOKEN = (
-    "the fake estate speaks selectors, with or without a range, "
+    "the simulated fleet speaks selectors, with or without a range, "
     "avg_, max_, min_ and count_over_time of one of them with a range, "
     "label_replace of these with a fixed text and an empty source and pattern, and `or` of all"
 )

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from fake_gpu.estate.model import Fault
 from fake_gpu.exporters.numbers import parse_value
+from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus.faults import SampleFaults, drawn, for_job, for_metric, pick, text, words
 from fake_gpu.prometheus.label_sets import Labels
 from fake_gpu.prometheus.segments import (

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from fake_gpu.estate.model import Container, PodLife
 from fake_gpu.exporters.kube_state_metrics.forms import Family
+from fake_gpu.fleet.model import Container, PodLife
 from fake_gpu.kubernetes.objects import ObjectHistory, Version
 from fake_gpu.kubernetes.pods import PodStep, pod_document, pod_steps
 from fake_gpu.prometheus.pod_series import PodIndex

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from fake_gpu.estate.model import Card, Incident
 from fake_gpu.exporters import dcgm
 from fake_gpu.exporters.devices import Entity, NodeUse, Step
+from fake_gpu.fleet.model import Card, Incident
 from fake_gpu.prometheus.segments import DAY_MS
 
 # Days of readings that a node keeps; one is enough for reading a month in order.

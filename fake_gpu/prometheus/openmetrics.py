@@ -1,4 +1,4 @@
-"""An estate's samples as OpenMetrics files, from which promtool makes blocks of a real Prometheus.
+"""A fleet's samples as OpenMetrics files, from which promtool makes blocks of a real Prometheus.
 
 Put here: writing a time of a source into files, one per day.
 Not here: the samples (`source`).
@@ -34,7 +34,7 @@ EVERYTHING = (Matcher("__name__", "!=", ""),)
 _DAY_MS = 24 * HOUR_MS
 # Written at once: four times less took a tenth longer, four times more leaves a processor's cache.
 PAGE_BYTES = 1 << 18
-# Each makes tables of its own: some 300 MB for an estate of a hundred nodes.
+# Each makes tables of its own: some 300 MB for a fleet of a hundred nodes.
 MOST_PROCESSES = 8
 
 
@@ -83,7 +83,7 @@ def write_openmetrics(
     days = export.days
     apart = processes > 1 and len(days) > 1
     paths = []
-    # All days together: after each one it would look through the whole estate, in vain.
+    # All days together: after each one it would look through the whole fleet, in vain.
     with collector_paused():
         written = _written_apart(export, processes) if apart else map(export.write, days)
         for number, day in enumerate(days):
@@ -94,7 +94,7 @@ def write_openmetrics(
 
 
 def _written_apart(export: _Export, processes: int) -> Iterator[Path]:
-    """By copies of this process, which share its estate as it is."""
+    """By copies of this process, which share its fleet as it is."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fake_gpu.estate.model import PodLife
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.pod_lives import Stretches, stretches
+from fake_gpu.fleet.model import PodLife
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Segment, joined
 from fake_gpu.prometheus.shapes import Shapes

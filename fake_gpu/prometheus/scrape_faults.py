@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from fake_gpu.estate.model import Fault
+from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus.faults import (
     SampleFaults,
     drawn,

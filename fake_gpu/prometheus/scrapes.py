@@ -35,7 +35,7 @@ SMALLEST_LATENESS_MS = 3  # below it, Prometheus writes the intended time
 _SCRAPES_PER_DIGEST = 32
 # What a federation still finds: the look-back of the Prometheus that it asks.
 OLDEST_COLLECTED_MS = 300_000
-# Days of scrapes that are remembered, of 23 kB each: of all targets of an estate for one or two.
+# Days of scrapes that are remembered, of 23 kB each: of all targets of a fleet for one or two.
 LARGEST_DAY_CACHE = 1024
 # Hours of times that one grid keeps; older ones are computed again when asked for.
 LARGEST_BLOCK_CACHE = 48

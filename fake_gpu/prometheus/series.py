@@ -331,7 +331,7 @@ class TablesSource(Protocol):
 
 
 class SeriesSource(Protocol):
-    """Whatever has series: an estate, or a handful of samples in a test."""
+    """Whatever has series: a fleet, or a handful of samples in a test."""
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
         """The series with samples in the closed range, in the order of their labels."""

@@ -1,4 +1,4 @@
-"""The samples of an estate, as the one Thanos above all its clusters holds them.
+"""The samples of a fleet, as the one Thanos above all its clusters holds them.
 
 Put here: all clusters together, up to now.
 Not here: one cluster's samples (`cluster_series`), what a querier makes of them (`view`), faults.
@@ -15,8 +15,8 @@ from datetime import UTC
 from itertools import groupby
 
 from domain.clock import Clock
-from fake_gpu.estate.model import Estate
 from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.answer_faults import AnswerFaults
 from fake_gpu.prometheus.cluster_series import ClusterSeries, replicas_of
@@ -30,30 +30,30 @@ from fake_gpu.prometheus.tables import Rows
 _Asked = tuple[tuple[Matcher, ...], int, int, int]
 
 
-class EstateSeries:
-    """Implements `series.SeriesSource` for a whole estate; shows nothing that is yet to come."""
+class FleetSeries:
+    """Implements `series.SeriesSource` for a whole fleet; shows nothing that is yet to come."""
 
     def __init__(
         self,
-        estate: Estate,
+        fleet: Fleet,
         histories: Mapping[str, ObjectHistory],
         clock: Clock,
         ledger: FaultLedger | None = None,
     ) -> None:
-        self.estate = estate
+        self.fleet = fleet
         self.clock = clock
-        self.faults = SampleFaults("", estate.faults, ledger)
-        ids = {cluster.name: cluster.cluster_id for cluster in estate.clusters}
+        self.faults = SampleFaults("", fleet.faults, ledger)
+        ids = {cluster.name: cluster.cluster_id for cluster in fleet.clusters}
         self.clusters = [
             ClusterSeries(
                 cluster,
                 histories[cluster.cluster_id],
-                SampleFaults(cluster.cluster_id, estate.faults, self.faults.ledger),
+                SampleFaults(cluster.cluster_id, fleet.faults, self.faults.ledger),
                 ids,
             )
-            for cluster in estate.clusters
+            for cluster in fleet.clusters
         ]
-        self.answer_faults = AnswerFaults(self.faults, stores_of(estate))
+        self.answer_faults = AnswerFaults(self.faults, stores_of(fleet))
         # The answer before, if of one metric: its average, maximum and count are asked in a row.
         self._last: tuple[_Asked, list[RawSeries]] | None = None
         # Caches are shared between requests, and a server answers several at a time.
@@ -149,10 +149,10 @@ def _united(lives: list[RawSeries]) -> RawSeries:
     return RawSeries(lives[0].label_set, (piece,) if times else (), tuple(stale))
 
 
-def stores_of(estate: Estate) -> list[Store]:
+def stores_of(fleet: Fleet) -> list[Store]:
     """A sidecar for each Prometheus replica, receivers for a cluster that is collected."""
     stores = []
-    for number, cluster in enumerate(estate.clusters):
+    for number, cluster in enumerate(fleet.clusters):
         kind = "receive" if cluster.monitoring.collect_interval_seconds else "sidecar"
         for replica, external in enumerate(replicas_of(cluster)):
             address = f"10.96.{number}.{replica + 10}:10901"

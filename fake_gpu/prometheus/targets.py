@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fake_gpu.estate.model import Cluster, Node, ScrapeJob
 from fake_gpu.exporters.exposition import Pairs
+from fake_gpu.fleet.model import Cluster, Node, ScrapeJob
 from fake_gpu.prometheus.label_sets import LabelPairs, Labels
 
 KUBE_STATE_METRICS = "kube-state-metrics"
@@ -39,7 +39,7 @@ _DROPPED_FROM_SAMPLES = {KUBE_STATE_METRICS: ("instance",)}
 class Target:
     """One endpoint that is scraped, from when until when it is known."""
 
-    name: str  # unique in the estate
+    name: str  # unique in the fleet
     job: str
     interval_ms: int
     honor_labels: bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from fake_gpu.estate.model import Fault
+from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus.answer_faults import AnswerFaults, partly
 from fake_gpu.prometheus.deduplicate import deduplicated
 from fake_gpu.prometheus.language import METRIC_NAME

@@ -1,5 +1,5 @@
 """What a scenario says, read strictly: YAML, traces, mig-parted files, the design's own config.
 
-Put here: reading and checking what people write about an estate.
-Not here: playing it through (`fake_gpu.estate`).
+Put here: reading and checking what people write about a fleet.
+Not here: playing it through (`fake_gpu.fleet`).
 """

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from fake_gpu.estate.hardware import products, similar_products
+from fake_gpu.fleet.hardware import products, similar_products
 from fake_gpu.scenario.errors import BadScenario, Problem
 from fake_gpu.scenario.schema import MAXIMUM_LEVELS, Unreadable, too_deep_at
 from fake_gpu.scenario.spec import ClusterSpec, Scenario
@@ -243,7 +243,7 @@ def _pool(name: str, pool: Mapping[str, Any], warnings: list[str]) -> tuple[str,
 def _leave_out(
     document: Mapping[str, Any], where: str, names: Sequence[str], warnings: list[str]
 ) -> None:
-    """What the operator reads and this estate does not: said, unless it is empty."""
+    """What the operator reads and this fleet does not: said, unless it is empty."""
     warnings += [
         f"{where}: `{name}` is left out, no GPU comes of it" for name in names if document.get(name)
     ]

@@ -1,4 +1,4 @@
-"""What can be wrong with what people write about an estate.
+"""What can be wrong with what people write about a fleet.
 
 Put here: the errors of reading scenarios, traces and configurations.
 Not here: errors of serving (`fake_gpu.serve`) or of time (`fake_gpu.clock`).
@@ -40,7 +40,7 @@ class BadScenario(BadInput):
         super().__init__(
             where=f"{source}:{first.line}" if first.line else source,
             seen="\n        ".join(lines),
-            why="an estate that is not what its author meant proves nothing",
+            why="a fleet that is not what its author meant proves nothing",
             remedy="mend the lines named above; `gpu-ledger fake check FILE` shows what is read",
         )
 

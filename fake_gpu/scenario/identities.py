@@ -1,7 +1,7 @@
 """Which things of a scenario may not be there twice, and what is said when one is.
 
 Put here: names and IDs that a scenario gives, compared with each other.
-Not here: names that follow from playing it through (`estate.names`), or rows of a trace
+Not here: names that follow from playing it through (`fleet.names`), or rows of a trace
 (`trace_pods`).
 
 What ends before another of its name begins is not there twice: a workload that is deleted and made

@@ -1,7 +1,7 @@
 """MIG layouts by name: those that mig-parted ships, and those of a file.
 
 Put here: a name or selectors to what each card of a node is cut into.
-Not here: reading mig-parted files (`domain.mig.parted`), or placing instances (`estate.hardware`).
+Not here: reading mig-parted files (`domain.mig.parted`), or placing instances (`fleet.hardware`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from domain.mig.parted import PartedFile
-from fake_gpu.estate.hardware import products, profiles
+from fake_gpu.fleet.hardware import products, profiles
 from fake_gpu.scenario.schema import Unreadable
 from fake_gpu.scenario.spec_hardware import CardLayout, Layout, cards_selected
 

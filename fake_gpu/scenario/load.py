@@ -1,7 +1,7 @@
 """Finding and reading a scenario: a name of the library, a YAML file, a trace.
 
 Put here: from what people type to a checked scenario.
-Not here: what it says (`spec`), or playing it (`estate.build`).
+Not here: what it says (`spec`), or playing it (`fleet.build`).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ JOBS = {
 MODES = ("xid", "lost", "ecc", "unhealthy")
 # Ten years: longer than any programme's books; a year with a digit too many is none.
 LONGEST_DAYS = 3660
-# Nearly twice the largest estate that is measured (bench/), of which each pod costs a few kB.
+# Nearly twice the largest fleet that is measured (bench/), of which each pod costs a few kB.
 MAXIMUM_PODS = 2_000_000
 FAULT_NOTATION = "{fault: dropped_scrapes, cluster: east, from: +1h, until: +2h, share: 0.2}"
 

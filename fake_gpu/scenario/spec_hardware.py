@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import yaml
 
-from fake_gpu.estate.hardware import (
+from fake_gpu.fleet.hardware import (
     place,
     products,
     profiles,

@@ -1,7 +1,7 @@
 """What a scenario says about work: workloads, their pods, their times, quotas and claims.
 
 Put here: the keys below `workloads`, `namespaces` and `quotas`.
-Not here: hardware (`spec_hardware`), or how pods find a node (`estate.scheduler`).
+Not here: hardware (`spec_hardware`), or how pods find a node (`fleet.scheduler`).
 """
 
 # ruff: noqa: RUF009 (`key` is a dataclass field, with what it means)

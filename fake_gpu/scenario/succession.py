@@ -1,7 +1,7 @@
 """A configuration without times that takes another one's place: the old until then, the new after.
 
 Put here: two configurations to one scenario with exact times.
-Not here: reading them (`design_config`), or judging whether a past stays (`fake_gpu.takeover`).
+Not here: reading them (`design_config`), or checking whether a past stays (`fake_gpu.takeover`).
 
 A machine that runs keeps its cards, and its name is not given twice. All else may change: nodes
 come and go, labels change, pods come, go, and use their cards otherwise.
@@ -86,7 +86,7 @@ def _nodes(
             continue
         if node.leaves is not None or _hardware(node) != _hardware(follower):
             seen = "was taken away before" if node.leaves is not None else "has other cards"
-            remedy = "give it a name that no node had, or start the estate again"
+            remedy = "give it a name that no node had, or start the fleet again"
             raise BadScenario(source, [Problem(0, f"nodes {node.name}", seen, remedy)])
         yield _relabelled(node, follower, at)
     yield from (replace(node, joins=at) for node in wanted.values())

@@ -2,9 +2,9 @@
 
 Put here: a fault's cluster, node, card, job, namespace, resource, replica and time, compared with
 the scenario.
-Not here: the form of a fault line (`spec`), or what a fault touched (`estate.summary`).
+Not here: the form of a fault line (`spec`), or what a fault touched (`fleet.summary`).
 
-Who a forged series speaks of is not judged: a tenant that invents series invents names, too.
+Who a forged series speaks of is not checked: a tenant that invents series invents names, too.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from domain.interval import format_instant
-from fake_gpu.estate.model_time import instant
-from fake_gpu.estate.namespaces import ALWAYS_THERE, WITH_OPENSHIFT
+from fake_gpu.fleet.model_time import instant
+from fake_gpu.fleet.namespaces import ALWAYS_THERE, WITH_OPENSHIFT
 from fake_gpu.kubernetes.resources import RESOURCES
 from fake_gpu.scenario.errors import Problem
 from fake_gpu.scenario.spec import JOBS, ClusterSpec, FaultSpec, Scenario

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from domain.errors import LedgerError
 from domain.interval import parse_instant
-from fake_gpu.estate.hardware import products, similar_products
+from fake_gpu.fleet.hardware import products, similar_products
 from fake_gpu.scenario.errors import BadTrace
 
 COLUMNS = (

@@ -1,7 +1,7 @@
 """Nodes for a trace that comes without any: those that it names, and enough for the others.
 
 Put here: which cards a traced node has, and how they are cut.
-Not here: the pods (`trace_pods`), or placing them (`estate`).
+Not here: the pods (`trace_pods`), or placing them (`fleet`).
 
 A node that is named has what all its rows need at once: whole cards beside cards that are cut, each
 with a layout of its own. A trace says nothing about shares of a card: who has any describes the
@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from fake_gpu.estate.hardware import place, products, profiles, resource_of
+from fake_gpu.fleet.hardware import place, products, profiles, resource_of
 from fake_gpu.scenario.schema import Unreadable
 from fake_gpu.scenario.spec_hardware import Layout, MigSpec, NodeSpec
 from fake_gpu.scenario.trace import bad_trace

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from domain.interval import format_instant
-from fake_gpu.estate.model_time import instant
+from fake_gpu.fleet.model_time import instant
 from fake_gpu.scenario.schema import Unreadable
 from fake_gpu.scenario.spec_work import KEPT_SECONDS, KNOWN_KINDS, PodSpec, WorkloadSpec
 from fake_gpu.scenario.trace import COLUMNS, TraceRow, bad_trace

@@ -24,7 +24,7 @@ from typing import Annotated
 
 import yaml
 
-from fake_gpu.estate.model import Utilisation
+from fake_gpu.fleet.model import Utilisation
 from fake_gpu.scenario.scalars import parse_duration
 from fake_gpu.scenario.schema import Reader, Shaped, Unreadable
 from fake_gpu.scenario.seeds import Stream

@@ -5,7 +5,7 @@ Not here: asking (`client`), or what documents mean (`state`).
 
 What a failure says is written into the journal, and a proxy that shows what was sent to it would
 write our token there: it is taken out before anything else is done with the text. An answer that
-should be evidence and repeats it is refused, as the other witness does.
+should be evidence and repeats it is refused, as the other source does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A landed attempt of a journal as lifecycle tables, the same from the same bytes for ever.
 
 Put here: reading the segments of an attempt in their order, and dropping what was said twice.
-Not here: what a line means (`rows`), or any judgement of it (dbt and `quality`).
+Not here: what a line means (`rows`), or any check of it (dbt and `quality`).
 
 Two collectors of one cluster each write what they see: an observation is one per (uid, resource
 version, deleted), whoever made it first, and a stretch watched by either is watched.

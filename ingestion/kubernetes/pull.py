@@ -79,7 +79,7 @@ def pull_hours(
         if damage:
             described = replace(described, outcome=Outcome.DEGRADED, reason=damage)
         hours.append(described)
-    healed = landing.land(bodies)
+    repaired = landing.land(bodies)
     draft = AttemptDraft(
         cluster_id=cluster_id,
         source=Source.KUBERNETES,
@@ -91,7 +91,7 @@ def pull_hours(
         answers=tuple(answers),
         hours=tuple(hours),
     )
-    return landing.append_attempt(draft.noting(bodies_healed=healed))
+    return landing.append_attempt(draft.noting(bodies_repaired=repaired))
 
 
 def _take(segment: Segment, spool: Store, cluster_id: str) -> tuple[Answer, PackedBody, list[Line]]:

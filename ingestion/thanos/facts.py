@@ -1,4 +1,4 @@
-"""Named counts of what looks odd in an answer, hour by hour. Facts, never judgements.
+"""Named counts of what looks odd in an answer, hour by hour. Facts, never check_results.
 
 Put here: what can be seen from one attempt's series and the hours before it.
 Not here: what follows from it (`quality`), or the outcome of an attempt (`ingestion.thanos.pull`).

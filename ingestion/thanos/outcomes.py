@@ -1,7 +1,7 @@
 """What all answers of an attempt together say about each of its hours.
 
 Put here: outcome, reason and counts of an hour.
-Not here: verdicts. An outcome is what the protocol said; whether an hour may be billed is judged
+Not here: verdicts. An outcome is what the protocol said; whether an hour may be billed is checked
 elsewhere, from the evidence itself (`quality`).
 """
 

@@ -104,9 +104,9 @@ def pull_hours(
         asker = Asker(cluster, connected, memory)
         found = _ask(asker, window, hours, asked_at)
     named = {answer.sha256 for answer in found.answers}
-    healed = landing.land(body for body in asker.bodies if body.landed.sha256 in named)
+    repaired = landing.land(body for body in asker.bodies if body.landed.sha256 in named)
     draft = _draft(cluster, window, hours, found, landing, asked_at, clock.now())
-    attempt = landing.append_attempt(draft.noting(bodies_healed=healed))
+    attempt = landing.append_attempt(draft.noting(bodies_repaired=repaired))
     write_runs(home_runs, attempt, found.runs, found.telemetry, cluster.pod_labels)
     return attempt
 

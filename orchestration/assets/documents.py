@@ -1,9 +1,9 @@
 """Drafts and documents as assets; closing itself is a job, because a person decides it.
 
 Put here: the last steps of the line inside Dagster.
-Not here: judgement (`assets.judged`), closing (`billing`), or the job (`orchestration.jobs`).
+Not here: check (`assets.checked`), closing (`billing`), or the job (`orchestration.jobs`).
 
-A blocking check blocks only inside its own run, so nothing rests on it: a close judges again by
+A blocking check blocks only inside its own run, so nothing rests on it: a close checks again by
 itself, on the very facts that it seals.
 """
 
@@ -18,9 +18,9 @@ from domain.billing_period import BillingPeriod
 from domain.interval import format_instant
 from domain.money import format_nanos, minor_unit_digits
 from orchestration import steps
+from orchestration.assets.checked import CHECK_RESULT, CHECKED_FACTS, GROUP
 from orchestration.assets.facts import OWNERS, POOL, model_key
 from orchestration.assets.hour_events import evidence_keys
-from orchestration.assets.judged import GROUP, JUDGED_FACTS, JUDGEMENT
 from orchestration.checks import findings_table
 from orchestration.commands import cell
 from orchestration.links import close_link
@@ -38,11 +38,11 @@ REPORTS = dg.AssetKey(["billing", "reports"])
 
 
 def drafts_asset(partitions: dg.PartitionsDefinition[str]) -> dg.AssetsDefinition:
-    # It depends on facts and not on the judgement, whose checks would keep drafts from being made
-    # just when somebody wants to see what a finding costs. Drafting judges by itself.
+    # It depends on facts and not on the check, whose checks would keep drafts from being made
+    # just when somebody wants to see what a finding costs. Drafting checks by itself.
     @dg.asset(
         key=DRAFTS,
-        deps=[model_key(name) for name in JUDGED_FACTS],
+        deps=[model_key(name) for name in CHECKED_FACTS],
         partitions_def=partitions,
         group_name=GROUP,
         owners=OWNERS,
@@ -69,7 +69,7 @@ def document_specs(partitions: dg.PartitionsDefinition[str]) -> list[dg.AssetSpe
     return [
         dg.AssetSpec(
             key,
-            deps=[JUDGEMENT, DRAFTS],
+            deps=[CHECK_RESULT, DRAFTS],
             partitions_def=partitions,
             group_name=GROUP,
             owners=OWNERS,

@@ -46,7 +46,7 @@ WORDS = {
 
 
 def evidence_assets(clusters: Sequence[Cluster]) -> list[dg.AssetsDefinition]:
-    """The raw assets of every cluster: a pair, or the one witness that is expected of it."""
+    """The raw assets of every cluster: a pair, or the one source that is expected of it."""
     keys = evidence_keys(clusters)
     by_cluster = sorted(clusters, key=lambda row: (row.cluster_id, row.valid_from))
     return [
@@ -104,7 +104,7 @@ def _evidence_asset(
 
 
 def _asked(context: dg.AssetExecutionContext, opened: OpenHome, keys: EvidenceKeys) -> list[str]:
-    """Ask one witness for the hours of the run, and show them; those that are not whole."""
+    """Ask one source for the hours of the run, and show them; those that are not whole."""
     window = window_of(context)
     tag_run(context, window.started_at)
     [(cluster_id, source)] = keys

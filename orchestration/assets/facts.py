@@ -25,7 +25,7 @@ POOL = "duckdb_writer"
 OWNERS = ["team:billing"]
 GROUP_OF_LAYER = {"staging": "warehouse", "intermediate": "warehouse", "marts": "facts"}
 DECISIONS = dg.AssetKey("decisions")
-WITNESSES_OF = {
+SOURCES_OF = {
     "thanos": (Source.THANOS,),
     "kubernetes": (Source.KUBERNETES,),
     "landing": (Source.THANOS, Source.KUBERNETES),
@@ -126,13 +126,13 @@ def _spec(
 def _reads(model: Model, evidence: EvidenceKeys) -> Sequence[dg.AssetKey]:
     if not model.reads:
         return []
-    witnesses = WITNESSES_OF.get(model.reads, ())
-    found = [key for (_, source), key in evidence.items() if source in witnesses]
-    return found if witnesses else [DECISIONS]
+    sources = SOURCES_OF.get(model.reads, ())
+    found = [key for (_, source), key in evidence.items() if source in sources]
+    return found if sources else [DECISIONS]
 
 
 def _check_spec(test: ModelTest) -> dg.AssetCheckSpec:
-    """dbt's tests block nothing here: judging says what follows from a test that failed."""
+    """dbt's tests block nothing here: checking says what follows from a test that failed."""
     return dg.AssetCheckSpec(
         test.name, asset=model_key(test.model), description=test.description or None
     )

@@ -1,6 +1,6 @@
 """What an hour's partition shows: what landed, or what is missing, why, and what to run next.
 
-Put here: one event for one hour of one witness, and tables of hours.
+Put here: one event for one hour of one source, and tables of hours.
 Not here: asking (`assets.evidence`), or which hours are due (`orchestration.ledger`).
 """
 
@@ -49,7 +49,7 @@ def evidence_keys(clusters: Sequence[Cluster]) -> dict[tuple[str, Source], dg.As
             ]
         )
         for row in clusters
-        for source in row.sources
+        for source in row.expected_sources
     }
 
 
@@ -102,17 +102,17 @@ def last_response(entry: HourEntry) -> HourResponse:
 
 
 def gap_table(
-    key: dg.AssetKey, entries: Sequence[HourEntry], healable: Mapping[datetime, bool]
+    key: dg.AssetKey, entries: Sequence[HourEntry], backfillable: Mapping[datetime, bool]
 ) -> str:
     """Hours that are not whole, each with a link to its partition."""
     rows = [
         f"| [{hour_name(entry.hour_started_at)}]({partition_link(key, entry.hour_started_at)}) "
-        f"| {_outcome(entry)} | {'yes' if healable[entry.hour_started_at] else 'no'} |"
+        f"| {_outcome(entry)} | {'yes' if backfillable[entry.hour_started_at] else 'no'} |"
         for entry in entries[:LINKS_SHOWN]
     ]
     more = len(entries) - LINKS_SHOWN
     rows += [f"| and {more} more | | |"] if more > 0 else []
-    return "\n".join(["| hour | what was answered | can heal |", "|---|---|---|", *rows])
+    return "\n".join(["| hour | what was answered | can be backfilled |", "|---|---|---|", *rows])
 
 
 def _outcome(entry: HourEntry) -> str:
@@ -150,12 +150,14 @@ def _not_whole(
 
 
 def remedy(opened: OpenHome, key: dg.AssetKey, entry: HourEntry) -> dict[str, dg.MetadataValue]:
-    """Whether an hour that is not whole can heal, and what does it."""
+    """Whether an hour that is not whole can be backfilled, and what does it."""
     days = ledger.retention_days(opened, entry.cluster_id)
-    can_heal = entry.healable(opened.clock.now(), days)
+    can_be_backfilled = entry.backfillable(opened.clock.now(), days)
     return {
-        "can heal": dg.MetadataValue.text(_can_heal(entry, can_heal, days)),
-        "what to run next": dg.MetadataValue.md(_what_next(opened, key, entry, can_heal)),
+        "can be backfilled": dg.MetadataValue.text(
+            _can_be_backfilled(entry, can_be_backfilled, days)
+        ),
+        "what to run next": dg.MetadataValue.md(_what_next(opened, key, entry, can_be_backfilled)),
     }
 
 
@@ -188,17 +190,25 @@ def instant_or_reason(first_missing_at: datetime | None) -> str:
     return format_instant(first_missing_at) if first_missing_at else "see the reason"
 
 
-def _can_heal(entry: HourEntry, can_heal: bool, days: int) -> str:
+def _can_be_backfilled(entry: HourEntry, can_be_backfilled: bool, days: int) -> str:
     if entry.source is Source.KUBERNETES:
-        return "yes: the journal may still bring it" if can_heal else "no: nobody watched this time"
+        return (
+            "yes: the journal may still bring it"
+            if can_be_backfilled
+            else "no: nobody watched this time"
+        )
     until = format_instant(entry.hour_started_at + timedelta(days=days))
-    return f"yes, until {until}, as long as the store keeps raw samples" if can_heal else "no"
+    return (
+        f"yes, until {until}, as long as the store keeps raw samples" if can_be_backfilled else "no"
+    )
 
 
-def _what_next(opened: OpenHome, key: dg.AssetKey, entry: HourEntry, can_heal: bool) -> str:
+def _what_next(
+    opened: OpenHome, key: dg.AssetKey, entry: HourEntry, can_be_backfilled: bool
+) -> str:
     hour, whose = entry.hour_started_at, f"--cluster {entry.cluster_id}"
     span = Interval(hour, hour + HOUR)
-    if can_heal:
+    if can_be_backfilled:
         command = cell(
             opened,
             f"gpu-ledger pull --hours {hours_in_words(span)}",
@@ -218,7 +228,7 @@ def _what_next(opened: OpenHome, key: dg.AssetKey, entry: HourEntry, can_heal: b
     )
     return (
         f"{command}\nNothing can bring this hour back. It has to be signed only where "
-        "the other witness misses it as well: `gpu-ledger gaps` says so."
+        "the other source misses it as well: `gpu-ledger gaps` says so."
     )
 
 

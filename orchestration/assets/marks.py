@@ -1,7 +1,7 @@
-"""What a judgement marks in the strips: every hour that is not complete in its eyes, and why.
+"""What a check marks in the strips: every hour that is not complete in its eyes, and why.
 
 Put here: the mark of an hour, and leaving out marks that would say again what the last one said.
-Not here: what asking an hour came to (`assets.hour_events`), or judging (`quality`).
+Not here: what asking an hour came to (`assets.hour_events`), or checking (`quality`).
 """
 
 # No `from __future__ import annotations` here: beside assets, types are read by Dagster.
@@ -10,7 +10,7 @@ from itertools import islice
 
 import dagster as dg
 
-from domain.findings import Judgement, Verdict, VerdictState
+from domain.findings import CheckResult, CoverageState, CoverageStatus
 from ingestion.hours import HourEntry
 from orchestration import ledger
 from orchestration.assets.hour_events import ATTEMPT, instant_or_reason, last_response, remedy
@@ -19,50 +19,50 @@ from orchestration.mirror import HOURS_AT_ONCE, MARKS_PER_HOUR
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name
 
-FINE = (VerdictState.COMPLETE, VerdictState.NOT_EXPECTED)
-VERDICT = "verdict"
+FINE = (CoverageState.COMPLETE, CoverageState.NOT_EXPECTED)
+VERDICT = "coverage_status"
 
 NEW_MARKS_LIMIT = 200
-"""Marks that one judgement adds to the strip of one witness, 18 ms each on PostgreSQL; the next one
+"""Marks that one check adds to the strip of one source, 18 ms each on PostgreSQL; the next one
 goes on where this one stopped."""
 
 
 def new_marks(
-    instance: dg.DagsterInstance, opened: OpenHome, evidence: EvidenceKeys, judged: Judgement
+    instance: dg.DagsterInstance, opened: OpenHome, evidence: EvidenceKeys, checked: CheckResult
 ) -> Iterator[dg.AssetObservation]:
     """A mark for each hour that is not complete and whose last mark says something else."""
-    bad: dict[dg.AssetKey, list[Verdict]] = {}
+    bad: dict[dg.AssetKey, list[CoverageStatus]] = {}
     keys = {(cluster_id, source.value): key for (cluster_id, source), key in evidence.items()}
-    for verdict in judged.verdicts:
-        key = keys.get((verdict.cluster_id, verdict.source))
-        if key is not None and verdict.state not in FINE:
-            bad.setdefault(key, []).append(verdict)
+    for coverage_status in checked.coverage_statuses:
+        key = keys.get((coverage_status.cluster_id, coverage_status.source))
+        if key is not None and coverage_status.state not in FINE:
+            bad.setdefault(key, []).append(coverage_status)
     entries = {
         (entry.cluster_id, entry.source.value, entry.hour_started_at): entry
-        for entry in (ledger.ledger(opened, judged.period.interval) if bad else ())
+        for entry in (ledger.ledger(opened, checked.period.interval) if bad else ())
     }
-    for key, verdicts in bad.items():
+    for key, coverage_statuses in bad.items():
         marks = [
             _mark(opened, key, v, entries.get((v.cluster_id, v.source, v.hour_started_at)))
-            for v in verdicts
+            for v in coverage_statuses
         ]
         yield from islice(_changed(instance, key, marks), NEW_MARKS_LIMIT)
 
 
 def _mark(
-    opened: OpenHome, key: dg.AssetKey, verdict: Verdict, entry: HourEntry | None
+    opened: OpenHome, key: dg.AssetKey, coverage_status: CoverageStatus, entry: HourEntry | None
 ) -> dg.AssetObservation:
     return dg.AssetObservation(
         key,
-        partition=hour_name(verdict.hour_started_at),
-        description=f"judged {verdict.state.value}: {verdict.reason}"[:200],
+        partition=hour_name(coverage_status.hour_started_at),
+        description=f"checked {coverage_status.state.value}: {coverage_status.reason}"[:200],
         metadata={
-            VERDICT: verdict.state.value,
-            "reason": verdict.reason,
-            "expected": verdict.expected_count,
-            "seen": verdict.seen_count,
-            "missing": verdict.expected_count - verdict.seen_count,
-            "first missing": instant_or_reason(verdict.first_missing_at),
+            VERDICT: coverage_status.state.value,
+            "reason": coverage_status.reason,
+            "expected": coverage_status.expected_count,
+            "seen": coverage_status.seen_count,
+            "missing": coverage_status.expected_count - coverage_status.seen_count,
+            "first missing": instant_or_reason(coverage_status.first_missing_at),
             **(remedy(opened, key, entry) if entry else {}),
             # So that nobody says again what this mark says of the same answer.
             **({ATTEMPT: last_response(entry).attempt_id} if entry and entry.responses else {}),
@@ -82,7 +82,7 @@ def _changed(
 def _last_marks(
     instance: dg.DagsterInstance, key: dg.AssetKey, names: Sequence[str]
 ) -> dict[str, Mapping[str, dg.MetadataValue]]:
-    """What the last judgement that marked these hours said of each."""
+    """What the last check that marked these hours said of each."""
     filters = dg.AssetRecordsFilter(asset_key=key, asset_partitions=list(names))
     records = instance.fetch_observations(filters, limit=len(names) * MARKS_PER_HOUR).records
     found: dict[str, Mapping[str, dg.MetadataValue]] = {}

@@ -150,7 +150,7 @@ def compare(period: BillingPeriod, home_path: Path, output: str) -> int:
 VERIFY_EPILOG = """\b
 Examples:
   gpu-ledger verify documents/2026-10/tenants/team-a/INV-000001.zip
-  gpu-ledger verify documents/2026-10/2026-10.zip --head head-as-witnessed.json
+  gpu-ledger verify documents/2026-10/2026-10.zip --head head-as-attested.json
 """
 
 
@@ -243,7 +243,7 @@ def _emit_with_problems(
 RESTORE_EPILOG = """\b
 Examples:
   gpu-ledger restore /mnt/backup/2026-11-18 --home restored-ledger
-  gpu-ledger restore --head head-as-witnessed.json --home restored-ledger
+  gpu-ledger restore --head head-as-attested.json --home restored-ledger
   gpu-ledger restore --by "Ada Example" --and "Bob Example" --home restored-ledger
 """
 
@@ -313,7 +313,7 @@ def restore(
         admit_restored(
             Record(home.record_store()),
             clock,
-            witnessed=Head(*_sequence_and_hash(head_path)) if head_path else None,
+            attested=Head(*_sequence_and_hash(head_path)) if head_path else None,
             names=(first, second),
         )
         said.append("The record may be written again.")
@@ -322,7 +322,7 @@ def restore(
 
 
 def _sequence_and_hash(path: Path) -> tuple[int, str]:
-    """Which event was the last one that a witness saw, and its hash."""
+    """Which event was the last one that a source saw, and its hash."""
     try:
         found = json.loads(path.read_bytes())
         sequence, digest = int(found["sequence"]), str(found["sha256"])

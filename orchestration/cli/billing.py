@@ -65,7 +65,7 @@ def close(
     opened = OpenHome.at(home_path)
     if recheck if recheck is not None else not dry_run:
         _count_again(opened, period)
-    with progress("Judging" if dry_run else "Closing"):
+    with progress("Checking" if dry_run else "Closing"):
         result = close_period(opened, period, dry_run=dry_run)
     rows = [
         {
@@ -131,7 +131,7 @@ def _say_if_not_over(opened: OpenHome, result: CloseResult) -> None:
 
 
 def _count_again(opened: OpenHome, period: BillingPeriod) -> None:
-    """A store that does not answer stops no close: what was landed is judged as it is."""
+    """A store that does not answer stops no close: what was landed is checked as it is."""
     from orchestration.steps import count_before_close
 
     with progress("Counting again") as report:

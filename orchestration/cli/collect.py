@@ -21,7 +21,7 @@ from orchestration.cli.windows import INSTANT
 
 if TYPE_CHECKING:
     from ingestion.kubernetes.collector import Collector
-    from orchestration.demo.estate_clock import EstateClock
+    from orchestration.demo.fleet_clock import FleetClock
 
 EPILOG = """\b
 Examples:
@@ -53,7 +53,7 @@ def collect(
     the gap.
     """
     from orchestration.collecting import collector_of
-    from orchestration.demo.estate_clock import EstateClock
+    from orchestration.demo.fleet_clock import FleetClock
     from orchestration.open_home import OpenHome
 
     stop = threading.Event()
@@ -64,9 +64,11 @@ def collect(
         stop.set()
 
     opened = OpenHome.at(home_path)
-    driven = isinstance(opened.clock, EstateClock)
+    driven = isinstance(opened.clock, FleetClock)
     if drive_to is not None and not driven:
-        raise click.UsageError("--drive-to needs GPU_LEDGER_NOW=http://…/-/clock of a fake estate")
+        raise click.UsageError(
+            "--drive-to needs GPU_LEDGER_NOW=http://…/-/clock of a simulated fleet"
+        )
     if len(cluster_ids) > 1 and (drive_to is None or health_port is not None):
         raise click.UsageError("several clusters need --drive-to, and have no --health-port")
     collectors = [collector_of(opened, cluster_id, lockstep=driven) for cluster_id in cluster_ids]
@@ -77,7 +79,7 @@ def collect(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stopped)
     click.echo(f"Collecting {', '.join(cluster_ids)}; stop with Ctrl-C.", err=True)
-    if drive_to is not None and isinstance(opened.clock, EstateClock):
+    if drive_to is not None and isinstance(opened.clock, FleetClock):
         _drive(opened.clock, collectors, stop, drive_to)
     else:
         collectors[0].run(stop)
@@ -87,7 +89,7 @@ def collect(
 
 
 def _drive(
-    clock: EstateClock, collectors: Sequence[Collector], stop: threading.Event, end: datetime
+    clock: FleetClock, collectors: Sequence[Collector], stop: threading.Event, end: datetime
 ) -> None:
     from orchestration.demo.clockwork import STEP_SECONDS_LIMIT, drive
 

@@ -42,16 +42,16 @@ Examples:
     help="A scenario's name (gpu-ledger fake list), a scenario file, or a trace of pods (.csv).",
 )
 @click.option(
-    "--keep-running", is_flag=True, help="Leave the estate and Dagster's pages up, until Ctrl-C."
+    "--keep-running", is_flag=True, help="Leave the fleet and Dagster's pages up, until Ctrl-C."
 )
 @click.option("--port", default=3000, show_default=True, help="Of the pages that are kept running.")
 @output_option
 def demo(home_path: Path, scenario: str, keep_running: bool, port: int, output: str) -> None:
-    """Show the whole way from a fake estate to sealed invoices.
+    """Show the whole way from a simulated fleet to sealed invoices.
 
-    Serves a GPU estate and lives through its time with a collector per cluster, asks both witnesses
-    over HTTP, refuses to close while an hour is missing, heals what can be healed, signs for the
-    rest, closes, and writes invoices, the programme's report and the published copy.
+    Serves a GPU fleet and lives through its time with a collector per cluster, asks both sources
+    over HTTP, refuses to close while an hour is missing, backfills what can be backfilled, accepts
+    the rest, closes, and writes invoices, the programme's report and the published copy.
     """
     from orchestration.cli.up import interrupted_quietly, require_startable, show_pages
     from orchestration.demo.story import telling
@@ -98,7 +98,7 @@ def show(told: DemoResult, output: str) -> None:
     for command in (
         f"gpu-ledger explain {invoices[0]['invoice']} --line 1"
         if invoices
-        else f"gpu-ledger judge {period}",
+        else f"gpu-ledger check {period}",
         f"gpu-ledger gaps {period}",
         f"gpu-ledger usage --period {period}",
     ):

@@ -1,6 +1,6 @@
 """`gpu-ledger doctor`: can everything be asked that is relied on, and what helps where it cannot.
 
-Put here: which witnesses of which clusters are looked at, whether the facts are what was counted,
+Put here: which sources of which clusters are looked at, whether the facts are what was counted,
 and showing what was found.
 Not here: looking (`ingestion.thanos.probe`, `ingestion.kubernetes.probe`, `warehouse.switched`).
 """
@@ -31,7 +31,7 @@ Examples:
 
 FACTS = "has what was counted"
 FRESH = "evidence is fresh"
-COLUMNS = ("cluster", "witness", "check", "fine", "seen", "remedy")
+COLUMNS = ("cluster", "source", "check", "fine", "seen", "remedy")
 
 
 @click.command(epilog=EPILOG)
@@ -72,10 +72,10 @@ def measured_now(opened: OpenHome, clusters: Sequence[str] = ()) -> list[Cluster
 
 
 def examined(opened: OpenHome, chosen: Sequence[Cluster], report: Progress) -> list[Row]:
-    """Every line about every witness of these clusters."""
+    """Every line about every source of these clusters."""
     rows: list[Row] = []
     for number, row in enumerate(chosen):
-        for source in row.sources:
+        for source in row.expected_sources:
             report(number, len(chosen), f"{row.cluster_name} {source.value}")
             lines = _lines(LOOKS[source.value], opened, row.cluster_id)
             for line in (*lines, _newest_hour(opened, row.cluster_id, source)):
@@ -187,7 +187,7 @@ LATEST = 100
 """Askings that are looked back over: four days, by the hour."""
 
 SOURCES = {"thanos": "thanos_runs", "kubernetes": "kubernetes_coverage"}
-"""The dbt source whose freshness is that of a witness."""
+"""The dbt source whose freshness is that of a source."""
 
 LOOKS: dict[str, Callable[[OpenHome, str], list[ProbeLine]]] = {
     "thanos": _samples,

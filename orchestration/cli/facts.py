@@ -1,7 +1,7 @@
-"""`gpu-ledger refresh` and `judge`: building a period's facts, and judging them.
+"""`gpu-ledger refresh` and `check`: building a period's facts, and checking them.
 
 Put here: the commands about facts.
-Not here: building (`warehouse`), rules of judgement (`quality`).
+Not here: building (`warehouse`), rules of check (`quality`).
 """
 
 from __future__ import annotations
@@ -62,29 +62,29 @@ def refresh(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     return 0
 
 
-JUDGE_EPILOG = """\b
+CHECK_EPILOG = """\b
 Examples:
-  gpu-ledger judge 2026-10
-  gpu-ledger judge 2026-10 -o json | jq '.findings[] | select(.blocks)'
+  gpu-ledger check 2026-10
+  gpu-ledger check 2026-10 -o json | jq '.findings[] | select(.blocks)'
 """
 
 
-@click.command(epilog=JUDGE_EPILOG)
+@click.command("check", epilog=CHECK_EPILOG)
 @takes_a_month("The month; the same as PERIOD.", required=True)
 @home_option
 @output_option
-def judge(period: BillingPeriod, home_path: Path, output: str) -> int:
+def check_period(period: BillingPeriod, home_path: Path, output: str) -> int:
     """Check whether PERIOD can be closed, and list all findings.
 
     The exit code is 1 if a finding blocks the close.
     """
+    from orchestration import steps
     from orchestration.open_home import OpenHome
     from orchestration.snapshots import snapshot
-    from orchestration.steps import judge as judge_period
 
     opened = OpenHome.at(home_path)
-    with progress("Judging"):
-        judgement = judge_period(opened, period)
+    with progress("Checking"):
+        check_result = steps.check_period(opened, period)
     rows = [
         {
             "code": finding.code,
@@ -94,7 +94,7 @@ def judge(period: BillingPeriod, home_path: Path, output: str) -> int:
             "seen": finding.seen,
             "what_to_do": finding.what_to_do,
         }
-        for finding in judgement.findings
+        for finding in check_result.findings
     ]
     if output == "json":
         checks = [
@@ -103,21 +103,21 @@ def judge(period: BillingPeriod, home_path: Path, output: str) -> int:
                 "evaluated_row_count": check.evaluated_row_count,
                 "failed_row_count": check.failed_row_count,
             }
-            for check in judgement.checks
+            for check in check_result.checks
         ]
         emit_document(
             {
                 "period": period.name,
-                "billable": judgement.billable,
-                "facts_sha256": judgement.facts_sha256,
+                "billable": check_result.billable,
+                "facts_sha256": check_result.facts_sha256,
                 "findings": rows,
                 "checks": checks,
-                "missing_checks": list(judgement.missing_checks),
+                "missing_checks": list(check_result.missing_checks),
             }
         )
     else:
         emit(rows, output, empty=f"Nothing was found: no finding is about {period}.")
-    verdict = "may be billed" if judgement.billable else "may not be billed"
-    click.echo(f"{period} {verdict}: {len(judgement.blocking)} findings block.", err=True)
+    verdict = "may be billed" if check_result.billable else "may not be billed"
+    click.echo(f"{period} {verdict}: {len(check_result.blocking)} findings block.", err=True)
     snapshot(opened)
-    return 0 if judgement.billable else 1
+    return 0 if check_result.billable else 1

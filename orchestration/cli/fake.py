@@ -1,7 +1,7 @@
 """`gpu-ledger fake`: simulated GPU clusters, served, exported and checked.
 
 Put here: the commands' options and what they print.
-Not here: the estate itself (`fake_gpu`).
+Not here: the fleet itself (`fake_gpu`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from domain.interval import format_instant, parse_instant
 from orchestration.cli.output import emit, output_option, progress
 
 if TYPE_CHECKING:
-    from fake_gpu.estate.model import Estate
+    from fake_gpu.fleet.model import Fleet
     from fake_gpu.prometheus.matchers import Matcher
     from fake_gpu.scenario.load import Loaded
     from fake_gpu.serve import Running
@@ -75,7 +75,7 @@ def _first_sentence(story: str) -> str:
 CHECK_EPILOG = """\b
 Examples:
   gpu-ledger fake check demo
-  gpu-ledger fake check my-estate.yaml --show pods -o csv
+  gpu-ledger fake check my-fleet.yaml --show pods -o csv
 """
 
 
@@ -96,15 +96,15 @@ def check(scenario: str, show: str, data: Path | None, output: str) -> None:
     An invalid scenario ends with exit code 2 and a list of all problems with their lines. Parts
     without effect, such as a fault that touches nothing, are warnings on stderr.
     """
-    from fake_gpu.estate.summary import silent_faults, summary, table
+    from fake_gpu.fleet.summary import silent_faults, summary, table
 
     loaded = _load(scenario, data)
-    estate = _estate(loaded)
-    for warning in (*loaded.warnings, *silent_faults(estate)):
+    fleet = _fleet(loaded)
+    for warning in (*loaded.warnings, *silent_faults(fleet)):
         click.echo(f"warning: {warning}", err=True)
-    for line in summary(estate):
+    for line in summary(fleet):
         click.echo(line, err=True)
-    emit(table(estate, show), output, empty=f"{scenario} has no {show}.")
+    emit(table(fleet, show), output, empty=f"{scenario} has no {show}.")
 
 
 TRUTH_EPILOG = """\b
@@ -122,10 +122,10 @@ Examples:
 @output_option
 def truth(scenario: str, grain: str, data: Path | None, output: str) -> None:
     """Print the truth ledger of SCENARIO, calculated independently of the pipeline."""
-    from fake_gpu.estate.export import plain_rows
+    from fake_gpu.fleet.export import plain_rows
     from fake_gpu.truth.ledger import ledger
 
-    rows = ledger(plain_rows(_estate(_load(scenario, data))), grain)
+    rows = ledger(plain_rows(_fleet(_load(scenario, data))), grain)
     emit(rows, output, empty=f"{scenario} has no {grain}.")
 
 
@@ -164,19 +164,19 @@ def export(
 ) -> None:
     """Write SCENARIO's samples for `promtool tsdb create-blocks-from openmetrics`."""
     from fake_gpu.clock import fixed
-    from fake_gpu.estate.model import instant
+    from fake_gpu.fleet.model import instant
     from fake_gpu.prometheus.openmetrics import EVERYTHING, processes_here, write_openmetrics
     from fake_gpu.serve import series_of, settle
 
     matchers = _matchers(selector) if selector else EVERYTHING
-    estate = _estate(_load(scenario, data))
-    start = parse_instant(from_text, "--from") if from_text else instant(estate.started_at)
-    end = parse_instant(until_text, "--until") if until_text else instant(estate.ended_at)
+    fleet = _fleet(_load(scenario, data))
+    start = parse_instant(from_text, "--from") if from_text else instant(fleet.started_at)
+    end = parse_instant(until_text, "--until") if until_text else instant(fleet.ended_at)
     if start >= end:
         seen = f"nothing lies between {start:%Y-%m-%dT%H:%M:%SZ} and {end:%Y-%m-%dT%H:%M:%SZ}"
         raise click.BadParameter(seen, param_hint="--from, --until")
     with progress("Writing samples") as report:
-        source = series_of(estate, fixed(end))
+        source = series_of(fleet, fixed(end))
         settle()  # and processes that are copied of this one share what is never looked through
         paths = write_openmetrics(
             source, start, end, folder, report, matchers, processes=processes_here()
@@ -245,7 +245,7 @@ def serve(
 ) -> None:
     """Serve a Thanos API, and for each cluster a Kubernetes API and /metrics."""
     from fake_gpu.clock import VirtualClock
-    from fake_gpu.estate.model import instant
+    from fake_gpu.fleet.model import instant
     from fake_gpu.serve import serve as start_serving
     from fake_gpu.serve import settle
 
@@ -276,7 +276,7 @@ def _addresses(running: Running) -> list[dict[str, Any]]:
         {"what": "thanos", "cluster": "", "url": running.thanos_url},
         {"what": "control", "cluster": "", "url": running.control_url},
     ]
-    for cluster in running.estate.clusters:
+    for cluster in running.fleet.clusters:
         key = cluster.cluster_id
         rows.append(
             {"what": "kubernetes", "cluster": cluster.name, "url": running.kubernetes_urls[key]}
@@ -291,7 +291,7 @@ def _watched(scenario: str) -> tuple[Path, bytes]:
     if not path.is_file():
         raise click.UsageError(
             f"--reload: {scenario!r} is not a file. Copy a scenario of the library with "
-            "`gpu-ledger fake show NAME > my-estate.yaml`."
+            "`gpu-ledger fake show NAME > my-fleet.yaml`."
         )
     return path, path.read_bytes()
 
@@ -322,7 +322,7 @@ def _bytes_now(path: Path | None, known: bytes) -> bytes:
 
 SHOW_EPILOG = """\b
 Examples:
-  gpu-ledger fake show demo > my-estate.yaml
+  gpu-ledger fake show demo > my-fleet.yaml
 """
 
 
@@ -341,7 +341,7 @@ def _load(scenario: str, data: Path | None) -> Loaded:
     return load_scenario(scenario, data=data)
 
 
-def _estate(loaded: Loaded) -> Estate:
-    from fake_gpu.estate.build import build_estate
+def _fleet(loaded: Loaded) -> Fleet:
+    from fake_gpu.fleet.build import build_fleet
 
-    return build_estate(loaded)
+    return build_fleet(loaded)

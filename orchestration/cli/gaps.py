@@ -64,7 +64,7 @@ def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
             "cluster_id": report.cluster_id,
             "from": report.interval.started_at,
             "until": report.interval.ended_at,
-            "witnesses": ", ".join(report.sources),
+            "sources": ", ".join(report.sources),
             "cause": "; ".join(report.reasons),
             "tenants": ", ".join(report.tenants),
             "pods": list(report.pods) if output == "json" else len(report.pods),
@@ -95,13 +95,13 @@ def _no_gaps(opened: OpenHome, period: BillingPeriod) -> str:
 def _print_commands(commands: list[str]) -> None:
     """Each whole on a line of its own, to be copied: a table would break it."""
     if any(commands):
-        click.echo("Heal or sign:")
+        click.echo("Backfill or accept:")
     for line in dict.fromkeys(filter(None, commands)):
         click.echo(f"  {line}")
 
 
 def _print_links(opened: OpenHome, reports: Sequence[GapReport]) -> None:
-    """To the first hour of each gap and witness, where Dagster's pages are up."""
+    """To the first hour of each gap and source, where Dagster's pages are up."""
     from orchestration.home_lock import shown_at
 
     if not reports or not (url := shown_at(opened.home.dagster)):

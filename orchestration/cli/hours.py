@@ -120,7 +120,7 @@ def _hour(opened: OpenHome, entry: HourEntry, now: datetime) -> Row:
         "reason": best.hour.reason if best else "",
         "samples": best.hour.sample_count if best else 0,
         "doubts": entry.doubts,
-        "can_heal": entry.healable(now, retention_days(opened, entry.cluster_id)),
+        "can_be_backfilled": entry.backfillable(now, retention_days(opened, entry.cluster_id)),
     }
 
 

@@ -3,7 +3,7 @@
 Put here: the table, the order of help, and how errors become exit codes.
 Not here: any command's own options or work; those live in the module that the table names.
 
-Exit codes: 0 fine, 1 judged not billable or a check failed, 2 wrong use, 3 could not look.
+Exit codes: 0 fine, 1 checked not billable or a check failed, 2 wrong use, 3 could not look.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "rebuild": ("rebuild", "rebuild", "Decode the landed evidence again."),
     "landing": ("rebuild", "command", "Verify the landed evidence; print or show parts of it."),
     "refresh": ("facts", "refresh", "Build a period's facts from the landed evidence."),
-    "judge": ("facts", "judge", "Check whether a period can be closed, and list the findings."),
+    "check": (
+        "facts",
+        "check_period",
+        "Check whether a period can be closed, and list the findings.",
+    ),
     "gaps": ("gaps", "gaps", "List the gaps of a period, and the command that backfills each."),
     "accept-gap": ("gaps", "accept_gap", "Accept a gap that cannot be backfilled."),
     "close": ("billing", "close", "Close a period and issue its invoices (a dry run by default)."),

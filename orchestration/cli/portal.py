@@ -87,7 +87,7 @@ def portal(
 ) -> None:
     """Serve consumption and cost to tenants, the provider and programme owners.
 
-    Pages are read from the snapshots in snapshots/, which refresh, judge, close, void and publish
+    Pages are read from the snapshots in snapshots/, which refresh, check, close, void and publish
     write. A caller sees only the tenants and roles of its token. The server never opens the
     warehouse and needs to read snapshots/, documents/ and the file of tokens only.
     """

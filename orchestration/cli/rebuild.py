@@ -57,7 +57,7 @@ Examples:
     "--heads",
     "heads_path",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Compare with these heads too: the JSON of `gpu-ledger landing heads`, as a witness "
+    help="Compare with these heads too: the JSON of `gpu-ledger landing heads`, as a source "
     "keeps it.",
 )
 @home_option

@@ -311,7 +311,7 @@ def _notes(
             "two samples are known between which they lie."
         )
         notes += [
-            f"`gpu-ledger judge {period}` shows where the journal of {period} has gaps."
+            f"`gpu-ledger check {period}` shows where the journal of {period} has gaps."
             for period in facts.require(window)
             if journal_is_uncertain(facts, period)
         ]

@@ -24,11 +24,11 @@ OLD = timedelta(days=1)
 
 @dataclass(slots=True)
 class Asking:
-    """The hours of a span, but for one that is forgotten; each witness is asked by a process."""
+    """The hours of a span, but for one that is forgotten; each source is asked by a process."""
 
     helpers: Mapping[Source, Beside]
     home: Path
-    clock_urls: tuple[str, ...]  # of the estates that are asked
+    clock_urls: tuple[str, ...]  # of the fleets that are asked
     span: Interval
     _left: list[Interval] = field(init=False)
     _heard: dict[Source, tuple[int, int, str]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Asking:
             helper.listen(self._ear(source))
 
     def begin(self, hours: Interval, at: datetime) -> None:
-        """Have these hours asked at a time; the estates' clocks cannot go back."""
+        """Have these hours asked at a time; the fleets' clocks cannot go back."""
         for source, helper in self.helpers.items():
             helper.begin(ask, self.home, self.clock_urls, source, at, hours, self.span)
 
@@ -73,7 +73,7 @@ class Asking:
         return hear
 
     def _least(self) -> tuple[int, int, str]:
-        """An hour is asked when both witnesses were."""
+        """An hour is asked when both sources were."""
         heard = [self._heard.get(source, (0, 0, "")) for source in self.helpers]
         return min(heard)
 

@@ -117,16 +117,16 @@ def ask(
     span: Interval,
     report: Progress,
 ) -> None:
-    """Ask one witness for these hours, at that time; tells how much of the span is asked then.
+    """Ask one source for these hours, at that time; tells how much of the span is asked then.
 
-    The estates that are asked for samples have clocks, which go to that time first.
+    The fleets that are asked for samples have clocks, which go to that time first.
     """
     from orchestration import steps
-    from orchestration.demo.estate_clock import EstateClock
+    from orchestration.demo.fleet_clock import FleetClock
 
     if source is Source.THANOS:
         for url in clock_urls:
-            EstateClock(url).advance_to(now)
+            FleetClock(url).advance_to(now)
     before, here, whole = (
         (end - start) // HOUR
         for start, end in (

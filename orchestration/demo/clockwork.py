@@ -1,4 +1,4 @@
-"""Living through the estate's time in seconds: one clock, and collectors that keep up with it.
+"""Living through the fleet's time in seconds: one clock, and collectors that keep up with it.
 
 Put here: at which instants the clock stops, and waiting for the collectors there.
 Not here: the clock (`fake_gpu.clock`), or collecting (`ingestion.kubernetes`).
@@ -26,10 +26,10 @@ from orchestration.open_home import OpenHome
 
 if TYPE_CHECKING:
     from fake_gpu.clock import VirtualClock
-    from fake_gpu.estate.model import Estate
+    from fake_gpu.fleet.model import Fleet
     from fake_gpu.kubernetes.objects import ObjectHistory
     from ingestion.kubernetes.collector import Collector
-    from orchestration.demo.estate_clock import EstateClock
+    from orchestration.demo.fleet_clock import FleetClock
 
 Progress = Callable[[int, int, str], None]
 
@@ -38,10 +38,10 @@ STEP_SECONDS_LIMIT = 60.0
 
 
 class Driven(Protocol):
-    """A served estate whose clock goes where it is told, in this process or in another."""
+    """A served fleet whose clock goes where it is told, in this process or in another."""
 
     @property
-    def estate(self) -> Estate: ...
+    def fleet(self) -> Fleet: ...
     @property
     def clock(self) -> VirtualClock: ...
     @property
@@ -77,7 +77,7 @@ def collecting(
         cluster.cluster_id: collector_of(
             opened, cluster.cluster_id, url=urls.get(cluster.cluster_id, ""), lockstep=True
         )
-        for cluster in running.estate.clusters
+        for cluster in running.fleet.clusters
     }
     threads = [collector.run_in_thread(stop) for collector in collectors.values()]
     try:
@@ -120,13 +120,13 @@ def instants(running: Driven, span: Interval) -> dict[datetime, set[str]]:
     last = int(span.ended_at.timestamp())
     wanted: dict[int, set[str]] = {first: set(running.histories)}
     for cluster_id, history in running.histories.items():
-        for second in stops(history, first, last, running.estate.faults, quota_use=False):
+        for second in stops(history, first, last, running.fleet.faults, quota_use=False):
             wanted.setdefault(second, set()).add(cluster_id)
     return {epoch(at): wanted[at] for at in sorted(wanted) if epoch(at) > now}
 
 
 def drive(
-    clock: EstateClock,
+    clock: FleetClock,
     collectors: Sequence[Collector],
     end: datetime,
     progress: Progress | None = None,

@@ -1,7 +1,7 @@
-"""The estate that is asked, served by two processes: some clusters by one, the others by the other.
+"""The fleet that is asked, served by two processes: some clusters by one, the others by the other.
 
 Put here: which cluster is asked where, and keeping both clocks together.
-Not here: serving (`estate_process`), or asking (`asking`).
+Not here: serving (`fleet_process`), or asking (`asking`).
 
 What a cluster's cards did in a day takes longer to make than to read, and one process has one core.
 """
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from orchestration.demo.estate_process import Served
+from orchestration.demo.fleet_process import Served
 from warehouse.home import Home
 
 if TYPE_CHECKING:
-    from fake_gpu.estate.model import Estate
+    from fake_gpu.fleet.model import Fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class Divided:
     thanos_urls: Mapping[str, str]
 
     @classmethod
-    def of(cls, estate: Estate, first: Served, second: Served) -> Divided:
+    def of(cls, fleet: Fleet, first: Served, second: Served) -> Divided:
         """Whoever has fewer devices to answer for gets the next cluster, the largest one first."""
         by_size = sorted(
-            estate.clusters,
+            fleet.clusters,
             key=lambda cluster: (-sum(len(n.devices) for n in cluster.nodes), cluster.cluster_id),
         )
         loads, urls = [0, 0], {}

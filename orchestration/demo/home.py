@@ -1,7 +1,7 @@
-"""The demo's home: settings that point at the fake estate, and decisions that fit it.
+"""The demo's home: settings that point at the simulated fleet, and decisions that fit it.
 
-Put here: config.toml and decision tables, written from an estate.
-Not here: what the estate is (`fake_gpu`), or prices (`prices.csv` beside this file).
+Put here: config.toml and decision tables, written from a fleet.
+Not here: what the fleet is (`fake_gpu`), or prices (`prices.csv` beside this file).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from orchestration.home_lock import require_down
 from warehouse.home import Home
 
 if TYPE_CHECKING:
-    from fake_gpu.estate.model import Cluster, Estate
+    from fake_gpu.fleet.model import Cluster, Fleet
 
 MARK = "# The home of a demo: `gpu-ledger demo` throws it away and makes it anew.\n"
 CURRENCY = "USD"
@@ -55,9 +55,9 @@ class NotADemoHome(WrongUse):
 
 
 def make_home(
-    path: Path, estate: Estate, thanos_url: str | Mapping[str, str], api_urls: Mapping[str, str]
+    path: Path, fleet: Fleet, thanos_url: str | Mapping[str, str], api_urls: Mapping[str, str]
 ) -> Home:
-    """A new home for an estate; the home of an earlier demo at that place is thrown away.
+    """A new home for a fleet; the home of an earlier demo at that place is thrown away.
 
     All clusters are asked for samples at one place, or each at its own.
     """
@@ -68,21 +68,21 @@ def make_home(
         require_down(path / "dagster")
         shutil.rmtree(path)
     if isinstance(thanos_url, str):
-        thanos_url = {cluster.cluster_id: thanos_url for cluster in estate.clusters}
-    home = Home.create(path, _config(estate, thanos_url, api_urls))
-    for name, rows in decision_rows(estate).items():
+        thanos_url = {cluster.cluster_id: thanos_url for cluster in fleet.clusters}
+    home = Home.create(path, _config(fleet, thanos_url, api_urls))
+    for name, rows in decision_rows(fleet).items():
         (home.decisions / f"{name}.csv").write_text(_csv(rows), encoding="utf-8")
     return home
 
 
-def _config(estate: Estate, thanos_urls: Mapping[str, str], api_urls: Mapping[str, str]) -> str:
+def _config(fleet: Fleet, thanos_urls: Mapping[str, str], api_urls: Mapping[str, str]) -> str:
     places = {url: f"fake{n or ''}" for n, url in enumerate(dict.fromkeys(thanos_urls.values()))}
     lines = [MARK]
-    if labels := sorted({label for pod in estate.pods for label in pod.labels}):
+    if labels := sorted({label for pod in fleet.pods for label in pod.labels}):
         lines += ["[ask]", f"pod_labels = {json.dumps(labels)}", ""]
     for url, place in places.items():
         lines += [f"[thanos.{place}]", f'url = "{url}"', ""]
-    for cluster in estate.clusters:
+    for cluster in fleet.clusters:
         lines += [
             f"[clusters.{cluster.cluster_id}]",
             f'thanos = "{places[thanos_urls[cluster.cluster_id]]}"',
@@ -93,14 +93,14 @@ def _config(estate: Estate, thanos_urls: Mapping[str, str], api_urls: Mapping[st
     return "\n".join(lines)
 
 
-def decision_rows(estate: Estate) -> dict[str, list[dict[str, str]]]:
+def decision_rows(fleet: Fleet) -> dict[str, list[dict[str, str]]]:
     """What the people of this cloud decided: clusters, prices, parties, budgets, outages."""
-    started_at = format_instant(epoch(estate.started_at))
+    started_at = format_instant(epoch(fleet.started_at))
     signed = {**SIGNED, "decided_on": date(2026, 1, 2).isoformat()}
     dated = {"valid_from": started_at, "valid_until": ""}
-    customers = tenants(estate)
+    customers = tenants(fleet)
     rows = {
-        "clusters": [_cluster(cluster, estate) | signed for cluster in estate.clusters],
+        "clusters": [_cluster(cluster, fleet) | signed for cluster in fleet.clusters],
         "rates": [
             {"cluster_id": "", "gpu_class": row["gpu_class"], "mig_profile": "whole"}
             | {"currency": CURRENCY, "rate_per_hour": row["rate_per_hour"]}
@@ -117,36 +117,36 @@ def decision_rows(estate: Estate) -> dict[str, list[dict[str, str]]]:
             {"tenant": tenant, "billing_period": "", "currency": CURRENCY, "amount": amount}
             | signed
             for tenant, amount in BUDGETS.items()
-            if estate.name == DEMO and tenant in customers
+            if fleet.name == DEMO and tenant in customers
         ],
         "outages": [
             {"cluster_id": cluster.cluster_id, "treatment": "credit", **signed, **OUTAGE}
-            for cluster in estate.clusters
-            if estate.name == DEMO and cluster.name == OUTAGE_OF
+            for cluster in fleet.clusters
+            if fleet.name == DEMO and cluster.name == OUTAGE_OF
         ],
     }
     return {table: listed for table, listed in rows.items() if listed}
 
 
-def tenants(estate: Estate) -> list[str]:
-    """Namespaces of the estate that hold pods and are tenants by the rule."""
+def tenants(fleet: Fleet) -> list[str]:
+    """Namespaces of the fleet that hold pods and are tenants by the rule."""
     from domain.tenant import BelongsTo, Ownership
 
     rule = Ownership(())
-    names = {pod.namespace for cluster in estate.clusters for pod in cluster.pods}
-    at = epoch(estate.started_at)
+    names = {pod.namespace for cluster in fleet.clusters for pod in cluster.pods}
+    at = epoch(fleet.started_at)
     return sorted(name for name in names if rule.belongs_to(name, at) is BelongsTo.TENANT)
 
 
-def _cluster(cluster: Cluster, estate: Estate) -> dict[str, str]:
+def _cluster(cluster: Cluster, fleet: Fleet) -> dict[str, str]:
     jobs = {job.job: job.scrape_interval_seconds for job in cluster.monitoring.jobs}
     scraped = jobs["kube-state-metrics"]
     return {
         "cluster_id": cluster.cluster_id,
         "cluster_name": cluster.name,
-        "valid_from": format_instant(epoch(estate.started_at)),
-        "valid_until": format_instant(epoch(estate.ended_at)),
-        "witnesses": "both",
+        "valid_from": format_instant(epoch(fleet.started_at)),
+        "valid_until": format_instant(epoch(fleet.ended_at)),
+        "sources": "both",
         "sample_interval_seconds": str(cluster.monitoring.collect_interval_seconds or scraped),
         "scrape_interval_seconds": str(scraped),
     }

@@ -1,10 +1,10 @@
-"""The demo's story: a month passes, the close is refused, it heals, somebody signs, invoices.
+"""The demo's story: a month passes, the close is refused, a backfill, accepted gaps, invoices.
 
 Put here: the order of what happens, and what came of it.
 Not here: the steps themselves (`orchestration.steps`), or how it is shown (`orchestration.cli`).
 
-Six processes share the work: the estate that is watched, the same one twice that is asked, this
-one, and two beside it that ask the witnesses while the month goes on; the first of them counts too.
+Six processes share the work: the fleet that is watched, the same one twice that is asked, this
+one, and two beside it that ask the sources while the month goes on; the first of them counts too.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from orchestration.signing import sign_gaps
 if TYPE_CHECKING:
     from billing.close import CloseResult
     from domain.findings import Finding
-    from fake_gpu.estate.model import Estate
-    from orchestration.demo.estate_process import ServedApart
+    from fake_gpu.fleet.model import Fleet
+    from orchestration.demo.fleet_process import ServedApart
     from warehouse.publish import Published
 
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int, str], None]]]
@@ -49,7 +49,7 @@ AFTER = timedelta(days=3)  # the grace time is two
 TREATMENTS = {
     "hour_not_measured": "bill_nothing",
     "allocation_not_seen": "bill_nothing",
-    "witnesses_disagree": "bill_lifecycle",
+    "sources_disagree": "bill_lifecycle",
 }
 SIGNER = "Demo Operator"
 
@@ -72,16 +72,16 @@ class DemoResult:
     months: tuple[Month, ...]
     published: Published
     model_pages: Path
-    clock_url: str  # of the estate, while it is served
+    clock_url: str  # of the fleet, while it is served
 
 
 @contextmanager
 def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[DemoResult]:
-    """Run the whole line on a scenario; the estate answers until the block is left."""
+    """Run the whole line on a scenario; the fleet answers until the block is left."""
     from fake_gpu.clock import epoch
-    from fake_gpu.estate.build import build_estate
+    from fake_gpu.fleet.build import build_fleet
     from fake_gpu.scenario.load import load_scenario
-    from orchestration.demo.estate_process import lived_through, serving
+    from orchestration.demo.fleet_process import lived_through, serving
 
     with (
         serving(scenario) as watched,
@@ -90,18 +90,18 @@ def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Demo
         beside() as helper,
         beside() as other,
     ):
-        # All five begin while this one builds its own estate.
-        estate = build_estate(load_scenario(scenario))
-        span = Interval(epoch(estate.started_at), epoch(estate.ended_at))
+        # All five begin while this one builds its own fleet.
+        fleet = build_fleet(load_scenario(scenario))
+        span = Interval(epoch(fleet.started_at), epoch(fleet.ended_at))
         start = span.started_at - BEFORE
-        running = lived_through(estate, start, watched)
-        store = Divided.of(estate, asked(start), asked_too(start))
-        home = make_home(home_path, estate, store.thanos_urls, store.first.kubernetes_urls)
+        running = lived_through(fleet, start, watched)
+        store = Divided.of(fleet, asked(start), asked_too(start))
+        home = make_home(home_path, fleet, store.thanos_urls, store.first.kubernetes_urls)
         helper.begin(get_ready, home.path, start)
         opened = OpenHome(home, running.clock)
         helpers = {Source.KUBERNETES: helper, Source.THANOS: other}
         asking = Asking(helpers, home.path, store.clock_urls, span)
-        say(_estate_in_words(estate))
+        say(_fleet_in_words(fleet))
         _live(opened, running, span, asking, bar)
         # Everything was watched: from here on those that are asked are all there is.
         store.first.take_counts_of(running.served)
@@ -117,7 +117,7 @@ def telling(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Demo
 
 
 def tell(scenario: str, home_path: Path, bar: Bar, say: Say) -> DemoResult:
-    """The same, for whoever does not need the estate afterwards."""
+    """The same, for whoever does not need the fleet afterwards."""
     with telling(scenario, home_path, bar, say) as told:
         return told
 
@@ -152,7 +152,7 @@ def _bill(
             asking.begin(asking.span, opened.clock.now())
             _finish(asking, bar)
             # What was refused about that hour may be gone; what lies elsewhere has to be signed.
-            rows = _signatures(refusal.judgement.blocking, but_for=left_out)
+            rows = _signatures(refusal.check_result.blocking, but_for=left_out)
         opened, month = _close_signed(opened, period, rows, helper, bar, say)
         months.append(replace(month, refusals=(*refusals, *month.refusals)))
     published = _publish(opened, bar)
@@ -178,7 +178,7 @@ def _close_signed(
             return opened, Month(period, tuple(refusals), signed, _closed(opened, period, bar))
         except PeriodNotBillable as refusal:
             refusals.append(refusal.message())
-            rows = [r for r in _signatures(refusal.judgement.blocking) if r not in signed]
+            rows = [r for r in _signatures(refusal.check_result.blocking) if r not in signed]
             if not rows:
                 raise
 
@@ -213,7 +213,7 @@ def _count(opened: OpenHome, period: BillingPeriod, helper: Beside, bar: Bar) ->
 
 
 def _prepare(opened: OpenHome) -> None:
-    """What judging and closing need besides facts takes seconds to load, or to make at first."""
+    """What checking and closing need besides facts takes seconds to load, or to make at first."""
     from orchestration.publishing import model_pages
     from quality.suites.runner import load
 
@@ -222,7 +222,7 @@ def _prepare(opened: OpenHome) -> None:
 
 
 def _refused(opened: OpenHome, period: BillingPeriod, bar: Bar) -> PeriodNotBillable:
-    with bar("Judging") as report:
+    with bar("Checking") as report:
         report(0, 1, "may this be billed?")
         try:
             steps.close(opened, period, dry_run=False)
@@ -234,7 +234,7 @@ def _refused(opened: OpenHome, period: BillingPeriod, bar: Bar) -> PeriodNotBill
 
 def _closed(opened: OpenHome, period: BillingPeriod, bar: Bar) -> CloseResult:
     with bar("Closing") as report:
-        report(0, 1, "judging again, sealing, rendering")
+        report(0, 1, "checking again, sealing, rendering")
         result = steps.close(opened, period, dry_run=False)
         report(1, 1, "")
     return result
@@ -288,8 +288,8 @@ def _signed_in_words(rows: Rows) -> str:
     return f"Gaps that cannot be backfilled, accepted by {SIGNER}:\n" + "\n".join(lines)
 
 
-def _estate_in_words(estate: Estate) -> str:
-    nodes = sum(len(cluster.nodes) for cluster in estate.clusters)
-    pods = sum(len(cluster.pods) for cluster in estate.clusters)
-    names = ", ".join(cluster.name for cluster in estate.clusters)
+def _fleet_in_words(fleet: Fleet) -> str:
+    nodes = sum(len(cluster.nodes) for cluster in fleet.clusters)
+    pods = sum(len(cluster.pods) for cluster in fleet.clusters)
+    names = ", ".join(cluster.name for cluster in fleet.clusters)
     return f"Simulated clusters: {names}; {nodes} nodes, {pods} pods."

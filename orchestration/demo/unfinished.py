@@ -1,10 +1,10 @@
 """A month that is almost done: four hours of one cluster are missing, for somebody to find.
 
-Put here: the home that `gpu-ledger up --demo` shows, on an estate that goes on being served.
+Put here: the home that `gpu-ledger up --demo` shows, on a fleet that goes on being served.
 Not here: Dagster's processes (`orchestration.cli.up`), or the demo that tells it all (`story`).
 
-Its clock stands still after the month's grace time. So nothing heals by itself: an hour that could
-not be asked is asked again ten minutes later, and ten minutes do not pass.
+Its clock stands still after the month's grace time. So nothing is backfilled by itself: an hour
+that could not be asked is asked again ten minutes later, and ten minutes do not pass.
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ class Unfinished:
 
 @contextmanager
 def unfinished(scenario: str, path: Path, bar: Bar) -> Iterator[Unfinished]:
-    """Make the home; the estate answers until the block is left."""
+    """Make the home; the fleet answers until the block is left."""
     from fake_gpu.clock import driven, epoch
-    from fake_gpu.estate.build import build_estate
+    from fake_gpu.fleet.build import build_fleet
     from fake_gpu.scenario.load import load_scenario
     from fake_gpu.serve import serve
 
-    estate = build_estate(load_scenario(scenario))
-    span = Interval(epoch(estate.started_at), epoch(estate.ended_at))
+    fleet = build_fleet(load_scenario(scenario))
+    span = Interval(epoch(fleet.started_at), epoch(fleet.ended_at))
     clock = driven(span.started_at - BEFORE)
-    with serve(estate, clock) as running:
-        home = make_home(path, estate, running.thanos_url, running.kubernetes_urls)
+    with serve(fleet, clock) as running:
+        home = make_home(path, fleet, running.thanos_url, running.kubernetes_urls)
         opened = OpenHome(home, clock)
         _live(opened, running, Interval(span.started_at - BEFORE, span.ended_at + HOUR), bar)
         period = BillingPeriod.containing(span.started_at)
         clock.advance_to(period.ended_at + AFTER)
-        # Where most is going on: hours that nobody worked in would change nothing when they heal.
-        cluster = max(estate.clusters, key=lambda one: len(one.pods))
+        # Where most is going on: hours that nobody worked in would change nothing when they repair.
+        cluster = max(fleet.clusters, key=lambda one: len(one.pods))
         missing = _four_hours(span)
         _ask_in_vain(opened, running.thanos_url, cluster.cluster_id, missing)
         with bar("Asking") as report:
             steps.pull(OpenHome(home, clock), span, sources=[Source.KUBERNETES], progress=report)
-        for other in estate.clusters:
+        for other in fleet.clusters:
             for part in _around(span, missing) if other is cluster else [span]:
                 with bar("Asking") as report:
                     steps.pull(

@@ -8,7 +8,7 @@ select
     missing_count,
     outcome,
     reason,
-    healable,
+    backfillable,
     pod_missing_count
 from marts.fct_coverage
 where billing_period = $period

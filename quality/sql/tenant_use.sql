@@ -8,7 +8,7 @@ select
     cast(sum(billable_seconds * device_count) as bigint) as device_seconds,
     cast(coalesce(
         sum(billable_seconds * device_count) filter (
-            where list_contains($one_witness_reasons, method_reason)
+            where list_contains($one_source_reasons, method_reason)
         ),
         0
     ) as bigint) as gap_device_seconds,

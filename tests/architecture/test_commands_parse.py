@@ -83,8 +83,8 @@ def test_what_is_to_be_done_about_an_error_or_a_finding_can_be_typed() -> None:
         "gpu-ledger clsoe P",
         "gpu-ledger landing",
         "gpu-ledger pull --hours",
-        "gpu-ledger gaps P then heal",
-        "gpu-ledger judge 2026-13",
+        "gpu-ledger gaps P then repair",
+        "gpu-ledger check 2026-13",
     ],
 )
 def test_what_cannot_be_typed_is_found(command: str) -> None:

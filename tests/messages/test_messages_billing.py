@@ -1,6 +1,6 @@
-"""Every message of judging and billing, each from what provokes it, compared with its golden file.
+"""Every message of checking and billing, each from what provokes it, compared with its golden file.
 
-Put here: JUDGE, CLOSE, RECOUNT, VOID, BOOK, RECORD, SEAL, BACKUP and EXPLAIN.
+Put here: CHECK, CLOSE, RECOUNT, VOID, BOOK, RECORD, SEAL, BACKUP and EXPLAIN.
 Not here: findings (`test_messages_findings`), or messages of other packages.
 
 After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed
@@ -35,8 +35,8 @@ from billing.retention import require_held
 from billing.voiding import void_document
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
-from domain.findings import Judgement
-from quality.run import judge
+from domain.findings import CheckResult
+from quality.run import check_period
 from tests.marts_by_hand import Pod, World, at
 from warehouse.lease import acquire, lease
 from warehouse.store import Store
@@ -46,13 +46,15 @@ CLOCK = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
 PAGES = Path(__file__).parents[2] / "docs" / "errors"
 
 
-def judged(world: World) -> Judgement:
-    return judge(world.home, world.period, world.decisions, CLOCK)
+def checked(world: World) -> CheckResult:
+    return check_period(world.home, world.period, world.decisions, CLOCK)
 
 
-def close(world: World, clock: StoppedClock = CLOCK, judgement: Judgement | None = None) -> None:
-    def answer() -> Judgement:
-        return judgement or judged(world)
+def close(
+    world: World, clock: StoppedClock = CLOCK, check_result: CheckResult | None = None
+) -> None:
+    def answer() -> CheckResult:
+        return check_result or checked(world)
 
     close_period(world.home, world.period, world.decisions, answer, clock, dry_run=False)
 
@@ -127,18 +129,20 @@ def restored(world: World) -> None:
 
 def lost_events(world: World) -> None:
     record = record_of(world)
-    require_head(record, record.ledger(), Head(2, "ab" * 32), "the witness")
+    require_head(record, record.ledger(), Head(2, "ab" * 32), "the source")
 
 
 def without_facts(world: World) -> None:
     (world.path / "warehouse.duckdb").unlink()
-    judged(world)
+    checked(world)
 
 
 def not_billable(world: World) -> None:
     world.path = world.path.with_name("another")
     world.lose("thanos", "09 11:00")
-    world.lose(*("kubernetes", "09 11:00"), reason="no collector", healable=False, outcome="empty")
+    world.lose(
+        *("kubernetes", "09 11:00"), reason="no collector", backfillable=False, outcome="empty"
+    )
     world.write()
     close(world)
 
@@ -152,8 +156,10 @@ def too_early(world: World) -> None:
 def facts_changed(world: World) -> None:
     world.path = world.path.with_name("another")
     world.write()
-    judgement = judged(world)
-    close(world, judgement=Judgement(judgement.period, "cd" * 32, checks=judgement.checks))
+    check_result = checked(world)
+    close(
+        world, check_result=CheckResult(check_result.period, "cd" * 32, checks=check_result.checks)
+    )
 
 
 def open_period(world: World) -> None:
@@ -213,7 +219,7 @@ PROVOKED: dict[str, Callable[[World], None]] = {
     "RECORD-003": edited_event,
     "RECORD-004": restored,
     "RECORD-005": lost_events,
-    "JUDGE-001": without_facts,
+    "CHECK-001": without_facts,
     "CLOSE-001": not_billable,
     "CLOSE-002": too_early,
     "CLOSE-003": facts_changed,

@@ -1,4 +1,4 @@
-"""Every message of the fake estate, each from an input that provokes it, with its golden file.
+"""Every message of the simulated fleet, each from an input that provokes it, with its golden file.
 
 Put here: FAKE.
 Not here: messages of other packages.
@@ -19,14 +19,14 @@ import pytest
 
 from domain.errors import LedgerError
 from fake_gpu.clock import driven, fixed
-from fake_gpu.estate.build import build_estate
 from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import library_text, load_scenario, read_scenario
 from fake_gpu.scenario.openb import openb_folder
 from fake_gpu.scenario.trace import COLUMNS, parse_trace
 from fake_gpu.serve import serve
 from fake_gpu.takeover import require_same_past
-from tests.estates import HEAD, T0, estate
+from tests.fleets import HEAD, T0, fleet
 
 GOLDEN = Path(__file__).parent / "golden"
 NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
@@ -71,11 +71,11 @@ def a_port_that_is_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 47_113))
         taken.listen()
-        serve(estate(f"{HEAD}clusters: [{{name: c}}]\n"), fixed(NOON), port=47_113)
+        serve(fleet(f"{HEAD}clusters: [{{name: c}}]\n"), fixed(NOON), port=47_113)
 
 
 def a_fault_that_never_fired() -> None:
-    faults = estate(
+    faults = fleet(
         f"{HEAD}clusters: [{{name: c}}]\nfaults: [{{fault: html_login, from: +2h}}]\n"
     ).faults
     FaultLedger().require_fired(faults)
@@ -84,7 +84,7 @@ def a_fault_that_never_fired() -> None:
 def another_past() -> None:
     text = library_text("thin_line")
     later = text.replace("started: 2026-10-01T01:10:20Z", "started: 2026-10-01T01:10:25Z")
-    old, new = (build_estate(read_scenario(t, "thin_line", None)) for t in (text, later))
+    old, new = (build_fleet(read_scenario(t, "thin_line", None)) for t in (text, later))
     require_same_past(old, new, T0 + 7200)
 
 
@@ -97,13 +97,13 @@ PROVOKED: dict[str, Callable[[], object]] = {
     "FAKE-001": lambda: driven(NOON).advance_to(NOON.replace(hour=11)),
     "FAKE-002": lambda: read_scenario(BAD, "mine.yaml", None),
     "FAKE-003": lambda: load_scenario("thick_line.yml"),
-    "FAKE-004": lambda: estate(HEAD + TWICE),
+    "FAKE-004": lambda: fleet(HEAD + TWICE),
     "FAKE-005": a_row_that_cannot_be,
     "FAKE-006": lambda: openb_folder("/nowhere"),
     "FAKE-007": a_fault_that_never_fired,
     "FAKE-008": a_port_that_is_taken,
     "FAKE-009": another_past,
-    "FAKE-010": lambda: estate(HEAD + ONE_NAME),
+    "FAKE-010": lambda: fleet(HEAD + ONE_NAME),
 }
 
 

@@ -54,12 +54,12 @@ def no_managed_clusters(folder: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 def not_a_demo_home(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    from fake_gpu.estate.build import build_estate
+    from fake_gpu.fleet.build import build_fleet
     from fake_gpu.scenario.load import load_scenario
     from orchestration.demo.home import make_home
 
     (folder / "thesis.txt").write_text("three years of work")
-    make_home(folder, build_estate(load_scenario("thin_line")), "", {})
+    make_home(folder, build_fleet(load_scenario("thin_line")), "", {})
 
 
 def collector_stuck(folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -68,16 +68,16 @@ def collector_stuck(folder: Path, patch: pytest.MonkeyPatch) -> None:
     raise CollectorStuck("c-1", datetime(2026, 10, 1, 2, tzinfo=UTC), {"pods": "HTTP 503"})
 
 
-def estate_gone(folder: Path, patch: pytest.MonkeyPatch) -> None:
+def fleet_gone(folder: Path, patch: pytest.MonkeyPatch) -> None:
     import httpx
 
-    from orchestration.demo.estate_clock import EstateClock
+    from orchestration.demo.fleet_clock import FleetClock
 
     def refused(*_: object, **__: object) -> None:
         raise httpx.ConnectError("[Errno 111] Connection refused")
 
     patch.setattr(httpx, "get", refused)
-    EstateClock("http://127.0.0.1:9400/-/clock").now()
+    FleetClock("http://127.0.0.1:9400/-/clock").now()
 
 
 def helper_gone(folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "INIT-001": no_managed_clusters,
     "DEMO-001": not_a_demo_home,
     "DEMO-002": collector_stuck,
-    "DEMO-003": estate_gone,
+    "DEMO-003": fleet_gone,
     "DEMO-004": helper_gone,
     "UP-001": pages_did_not_start,
     "UP-002": port_taken,

@@ -56,7 +56,7 @@ ROWS = [
         "compute_slots": row["compute_slots"],
     }
     for row in csv.DictReader(
-        (Path(__file__).parents[2] / "fake_gpu/estate/mig_profiles.csv").open()
+        (Path(__file__).parents[2] / "fake_gpu/fleet/mig_profiles.csv").open()
     )
 ]
 CUTS = cuts_of(list(ROWS), "a100-40")
@@ -104,7 +104,7 @@ class Layout:
 
 
 @dataclass
-class Estate:
+class Fleet:
     cluster: Cluster
     layouts: dict[int, Layout]
     shares: dict[str, dict[str, Fraction]]  # by pod and dimension, settled when it was bound
@@ -113,7 +113,7 @@ class Estate:
         return self.layouts[max(s for s in self.layouts if s <= second)]
 
 
-def random_estate(number: int, rng: random.Random) -> Estate:
+def random_fleet(number: int, rng: random.Random) -> Fleet:
     whole, replicas = rng.randint(0, 3), rng.choice([1, 1, 4])
     mig = [] if replicas > 1 else [rng.choice(LAYOUTS) for _ in range(rng.randint(0, 3))]
     layouts = {-HOUR: Layout(max(whole, 1 - len(mig)), mig, replicas)}
@@ -144,7 +144,7 @@ def random_estate(number: int, rng: random.Random) -> Estate:
         }
         for pod in pods
     }
-    return Estate(cluster, layouts, shares)
+    return Fleet(cluster, layouts, shares)
 
 
 def at(layouts: dict[int, Layout], second: int) -> Layout:
@@ -192,22 +192,22 @@ def random_pods(layouts: dict[int, Layout], rng: random.Random) -> list[Pod]:
 
 
 @pytest.fixture(scope="module", params=SEEDS_AND_COUNTS)
-def estates(
+def fleets(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[list[Estate], Home, BuildResult]:
+) -> tuple[list[Fleet], Home, BuildResult]:
     seed, count = request.param
     rng = random.Random(seed)
-    estates = [random_estate(number, rng) for number in range(count)]
-    home = Home.create(tmp_path_factory.mktemp("estates"))
-    clusters = [estate.cluster for estate in estates]
+    fleets = [random_fleet(number, rng) for number in range(count)]
+    home = Home.create(tmp_path_factory.mktemp("fleets"))
+    clusters = [fleet.cluster for fleet in fleets]
     write(home, *clusters)
     result = build_period(
         home, PERIOD, decided(clusters_table(*clusters)), closed_periods=frozenset()
     )
-    return estates, home, result
+    return fleets, home, result
 
 
-Estates = tuple[list[Estate], Home, BuildResult]
+Fleets = tuple[list[Fleet], Home, BuildResult]
 
 
 def query(home: Home, sql: str) -> list[tuple[Any, ...]]:
@@ -215,14 +215,14 @@ def query(home: Home, sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql).fetchall()
 
 
-def test_every_test_of_dbt_passes(estates: Estates) -> None:
-    assert [(test.name, test.status) for test in estates[2].failed_tests] == []
+def test_every_test_of_dbt_passes(fleets: Fleets) -> None:
+    assert [(test.name, test.status) for test in fleets[2].failed_tests] == []
 
 
-def changes(estate: Estate) -> list[int]:
+def changes(fleet: Fleet) -> list[int]:
     """Seconds at which anything changes; between two of them every second is alike."""
-    edges = {0, *range(0, END, HOUR), *(s for s in estate.layouts if s >= 0)}
-    for pod in estate.cluster.pods:
+    edges = {0, *range(0, END, HOUR), *(s for s in fleet.layouts if s >= 0)}
+    for pod in fleet.cluster.pods:
         assert pod.bound is not None
         assert pod.started is not None
         assert pod.ended is not None
@@ -230,14 +230,14 @@ def changes(estate: Estate) -> list[int]:
     return sorted(edge for edge in edges if edge < END)
 
 
-def running_at(estate: Estate, second: int) -> list[Pod]:
-    return [p for p in estate.cluster.pods if (p.started or 0) <= second < (p.ended or 0)]
+def running_at(fleet: Fleet, second: int) -> list[Pod]:
+    return [p for p in fleet.cluster.pods if (p.started or 0) <= second < (p.ended or 0)]
 
 
-def fewest_at(estate: Estate, second: int) -> int:
-    layout = estate.layout(second)
+def fewest_at(fleet: Fleet, second: int) -> int:
+    layout = fleet.layout(second)
     held: Counter[str] = Counter()
-    for pod in running_at(estate, second):
+    for pod in running_at(fleet, second):
         held += Counter(pod.requests)
     plain = -(-held[GPU] // layout.replicas)
     slices = {r.removeprefix("nvidia.com/mig-"): n for r, n in held.items() if r != GPU}
@@ -249,23 +249,23 @@ def fewest_at(estate: Estate, second: int) -> int:
     )
 
 
-def test_node_hours_are_the_fewest_cards_at_the_busiest_second(estates: Estates) -> None:
+def test_node_hours_are_the_fewest_cards_at_the_busiest_second(fleets: Fleets) -> None:
     expected: dict[tuple[str, int], tuple[int, int, int]] = {}
-    for estate in estates[0]:
-        edges = changes(estate)
+    for fleet in fleets[0]:
+        edges = changes(fleet)
         for second, until in zip(edges, [*edges[1:], END], strict=True):
-            key = (estate.cluster.cluster_id, second // HOUR)
+            key = (fleet.cluster.cluster_id, second // HOUR)
             most, seconds, cards = expected.get(key, (0, 0, 0))
-            fewest = fewest_at(estate, second)
+            fewest = fewest_at(fleet, second)
             expected[key] = (
                 max(most, fewest),
                 seconds + fewest * (until - second),
-                max(cards, estate.layout(second).cards),
+                max(cards, fleet.layout(second).cards),
             )
     found = {
         (cluster, hour): (most, seconds, capacity)
         for cluster, hour, most, seconds, capacity in query(
-            estates[1],
+            fleets[1],
             "select cluster_id, hour(hour_started_at), gpu_count_max, gpu_seconds, gpu_capacity "
             "from marts.fct_node_hours",
         )
@@ -273,21 +273,21 @@ def test_node_hours_are_the_fewest_cards_at_the_busiest_second(estates: Estates)
     assert found == expected
 
 
-def test_every_term_of_conservation_is_exact(estates: Estates) -> None:
+def test_every_term_of_conservation_is_exact(fleets: Fleets) -> None:
     expected: dict[tuple[str, int, str], list[Fraction]] = {}
-    for estate in estates[0]:
-        edges = changes(estate)
+    for fleet in fleets[0]:
+        edges = changes(fleet)
         for second, until in zip(edges, [*edges[1:], END], strict=True):
             for dimension in ("compute", "memory"):
-                key = (estate.cluster.cluster_id, second // HOUR, dimension)
-                terms = terms_at(estate, second, dimension)
+                key = (fleet.cluster.cluster_id, second // HOUR, dimension)
+                terms = terms_at(fleet, second, dimension)
                 before = expected.setdefault(key, [Fraction(0)] * len(terms))
                 for place, term in enumerate(terms):
                     before[place] += term * (until - second)
     found = {
         (cluster, hour, dimension): [Fraction(int(term), unit) for term in terms]
         for cluster, hour, dimension, unit, *terms in query(
-            estates[1],
+            fleets[1],
             "select cluster_id, hour(hour_started_at), dimension, share_denominator, "
             "installed_share_seconds, running_share_seconds, held_share_seconds, "
             "unhealthy_share_seconds, idle_share_seconds, overallocated_share_seconds, "
@@ -297,14 +297,14 @@ def test_every_term_of_conservation_is_exact(estates: Estates) -> None:
     assert found == expected
 
 
-def terms_at(estate: Estate, second: int, dimension: str) -> list[Fraction]:
-    layout = estate.layout(second)
+def terms_at(fleet: Fleet, second: int, dimension: str) -> list[Fraction]:
+    layout = fleet.layout(second)
     zero = Fraction(0)
-    running = sum((estate.shares[p.uid][dimension] for p in running_at(estate, second)), zero)
-    holding = [p for p in estate.cluster.pods if (p.bound or 0) <= second < (p.started or 0)]
-    held = sum((estate.shares[p.uid][dimension] for p in holding), zero)
+    running = sum((fleet.shares[p.uid][dimension] for p in running_at(fleet, second)), zero)
+    holding = [p for p in fleet.cluster.pods if (p.bound or 0) <= second < (p.started or 0)]
+    held = sum((fleet.shares[p.uid][dimension] for p in holding), zero)
     allocated: Counter[str] = Counter()
-    for pod in [*running_at(estate, second), *holding]:
+    for pod in [*running_at(fleet, second), *holding]:
         allocated += Counter(pod.requests)
     offered = sum((layout.share(r, dimension) * n for r, n in layout.capacity.items()), zero)
     unhealthy = sum(

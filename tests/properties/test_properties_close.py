@@ -3,7 +3,7 @@
 What must hold all the same: invariants 27, 28, 31, 32, 34, 35, 38 and 47. Lines add up, documents
 add up to the period, original plus corrections is the recounted truth, no credit exceeds its line,
 what is issued never changes, the chain holds, numbers are gapless, and nothing is issued or
-corrected that was not judged billable.
+corrected that was not checked billable.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from billing.verifier import verify
 from billing.voiding import CannotBeVoided, require_voidable
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
-from domain.findings import Check, Finding, Judgement, Remedy
+from domain.findings import Check, CheckResult, Finding, Remedy
 from domain.money import parse_nanos
 from tests.billing_by_hand import (
     AMENDED,
@@ -51,8 +51,8 @@ from tests.billing_by_hand import (
     Price,
     Seconds,
     basis_of,
+    checked,
     grounds_of,
-    judged,
     usage_of,
 )
 from tests.store_in_memory import Killed, MemoryStore
@@ -70,10 +70,10 @@ amounts: st.SearchStrategy[Seconds] = st.dictionaries(
 
 
 NOT_BILLABLE = {
-    "a blocking finding": lambda judged: replace(judged, findings=(blocking_finding(),)),
-    "a check that failed": lambda judged: replace(judged, checks=(Check("by hand", 1, 1),)),
-    "a check that saw no row": lambda judged: replace(judged, checks=(Check("by hand", 0, 0),)),
-    "a check that was not executed": lambda judged: replace(judged, missing_checks=("suite",)),
+    "a blocking finding": lambda checked: replace(checked, findings=(blocking_finding(),)),
+    "a check that failed": lambda checked: replace(checked, checks=(Check("by hand", 1, 1),)),
+    "a check that saw no row": lambda checked: replace(checked, checks=(Check("by hand", 0, 0),)),
+    "a check that was not executed": lambda checked: replace(checked, missing_checks=("suite",)),
 }
 
 
@@ -96,11 +96,11 @@ class Ledger:
         return Books(record, record.ledger())
 
     def close(
-        self, period: BillingPeriod, seconds: Seconds, judgement: Judgement | None = None
+        self, period: BillingPeriod, seconds: Seconds, check_result: CheckResult | None = None
     ) -> None:
         books = self.books
         if period.name not in books.ledger.closes():
-            grounds = grounds_of(period, seconds, judgement)
+            grounds = grounds_of(period, seconds, check_result)
             plan = plan_from(books, grounds, self.clock.now())
             commit_close(books, period, plan, self.clock, "ada", FILES)
 
@@ -109,10 +109,10 @@ class Ledger:
         period: BillingPeriod,
         seconds: Seconds,
         price: Price = PRICE,
-        judgement: Judgement | None = None,
+        check_result: CheckResult | None = None,
     ) -> int:
         """How many lines the recount gave."""
-        books, basis = self.books, basis_of(period, "1" * 64, judgement)
+        books, basis = self.books, basis_of(period, "1" * 64, check_result)
         lines = corrections_from(books, basis, usage_of(period, seconds, price), lambda _: "late")
         if lines:
             commit_corrections(books, basis, lines, "late", (), self.clock, "ada")
@@ -158,16 +158,16 @@ class Months(RuleBasedStateMachine):
         self.ledger.close(period, seconds)
 
     @rule(period=st.sampled_from(PERIODS), seconds=amounts, why=st.sampled_from([*NOT_BILLABLE]))
-    def judged_not_billable(self, period: BillingPeriod, seconds: Seconds, why: str) -> None:
+    def checked_not_billable(self, period: BillingPeriod, seconds: Seconds, why: str) -> None:
         """Neither a close nor a recount writes anything."""
-        no = NOT_BILLABLE[why](judged(period))
+        no = NOT_BILLABLE[why](checked(period))
         before = dict(self.ledger.store.objects)
         if period.name not in self.counted:
             with pytest.raises(PeriodNotBillable):
                 self.ledger.close(period, seconds, no)
         elif seconds != self.counted[period.name]:
             with suppress(PeriodNotBillable):  # what gives no correction has nothing to refuse
-                assert self.ledger.recount(period, seconds, judgement=no) == 0
+                assert self.ledger.recount(period, seconds, check_result=no) == 0
         events = [key for key in self.ledger.store.objects if key not in before]
         assert events == []
 
@@ -186,15 +186,15 @@ class Months(RuleBasedStateMachine):
     @rule(data=st.data(), by_head=st.booleans())
     def restore(self, data: st.DataObject, by_head: bool) -> None:
         """A backup that misses an event is found out by the head; a whole one may go on."""
-        witnessed = Record(self.ledger.store).head()
+        attested = Record(self.ledger.store).head()
         record = self.ledger.restored(data.draw(st.sampled_from(self.backups[-3:])))
         with pytest.raises(RestoredRecord):
             admit_restored(record, self.ledger.clock, names=("ada", "ada"))
-        if record.head() != witnessed:
+        if record.head() != attested:
             with pytest.raises(RecordBehindItsHead):
-                admit_restored(record, self.ledger.clock, witnessed=witnessed)
+                admit_restored(record, self.ledger.clock, attested=attested)
             return
-        named = {"witnessed": witnessed} if by_head else {"names": ("ada", "bob")}
+        named = {"attested": attested} if by_head else {"names": ("ada", "bob")}
         admit_restored(record, self.ledger.clock, **named)  # type: ignore[arg-type]
         assert isinstance(record.store, MemoryStore)
         self.ledger.store = record.store
@@ -250,11 +250,11 @@ class Months(RuleBasedStateMachine):
                 self.seen[sealed_key(digest)] = record.sealed_bytes(digest)
 
     @invariant()
-    def what_was_written_was_judged_billable_by_checks_that_saw_rows(self) -> None:
+    def what_was_written_was_checked_billable_by_checks_that_saw_rows(self) -> None:
         record = Record(self.ledger.store)
         for event in record.events():
             if event.kind in (EventKind.PERIOD_CLOSED, EventKind.CORRECTIONS_RECORDED):
-                found = record.sealed(str(event.body["basis_sha256"]))["judgement"]
+                found = record.sealed(str(event.body["basis_sha256"]))["check"]
                 assert found["is_billable"]
                 assert found["missing_checks"] == []
                 assert not any(finding["blocks"] for finding in found["findings"])

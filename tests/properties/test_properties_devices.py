@@ -8,9 +8,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_gpu.estate.model import Utilisation
 from fake_gpu.exporters.devices import NodeUse, phases
-from tests.small_estates import MIDNIGHT, node, pod
+from fake_gpu.fleet.model import Utilisation
+from tests.small_fleets import MIDNIGHT, node, pod
 
 PROFILES = st.builds(
     Utilisation,

@@ -1,6 +1,6 @@
-"""Random estates, counted second by second: what the models say must be exactly that.
+"""Random fleets, counted second by second: what the models say must be exactly that.
 
-The reference here is deliberately naive: an array of seconds per pod. Many estates are put into
+The reference here is deliberately naive: an array of seconds per pod. Many fleets are put into
 one build as many clusters, because starting dbt costs more than counting them.
 """
 
@@ -95,20 +95,20 @@ def held_seconds(pod: Pod, since: int, until: int) -> int:
 
 
 @pytest.fixture(scope="module", params=SEEDS_AND_COUNTS)
-def estates(
+def fleets(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[list[Cluster], Home, BuildResult]:
     seed, count = request.param
     rng = random.Random(seed)
     clusters = [random_cluster(number, rng) for number in range(count)]
-    home = Home.create(tmp_path_factory.mktemp("estates"))
+    home = Home.create(tmp_path_factory.mktemp("fleets"))
     write(home, *clusters)
     rates = table("rates", f",A100-40GB,whole,EUR,{RATE_NANOS / 10**9},2026-01-01,,|,")
     decisions = decided(clusters_table(*clusters), rates)
     return clusters, home, build_period(home, PERIOD, decisions, closed_periods=frozenset())
 
 
-Estates = tuple[list[Cluster], Home, BuildResult]
+Fleets = tuple[list[Cluster], Home, BuildResult]
 
 
 def query(home: Home, sql: str) -> list[tuple[Any, ...]]:
@@ -116,12 +116,12 @@ def query(home: Home, sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql).fetchall()
 
 
-def test_every_test_of_dbt_passes(estates: Estates) -> None:
-    assert estates[2].failed_tests == []
+def test_every_test_of_dbt_passes(fleets: Fleets) -> None:
+    assert fleets[2].failed_tests == []
 
 
-def test_seconds_of_every_pod_and_hour_are_exact(estates: Estates) -> None:
-    clusters, home, _ = estates
+def test_seconds_of_every_pod_and_hour_are_exact(fleets: Fleets) -> None:
+    clusters, home, _ = fleets
     expected = {}
     for cluster in clusters:
         for pod in cluster.pods:
@@ -141,8 +141,8 @@ def test_seconds_of_every_pod_and_hour_are_exact(estates: Estates) -> None:
     assert found == expected
 
 
-def test_without_faults_nothing_is_disputed_missing_or_uncertain(estates: Estates) -> None:
-    _, home, _ = estates
+def test_without_faults_nothing_is_disputed_missing_or_uncertain(fleets: Fleets) -> None:
+    _, home, _ = fleets
     assert (
         query(
             home,
@@ -166,8 +166,8 @@ def node_levels(cluster: Cluster, node: str) -> list[int]:
     return levels
 
 
-def test_node_hours_are_the_maximum_over_every_second(estates: Estates) -> None:
-    clusters, home, _ = estates
+def test_node_hours_are_the_maximum_over_every_second(fleets: Fleets) -> None:
+    clusters, home, _ = fleets
     expected = {}
     for cluster in clusters:
         for node in cluster.nodes:
@@ -186,8 +186,8 @@ def test_node_hours_are_the_maximum_over_every_second(estates: Estates) -> None:
     assert found == expected
 
 
-def test_cluster_hours_have_both_maxima(estates: Estates) -> None:
-    clusters, home, _ = estates
+def test_cluster_hours_have_both_maxima(fleets: Fleets) -> None:
+    clusters, home, _ = fleets
     expected = {}
     for cluster in clusters:
         by_node = [node_levels(cluster, node.name) for node in cluster.nodes]
@@ -209,8 +209,8 @@ def test_cluster_hours_have_both_maxima(estates: Estates) -> None:
     assert found == expected
 
 
-def test_the_fleet_has_the_most_of_all_clusters_at_one_second(estates: Estates) -> None:
-    clusters, home, _ = estates
+def test_the_fleet_has_the_most_of_all_clusters_at_one_second(fleets: Fleets) -> None:
+    clusters, home, _ = fleets
     each = [node_levels(cluster, node.name) for cluster in clusters for node in cluster.nodes]
     together = [sum(levels) for levels in zip(*each, strict=True)]
     expected = {}
@@ -233,8 +233,8 @@ def half_even(value: Fraction) -> int:
     return round(value)  # Python rounds fractions half to even
 
 
-def test_charges_are_exact_and_shared_out_whole(estates: Estates) -> None:
-    clusters, home, _ = estates
+def test_charges_are_exact_and_shared_out_whole(fleets: Fleets) -> None:
+    clusters, home, _ = fleets
     seconds: defaultdict[tuple[str, str], int] = defaultdict(int)
     for cluster in clusters:
         for pod in cluster.pods:
@@ -247,8 +247,8 @@ def test_charges_are_exact_and_shared_out_whole(estates: Estates) -> None:
     assert {(t, c): int(nanos) for t, c, nanos in found} == expected
 
 
-def test_a_charge_is_shared_out_as_python_would(estates: Estates) -> None:
-    _, home, _ = estates
+def test_a_charge_is_shared_out_as_python_would(fleets: Fleets) -> None:
+    _, home, _ = fleets
     parts: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     found: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for tenant, cluster, key, seconds, nanos in query(

@@ -109,7 +109,7 @@ def test_weights_lie_between_the_shares_and_their_maximum(
 
 
 @given(resources, st.sampled_from(product_names), suffixes, st.integers(0, 9))
-def test_both_witnesses_spellings_mean_the_same_or_the_metric_cannot_tell(
+def test_both_sources_spellings_mean_the_same_or_the_metric_cannot_tell(
     resource: str, product: str, suffix: str, replicas: int
 ) -> None:
     labels = {"nvidia.com/gpu.product": product + suffix, "nvidia.com/gpu.replicas": str(replicas)}

@@ -8,10 +8,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Estate
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.scenario.errors import BadScenario, NameTaken
-from tests.estates import FOR_EVER, check_invariants, loaded
+from tests.fleets import FOR_EVER, check_invariants, loaded
 
 # What one workload makes of a name is another one's name.
 NAMES = ("w", "w-0", "w-1", "w-0-0", "w-worker-0")
@@ -78,20 +78,20 @@ def scenarios(draw: st.DrawFn) -> str:
 @given(scenarios())
 def test_equal_names_are_refused_or_apart(text: str) -> None:
     try:
-        estate = build_estate(loaded(text))
+        fleet = build_fleet(loaded(text))
     except (BadScenario, NameTaken):
         return
-    for cluster in estate.clusters:
+    for cluster in fleet.clusters:
         check_invariants(cluster)
-    check_everything_is_there_once(estate)
+    check_everything_is_there_once(fleet)
 
 
-def check_everything_is_there_once(estate: Estate) -> None:
-    pods = Counter(pod.uid for cluster in estate.clusters for pod in cluster.pods)
-    clusters = Counter(cluster.name for cluster in estate.clusters)
-    nodes = Counter((n.cluster_id, n.name) for c in estate.clusters for n in c.nodes)
+def check_everything_is_there_once(fleet: Fleet) -> None:
+    pods = Counter(pod.uid for cluster in fleet.clusters for pod in cluster.pods)
+    clusters = Counter(cluster.name for cluster in fleet.clusters)
+    nodes = Counter((n.cluster_id, n.name) for c in fleet.clusters for n in c.nodes)
     assert {*pods.values(), *clusters.values(), *nodes.values()} <= {1}
-    for cluster in estate.clusters:
+    for cluster in fleet.clusters:
         spans = defaultdict(list)
         for life in cluster.workloads:
             end = FOR_EVER if life.gone_at is None else life.gone_at

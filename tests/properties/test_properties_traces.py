@@ -7,11 +7,11 @@ from collections import defaultdict
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import Loaded
 from fake_gpu.scenario.trace import COLUMNS, parse_trace
 from fake_gpu.scenario.trace_scenario import scenario_of_trace
-from tests.estates import T0, check_invariants
+from tests.fleets import T0, check_invariants
 
 # Node, product as rows have it, and what may be asked of it together.
 NODES = (
@@ -69,7 +69,7 @@ PODS_THAT_COMPETE = [
 def test_a_possible_trace_is_played_as_it_is_written(rows: list[dict[str, str]]) -> None:
     lines = [",".join(row[name] for name in COLUMNS) for row in rows]
     read = parse_trace("\n".join([",".join(COLUMNS), *lines]) + "\n", "t.csv")
-    [cluster] = build_estate(Loaded(scenario_of_trace(read, "t"), "t.csv")).clusters
+    [cluster] = build_fleet(Loaded(scenario_of_trace(read, "t"), "t.csv")).clusters
     check_invariants(cluster)
     wanted: dict[str, dict[str, int]] = defaultdict(dict)
     for row in rows:

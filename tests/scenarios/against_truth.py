@@ -1,6 +1,6 @@
 """Comparing what the pipeline counted with what really was, row by row, with no tolerance.
 
-Put here: the comparison, mart by mart, of estates that one home has evidence of.
+Put here: the comparison, mart by mart, of fleets that one home has evidence of.
 Not here: the two sides (`true_facts`, `counted_facts`).
 
 One number depends on what is known: of slices whose cards no evidence names, the most cards in use
@@ -14,8 +14,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fake_gpu.estate.export import plain_rows
-from fake_gpu.estate.model import Estate
+from fake_gpu.fleet.export import plain_rows
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.truth.ledger import ledger
 from tests.scenarios.counted_facts import (
     ask,
@@ -33,14 +33,14 @@ EXACT = ("nothing", "by_devices")
 Wrong = dict[tuple[str, str], dict[tuple[Any, ...], tuple[Any, Any]]]
 
 
-def true_allocations(estate: Estate) -> dict[tuple[str, str, str], tuple[int, int]]:
+def true_allocations(fleet: Fleet) -> dict[tuple[str, str, str], tuple[int, int]]:
     """(cluster, pod, resource): running and held seconds inside the scenario."""
     return {
         (row["cluster_id"], row["pod_uid"], row["resource"]): (
             row["running_seconds"],
             row["held_seconds"],
         )
-        for row in ledger(plain_rows(estate), "allocations")
+        for row in ledger(plain_rows(fleet), "allocations")
     }
 
 
@@ -53,7 +53,7 @@ def counted_allocations(home: Any) -> dict[tuple[str, str, str], tuple[int, int]
 
 
 def wrong_facts(home: Any, watched: Mapping[str, Truth], others: Iterable[str] = ()) -> Wrong:
-    """(estate, grain): what is not the same, with the truth and what was counted; a few of each.
+    """(fleet, grain): what is not the same, with the truth and what was counted; a few of each.
 
     `others` are the clusters of the home whose journals were broken. What the marts add up over all
     clusters has those clusters' pod-hours in it, as they were counted.
@@ -63,7 +63,7 @@ def wrong_facts(home: Any, watched: Mapping[str, Truth], others: Iterable[str] =
     for grain in OF_CLUSTERS:
         parts = by_cluster(counted_facts(home, grain))
         for name, truth in watched.items():
-            mine = of_estate(parts, truth)
+            mine = of_fleet(parts, truth)
             _note(wrong, name, grain, _expected(grain, truth, mine), mine)
     for grain, true, columns in (
         ("tenant-periods", (t.tenant_periods for t in watched.values()),
@@ -97,8 +97,8 @@ def counted_facts(home: Any, grain: str) -> Facts:
             return counted(home, grain)
 
 
-def of_estate(parts: Mapping[str, Facts], truth: Truth) -> Facts:
-    """Of facts by cluster those of an estate's clusters."""
+def of_fleet(parts: Mapping[str, Facts], truth: Truth) -> Facts:
+    """Of facts by cluster those of a fleet's clusters."""
     return {k: v for cluster_id in truth.cluster_ids for k, v in parts.get(cluster_id, {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""Where a witness was away: a fact is what really was, or off by no more than is said.
+"""Where a source was away: a fact is what really was, or off by no more than is said.
 
 Put here: how much may be wrong of an hour by what its pod-hours say of themselves, and comparing
 every mart of hours with the truth inside of that.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.scenarios.against_truth import EXACT, by_cluster, counted_facts, of_estate
+from tests.scenarios.against_truth import EXACT, by_cluster, counted_facts, of_fleet
 from tests.scenarios.counted_facts import ask
 from tests.scenarios.true_facts import HOUR, Facts, Truth
 from warehouse.home import Home
@@ -72,7 +72,7 @@ GRAINS = ("tenant-hours", "weighted-hours", "node-class-hours", "node-hours", "c
 
 
 def wrong_beyond_doubt(home: Home, truths: Mapping[str, Truth]) -> dict[tuple[str, str], Facts]:
-    """By estate and mart: what is off by more than it says: the truth, the count, the doubt."""
+    """By fleet and mart: what is off by more than it says: the truth, the count, the doubt."""
     counted = {grain: by_cluster(counted_facts(home, grain)) for grain in GRAINS}
     said = ask(home, _SAID)
     seen = set(ask(home, "select distinct cluster_id, pod_uid from marts.fct_pod_hours"))
@@ -81,7 +81,7 @@ def wrong_beyond_doubt(home: Home, truths: Mapping[str, Truth]) -> dict[tuple[st
         for name, truth in truths.items()
         for grain, found in wrong_by_grain(
             truth,
-            {grain: of_estate(parts, truth) for grain, parts in counted.items()},
+            {grain: of_fleet(parts, truth) for grain, parts in counted.items()},
             doubts(said, seen, truth),
         )
         if found

@@ -29,15 +29,15 @@ import pytest
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.findings import Finding
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.export import plain_rows
-from fake_gpu.estate.model import Estate
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.export import plain_rows
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.truth.ledger import ledger as truth_ledger
-from quality.run import judge
+from quality.run import check_period
 from tests.decisions_by_hand import decided, table
-from tests.lived_estates import clusters_csv, live
-from tests.small_estates import renamed
+from tests.lived_fleets import clusters_csv, live
+from tests.small_fleets import renamed
 from warehouse.build import build_period
 from warehouse.connection import connected
 from warehouse.home import Home
@@ -289,7 +289,7 @@ Amounts = dict[tuple[str, str], tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Judged:
+class Checked:
     what: dict[str, str]  # by cluster
     amounts: Mapping[str, Amounts]
     true: Mapping[tuple[str, str], int]
@@ -304,29 +304,29 @@ class Judged:
 
 
 @cache
-def fleet() -> Estate:
-    return build_estate(read_scenario(FLEET, "altered.yaml", None))
+def altered_fleet() -> Fleet:
+    return build_fleet(read_scenario(FLEET, "altered.yaml", None))
 
 
-def fleet_of(cluster_id: str, name: str) -> Estate:
-    estate = fleet()
-    return replace(estate, clusters=(renamed(estate.clusters[0], cluster_id, name),), name=name)
+def fleet_of(cluster_id: str, name: str) -> Fleet:
+    fleet = altered_fleet()
+    return replace(fleet, clusters=(renamed(fleet.clusters[0], cluster_id, name),), name=name)
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     home = Home.create(tmp_path_factory.mktemp("altered") / "home")
     what: dict[str, str] = {}
     rows: dict[str, list[str]] = {"both": [], "samples": []}
     for seed in range(SEED - 1, SEED + COUNT):
         for sources in rows:
             cluster_id = str(uuid.UUID(int=seed * 2 + (sources == "both"), version=4))
-            estate = fleet_of(cluster_id, f"{sources}-{seed}")
+            fleet = fleet_of(cluster_id, f"{sources}-{seed}")
             proxy = Altering(seed if seed >= SEED else None)
-            live(home, estate, watched=sources == "both", through=proxy.before)
+            live(home, fleet, watched=sources == "both", through=proxy.before)
             what[cluster_id] = f"{sources}, {proxy.what}"
             assert proxy.altered_count or proxy.seed is None, what[cluster_id]
-            header, row = clusters_csv([estate], sources)["clusters.csv"].splitlines()
+            header, row = clusters_csv([fleet], sources)["clusters.csv"].splitlines()
             rows[sources].append(row)
     text = "\n".join([header, *rows["both"], *rows["samples"]]) + "\n"
     prices = table(
@@ -334,13 +334,13 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
     )
     decisions = decided({"clusters.csv": text}, prices)
     build_period(home, PERIOD, decisions, closed_periods=frozenset())
-    judgement = judge(home, PERIOD, decisions, StoppedClock(PERIOD.ended_at))
+    check_result = check_period(home, PERIOD, decisions, StoppedClock(PERIOD.ended_at))
     blocking: dict[str, list[Finding]] = defaultdict(list)
-    for finding in judgement.findings:
+    for finding in check_result.findings:
         for cluster_id in what:
             if finding.blocks and cluster_id in (finding.cluster_id or finding.where):
                 blocking[cluster_id].append(finding)
-    return Judged(what, _amounts(home), _true_amounts(), blocking)
+    return Checked(what, _amounts(home), _true_amounts(), blocking)
 
 
 def _amounts(home: Home) -> dict[str, Amounts]:
@@ -361,27 +361,29 @@ CLASSES = {"chat": "A100-80GB", "physics": "A100-80GB", "vision": "T4", "maps": 
 
 def _true_amounts() -> dict[tuple[str, str], int]:
     true: dict[tuple[str, str], int] = defaultdict(int)
-    rows = truth_ledger(plain_rows(fleet()), "allocations")
+    rows = truth_ledger(plain_rows(altered_fleet()), "allocations")
     for row in rows:
         key = row["namespace"], CLASSES[row["namespace"]]
         true[key] += row["running_seconds"] * row["device_count"]
     return true
 
 
-def test_unaltered_responses_have_the_true_amounts_and_no_blocking_finding(judged: Judged) -> None:
-    unaltered = [cluster for cluster, what in judged.what.items() if what.endswith(UNALTERED)]
+def test_unaltered_responses_have_the_true_amounts_and_no_blocking_finding(
+    checked: Checked,
+) -> None:
+    unaltered = [cluster for cluster, what in checked.what.items() if what.endswith(UNALTERED)]
     assert len(unaltered) == 2
     for cluster in unaltered:
-        assert judged.is_right(cluster), (judged.amounts[cluster], judged.true)
-        assert not judged.blocking.get(cluster), judged.blocking[cluster]
+        assert checked.is_right(cluster), (checked.amounts[cluster], checked.true)
+        assert not checked.blocking.get(cluster), checked.blocking[cluster]
 
 
-def test_every_wrong_amount_has_a_blocking_finding(judged: Judged) -> None:
+def test_every_wrong_amount_has_a_blocking_finding(checked: Checked) -> None:
     silent = {
-        judged.what[cluster]: judged.amounts.get(cluster, {})
-        for cluster in judged.what
-        if not judged.is_right(cluster) and not judged.blocking.get(cluster)
+        checked.what[cluster]: checked.amounts.get(cluster, {})
+        for cluster in checked.what
+        if not checked.is_right(cluster) and not checked.blocking.get(cluster)
     }
-    wrong = [cluster for cluster in judged.what if not judged.is_right(cluster)]
-    print(f"{len(judged.what)} clusters, {len(wrong)} with wrong amounts, {len(silent)} silent")
+    wrong = [cluster for cluster in checked.what if not checked.is_right(cluster)]
+    print(f"{len(checked.what)} clusters, {len(wrong)} with wrong amounts, {len(silent)} silent")
     assert not silent, "\n".join(f"{what}: {found}" for what, found in silent.items())

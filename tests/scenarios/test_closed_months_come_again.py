@@ -165,10 +165,10 @@ def test_publishing_brings_back_what_had_been_switched_in(
     assert answers(opened) == before
 
 
-def test_judging_a_closed_month_brings_its_facts_back(told: DemoResult, tmp_path: Path) -> None:
+def test_checking_a_closed_month_brings_its_facts_back(told: DemoResult, tmp_path: Path) -> None:
     opened = copied(told, tmp_path)
     lose(opened, "warehouse.duckdb", "build")
-    assert steps.judge(opened, PERIOD).facts_sha256 == sealed_sha256(opened)
+    assert steps.check_period(opened, PERIOD).facts_sha256 == sealed_sha256(opened)
 
 
 def test_a_restored_home_tells_the_same(

@@ -2,7 +2,7 @@
 
 The hour ledger is the memory: at the next start every hour is asked, the live one first, then the
 oldest, without a hand, and nothing is doubled. In cluster `west` the collector was away as well,
-for the hours 30 to 33: exactly these are gaps, and say that they cannot heal.
+for the hours 30 to 33: exactly these are gaps, and say that they cannot be backfilled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR, Interval
 from fake_gpu.clock import driven, epoch
-from fake_gpu.estate.model import Estate
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.serve import Running, serve
 from ingestion.hours import HourEntry
 from ingestion.kubernetes.collector import Collector
@@ -33,7 +33,7 @@ from orchestration.demo.clockwork import instants
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name
-from tests import estates
+from tests import fleets
 from tests.orchestrated import Dagster, dagster_at, opened_at
 from tests.scenarios import against_truth as truth
 
@@ -114,7 +114,7 @@ class Told:
     """What happened, in the order in which it did."""
 
     home: Path
-    estate: Estate
+    fleet: Fleet
     before: list[Attempt]  # made while all was well
     attempts: list[Attempt]  # all of them
     strips: Mapping[str, Mapping[str, str]]
@@ -129,10 +129,10 @@ class Told:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     folder = tmp_path_factory.mktemp("away")
-    estate = estates.estate(SCENARIO)
-    clock = driven(epoch(estate.started_at) - timedelta(minutes=10))
-    with serve(estate, clock) as running:
-        home = make_home(folder / "home", estate, running.thanos_url, running.kubernetes_urls).path
+    fleet = fleets.fleet(SCENARIO)
+    clock = driven(epoch(fleet.started_at) - timedelta(minutes=10))
+    with serve(fleet, clock) as running:
+        home = make_home(folder / "home", fleet, running.thanos_url, running.kubernetes_urls).path
         collectors = Collectors(OpenHome.at(home, clock), running)
         for cluster_id in (EAST, WEST):
             collectors.come(cluster_id)
@@ -155,7 +155,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
             names = [f"{c}/{asset}" for c in ("east", "west") for asset in ASSETS]
             yield Told(
                 home=home,
-                estate=estate,
+                fleet=fleet,
                 before=before,
                 attempts=opened_at(home, clock.now()).landing.attempts(),
                 strips={name: dagster.statuses(name) for name in names},
@@ -203,7 +203,7 @@ def test_every_hour_came_back_but_those_that_no_collector_watched(told: Told) ->
 
 def test_hours_that_no_collector_watched_say_that_they_cannot_heal(told: Told) -> None:
     missing = [entry for entry in told.entries if away(entry)]
-    assert not any(entry.healable(told.ended_at) for entry in missing)
+    assert not any(entry.backfillable(told.ended_at) for entry in missing)
     assert told.marks == [hour_name(hour) for hour in COLLECTOR_AWAY.hours()]
 
 
@@ -239,14 +239,14 @@ def test_the_strips_are_as_green_as_before_their_memory_was_lost(told: Told) -> 
 def test_nothing_is_doubled_or_lost(told: Told) -> None:
     opened = opened_at(told.home, told.ended_at)
     steps.refresh(opened, PERIOD)
-    assert truth.counted_allocations(opened.home) == truth.true_allocations(told.estate)
+    assert truth.counted_allocations(opened.home) == truth.true_allocations(told.fleet)
 
 
 def test_exactly_the_hours_of_the_collector_are_gaps(told: Told) -> None:
     opened = opened_at(told.home, told.ended_at)
-    judged = steps.judge(opened, PERIOD)
-    gaps = [finding for finding in judged.findings if finding.name == "journal_missing"]
+    checked = steps.check_period(opened, PERIOD)
+    gaps = [finding for finding in checked.findings if finding.name == "journal_missing"]
     assert [(f.cluster_id, f.hour_started_at, f.hour_ended_at) for f in gaps] == [
         (WEST, COLLECTOR_AWAY.started_at, COLLECTOR_AWAY.ended_at)
     ]
-    assert "hour_not_measured" not in {finding.name for finding in judged.findings}
+    assert "hour_not_measured" not in {finding.name for finding in checked.findings}

@@ -1,4 +1,4 @@
-"""`demo --keep-running` as a process: its pages, its estate, and an end that leaves nothing behind.
+"""`demo --keep-running` as a process: its pages, its fleet, and an end that leaves nothing behind.
 
 Put here: what is only so while the process runs, and after it was asked to end.
 Not here: the demo's story (`test_demo_told`), or what Dagster's pages show (`tests/servers`).
@@ -99,9 +99,9 @@ def test_a_demo_that_is_kept_running_shows_its_pages_until_it_is_asked_to_end(
             for link in links:
                 assert operator.get(link).status_code == 200, link
             assert operator.get("/server_info").json()["dagster_webserver_version"]
-        estate = estate_of(tmp_path / "kept")
-        assert estate
-        for server in estate:
+        fleet = fleet_of(tmp_path / "kept")
+        assert fleet
+        for server in fleet:
             asked = httpx.get(f"{server}/api/v1/query", params={"query": "up"}, timeout=60)
             assert asked.json()["status"] == "success"
 
@@ -117,12 +117,12 @@ def test_a_demo_that_is_kept_running_shows_its_pages_until_it_is_asked_to_end(
             ENDS_SECONDS,
             lambda: f"still there: {left_behind(demo.pid, tmp_path)}",
         )
-        for url in (pages, *estate):
+        for url in (pages, *fleet):
             with pytest.raises(httpx.ConnectError):
                 httpx.get(url, timeout=5)
 
 
-def estate_of(home: Path) -> list[str]:
+def fleet_of(home: Path) -> list[str]:
     """Where the sample stores of its clusters are, by the settings that the demo wrote."""
     settings = tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
     return [str(one["url"]) for one in settings["thanos"].values()]

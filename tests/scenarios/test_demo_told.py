@@ -1,4 +1,4 @@
-"""The demo's story on six hours of its own scenario: refused, healed, signed, billed as it was.
+"""The demo's story on six hours of its own scenario: refused, repaired, signed, billed as it was.
 
 The hours around the interval in which both sources of one cluster were gone. Expected amounts are
 the truth ledger's weighted seconds times prices that are written here, less those of the outage
@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 
 from domain.interval import parse_instant
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.export import Rows, plain_rows
-from fake_gpu.estate.model import second
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.export import Rows, plain_rows
+from fake_gpu.fleet.model import second
 from fake_gpu.scenario.load import library_text, load_scenario
 from fake_gpu.truth.ledger import ledger
 from orchestration.cli.demo import show
@@ -145,12 +145,12 @@ def test_the_month_that_the_readme_shows_is_the_truth_times_the_prices() -> None
 
 def true_amounts(scenario: str) -> dict[str, int]:
     """Tenant → nanos of the invoice: exact, and rounded to cents once."""
-    estate = build_estate(load_scenario(scenario))
-    rows = plain_rows(estate)
+    fleet = build_fleet(load_scenario(scenario))
+    rows = plain_rows(fleet)
     name, started_at, ended_at = OUTAGE
-    [cluster_id] = [cluster.cluster_id for cluster in estate.clusters if cluster.name == name]
+    [cluster_id] = [cluster.cluster_id for cluster in fleet.clusters if cluster.name == name]
     first, last = (
-        sorted((estate.started_at, second(parse_instant(at)), estate.ended_at))[1]
+        sorted((fleet.started_at, second(parse_instant(at)), fleet.ended_at))[1]
         for at in (started_at, ended_at)
     )
     outage = rows | {"window": [{"started_at": first, "ended_at": last}]}

@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from tests.device_months import KINDS, Row, found_in, hours_of, planted
 from tests.written_pages import DOCS, written
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.deep
 
 @cache
 def month() -> list[Row]:
-    estate = build_estate(load_scenario("demo"))
-    return hours_of(estate, estate.started_at, 31)
+    fleet = build_fleet(load_scenario("demo"))
+    return hours_of(fleet, fleet.started_at, 31)
 
 
 def key(row: Row) -> tuple[object, ...]:

@@ -17,11 +17,11 @@ import pytest
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.interval import parse_instant
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
-from quality.run import Judgement, judge
+from quality.run import CheckResult, check_period
 from tests.decisions_by_hand import decided, table
-from tests.lived_estates import clusters_csv, live
+from tests.lived_fleets import clusters_csv, live
 from tests.scenarios.against_truth import ask
 from warehouse.build import build_period
 from warehouse.home import Home
@@ -49,14 +49,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture(scope="module")
-def judged(home: Home) -> Judgement:
-    estates = [build_estate(load_scenario(name)) for name in SCENARIOS]
-    for estate in estates:
-        live(home, estate, watched=estate.name not in ALONE, telemetry=True)
-    decisions = decided(clusters_csv(estates, alone=ALONE), table("rates", *RATES))
+def checked(home: Home) -> CheckResult:
+    fleets = [build_fleet(load_scenario(name)) for name in SCENARIOS]
+    for fleet in fleets:
+        live(home, fleet, watched=fleet.name not in ALONE, telemetry=True)
+    decisions = decided(clusters_csv(fleets, alone=ALONE), table("rates", *RATES))
     build = build_period(home, PERIOD, decisions, closed_periods=frozenset())
     assert [test.name for test in build.failed_tests] == []
-    return judge(home, PERIOD, decisions, StoppedClock(parse_instant("2026-11-02T00:00:00Z")))
+    return check_period(
+        home, PERIOD, decisions, StoppedClock(parse_instant("2026-11-02T00:00:00Z"))
+    )
 
 
 def use_by_hour(home: Home, columns: str, where: str) -> Rows:
@@ -68,14 +70,14 @@ def use_by_hour(home: Home, columns: str, where: str) -> Rows:
     return list(ask(home, statement))
 
 
-def findings_about(judged: Judgement, place: str) -> list[tuple[str, str]]:
-    return [(f.code, f.where) for f in judged.findings if place in f.where]
+def findings_about(checked: CheckResult, place: str) -> list[tuple[str, str]]:
+    return [(f.code, f.where) for f in checked.findings if place in f.where]
 
 
 # --- DCGM before and since 4.7 -------------------------------------------------------------------
 
 
-def test_use_is_the_same_under_both_sets_of_names(home: Home, judged: Judgement) -> None:
+def test_use_is_the_same_under_both_sets_of_names(home: Home, checked: CheckResult) -> None:
     """40 % and 70 % in each of six hours, also in the one in which the exporter was upgraded."""
     columns = "use_millionths_average, use_millionths_maximum"
     busy = use_by_hour(
@@ -87,14 +89,14 @@ def test_use_is_the_same_under_both_sets_of_names(home: Home, judged: Judgement)
     ]
 
 
-def test_memory_and_power_have_one_unit(home: Home, judged: Judgement) -> None:
+def test_memory_and_power_have_one_unit(home: Home, checked: CheckResult) -> None:
     """An A100 that is held and idles: 80 % of the 40,448 MiB that its driver leaves, and 55 W."""
     columns = "memory_used_mib_average, power_milliwatts_average"
     found = use_by_hour(home, columns, "pod_name like 'idle%'")
     assert {row[3:] for row in found} == {(32_358, 55_000)}
 
 
-def test_idle_time_is_the_same_under_both_sets_of_names(home: Home, judged: Judgement) -> None:
+def test_idle_time_is_the_same_under_both_sets_of_names(home: Home, checked: CheckResult) -> None:
     """An hour of upgrade has a third of its samples under one name: no evidence, so not idle."""
     idle = use_by_hour(home, "idle_seconds, idle_nanos", "pod_name like 'idle%'")
     hour_idle, not_idle = (3600, 180 * CENT), (0, 0)
@@ -105,14 +107,14 @@ def test_idle_time_is_the_same_under_both_sets_of_names(home: Home, judged: Judg
     ]
 
 
-def test_only_a_node_with_two_exporters_is_a_finding(home: Home, judged: Judgement) -> None:
+def test_only_a_node_with_two_exporters_is_a_finding(home: Home, checked: CheckResult) -> None:
     twice = use_by_hour(home, "count(*)", "has_two_names group by all")
     assert twice == [
         *(("twice", "0", hour, 1) for hour in range(6)),
         ("upgraded", "0", 2, 1),
         ("upgraded", "1", 2, 1),
     ]
-    [finding] = [f for f in judged.findings if f.code == "USE-002"]
+    [finding] = [f for f in checked.findings if f.code == "USE-002"]
     assert finding.where.endswith("node twice")
     assert finding.seen == "1 devices with both sets of DCGM names in 6 device-hours"
     assert not finding.blocks
@@ -121,7 +123,7 @@ def test_only_a_node_with_two_exporters_is_a_finding(home: Home, judged: Judgeme
 # --- partitions of AMD cards ---------------------------------------------------------------------
 
 
-def test_a_partition_that_measures_nothing_is_never_idle(home: Home, judged: Judgement) -> None:
+def test_a_partition_that_measures_nothing_is_never_idle(home: Home, checked: CheckResult) -> None:
     """The card is busy until two o'clock; of three pods only the first can be found idle then.
 
     Were 0 a reading, `second` would be idle for two busy hours and `third` for four: 6.00 too much.
@@ -140,7 +142,7 @@ def test_a_partition_that_measures_nothing_is_never_idle(home: Home, judged: Jud
 # --- claims that share a card ---------------------------------------------------------------------
 
 
-def test_each_claim_is_billed_what_it_consumes_of_a_card(home: Home, judged: Judgement) -> None:
+def test_each_claim_is_billed_what_it_consumes_of_a_card(home: Home, checked: CheckResult) -> None:
     """Of 40 GiB at 1.80 an hour: 20 for 4 h, 10 for 1 h, 10 for 1 h and then half of it each."""
     costs = ask(
         home,
@@ -158,7 +160,7 @@ def test_each_claim_is_billed_what_it_consumes_of_a_card(home: Home, judged: Jud
     ]
 
 
-def test_shares_of_cards_are_conserved(home: Home, judged: Judgement) -> None:
+def test_shares_of_cards_are_conserved(home: Home, checked: CheckResult) -> None:
     """Two cards for four hours: 28,800 card-seconds, of which 7,200 + 900 + 1,800 are used."""
     found = ask(
         home,
@@ -173,7 +175,7 @@ def test_shares_of_cards_are_conserved(home: Home, judged: Judgement) -> None:
     assert [tuple(row) for row in found] == [("compute", *used), ("memory", *used)]
 
 
-def test_a_card_of_several_claims_is_one_card(home: Home, judged: Judgement) -> None:
+def test_a_card_of_several_claims_is_one_card(home: Home, checked: CheckResult) -> None:
     """The first card all the time, the second from two o'clock."""
     found = ask(
         home,
@@ -186,7 +188,7 @@ def test_a_card_of_several_claims_is_one_card(home: Home, judged: Judgement) -> 
 
 
 def test_cards_without_discovery_have_the_product_of_their_slices(
-    home: Home, judged: Judgement
+    home: Home, checked: CheckResult
 ) -> None:
     statement = "select distinct gpu_class from marts.fct_pod_hours where node_name = 'dra'"
     assert ask(home, statement) == [("A100-40GB",)]
@@ -195,7 +197,7 @@ def test_cards_without_discovery_have_the_product_of_their_slices(
 # --- lost samples of single pods ------------------------------------------------------------------
 
 
-def test_lost_samples_of_single_pods_are_counted_by_hour(home: Home, judged: Judgement) -> None:
+def test_lost_samples_of_single_pods_are_counted_by_hour(home: Home, checked: CheckResult) -> None:
     """A sample a minute: 5 of them after 02:10, 2 before 03:00, 2 after it; none in idle hours."""
     statement = f"""
         select hour(hour_started_at), missing_count, pod_missing_count from marts.fct_coverage
@@ -203,7 +205,7 @@ def test_lost_samples_of_single_pods_are_counted_by_hour(home: Home, judged: Jud
     """
     lost = {2: 7, 3: 2}
     assert ask(home, statement) == [(hour, 0, lost.get(hour, 0)) for hour in range(6)]
-    [finding] = [f for f in judged.findings if f.code == "GAP-009"]
+    [finding] = [f for f in checked.findings if f.code == "GAP-009"]
     assert not finding.blocks
     assert finding.seen == (
         "2 hours (thanos: 9 samples of single pods missing); "
@@ -211,7 +213,7 @@ def test_lost_samples_of_single_pods_are_counted_by_hour(home: Home, judged: Jud
     )
 
 
-def test_lost_samples_between_two_others_change_no_bill(home: Home, judged: Judgement) -> None:
+def test_lost_samples_between_two_others_change_no_bill(home: Home, checked: CheckResult) -> None:
     """Both pods run from 01:00 to 04:00 at 1.80 an hour; each end is known by the minute."""
     statement = """
         select tenant, sum(running_seconds)::bigint, sum(uncertainty_seconds)::bigint,
@@ -228,7 +230,9 @@ def test_lost_samples_between_two_others_change_no_bill(home: Home, judged: Judg
     assert whole[2] == 2 * cost
 
 
-def test_largest_numbers_of_samples_alone_are_lower_bounds(home: Home, judged: Judgement) -> None:
+def test_largest_numbers_of_samples_alone_are_lower_bounds(
+    home: Home, checked: CheckResult
+) -> None:
     """Three cards from one to four; a pod that lived between two samples would not be seen."""
     statement = """
         select node_name = 'lossy', hour(hour_started_at), gpu_count_max, is_lower_bound
@@ -241,7 +245,7 @@ def test_largest_numbers_of_samples_alone_are_lower_bounds(home: Home, judged: J
     ]
 
 
-def test_nothing_else_is_found(judged: Judgement) -> None:
+def test_nothing_else_is_found(checked: CheckResult) -> None:
     """CHECK-002: this build runs no suites. GAP-007: pods with claims alone have no requests."""
     known = {"USE-002", "CHECK-002", "GAP-007", "GAP-009"}
-    assert [f.code for f in judged.findings if f.code not in known] == []
+    assert [f.code for f in checked.findings if f.code not in known] == []

@@ -1,12 +1,12 @@
 """Every scenario of the library and random ones: the facts are the truth, to the second.
 
 Put here: what is played, and that every mart of it is the truth.
-Not here: how evidence is made (`tests/lived_estates.py`), the comparison (`against_truth`,
-`doubts`), faults of a connection (served estates).
+Not here: how evidence is made (`tests/lived_fleets.py`), the comparison (`against_truth`,
+`doubts`), faults of a connection (served fleets).
 
-All estates are clusters of one home and counted in one build, because starting dbt costs more than
+All fleets are clusters of one home and counted in one build, because starting dbt costs more than
 counting them. A failure names the scenario; a random one is read with
-`python -m tests.random_estates SEED`. `make explore` plays other ones, one for each twenty of
+`python -m tests.random_fleets SEED`. `make explore` plays other ones, one for each twenty of
 its `N`.
 
 Where a watch was broken, or nobody watched, a fact is the truth or says by how much it may be off:
@@ -28,15 +28,15 @@ import yaml
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Estate
 from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.scenario.load import OPENB, library_text, load_scenario, read_scenario
 from fake_gpu.scenario.load import library as names_of_library
 from tests.decisions_by_hand import decided, table
-from tests.estates import estate as read
-from tests.lived_estates import CARDS_ALONE, broken_watches, clusters_csv, live, sampling_of
-from tests.random_estates import scenario
+from tests.fleets import fleet as read
+from tests.lived_fleets import CARDS_ALONE, broken_watches, clusters_csv, live, sampling_of
+from tests.random_fleets import scenario
 from tests.scenarios import against_truth as truth
 from tests.scenarios.doubts import wrong_beyond_doubt
 from warehouse.build import BuildResult, build_period
@@ -79,14 +79,14 @@ Spans = Sequence[tuple[int, int]]
 class Played:
     """What was played, when nobody watched, and what was counted of it."""
 
-    estates: dict[str, Estate]
+    fleets: dict[str, Fleet]
     unwatched: dict[str, Spans]
     home: Home
     build: BuildResult
 
     @cached_property
     def truths(self) -> dict[str, truth.Truth]:
-        return {n: truth.Truth(e, LABELLED.get(n, ())) for n, e in self.estates.items()}
+        return {n: truth.Truth(e, LABELLED.get(n, ())) for n, e in self.fleets.items()}
 
     @cached_property
     def watched(self) -> dict[str, truth.Truth]:
@@ -102,44 +102,44 @@ class Played:
 
     def widest(self, name: str) -> int:
         """How uncertain a pod may be: interval, scrape, clocks and the hole, at each end."""
-        how = sampling_of(self.estates[name].clusters[0])
+        how = sampling_of(self.fleets[name].clusters[0])
         hole = max((until - since for since, until in self.unwatched.get(name, ())), default=0)
         return 2 * (how.sample_interval_seconds + how.scrape_interval_seconds + hole + 15)
 
 
-def library() -> dict[str, Estate]:
+def library() -> dict[str, Fleet]:
     names = [name for name in names_of_library() if name not in (*TOO_LONG, *IN_PART)]
-    estates = {name: build_estate(load_scenario(name)) for name in names}
-    return estates | {name: first_hours(name, hours) for name, hours in IN_PART.items()}
+    fleets = {name: build_fleet(load_scenario(name)) for name in names}
+    return fleets | {name: first_hours(name, hours) for name, hours in IN_PART.items()}
 
 
-def first_hours(name: str, hours: int) -> Estate:
+def first_hours(name: str, hours: int) -> Fleet:
     """A scenario cut short, with the faults that begin before its end."""
     told = yaml.safe_load(library_text(name))
     told["until"] = f"+{hours}h"
     told["faults"] = [
         f for f in told["faults"] if int(re.findall(r"\+(\d+)h", f["from"])[0]) < hours
     ]
-    return build_estate(read_scenario(yaml.safe_dump(told, sort_keys=False), name, None))
+    return build_fleet(read_scenario(yaml.safe_dump(told, sort_keys=False), name, None))
 
 
-def seeded_ones() -> tuple[dict[str, Estate], dict[str, Spans]]:
-    """The same random estates in every run; of three of them the watch was broken once."""
-    estates = {f"seed {seed}": read(scenario(seed)) for seed in SEEDS}
-    starts = {name: estates[name].started_at + 3000 for name in BROKEN_WATCHES}
-    return estates, {name: [(since, since + 1800)] for name, since in starts.items()}
+def seeded_ones() -> tuple[dict[str, Fleet], dict[str, Spans]]:
+    """The same random fleets in every run; of three of them the watch was broken once."""
+    fleets = {f"seed {seed}": read(scenario(seed)) for seed in SEEDS}
+    starts = {name: fleets[name].started_at + 3000 for name in BROKEN_WATCHES}
+    return fleets, {name: [(since, since + 1800)] for name, since in starts.items()}
 
 
-def random_ones(seeds: Iterable[int]) -> tuple[dict[str, Estate], dict[str, Spans]]:
-    """Random estates; of every third the watch was broken once."""
-    estates = {f"seed {seed}": read(scenario(seed)) for seed in seeds}
+def random_ones(seeds: Iterable[int]) -> tuple[dict[str, Fleet], dict[str, Spans]]:
+    """Random fleets; of every third the watch was broken once."""
+    fleets = {f"seed {seed}": read(scenario(seed)) for seed in seeds}
     unwatched: dict[str, Spans] = {}
-    for name, estate in estates.items():
+    for name, fleet in fleets.items():
         rng = random.Random(name)
         if rng.random() < 1 / 3:
-            since = estate.started_at + rng.randint(60, 2 * 3600)
+            since = fleet.started_at + rng.randint(60, 2 * 3600)
             unwatched[name] = [(since, since + rng.choice([45, 600, 1800, 4000]))]
-    return estates, unwatched
+    return fleets, unwatched
 
 
 def names_cards(name: str) -> bool:
@@ -157,51 +157,51 @@ def names_cards(name: str) -> bool:
 def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
     seeded, drawn = seeded_ones()
     more, drawn_of_more = random_ones(request.param)
-    estates, drawn = library() | more | seeded, drawn_of_more | drawn
+    fleets, drawn = library() | more | seeded, drawn_of_more | drawn
     home = Home.create(tmp_path_factory.mktemp("truth") / "home")
-    unwatched = live_all(home, estates, drawn)
-    build = build_period(home, PERIOD, decisions_of(estates), closed_periods=frozenset())
-    return Played(estates, unwatched, home, build)
+    unwatched = live_all(home, fleets, drawn)
+    build = build_period(home, PERIOD, decisions_of(fleets), closed_periods=frozenset())
+    return Played(fleets, unwatched, home, build)
 
 
 def live_all(
-    home: Home, estates: Mapping[str, Estate], drawn: Mapping[str, Spans]
+    home: Home, fleets: Mapping[str, Fleet], drawn: Mapping[str, Spans]
 ) -> dict[str, Spans]:
-    """Land the evidence of all estates; when nobody watched each of them."""
+    """Land the evidence of all fleets; when nobody watched each of them."""
     unwatched = {}
-    for name, estate in estates.items():
+    for name, fleet in fleets.items():
         watched, broken = name not in ALONE, drawn.get(name, ())
         field = CARDS_ALONE if names_cards(name) else False
         for _ in range(2 if name in ASKED_TWICE else 1):  # the later answer alone counts
-            ledger = live(home, estate, watched=watched, unwatched=broken, telemetry=field)
-        require_fired(name, estate, ledger)
-        if spans := [*broken, *own_breaks(estate)]:
+            ledger = live(home, fleet, watched=watched, unwatched=broken, telemetry=field)
+        require_fired(name, fleet, ledger)
+        if spans := [*broken, *own_breaks(fleet)]:
             unwatched[name] = spans
     return unwatched
 
 
-def decisions_of(estates: Mapping[str, Estate]) -> Decisions:
+def decisions_of(fleets: Mapping[str, Fleet]) -> Decisions:
     """One price for every class but one."""
     header, *rows = (line.split(",") for line in seed_text("gpu_products").splitlines())
     classes = {row[header.index("gpu_class")] for row in rows if row[0] and row[0][0] != "#"}
     rates = [
         f",{each},whole,EUR,3.60,2026-01-01,,|," for each in sorted(classes - {WITHOUT_A_PRICE})
     ]
-    return decided(clusters_csv(estates.values(), alone=ALONE), table("rates", *rates))
+    return decided(clusters_csv(fleets.values(), alone=ALONE), table("rates", *rates))
 
 
-def own_breaks(estate: Estate) -> Spans:
-    """When faults of the estate itself broke a watch."""
-    return [s[1:] for c in estate.clusters for s in broken_watches(estate, c.cluster_id)]
+def own_breaks(fleet: Fleet) -> Spans:
+    """When faults of the fleet itself broke a watch."""
+    return [s[1:] for c in fleet.clusters for s in broken_watches(fleet, c.cluster_id)]
 
 
 UNSEEN = ("stowaway", "honor_labels_flipped", "card_unhealthy")
 """What these do stands in fields of telemetry that are not asked for here, or on no device's."""
 
 
-def require_fired(name: str, estate: Estate, ledger: FaultLedger) -> None:
+def require_fired(name: str, fleet: Fleet, ledger: FaultLedger) -> None:
     """A fault that never fired has not been played."""
-    ledger.require_fired(fault for fault in estate.faults if fault.kind not in UNSEEN)
+    ledger.require_fired(fault for fault in fleet.faults if fault.kind not in UNSEEN)
 
 
 def test_with_an_unbroken_journal_every_fact_is_the_truth(played: Played) -> None:
@@ -245,9 +245,9 @@ def test_a_flag_names_a_fault_that_really_touched_it(played: Played) -> None:
     """
     flagged = truth.ask(played.home, statement)
     of_cluster = {
-        cluster.cluster_id: (name, estate)
-        for name, estate in played.estates.items()
-        for cluster in estate.clusters
+        cluster.cluster_id: (name, fleet)
+        for name, fleet in played.fleets.items()
+        for cluster in fleet.clusters
     }
     unexplained = [
         (of_cluster[row[0]][0], *row[1:])
@@ -271,16 +271,16 @@ DOES = {
 WITHOUT_A_WATCH = ("journal_gap", "end_unknown", "unknown_uid", "outside_lifecycle", "sample_gap")
 
 
-def _explained(row: tuple[Any, ...], estate: Estate, unwatched: Spans | None) -> bool:
+def _explained(row: tuple[Any, ...], fleet: Fleet, unwatched: Spans | None) -> bool:
     """Whether a fault that can have this reason lies within two samples of these seconds."""
     cluster_id, started, ended, _, method, reason = row
-    if estate.name in ALONE:
+    if fleet.name in ALONE:
         return bool(method == "samples_only")
-    how = sampling_of(next(c for c in estate.clusters if c.cluster_id == cluster_id))
+    how = sampling_of(next(c for c in fleet.clusters if c.cluster_id == cluster_id))
     near = 2 * how.sample_interval_seconds + how.scrape_interval_seconds + 15
     spans = [
         (fault.from_at, fault.until_at)
-        for fault in estate.faults
+        for fault in fleet.faults
         if fault.cluster_id in ("", cluster_id) and fault.kind in DOES.get(reason, ())
     ]
     if unwatched and reason in WITHOUT_A_WATCH:
@@ -310,9 +310,9 @@ def test_without_a_watch_a_pod_is_right_or_what_it_says_of_itself_holds_the_trut
     wrong = []
     off = 0
     for name in played.in_doubt:
-        estate = played.estates[name]
+        fleet = played.fleets[name]
         widest = played.widest(name)
-        for key, seconds in _true_running(estate).items():
+        for key, seconds in _true_running(fleet).items():
             running, uncertain, flagged = counted.get(key, (0, 0, 0))
             unseen = key not in counted and seconds * 2 <= widest
             within = abs(running - seconds) <= uncertain + flagged or unseen
@@ -346,13 +346,13 @@ def test_money_is_what_was_weighed(played: Played) -> None:
             assert abs(nanos - weighed * NANOS_PER_SECOND) * 2 <= count
 
 
-def _true_running(estate: Estate) -> dict[tuple[str, str], int]:
+def _true_running(fleet: Fleet) -> dict[tuple[str, str], int]:
     pods = {}
-    for cluster in estate.clusters:
+    for cluster in fleet.clusters:
         for pod in cluster.pods:
             if pod.started_at is not None and (pod.requests or pod.claims):
-                until = min(pod.finished_at or pod.gone_at or estate.ended_at, estate.ended_at)
+                until = min(pod.finished_at or pod.gone_at or fleet.ended_at, fleet.ended_at)
                 pods[cluster.cluster_id, pod.uid] = max(
-                    0, until - max(pod.started_at or until, estate.started_at)
+                    0, until - max(pod.started_at or until, fleet.started_at)
                 )
     return pods

@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from fake_gpu.clock import driven
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Estate, instant
 from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Fleet, instant
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import Running, serve, start_of
 
@@ -33,29 +33,29 @@ QUERIES = (
 
 
 @pytest.fixture(scope="module")
-def estate() -> Estate:
-    return build_estate(load_scenario("everything_at_once"))
+def fleet() -> Fleet:
+    return build_fleet(load_scenario("everything_at_once"))
 
 
-def test_the_scenario_has_every_fault_of_the_catalogue(estate: Estate) -> None:
-    assert sorted(CATALOGUE) == sorted(fault.kind for fault in estate.faults)
+def test_the_scenario_has_every_fault_of_the_catalogue(fleet: Fleet) -> None:
+    assert sorted(CATALOGUE) == sorted(fault.kind for fault in fleet.faults)
 
 
-def stops(estate: Estate) -> list[datetime]:
+def stops(fleet: Fleet) -> list[datetime]:
     """The middle and the end of every fault: a puller comes at least so often."""
-    middles = {(fault.from_at + fault.until_at) // 2 for fault in estate.faults}
-    ends = {min(fault.until_at, estate.ended_at) for fault in estate.faults}
+    middles = {(fault.from_at + fault.until_at) // 2 for fault in fleet.faults}
+    ends = {min(fault.until_at, fleet.ended_at) for fault in fleet.faults}
     return [instant(second) for second in sorted(middles | ends)]
 
 
 @pytest.mark.deep
-def test_every_fault_fires_and_is_counted(estate: Estate) -> None:
-    with serve(estate, driven(start_of(estate))) as running, watching(running) as client:
-        for when in stops(estate):
+def test_every_fault_fires_and_is_counted(fleet: Fleet) -> None:
+    with serve(fleet, driven(start_of(fleet))) as running, watching(running) as client:
+        for when in stops(fleet):
             running.advance_to(when)
             ask(running, client, when)
-        running.ledger.require_fired(estate.faults)
-        assert all(running.ledger.count(fault.fault_id) for fault in estate.faults)
+        running.ledger.require_fired(fleet.faults)
+        assert all(running.ledger.count(fault.fault_id) for fault in fleet.faults)
 
 
 def ask(running: Running, client: httpx.Client, when: datetime) -> None:

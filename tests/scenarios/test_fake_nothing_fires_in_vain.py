@@ -17,8 +17,8 @@ from fractions import Fraction
 import pytest
 
 from fake_gpu.clock import driven
-from fake_gpu.estate.build import build_estate
 from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import OPENB, library, load_scenario
 from fake_gpu.scenario.spec import FaultSpec, Scenario
 from fake_gpu.serve import serve, start_of
@@ -89,15 +89,15 @@ WRONG = dict(aimed_wrongly(LOADED.scenario))
 @pytest.fixture(scope="module")
 def counts() -> dict[str, int]:
     """How often each of them was counted, by its name."""
-    right = build_estate(LOADED)
+    right = build_fleet(LOADED)
     wrong = replace(LOADED, scenario=replace(LOADED.scenario, faults=tuple(WRONG.values())))
-    estate = build_estate(wrong)
-    with serve(wrong, driven(start_of(estate))) as running:
+    fleet = build_fleet(wrong)
+    with serve(wrong, driven(start_of(fleet))) as running:
         with watching(running) as client:
             for when in stops(right):
                 running.advance_to(when)
                 ask(running, client, when)
-        ids = [fault.fault_id for fault in estate.faults]
+        ids = [fault.fault_id for fault in fleet.faults]
         return {name: running.ledger.count(i) for name, i in zip(WRONG, ids, strict=True)}
 
 
@@ -110,18 +110,18 @@ def test_a_fault_that_is_aimed_at_nothing_is_never_counted(
 
 
 def test_before_anybody_asks_only_what_really_happens_is_counted() -> None:
-    estate = build_estate(LOADED)
-    with serve(LOADED, driven(start_of(estate))) as running:
-        kinds = {fault.fault_id: CATALOGUE[fault.kind] for fault in estate.faults}
+    fleet = build_fleet(LOADED)
+    with serve(LOADED, driven(start_of(fleet))) as running:
+        kinds = {fault.fault_id: CATALOGUE[fault.kind] for fault in fleet.faults}
         counted = {kinds[fault_id].side for fault_id in running.ledger.counts()}
-        assert counted == {"estate"}
+        assert counted == {"fleet"}
 
 
 @pytest.mark.parametrize("name", [name for name in library() if name != OPENB])
 def test_what_a_story_of_the_library_says_does_happen(name: str) -> None:
-    estate = build_estate(load_scenario(name))
-    real = [fault for fault in estate.faults if CATALOGUE[fault.kind].side == "estate"]
-    assert [fault.fault_id for fault in real if not estate.fired.get(fault.fault_id)] == []
+    fleet = build_fleet(load_scenario(name))
+    real = [fault for fault in fleet.faults if CATALOGUE[fault.kind].side == "fleet"]
+    assert [fault.fault_id for fault in real if not fleet.fired.get(fault.fault_id)] == []
 
 
 def test_every_fault_is_aimed_wrongly_in_some_way() -> None:

@@ -4,7 +4,7 @@ Put here: findings of fleets drawn from a seed, measured by samples alone or by 
 them one idle cluster counted by hand, and one whose requests are really lost.
 Not here: that the facts of drawn fleets are the truth (`test_facts_equal_truth`).
 
-A failing fleet is read with `python -m tests.random_estates --fleet SEED [--by-samples]`.
+A failing fleet is read with `python -m tests.random_fleets --fleet SEED [--by-samples]`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from domain.decisions import Decisions
 from domain.findings import Finding
 from domain.interval import parse_instant
 from fake_gpu.clock import epoch
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Estate
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.scenario.load import load_scenario
 from quality.dbt_checks import record_dbt_tests
-from quality.run import judge, judge_facts
+from quality.run import check_facts, check_period
 from tests.decisions_by_hand import decided
-from tests.estates import estate as read
-from tests.lived_estates import clusters_csv, live
-from tests.random_estates import fault_free_fleet
+from tests.fleets import fleet as read
+from tests.lived_fleets import clusters_csv, live
+from tests.random_fleets import fault_free_fleet
 from tests.scenarios import against_truth as truth
 from warehouse.build import build_period
 from warehouse.connection import connected
@@ -76,8 +76,8 @@ ALL_REQUESTS_LOST = f"""{REQUESTS_LOST.replace("lost", "unnoticed")}
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What was counted, and the findings of each estate by its name; 'fleet' has those of none."""
+class Checked:
+    """What was counted, and the findings of each fleet by its name; 'fleet' has those of none."""
 
     home: Home
     decisions: Decisions
@@ -88,7 +88,7 @@ class Judged:
         return [(f.code, f.where, f.seen) for f in self.findings.get(name, [])]
 
 
-def fleets(first_seed: int, count: int) -> dict[str, Estate]:
+def fleets(first_seed: int, count: int) -> dict[str, Fleet]:
     """By seed and sources: measured by samples alone where the seed is even."""
     return {
         f"{seed} {sources}": read(fault_free_fleet(seed, by_samples=sources == "samples"))
@@ -97,48 +97,48 @@ def fleets(first_seed: int, count: int) -> dict[str, Estate]:
     }
 
 
-def judged(home: Home, estates: Mapping[str, Estate]) -> Judged:
-    for name, estate in estates.items():
-        live(home, estate, watched=not name.endswith("samples"), telemetry=True)
-    alone = [estate.name for name, estate in estates.items() if name.endswith("samples")]
-    clusters = clusters_csv(estates.values(), alone=alone)["clusters.csv"]
-    for name, estate in estates.items():
+def checked(home: Home, fleets: Mapping[str, Fleet]) -> Checked:
+    for name, fleet in fleets.items():
+        live(home, fleet, watched=not name.endswith("samples"), telemetry=True)
+    alone = [fleet.name for name, fleet in fleets.items() if name.endswith("samples")]
+    clusters = clusters_csv(fleets.values(), alone=alone)["clusters.csv"]
+    for name, fleet in fleets.items():
         if name.startswith("open"):
-            ended = epoch(estate.ended_at).strftime("%Y-%m-%dT%H:%M:%SZ")
-            cluster_id = estate.clusters[0].cluster_id
+            ended = epoch(fleet.ended_at).strftime("%Y-%m-%dT%H:%M:%SZ")
+            cluster_id = fleet.clusters[0].cluster_id
             clusters = "".join(
                 line.replace(f",{ended},", ",,") if line.startswith(cluster_id) else line
                 for line in clusters.splitlines(keepends=True)
             )
     decisions = decided({"clusters.csv": clusters})
     build_period(home, PERIOD, decisions, closed_periods=frozenset(), also=record_dbt_tests)
-    names = {c.cluster_id: name for name, e in estates.items() for c in e.clusters}
+    names = {c.cluster_id: name for name, e in fleets.items() for c in e.clusters}
     found: dict[str, list[Finding]] = {}
-    for finding in judge(home, PERIOD, decisions, AFTER).findings:
+    for finding in check_period(home, PERIOD, decisions, AFTER).findings:
         found.setdefault(names.get(finding.cluster_id, "fleet"), []).append(finding)
-    return Judged(home, decisions, names, found)
+    return Checked(home, decisions, names, found)
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+def few(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     own = {
-        f"{IDLE} samples": build_estate(load_scenario(IDLE)),
+        f"{IDLE} samples": build_fleet(load_scenario(IDLE)),
         "lost samples": read(REQUESTS_LOST),
         "unnoticed samples": read(ALL_REQUESTS_LOST),
-        "open samples": build_estate(load_scenario(STILL_OPEN)),
+        "open samples": build_fleet(load_scenario(STILL_OPEN)),
     }
     drawn = fleets(3, FLEETS)
     for seed in (*BUSY_WITHOUT_A_POD, CUT_OFF_AT_THE_END):
         drawn |= fleets(seed, 1)
-    return judged(Home.create(tmp_path_factory.mktemp("fleets") / "home"), drawn | own)
+    return checked(Home.create(tmp_path_factory.mktemp("fleets") / "home"), drawn | own)
 
 
-def test_a_fleet_without_faults_has_no_finding(few: Judged) -> None:
+def test_a_fleet_without_faults_has_no_finding(few: Checked) -> None:
     faulty = ("lost samples", "unnoticed samples", "open samples")
     assert {name: few.said(name) for name in few.findings if name not in faulty} == {}
 
 
-def test_idle_nights_and_weekends_cost_nothing_and_hide_nothing(few: Judged) -> None:
+def test_idle_nights_and_weekends_cost_nothing_and_hide_nothing(few: Checked) -> None:
     """Two cards for four hours, then one for four and a half; the weekend has rows of coverage."""
     statement = """
         select pod_name, sum(running_seconds * device_count) from marts.fct_pod_hours
@@ -157,7 +157,7 @@ def test_idle_nights_and_weekends_cost_nothing_and_hide_nothing(few: Judged) -> 
     assert truth.ask(few.home, busiest) == [(0, 72 - 4 - 5), (1, 5), (2, 4)]
 
 
-def test_a_request_metric_that_is_lost_while_a_pod_has_devices_is_a_gap(few: Judged) -> None:
+def test_a_request_metric_that_is_lost_while_a_pod_has_devices_is_a_gap(few: Checked) -> None:
     """From the scheduler's own count: the pod's hour and its minute before, and no idle hour."""
     found = {finding.code: finding for finding in few.findings["lost samples"]}
     assert set(found) >= {"GAP-001", "GAP-007"}
@@ -167,7 +167,7 @@ def test_a_request_metric_that_is_lost_while_a_pod_has_devices_is_a_gap(few: Jud
     assert "kube_pod_container_resource_requests" in found["GAP-007"].where
 
 
-def test_requests_that_no_metric_shows_are_a_gap_where_telemetry_names_a_pod(few: Judged) -> None:
+def test_requests_that_no_metric_shows_are_a_gap_where_telemetry_names_a_pod(few: Checked) -> None:
     """The hour in which the pod ran, by telemetry, which is known by the hour."""
     found = {finding.code: finding for finding in few.findings["unnoticed samples"]}
     assert set(found) >= {"GAP-001", "GAP-007"}
@@ -177,20 +177,20 @@ def test_requests_that_no_metric_shows_are_a_gap_where_telemetry_names_a_pod(few
     assert "kube_pod_container_resource_requests" in found["GAP-007"].where
 
 
-def test_in_an_open_month_nothing_is_missing_after_the_last_hour_that_is_over(few: Judged) -> None:
+def test_in_an_open_month_nothing_is_missing_after_the_last_hour_that_is_over(few: Checked) -> None:
     """At 03:11 the hour until 03:00 can have been queried, and none later; at 04:11 one is due."""
     cluster_id = next(cluster for cluster, name in few.names.items() if name == "open samples")
     for now, missing in (("03:11", 0), ("04:10", 0), ("04:11", 3600)):
         clock = StoppedClock(parse_instant(f"2026-10-05T{now}:00Z"))
         with connected(few.home.warehouse_path, read_only=True) as connection:
-            judgement = judge_facts(connection, PERIOD, few.decisions, clock)
-        own = [f for f in judgement.findings if f.cluster_id == cluster_id]
+            check_result = check_facts(connection, PERIOD, few.decisions, clock)
+        own = [f for f in check_result.findings if f.cluster_id == cluster_id]
         assert sum(finding.affected_seconds for finding in own) == missing, (now, own)
         assert [finding.code for finding in own] == ["GAP-001"] * (missing // 3600)
     assert [f.code for f in few.findings["open samples"]] == ["GAP-001"]
 
 
-def test_in_an_open_month_nothing_is_uncertain_after_the_last_hour(few: Judged) -> None:
+def test_in_an_open_month_nothing_is_uncertain_after_the_last_hour(few: Checked) -> None:
     """Two devices from 01:00 until 03:00; its start lies between two scrapes, and no end is due."""
     statement = """
         select sum(running_seconds * device_count), max(uncertain) from (
@@ -210,5 +210,5 @@ def test_many_fleets_without_faults_have_no_finding(tmp_path: Path) -> None:
     count = int(os.environ.get("N", "60"))
     first = int(os.environ.get("SEED", "1000"))
     print(f"seeds {first} to {first + count - 1}: SEED={first} N={count}")
-    many = judged(Home.create(tmp_path / "home"), fleets(first, count))
+    many = checked(Home.create(tmp_path / "home"), fleets(first, count))
     assert {name: many.said(name) for name in many.findings} == {}

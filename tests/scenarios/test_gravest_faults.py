@@ -5,8 +5,8 @@ tests that switch it on and say what comes of it.
 Not here: those tests; each stands with others of its source. What is billed of a fault
 (`test_simulated_months`).
 
-The table fails where the fake estate knows a fault of such a number that no row names, where a row
-names a test that is gone, and where none of a row's tests switches its fault on.
+The table fails where the simulated fleet knows a fault of such a number that no row names, where a
+row names a test that is gone, and where none of a row's tests switches its fault on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.unit import test_build_unknown_devices as vendors
 from tests.unit import test_collector_faults as collector
 from tests.unit import test_collector_scenarios as journal
 from tests.unit import test_collector_spool as spool
-from tests.unit import test_devices_of_both_witnesses as devices
+from tests.unit import test_devices_of_both_sources as devices
 from tests.unit import test_landing as landing
 from tests.unit import test_landing_crashes as crashes
 
@@ -40,7 +40,7 @@ class Fault:
     code: str
     what: str
     ends_as: str
-    names: tuple[str, ...]  # in the fake estate; or what the test's text calls it
+    names: tuple[str, ...]  # in the simulated fleet; or what the test's text calls it
     shown_by: tuple[Callable[..., Any], ...]
 
 
@@ -101,7 +101,7 @@ TABLE = (
           (journal.test_devices_that_are_given_by_claims_are_known_with_their_product,
            journal.test_the_journal_equals_what_was_played,
            devices.test_a_device_is_sampled_journalled_and_looked_at,
-           vendors.test_both_witnesses_agree_on_them_and_the_close_waits_for_their_product)),
+           vendors.test_both_sources_agree_on_them_and_the_close_waits_for_their_product)),
     Fault("B17", "cards are cut anew in the middle of an hour",
           "every capacity from the second on at which it changed, and the ends of the pods",
           ("mig_repartition",),

@@ -25,7 +25,7 @@ from tests.written_pages import DOCS
 pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
 FAKE, HUB = "how-to/a-fake-cluster-of-your-own.md", "how-to/ask-an-acm-hub.md"
-WATCH, HEAL = "how-to/watch-a-cluster.md", "how-to/heal-a-gap-and-close-a-month.md"
+WATCH, HEAL = "how-to/watch-a-cluster.md", "how-to/backfill-a-gap-and-close-a-month.md"
 # Typed elsewhere: `test_thin_line` has the first two, the last one begins with
 # `up --demo`, which the browser's test starts; its other blocks are typed as a tutorial.
 CORRECT, WALK = (
@@ -55,8 +55,8 @@ def serving(folder: Path, command: list[str]) -> Iterator[dict[str, str]]:
 
 
 def test_a_fake_cluster_is_written_served_asked_and_exported(tmp_path: Path) -> None:
-    estate, faults = of(FAKE, "yaml")
-    (tmp_path / "my-estate.yaml").write_text(estate)
+    fleet, faults = of(FAKE, "yaml")
+    (tmp_path / "my-fleet.yaml").write_text(fleet)
     look, serve, ask, truth, load = of(FAKE, "sh")
     assert "team-blue" in typed(tmp_path, look)
     [command] = commands_in(serve)
@@ -69,9 +69,9 @@ def test_a_fake_cluster_is_written_served_asked_and_exported(tmp_path: Path) -> 
     assert "team-red" in typed(tmp_path, truth)
     typed(tmp_path, load)
     assert (tmp_path / "data").is_dir()
-    with_faults = yaml.safe_load(estate + faults)
+    with_faults = yaml.safe_load(fleet + faults)
     assert len(with_faults["faults"]) == 3
-    (tmp_path / "my-estate.yaml").write_text(estate + faults)
+    (tmp_path / "my-fleet.yaml").write_text(fleet + faults)
     typed(tmp_path, commands_and_nothing_else(look)[0])
 
 

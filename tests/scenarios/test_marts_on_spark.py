@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.estates import estate
+from tests.fleets import fleet
 from tests.marts_on_spark import differences_of_marts
-from tests.random_estates import scenario
+from tests.random_fleets import scenario
 from tests.scenarios.test_facts_equal_truth import EXPLORED, library
 
 pytestmark = pytest.mark.explore
@@ -21,5 +21,5 @@ SEEDS = (1, 3, 29)
 
 
 def test_spark_computes_the_marts_of_every_scenario(tmp_path: Path) -> None:
-    random_ones = {f"seed {seed}": estate(scenario(seed)) for seed in {*SEEDS, *EXPLORED}}
+    random_ones = {f"seed {seed}": fleet(scenario(seed)) for seed in {*SEEDS, *EXPLORED}}
     assert differences_of_marts(library() | random_ones, tmp_path) == {}

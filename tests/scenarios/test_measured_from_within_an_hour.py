@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, Interval, parse_instant
 from fake_gpu.clock import driven
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
 from ingestion.manifest import Outcome
@@ -36,10 +36,10 @@ def test_hours_are_pulled_and_counted_from_within_an_hour_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two cards are used from 08:00 to 12:00, and measured from 08:30 until 10:00."""
-    estate = build_estate(load_scenario("idle_nights_and_weekends"))
+    fleet = build_fleet(load_scenario("idle_nights_and_weekends"))
     clock = driven(EIGHT + 2 * HOUR + timedelta(minutes=15))
-    with serve(estate, clock) as running:
-        home = make_home(tmp_path / "home", estate, running.thanos_url, running.kubernetes_urls)
+    with serve(fleet, clock) as running:
+        home = make_home(tmp_path / "home", fleet, running.thanos_url, running.kubernetes_urls)
         table = home.decisions / "clusters.csv"
         rows = table.read_text().replace(",both,", ",samples,")
         assert ",2026-10-02T00:00:00Z," in rows
@@ -53,7 +53,7 @@ def test_hours_are_pulled_and_counted_from_within_an_hour_on(
         again = steps.pull(opened, Interval(EIGHT, EIGHT + HOUR), only_due=False)
         assert [one.draft.window for one in again] == [Interval(EIGHT, EIGHT + HOUR)]
         steps.refresh(opened, PERIOD)
-        assert [f.code for f in steps.judge(opened, PERIOD).findings] == []
+        assert [f.code for f in steps.check_period(opened, PERIOD).findings] == []
         monkeypatch.setenv("GPU_LEDGER_NOW", f"{running.control_url}/-/clock")
         closed = CliRunner().invoke(close, [PERIOD.name, "--home", str(home.path)])
     assert closed.exit_code == 0, closed.output
@@ -75,12 +75,12 @@ def test_hours_are_pulled_and_counted_from_within_an_hour_on(
 
 def test_doctor_reports_no_problem_of_a_cluster_without_gpu_pods(tmp_path: Path) -> None:
     """The last hour before 07:15 has idle GPUs and pods that request none."""
-    estate = build_estate(load_scenario("idle_nights_and_weekends"))
+    fleet = build_fleet(load_scenario("idle_nights_and_weekends"))
     clock = driven(EIGHT - timedelta(minutes=45))
-    with serve(estate, clock) as running:
-        home = make_home(tmp_path / "home", estate, running.thanos_url, running.kubernetes_urls)
+    with serve(fleet, clock) as running:
+        home = make_home(tmp_path / "home", fleet, running.thanos_url, running.kubernetes_urls)
         opened = OpenHome(home, clock)
-        source = opened.thanos_source(estate.clusters[0].cluster_id, clock.now())
+        source = opened.thanos_source(fleet.clusters[0].cluster_id, clock.now())
         assert source is not None
         lines = {line.check: line for line in probe(source, clock)}
     # The simulated store has existed for two days.

@@ -13,10 +13,10 @@ import pytest
 
 from billing.invoice import read_lines
 from domain.billing_period import BillingPeriod
-from domain.findings import Judgement
+from domain.findings import CheckResult
 from fake_gpu.clock import driven, epoch
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Estate
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
 from orchestration import steps
@@ -31,27 +31,27 @@ INTERVAL_SECONDS = 300 + 30
 
 @dataclass(frozen=True)
 class Closed:
-    estate: Estate
+    fleet: Fleet
     opened: OpenHome
-    judgement: Judgement
+    check_result: CheckResult
 
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Closed:
-    estate = build_estate(load_scenario("samples_only"))
-    clock = driven(epoch(estate.ended_at) + timedelta(hours=3))
-    with serve(estate, clock) as running:
+    fleet = build_fleet(load_scenario("samples_only"))
+    clock = driven(epoch(fleet.ended_at) + timedelta(hours=3))
+    with serve(fleet, clock) as running:
         folder = tmp_path_factory.mktemp("samples") / "home"
-        home = make_home(folder, estate, running.thanos_url, running.kubernetes_urls)
+        home = make_home(folder, fleet, running.thanos_url, running.kubernetes_urls)
         table = home.decisions / "clusters.csv"
         table.write_text(table.read_text().replace(",both,", ",samples,"))
         opened = OpenHome(home, clock)
         steps.pull(opened, PERIOD.interval)
         clock.advance_to(PERIOD.ended_at + timedelta(days=3))
     steps.refresh(opened, PERIOD)
-    judgement = steps.judge(opened, PERIOD)
+    check_result = steps.check_period(opened, PERIOD)
     steps.close(opened, PERIOD, dry_run=False)
-    return Closed(estate, opened, judgement)
+    return Closed(fleet, opened, check_result)
 
 
 def counted(closed: Closed) -> dict[tuple[str, str], tuple[int, int]]:
@@ -66,7 +66,7 @@ def counted(closed: Closed) -> dict[tuple[str, str], tuple[int, int]]:
 
 def really(closed: Closed) -> dict[tuple[str, str], int]:
     """(cluster, pod): the seconds that it ran; each asks for one kind of device."""
-    found = truth.true_allocations(closed.estate)
+    found = truth.true_allocations(closed.fleet)
     assert len({(cluster, uid) for cluster, uid, _ in found}) == len(found)
     return {(cluster, uid): running for (cluster, uid, _), (running, _) in found.items()}
 
@@ -94,7 +94,7 @@ def test_only_pods_shorter_than_an_interval_were_seen_by_no_sample(closed: Close
 
 
 def test_the_month_closes_and_prints_its_uncertainty(closed: Closed) -> None:
-    assert closed.judgement.billable
+    assert closed.check_result.billable
     record = closed.opened.record
     documents = [record.sealed(issued.sha256) for issued in record.invoices(PERIOD.name)]
     assert {document["tenant"] for document in documents} == {"chat", "physics"}
@@ -110,7 +110,7 @@ def test_the_month_closes_and_prints_its_uncertainty(closed: Closed) -> None:
 
 def test_documents_name_devices_as_pods_asked_for_them(closed: Closed) -> None:
     """A metric says `nvidia_com_gpu`; a customer asked for `nvidia.com/gpu`."""
-    asked = {(uid, resource) for _, uid, resource in truth.true_allocations(closed.estate)}
+    asked = {(uid, resource) for _, uid, resource in truth.true_allocations(closed.fleet)}
     record = closed.opened.record
     for issued in record.invoices(PERIOD.name):
         document = record.sealed(issued.sha256)

@@ -31,7 +31,7 @@ def test_the_demo_and_the_pages_that_stand_on_it(tmp_path: Path) -> None:
 
 
 def test_an_operator_heals_a_month_and_closes_it(tmp_path: Path) -> None:
-    """`gpu-ledger up --demo` is this home and this estate, with Dagster's pages before it."""
+    """`gpu-ledger up --demo` is this home and this fleet, with Dagster's pages before it."""
     with unfinished(DEMO, tmp_path / DEMO_HOME, no_bar) as made:
         typed = commands(TUTORIALS / "operator.md")
         assert typed[0].command == in_its_time(made).replace(f"{tmp_path.resolve()}/", "")

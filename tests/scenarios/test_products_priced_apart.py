@@ -18,7 +18,7 @@ import pytest
 from billing.invoice import read_lines
 from domain.billing_period import BillingPeriod
 from fake_gpu.clock import driven, epoch
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
 from orchestration import steps
@@ -62,10 +62,10 @@ def rate(gpu_class: str, rate: str) -> str:
 def test_a_product_row_gives_two_cards_of_one_chip_two_prices(
     tmp_path: Path, products: list[str], rates: list[str], billed: dict[tuple[str, str], Decimal]
 ) -> None:
-    estate = build_estate(load_scenario("pcie_and_sxm"))
-    clock = driven(epoch(estate.ended_at) + timedelta(hours=3))
-    with serve(estate, clock) as running:
-        home = make_home(tmp_path / "home", estate, running.thanos_url, running.kubernetes_urls)
+    fleet = build_fleet(load_scenario("pcie_and_sxm"))
+    clock = driven(epoch(fleet.ended_at) + timedelta(hours=3))
+    with serve(fleet, clock) as running:
+        home = make_home(tmp_path / "home", fleet, running.thanos_url, running.kubernetes_urls)
         for name, rows in (("products", products), ("rates", rates)):
             text = "\n".join([HEADERS[name], *rows, ""])
             (home.decisions / f"{name}.csv").write_text(text, encoding="utf-8")
@@ -75,7 +75,7 @@ def test_a_product_row_gives_two_cards_of_one_chip_two_prices(
         steps.pull(opened, PERIOD.interval)
         clock.advance_to(PERIOD.ended_at + timedelta(days=3))
     steps.refresh(opened, PERIOD)
-    assert steps.judge(opened, PERIOD).findings == ()
+    assert steps.check_period(opened, PERIOD).findings == ()
     steps.close(opened, PERIOD, dry_run=False)
     lines = {
         (str(document["tenant"]), line.key.gpu_class): Decimal(line.billed_nanos).scaleb(-9)

@@ -19,11 +19,11 @@ import pytest
 
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval
-from fake_gpu.estate.model import Estate
+from fake_gpu.fleet.model import Fleet
 from tests.decisions_by_hand import decided
-from tests.estates import estate as read
-from tests.lived_estates import clusters_csv, days_of, live
-from tests.random_estates import scenario
+from tests.fleets import fleet as read
+from tests.lived_fleets import clusters_csv, days_of, live
+from tests.random_fleets import scenario
 from warehouse import connection
 from warehouse.build import build_period
 from warehouse.home import Home
@@ -34,16 +34,16 @@ PERIOD = BillingPeriod("2026-10")
 SEEDS = (3, 44)
 
 
-def facts_of(home: Home, estates: list[Estate]) -> str:
-    decisions = decided(clusters_csv(estates))
+def facts_of(home: Home, fleets: list[Fleet]) -> str:
+    decisions = decided(clusters_csv(fleets))
     build = build_period(home, PERIOD, decisions, closed_periods=frozenset())
     assert build.row_counts["fct_pod_hours"] > 50
     return build.facts_sha256
 
 
-def cut_doubled_and_mixed(estate: Estate, rng: random.Random) -> list[Interval]:
+def cut_doubled_and_mixed(fleet: Fleet, rng: random.Random) -> list[Interval]:
     """Single hours, some of them twice, with the last ones first."""
-    hours = [hour for day in days_of(estate) for hour in day.split_at_hours()]
+    hours = [hour for day in days_of(fleet) for hour in day.split_at_hours()]
     mixed = hours + rng.sample(hours, 2)
     rng.shuffle(mixed)
     return mixed
@@ -68,18 +68,18 @@ def estonian(expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     locale.setlocale(locale.LC_ALL, before)
 
 
-def played(home: Home, rng: random.Random | None) -> list[Estate]:
-    """Both witnesses of the estates, with a broken watch; in any order when one is drawn."""
-    estates = [read(scenario(seed)) for seed in SEEDS]
-    for estate in reversed(estates) if rng else estates:
-        gap = (estate.started_at + 3000, estate.started_at + 4200)
+def played(home: Home, rng: random.Random | None) -> list[Fleet]:
+    """Both sources of the fleets, with a broken watch; in any order when one is drawn."""
+    fleets = [read(scenario(seed)) for seed in SEEDS]
+    for fleet in reversed(fleets) if rng else fleets:
+        gap = (fleet.started_at + 3000, fleet.started_at + 4200)
         live(
             home,
-            estate,
+            fleet,
             unwatched=[gap],
-            windows=cut_doubled_and_mixed(estate, rng) if rng else (),
+            windows=cut_doubled_and_mixed(fleet, rng) if rng else (),
         )
-    return estates
+    return fleets
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +93,12 @@ def test_deliveries_threads_and_zone_change_no_byte(
     expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home.create(tmp_path / "home")
-    estates = played(home, random.Random(20261118))
+    fleets = played(home, random.Random(20261118))
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     monkeypatch.setattr(connection, "thread_count", lambda: 1)
     time.tzset()
     try:
-        assert facts_of(home, estates) == expected
+        assert facts_of(home, fleets) == expected
     finally:
         monkeypatch.undo()
         time.tzset()

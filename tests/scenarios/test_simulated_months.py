@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 
 from domain.findings import Finding
-from fake_gpu.estate.export import plain_rows
-from fake_gpu.estate.model import Fault
+from fake_gpu.fleet.export import plain_rows
+from fake_gpu.fleet.model import Fault
 from fake_gpu.truth.ledger import ledger
 from quality.causes import Cause
 from tests import simulation_page
@@ -67,7 +67,7 @@ NEAR = timedelta(hours=1)
 UNCERTAIN = frozenset({"GAP-003"})
 """Findings of hours in which starts and ends are known to the sampling interval, as printed."""
 UNKNOWN = frozenset({"GAP-001", "JRN-001", "REC-001", "REC-002"})
-"""Findings of hours in which an amount may be anything: a witness is away, or contradicts."""
+"""Findings of hours in which an amount may be anything: a source is away, or contradicts."""
 WITHOUT_PLACE = {"GAP-005": "GAP-002", "GAP-006": "GAP-003"}
 """Limits are about a tenant's whole month, and passed because of gaps that are findings too."""
 
@@ -147,7 +147,7 @@ class Seen:
 
     @cached_property
     def rows(self) -> Mapping[str, list[dict[str, Any]]]:
-        return plain_rows(self.month.running.estate)
+        return plain_rows(self.month.running.fleet)
 
     @cached_property
     def issued(self) -> dict[str, Decimal]:
@@ -158,20 +158,20 @@ class Seen:
     @cached_property
     def homes(self) -> dict[str, str]:
         """Tenant → the one cluster that it is in."""
-        estate = self.month.running.estate
-        return {pod.namespace: c.cluster_id for c in estate.clusters for pod in c.pods}
+        fleet = self.month.running.fleet
+        return {pod.namespace: c.cluster_id for c in fleet.clusters for pod in c.pods}
 
     @cached_property
     def tenants(self) -> dict[str, str]:
         """Pod → its tenant."""
-        clusters = self.month.running.estate.clusters
+        clusters = self.month.running.fleet.clusters
         return {pod.uid: pod.namespace for cluster in clusters for pod in cluster.pods}
 
     @cached_property
     def troubles(self) -> dict[str, Trouble | None]:
         """Cluster → what goes wrong in it."""
-        estate = self.month.running.estate
-        return {c.cluster_id: trouble_of(estate.seed, n) for n, c in enumerate(estate.clusters)}
+        fleet = self.month.running.fleet
+        return {c.cluster_id: trouble_of(fleet.seed, n) for n, c in enumerate(fleet.clusters)}
 
     @property
     def has_every_fault(self) -> bool:
@@ -179,12 +179,12 @@ class Seen:
 
     @cached_property
     def faults(self) -> dict[str, Fault]:
-        return {fault.cluster_id: fault for fault in self.month.running.estate.faults}
+        return {fault.cluster_id: fault for fault in self.month.running.fleet.faults}
 
     @cached_property
     def news(self) -> list[Finding]:
         """Every flag but that a pod was too short to be sampled."""
-        return [f for f in self.month.judgement.findings if f.code != TOO_SHORT]
+        return [f for f in self.month.check_result.findings if f.code != TOO_SHORT]
 
     def cluster_of(self, finding: Finding) -> str:
         return finding.cluster_id or self.homes.get(finding.tenant, "")
@@ -194,7 +194,7 @@ class Seen:
 
     @cached_property
     def truth(self) -> truth.Truth:
-        return truth.Truth(self.month.running.estate)
+        return truth.Truth(self.month.running.fleet)
 
     @cached_property
     def doubts(self) -> list[Doubt]:
@@ -367,7 +367,7 @@ def explains(seen: Seen, cluster: str, finding: Finding) -> bool:
 
 
 def test_every_fault_has_fired_and_was_caught(seen: Seen) -> None:
-    """Caught: told by the words of its class, or healed, so that only right amounts are left."""
+    """Caught: told by the words of its class, or repaired, so that only right amounts are left."""
     counted = [f for c, f in seen.faults.items() if (t := seen.troubles[c]) and t.is_counted]
     seen.month.running.ledger.require_fired(counted)
     missed = [

@@ -1,4 +1,4 @@
-"""Faults of a sample store, switched on in the fake estate: each ends as evidence with a name.
+"""Faults of a sample store, switched on in the simulated fleet: each ends as evidence with a name.
 
 Put here: for each fault of group A that an asking can meet, its outcome or its fact, and the proof
 that it fired.
@@ -53,7 +53,7 @@ IN_THE_HOUR = "from: +1h10m, until: +1h40m"  # while it was sampled
 REQUESTS = "kube_pod_container_resource_requests"
 UTIL = "DCGM_FI_DEV_GPU_UTIL"
 
-ESTATE = """
+FLEET = """
 name: faulty
 story: One hour of one cluster with nine pods, and one thing that goes wrong.
 seed: 11
@@ -73,7 +73,7 @@ faults:
 
 @dataclass(frozen=True, slots=True)
 class Faulty:
-    """A served estate with one fault, and a ledger's landing that asks it."""
+    """A served fleet with one fault, and a ledger's landing that asks it."""
 
     running: Running
     home: Path
@@ -82,7 +82,7 @@ class Faulty:
 
     @property
     def source(self) -> ClusterSource:
-        cluster_id = self.running.estate.clusters[0].cluster_id
+        cluster_id = self.running.fleet.clusters[0].cluster_id
         server = ThanosSettings("hub", Connection(self.running.thanos_url), pins=self.pins)
         return ClusterSource(cluster_id, server, Sampling(30, 30))
 
@@ -118,18 +118,16 @@ class Faulty:
 
 
 @contextmanager
-def estate(
-    home: Path, fault: str, when: str, more: str = "", replicas: int = 1
-) -> Iterator[Faulty]:
+def fleet(home: Path, fault: str, when: str, more: str = "", replicas: int = 1) -> Iterator[Faulty]:
     more = f", {more}" if more else ""
-    text = ESTATE.format(fault=fault, when=when, more=more, replicas=replicas)
+    text = FLEET.format(fault=fault, when=when, more=more, replicas=replicas)
     with serve(read_scenario(text, "faulty.yaml", None), VirtualClock(ASKED_AT)) as running:
         yield Faulty(running, home, [])
 
 
 @pytest.mark.parametrize("fault", ["timeout", "unavailable", "reset_mid_body", "truncated_body"])
 def test_a_request_that_fails_once_is_healed_by_asking_again(tmp_path: Path, fault: str) -> None:
-    with estate(tmp_path, fault, IN_FORCE, "requests: 1") as faulty:
+    with fleet(tmp_path, fault, IN_FORCE, "requests: 1") as faulty:
         attempt = faulty.pull()
         assert attempt.outcome is Outcome.OK
         assert faulty.fired == 1
@@ -137,7 +135,7 @@ def test_a_request_that_fails_once_is_healed_by_asking_again(tmp_path: Path, fau
 
 def test_too_many_requests_are_waited_for_as_long_as_is_asked(tmp_path: Path) -> None:
     more = "requests: 2, retry_after: 7s"
-    with estate(tmp_path, "too_many_requests", IN_FORCE, more) as faulty:
+    with fleet(tmp_path, "too_many_requests", IN_FORCE, more) as faulty:
         assert faulty.hour().outcome is Outcome.OK
         assert [seconds for seconds in faulty.waits if seconds >= 7] == [7.0, 7.0]
 
@@ -157,7 +155,7 @@ def test_too_many_requests_are_waited_for_as_long_as_is_asked(tmp_path: Path) ->
 def test_requests_that_always_fail_are_an_attempt_with_that_outcome(
     tmp_path: Path, fault: str, outcome: Outcome
 ) -> None:
-    with estate(tmp_path, fault, IN_FORCE, "requests: 100000") as faulty:
+    with fleet(tmp_path, fault, IN_FORCE, "requests: 100000") as faulty:
         hour = faulty.hour()
         assert hour.outcome is outcome
         assert hour.sample_count == 0
@@ -165,19 +163,19 @@ def test_requests_that_always_fail_are_an_attempt_with_that_outcome(
 
 
 def test_an_empty_success_is_empty_and_not_no_usage(tmp_path: Path) -> None:
-    with estate(tmp_path, "empty_success", IN_FORCE, "requests: 100000") as faulty:
+    with fleet(tmp_path, "empty_success", IN_FORCE, "requests: 100000") as faulty:
         assert faulty.hour().outcome is Outcome.EMPTY
 
 
 def test_a_partial_response_keeps_its_warning(tmp_path: Path) -> None:
-    with estate(tmp_path, "partial_response", IN_FORCE, "share: 0.3") as faulty:
+    with fleet(tmp_path, "partial_response", IN_FORCE, "share: 0.3") as faulty:
         assert faulty.hour().outcome in (Outcome.WARNED, Outcome.EMPTY)
         [attempt] = faulty.landing.attempts()
         assert attempt.warning_count > 0
 
 
 def test_a_store_that_vanishes_warns_first_and_is_empty_then(tmp_path: Path) -> None:
-    with estate(tmp_path, "store_vanishes", "from: +2h14m55s, until: +3h") as faulty:
+    with fleet(tmp_path, "store_vanishes", "from: +2h14m55s, until: +3h") as faulty:
         assert faulty.hour().outcome in (Outcome.WARNED, Outcome.EMPTY)
         assert faulty.landing.attempts()[0].warning_count > 0
         faulty.running.advance_to(ASKED_AT + timedelta(minutes=5))
@@ -186,14 +184,14 @@ def test_a_store_that_vanishes_warns_first_and_is_empty_then(tmp_path: Path) -> 
 
 
 def test_a_store_that_hangs_is_an_error_first_and_is_empty_then(tmp_path: Path) -> None:
-    with estate(tmp_path, "store_hangs", "from: +2h14m55s, until: +3h") as faulty:
+    with fleet(tmp_path, "store_hangs", "from: +2h14m55s, until: +3h") as faulty:
         assert faulty.hour().outcome in (Outcome.FAILED, Outcome.REFUSED)
         faulty.running.advance_to(ASKED_AT + timedelta(minutes=5))
         assert faulty.hour().outcome is Outcome.EMPTY
 
 
 def test_a_receiver_that_is_gone_takes_pods_in_silence_and_is_asked_again(tmp_path: Path) -> None:
-    with estate(tmp_path, "receiver_gone", IN_FORCE) as faulty:
+    with fleet(tmp_path, "receiver_gone", IN_FORCE) as faulty:
         hour = faulty.hour()
         assert hour.outcome is Outcome.OK  # nothing in the protocol says otherwise
         assert hour.facts[INCOMPLETE_PODS] > 0
@@ -203,9 +201,9 @@ def test_a_receiver_that_is_gone_takes_pods_in_silence_and_is_asked_again(tmp_pa
 
 
 def test_a_receiver_that_went_between_two_hours_is_a_mass_absence(tmp_path: Path) -> None:
-    with estate(tmp_path, "receiver_gone", IN_FORCE, "receivers: 2") as faulty:
+    with fleet(tmp_path, "receiver_gone", IN_FORCE, "receivers: 2") as faulty:
         faulty.running.advance_to(ASKED_AT)
-        with estate(tmp_path, "receiver_gone", IN_THE_HOUR) as whole:
+        with fleet(tmp_path, "receiver_gone", IN_THE_HOUR) as whole:
             before = Interval(MIDNIGHT, ONE)
             pull_hours(whole.source, before, faulty.landing, tmp_path / "runs", whole.running.clock)
         assert faulty.hour().facts[MASS_ENDINGS] >= 3
@@ -213,7 +211,7 @@ def test_a_receiver_that_went_between_two_hours_is_a_mass_absence(tmp_path: Path
 
 def test_a_scrape_that_one_replica_lost_is_no_hole(tmp_path: Path) -> None:
     more = "replica: 0, share: 0.5"
-    with estate(tmp_path, "replica_scrape_lost", IN_THE_HOUR, more, replicas=2) as faulty:
+    with fleet(tmp_path, "replica_scrape_lost", IN_THE_HOUR, more, replicas=2) as faulty:
         attempt = faulty.pull()
         assert attempt.outcome is Outcome.OK
         runs = faulty.runs(attempt, REQUESTS)
@@ -221,7 +219,7 @@ def test_a_scrape_that_one_replica_lost_is_no_hole(tmp_path: Path) -> None:
 
 
 def test_scrapes_that_every_replica_lost_break_the_runs(tmp_path: Path) -> None:
-    with estate(tmp_path, "dropped_scrapes", IN_THE_HOUR, "share: 0.5") as faulty:
+    with fleet(tmp_path, "dropped_scrapes", IN_THE_HOUR, "share: 0.5") as faulty:
         hour = faulty.hour()
         runs = faulty.runs(faulty.landing.attempts()[0], REQUESTS)
         assert len(runs) > 9
@@ -232,7 +230,7 @@ def test_where_only_down_sampled_blocks_are_left_nothing_is_answered_and_it_is_e
     tmp_path: Path,
 ) -> None:
     """As a real Thanos does: raw samples are asked for, and it has none."""
-    with estate(tmp_path, "downsampled", "from: +0h, until: +4h") as faulty:
+    with fleet(tmp_path, "downsampled", "from: +0h, until: +4h") as faulty:
         hour = faulty.hour()
         assert (hour.outcome, hour.sample_count) == (Outcome.EMPTY, 0)
         assert hour.reason == "no sample of up, kube_node_info"
@@ -244,7 +242,7 @@ def test_averages_of_down_sampled_blocks_are_never_taken_for_samples(
 ) -> None:
     """Something in between drops the resolution that was asked for."""
     more = f"resolution: {resolution}, whatever_is_asked: 1"
-    with estate(tmp_path, "downsampled", "from: +0h, until: +4h", more) as faulty:
+    with fleet(tmp_path, "downsampled", "from: +0h, until: +4h", more) as faulty:
         hour = faulty.hour()
         targets = hour.by_metric["up"][0]
         assert hour.by_metric["up"] == (targets, targets * count)
@@ -260,7 +258,7 @@ def test_averages_of_down_sampled_blocks_are_never_taken_for_samples(
 
 def test_averages_for_a_part_of_an_hour_are_noticed_too(tmp_path: Path) -> None:
     """Raw samples end in the middle of the hour, where a block ends."""
-    with estate(tmp_path, "downsampled", IN_THE_HOUR, "whatever_is_asked: 1") as faulty:
+    with fleet(tmp_path, "downsampled", IN_THE_HOUR, "whatever_is_asked: 1") as faulty:
         hour = faulty.hour()
         assert hour.outcome is Outcome.DEGRADED
         assert hour.facts[DOWN_SAMPLED] == hour.by_metric["up"][0]
@@ -268,7 +266,7 @@ def test_averages_for_a_part_of_an_hour_are_noticed_too(tmp_path: Path) -> None:
 
 def test_samples_that_arrive_late_are_found_by_counting_again(tmp_path: Path) -> None:
     more = "delay: 1h, share: 0.5"
-    with estate(tmp_path, "late_arrival", IN_THE_HOUR, more) as faulty:
+    with fleet(tmp_path, "late_arrival", IN_THE_HOUR, more) as faulty:
         first = faulty.pull()
         ledger = hour_ledger([(first.cluster_id, Source.THANOS, ONE)], [first])
         assert recheck(faulty.source, WINDOW, ledger, faulty.client()).differences == ()
@@ -282,7 +280,7 @@ def test_samples_that_arrive_late_are_found_by_counting_again(tmp_path: Path) ->
 
 
 def test_values_that_no_count_can_have_are_counted_and_kept_as_text(tmp_path: Path) -> None:
-    with estate(tmp_path, "odd_values", IN_THE_HOUR, "share: 1") as faulty:
+    with fleet(tmp_path, "odd_values", IN_THE_HOUR, "share: 1") as faulty:
         hour = faulty.hour()
         assert hour.facts["unusable_samples"] > 0
         values = {
@@ -293,7 +291,7 @@ def test_values_that_no_count_can_have_are_counted_and_kept_as_text(tmp_path: Pa
 
 def test_a_renamed_metric_is_asked_and_absent_and_a_mass(tmp_path: Path) -> None:
     more = f"metric: {REQUESTS}, to: kube_pod_container_requests"
-    with estate(tmp_path, "metric_renamed", "from: +1h, until: +4h", more) as faulty:
+    with fleet(tmp_path, "metric_renamed", "from: +1h, until: +4h", more) as faulty:
         faulty.pull(Interval(MIDNIGHT, ONE))
         [hour] = faulty.pull().hours
         assert hour.by_metric[REQUESTS] == (0, 0)  # the proof that it fired
@@ -304,7 +302,7 @@ def test_a_renamed_metric_is_asked_and_absent_and_a_mass(tmp_path: Path) -> None
 @pytest.mark.parametrize("fault", ["collector_down", "block_gap", "cluster_label_lost"])
 def test_half_an_hour_without_samples_is_a_hole_in_every_pod(tmp_path: Path, fault: str) -> None:
     """Nine pods, sampled every 30 s: an hour has 120 samples of each, half an hour 60."""
-    with estate(tmp_path, fault, IN_THE_HOUR) as faulty:
+    with fleet(tmp_path, fault, IN_THE_HOUR) as faulty:
         hour = faulty.hour()
         assert hour.by_metric[REQUESTS] == (9, 540)
         runs = faulty.runs(faulty.landing.attempts()[0], REQUESTS)
@@ -315,14 +313,14 @@ def test_half_an_hour_without_samples_is_a_hole_in_every_pod(tmp_path: Path, fau
 @pytest.mark.parametrize("fault", ["truncated_result", "history_vanished"])
 def test_what_takes_the_sentinels_away_is_no_empty_cluster(tmp_path: Path, fault: str) -> None:
     more = "series: 3" if fault == "truncated_result" else ""
-    with estate(tmp_path, fault, IN_FORCE, more) as faulty:
+    with fleet(tmp_path, fault, IN_FORCE, more) as faulty:
         hour = faulty.hour()
         assert hour.outcome is Outcome.EMPTY
         assert "kube_node_info" in hour.reason
 
 
 def test_samples_that_were_refused_as_too_late_are_holes_of_their_own(tmp_path: Path) -> None:
-    with estate(tmp_path, "out_of_order_dropped", IN_THE_HOUR, "share: 0.5") as faulty:
+    with fleet(tmp_path, "out_of_order_dropped", IN_THE_HOUR, "share: 0.5") as faulty:
         hour = faulty.hour()
         assert hour.by_metric[REQUESTS][0] == 9
         assert 540 < hour.by_metric[REQUESTS][1] < 1080
@@ -330,13 +328,13 @@ def test_samples_that_were_refused_as_too_late_are_holes_of_their_own(tmp_path: 
 
 
 def test_half_an_answer_from_a_cache_is_a_suspicion(tmp_path: Path) -> None:
-    with estate(tmp_path, "cached_partial", IN_FORCE, "share: 0.5") as faulty:
+    with fleet(tmp_path, "cached_partial", IN_FORCE, "share: 0.5") as faulty:
         assert faulty.hour().facts[INCOMPLETE_PODS] > 0
 
 
 def test_a_scrape_above_its_limit_is_a_failed_one(tmp_path: Path) -> None:
     more = "job: kube-state-metrics"
-    with estate(tmp_path, "sample_limit", IN_THE_HOUR, more) as faulty:
+    with fleet(tmp_path, "sample_limit", IN_THE_HOUR, more) as faulty:
         assert faulty.hour().facts["failed_scrapes"] == 60
 
 
@@ -346,7 +344,7 @@ def test_what_is_told_twice_is_kept_twice_and_told_apart(
     tmp_path: Path, fault: str, replicas: int
 ) -> None:
     """Which of two one believes is no business of evidence; each keeps a name of its own."""
-    with estate(tmp_path, fault, "from: +0h, until: +4h", replicas=replicas) as faulty:
+    with fleet(tmp_path, fault, "from: +0h, until: +4h", replicas=replicas) as faulty:
         assert faulty.hour().by_metric[REQUESTS] == (18, 2160)
         runs = faulty.runs(faulty.landing.attempts()[0], REQUESTS)
         assert len({run["labels"] for run in runs}) == len(runs) == 18
@@ -374,7 +372,7 @@ def test_series_that_another_job_says_are_named_and_a_pin_keeps_them_out(
     tmp_path: Path, fault: str, more: str, others: str
 ) -> None:
     """Nine pods; a tenant who invents eight devices of another tenant, or a second exporter."""
-    with estate(tmp_path, fault, "from: +0h, until: +4h", more) as faulty:
+    with fleet(tmp_path, fault, "from: +0h, until: +4h", more) as faulty:
         believed = faulty.pull()
         assert faulty.fired > 0
         assert believed.hours[0].by_metric[REQUESTS][0] > 9
@@ -391,12 +389,12 @@ def test_series_that_another_job_says_are_named_and_a_pin_keeps_them_out(
             run["labels"] for run in faulty.runs(believed, REQUESTS)
         }
         assert len(pinned.runs(attempt, REQUESTS)) == 9
-        assert set(pinned.wrong()) == {"raw samples, 35 days"}  # the estate is two hours old
+        assert set(pinned.wrong()) == {"raw samples, 35 days"}  # the fleet is two hours old
 
 
 def test_a_tenants_telemetry_is_named_and_a_pin_keeps_it_out(tmp_path: Path) -> None:
     more = "attacker: mallory, victim: chat"
-    with estate(tmp_path, "forged_series", "from: +0h, until: +4h", more) as faulty:
+    with fleet(tmp_path, "forged_series", "from: +0h, until: +4h", more) as faulty:
         told = faulty.wrong()["one source of devices"]
         assert "8 series of mallory/mallory-exporter" in told.seen
         cards = device_uuids(faulty, faulty.pull())
@@ -413,7 +411,7 @@ def device_uuids(faulty: Faulty, attempt: Attempt) -> set[str]:
 
 
 def test_how_far_a_server_looks_back_prolongs_nothing_that_is_asked_raw(tmp_path: Path) -> None:
-    with estate(tmp_path, "lookback_overrun", "from: +0h, until: +4h") as faulty:
+    with fleet(tmp_path, "lookback_overrun", "from: +0h, until: +4h") as faulty:
         [hour] = faulty.pull().hours
         assert hour.by_metric[REQUESTS] == (9, 1080)
         assert faulty.fired == 0
@@ -431,12 +429,12 @@ def test_how_far_a_server_looks_back_prolongs_nothing_that_is_asked_raw(tmp_path
 
 def test_a_failed_scrape_is_a_counted_zero(tmp_path: Path) -> None:
     more = "job: kube-state-metrics"
-    with estate(tmp_path, "exporter_down", IN_THE_HOUR, more) as faulty:
+    with fleet(tmp_path, "exporter_down", IN_THE_HOUR, more) as faulty:
         assert faulty.hour().facts["failed_scrapes"] > 0
 
 
 def test_without_faults_nothing_is_noted(tmp_path: Path) -> None:
-    with estate(tmp_path, "timeout", "from: +3h, until: +4h", replicas=2) as quiet:
+    with fleet(tmp_path, "timeout", "from: +3h, until: +4h", replicas=2) as quiet:
         attempt = quiet.pull()
         [hour] = attempt.hours
         assert hour.outcome is Outcome.OK

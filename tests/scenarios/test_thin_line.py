@@ -1,4 +1,4 @@
-"""The thin line: six hours, seven pods, from an estate that is not there to two invoices.
+"""The thin line: six hours, seven pods, from a fleet that is not there to two invoices.
 
 Put here: what the home of this story has to say: facts, bills, and answers to analysts, tenants and
 programme owners. Commands run in this process.
@@ -41,8 +41,8 @@ from click.testing import CliRunner, Result
 from domain.billing_period import BillingPeriod
 from domain.errors import LedgerError, NotBillable
 from domain.interval import HOUR, Interval
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Estate
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.scenario.load import load_scenario
 from orchestration import steps
 from orchestration.cli.main import cli
@@ -84,8 +84,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoResult]:
 
 
 @pytest.fixture(scope="module")
-def estate() -> Estate:
-    return build_estate(load_scenario("thin_line"))
+def fleet() -> Fleet:
+    return build_fleet(load_scenario("thin_line"))
 
 
 def sealed(told: DemoResult) -> dict[str, dict[str, object]]:
@@ -94,18 +94,18 @@ def sealed(told: DemoResult) -> dict[str, dict[str, object]]:
     return {str(document["tenant"]): dict(document) for document in documents}
 
 
-def test_every_pod_has_its_true_seconds(told: DemoResult, estate: Estate) -> None:
-    expected = truth.true_allocations(estate)
+def test_every_pod_has_its_true_seconds(told: DemoResult, fleet: Fleet) -> None:
+    expected = truth.true_allocations(fleet)
     assert len(expected) == 7
     assert truth.counted_allocations(told.opened.home) == expected
 
 
-def test_every_mart_says_what_was(told: DemoResult, estate: Estate) -> None:
+def test_every_mart_says_what_was(told: DemoResult, fleet: Fleet) -> None:
     """At two o'clock six cards were in use: the two pods on gpu-b lay on two, and would fit on one.
 
-    One hour is not asked before it is healed; telemetry names the cards of all that ran.
+    One hour is not asked before it is repaired; telemetry names the cards of all that ran.
     """
-    true = truth.Truth(estate)
+    true = truth.Truth(fleet)
     assert truth.wrong_facts(told.opened.home, {"thin_line": true}) == {}
     second = 1_790_812_800 + 2 * 3600
     east = "0a7c1d52-3c4e-4b8a-9d5f-6f1e2a3b4c5d"
@@ -124,8 +124,8 @@ def test_every_second_was_confirmed_or_is_too_short_to_be_sampled(told: DemoResu
 
 
 def test_nothing_is_found_but_the_pod_too_short_to_be_sampled(told: DemoResult) -> None:
-    judgement = steps.judge(told.opened, PERIOD)
-    assert [(finding.code, "blink" in finding.where) for finding in judgement.findings] == [
+    check_result = steps.check_period(told.opened, PERIOD)
+    assert [(finding.code, "blink" in finding.where) for finding in check_result.findings] == [
         ("REC-003", True)
     ]
 
@@ -216,18 +216,18 @@ def flip_a_bit_in_each_of(runs: Path) -> None:
         path.write_bytes(body)
 
 
-def test_facts_that_were_edited_are_counted_again_before_they_are_judged(
+def test_facts_that_were_edited_are_counted_again_before_they_are_checked(
     told: DemoResult, tmp_path: Path
 ) -> None:
     """A cut log, a file copied without it and a hand in the tables are one case: not what was
     counted."""
     home = copied(told, tmp_path)
     shutil.rmtree(home.home.record)
-    expected = steps.judge(home, PERIOD)
+    expected = steps.check_period(home, PERIOD)
     with connected(home.home.warehouse_path) as connection:
         connection.execute("update marts.fct_pod_hours set running_seconds = 0")
         connection.execute("delete from marts.fct_charges")
-    assert steps.judge(home, PERIOD) == expected
+    assert steps.check_period(home, PERIOD) == expected
     assert truth.counted_allocations(home.home) == truth.counted_allocations(told.opened.home)
 
 
@@ -649,7 +649,7 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
         ("speech", "4.740285714", "0", "4.740285714", "USD"),
     ],
     "usage-by-day": [("2026-10-01", 51015, "22.120285714", "USD")],
-    "one-witness-use": [
+    "one-source-use": [
         ("speech", "confirmed", "agree", 16244, "4.7395", "USD"),
         ("speech", "lifecycle_only", "too_short", 11, "0.000785714", "USD"),
         ("vision", "confirmed", "agree", 34760, "17.38", "USD"),
@@ -722,7 +722,7 @@ def test_questions_are_listed_and_shown(told: DemoResult) -> None:
     shown = run(told, "query", "usage-by-day", "--show").stdout
     assert shown.startswith("-- How much was used each day?")
     empty = run(told, "query", "cost-of-a-gap").stdout
-    assert "Nothing that was used then rests on less than two witnesses." in empty
+    assert "Nothing that was used then rests on less than two sources." in empty
 
 
 def test_a_published_copy_says_what_it_is_and_gives_the_same_numbers(told: DemoResult) -> None:
@@ -832,13 +832,13 @@ def test_what_is_corrected_voided_and_restored_is_so_as_the_page_says(
     monkeypatch.setattr("orchestration.recounting.recount", recount)
     home = tmp_path / "home"
     shutil.copytree(told.opened.home.path, home)
-    witnessed = shutil.copy(home / "documents" / "2026-10" / "head.json", tmp_path)
+    attested = shutil.copy(home / "documents" / "2026-10" / "head.json", tmp_path)
     monkeypatch.setenv("GPU_LEDGER_HOME", str(home))
     late, wrong, again, keep, restored, heads, lost = of("how-to/correct-void-and-restore.md", "sh")
     instead: dict[str, Path | str] = {
         "INV-000007": "INV-000001",
         "documents/": f"{home}/documents/",
-        "head-as-witnessed.json": str(witnessed),
+        "head-as-attested.json": str(attested),
         "/mnt/backup/2026-11-18": tmp_path / "backup",
     }
     for step in (late, keep, wrong, again):
@@ -870,7 +870,7 @@ MONTH = ("--period", "2026-10")
         ("hours", ("2026-10", "--all")),
         ("gaps", ("2026-10",)),
         ("landing verify", ()),
-        ("judge", ("2026-10",)),
+        ("check", ("2026-10",)),
         ("close", ("2026-10",)),
         ("invoice", ("2026-10",)),
         ("invoice", ("2026-10", "--number", "INV-000001")),
@@ -1044,7 +1044,7 @@ def test_every_situation_that_a_model_names_is_counted_as_it_says(tmp_path: Path
     assert [r.message for r in results.values() if str(r.status) != "pass"] == []
 
 
-def test_the_lineage_of_a_cost_ends_in_both_witnesses(told: DemoResult) -> None:
+def test_the_lineage_of_a_cost_ends_in_both_sources(told: DemoResult) -> None:
     """After a change that is meant: `python -m tests.lineage HOME`, with a home counted since."""
     compiled = told.opened.home.build / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
     page = lineage_page(compiled)

@@ -54,11 +54,11 @@ def lives_of(rows: list[TraceRow]) -> list[trace.Life]:
 def test_each_pod_is_what_its_lifecycle_or_its_last_sample_makes_of_it(tmp_path: Path) -> None:
     rows = drawn()
     scenario, lives = scenario_of_trace(rows, "drawn"), lives_of(rows)
-    estates = {trace.WATCHED: trace.watched(scenario, 300)}
+    fleets = {trace.WATCHED: trace.watched(scenario, 300)}
     for interval in SAMPLED:
-        estates[f"every-{interval}s"] = trace.sampled(scenario, interval)
-    counted = trace.play(tmp_path, estates, ["2026-10"])
-    trace.compare(lives, estates, counted)
+        fleets[f"every-{interval}s"] = trace.sampled(scenario, interval)
+    counted = trace.play(tmp_path, fleets, ["2026-10"])
+    trace.compare(lives, fleets, counted)
     assert counted[trace.WATCHED].thousandth_seconds == trace.by_lifecycle(lives)
     assert len(counted["every-300s"].seconds) < len(counted["every-15s"].seconds)
 
@@ -69,7 +69,7 @@ def test_the_page_has_what_the_real_trace_comes_to() -> None:
         pytest.skip(f"{folder} is missing: the trace is not part of the repository")
     lives = trace.openb_lives(folder)
     scenario = trace.openb_on_its_nodes(folder)
-    estates = {f"every-{i}s": trace.sampled(scenario, i) for i in trace.INTERVALS}
+    fleets = {f"every-{i}s": trace.sampled(scenario, i) for i in trace.INTERVALS}
     page = PAGE.read_text(encoding="utf-8")
-    assert [row for row in trace.rows_of_page(lives, estates) if row not in page] == []
+    assert [row for row in trace.rows_of_page(lives, fleets) if row not in page] == []
     assert f"**{trace.by_lifecycle(lives) / 3_600_000:,.3f} GPU-hours**" in page

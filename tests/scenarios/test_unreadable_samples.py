@@ -1,6 +1,6 @@
 """Samples that are there and of no use: a label that was renamed, values that are no counts.
 
-Put here: what the fake estate's faults of that kind end as, with a journal and without one.
+Put here: what the simulated fleet's faults of that kind end as, with a journal and without one.
 Not here: the other classes of gap (`test_simulated_months`), or their sentences (`tests/unit`).
 """
 
@@ -14,14 +14,14 @@ import pytest
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.findings import Finding
-from fake_gpu.estate.model import Cluster, Estate, Fault
 from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.model import Cluster, Fault, Fleet
 from quality.causes import Cause
-from quality.run import judge
+from quality.run import check_period
 from tests.decisions_by_hand import decided
-from tests.lived_estates import clusters_csv, live
+from tests.lived_fleets import clusters_csv, live
 from tests.scenarios import against_truth as truth
-from tests.small_estates import CLUSTER_ID, HOUR, MIDNIGHT, estate_of, quiet_cluster, renamed
+from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, fleet_of, quiet_cluster, renamed
 from warehouse.build import build_period
 from warehouse.home import Home
 
@@ -36,9 +36,9 @@ FAULTS = (
 
 
 @dataclass(frozen=True)
-class Judged:
+class Checked:
     home: Home
-    watched: Estate
+    watched: Fleet
     fired: Sequence[FaultLedger]
     findings: Sequence[Finding]
     failed_tests: Sequence[str]
@@ -54,16 +54,16 @@ class Judged:
         ]
 
 
-def two_hours(cluster: Cluster) -> Estate:
+def two_hours(cluster: Cluster) -> Fleet:
     faults = tuple(
         Fault(f"{kind}#1", kind, cluster.cluster_id, MIDNIGHT + since, MIDNIGHT + until, 7, more)
         for kind, since, until, more in FAULTS
     )
-    return replace(estate_of(cluster), ended_at=MIDNIGHT + 2 * HOUR, faults=faults)
+    return replace(fleet_of(cluster), ended_at=MIDNIGHT + 2 * HOUR, faults=faults)
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     home = Home.create(tmp_path_factory.mktemp("unreadable") / "home")
     watched = two_hours(quiet_cluster())
     alone = two_hours(renamed(quiet_cluster(), WITHOUT_JOURNAL, "beta"))
@@ -72,45 +72,45 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
     samples = clusters_csv([alone], "samples")["clusters.csv"].splitlines()[1]
     decisions = decided({"clusters.csv": f"{both}{samples}\n"})
     build = build_period(home, PERIOD, decisions, closed_periods=frozenset())
-    judgement = judge(home, PERIOD, decisions, StoppedClock(PERIOD.ended_at))
+    check_result = check_period(home, PERIOD, decisions, StoppedClock(PERIOD.ended_at))
     failed = [test.name for test in build.failed_tests]
-    return Judged(home, watched, fired, judgement.findings, failed)
+    return Checked(home, watched, fired, check_result.findings, failed)
 
 
-def test_each_fault_has_fired(judged: Judged) -> None:
-    for ledger in judged.fired:
+def test_each_fault_has_fired(checked: Checked) -> None:
+    for ledger in checked.fired:
         assert all(ledger.count(f"{kind}#1") for kind, *_ in FAULTS)
 
 
-def test_every_sample_is_counted_or_refused(judged: Judged) -> None:
-    assert judged.failed_tests == []
+def test_every_sample_is_counted_or_refused(checked: Checked) -> None:
+    assert checked.failed_tests == []
 
 
 def test_where_the_journal_covers_them_every_second_is_right_and_they_have_their_names(
-    judged: Judged,
+    checked: Checked,
 ) -> None:
-    assert judged.gaps(CLUSTER_ID) == [
+    assert checked.gaps(CLUSTER_ID) == [
         ("GAP-002", Cause.LABEL_RENAMED),
         ("GAP-002", Cause.VALUE_REFUSED),
     ]
-    counted = truth.counted_allocations(judged.home)
+    counted = truth.counted_allocations(checked.home)
     own = {key: value for key, value in counted.items() if key[0] == CLUSTER_ID}
-    assert own == truth.true_allocations(judged.watched)
+    assert own == truth.true_allocations(checked.watched)
 
 
-def test_without_a_journal_they_block_for_as_long_as_they_lasted(judged: Judged) -> None:
-    assert judged.gaps(WITHOUT_JOURNAL) == [
+def test_without_a_journal_they_block_for_as_long_as_they_lasted(checked: Checked) -> None:
+    assert checked.gaps(WITHOUT_JOURNAL) == [
         ("GAP-001", Cause.LABEL_RENAMED),
         ("GAP-001", Cause.VALUE_REFUSED),
     ]
-    blocking = [f for f in judged.findings if f.code == "GAP-001"]
+    blocking = [f for f in checked.findings if f.code == "GAP-001"]
     assert all(f.blocks for f in blocking)
     # Of scrapes half a minute apart, the last in its time speaks until the next.
     lasted = sorted(f.affected_seconds for f in blocking)
     assert [seconds // 30 * 30 for seconds in lasted] == [300, 600]
 
 
-def test_the_finding_says_what_the_samples_have_instead(judged: Judged) -> None:
-    [told] = [f.seen for f in judged.findings if Cause.LABEL_RENAMED in f.seen and not f.blocks]
+def test_the_finding_says_what_the_samples_have_instead(checked: Checked) -> None:
+    [told] = [f.seen for f in checked.findings if Cause.LABEL_RENAMED in f.seen and not f.blocks]
     assert f"{REQUESTS} without the label uid, with cluster, clusterID, container" in told
     assert ", pod_uid, resource" in told

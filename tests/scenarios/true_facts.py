@@ -1,4 +1,4 @@
-"""What really was in an estate, in the grains of the marts.
+"""What really was in a fleet, in the grains of the marts.
 
 Put here: the truth ledger's rows (`fake_gpu.truth`, which shares no code with the pipeline), added
 up as naively as each mart's first line says.
@@ -18,8 +18,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from fake_gpu.estate.export import plain_rows
-from fake_gpu.estate.model import Estate
+from fake_gpu.fleet.export import plain_rows
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.truth.ledger import ledger
 
 HOUR = 3600
@@ -30,15 +30,15 @@ Row = Mapping[str, Any]
 
 
 class Truth:
-    """One estate; each grain is computed when it is asked for.
+    """One fleet; each grain is computed when it is asked for.
 
     A product is what a card is, unless its node's label said something else: `labelled` has what it
     said, and from when until when a pod had to be bound to be taken for that.
     """
 
-    def __init__(self, estate: Estate, labelled: Iterable[tuple[str, int, int]] = ()) -> None:
+    def __init__(self, fleet: Fleet, labelled: Iterable[tuple[str, int, int]] = ()) -> None:
         self.labelled = tuple(labelled)
-        self.rows = plain_rows(estate)
+        self.rows = plain_rows(fleet)
         self.window: Any = self.rows["window"][0]
         self.cluster_ids = [str(row["cluster_id"]) for row in self.rows["clusters"]]
 
@@ -308,7 +308,7 @@ class Truth:
 
 
 def added_up(parts: Iterable[Facts]) -> Facts:
-    """Facts of several estates as one: equal keys' numbers are added."""
+    """Facts of several fleets as one: equal keys' numbers are added."""
     return _added(item for part in parts for item in part.items())
 
 

@@ -21,7 +21,7 @@ from fake_gpu.kubernetes.objects import Change, ObjectHistory
 from tests.servers import replay
 from tests.servers.control_plane import ControlPlane
 from tests.servers.process import wait_for
-from tests.small_estates import MIDNIGHT
+from tests.small_fleets import MIDNIGHT
 
 Document = dict[str, Any]
 

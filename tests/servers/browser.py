@@ -17,7 +17,7 @@ from tests.servers.dagster_processes import root_of
 from tests.servers.process import required
 
 SIZE = {"width": 1280, "height": 800}
-PATIENCE_MS = 600_000  # a rebuild of a period and its judgement, on a machine under load
+PATIENCE_MS = 600_000  # a rebuild of a period and its check, on a machine under load
 SETTLE_MS = 1_500
 
 

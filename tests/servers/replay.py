@@ -1,10 +1,10 @@
-"""The fake estate's objects, written into a real kube-apiserver exactly as they are.
+"""The simulated fleet's objects, written into a real kube-apiserver exactly as they are.
 
 Put here: writing, and reading back. Not here: what is compared.
 
 Each object is created and given its status by the API, strictly checked, as a client of it would.
 What the server alone decides (UID, times of creation and deletion) is then written into its store,
-so that everybody who reads from it sees the estate's own.
+so that everybody who reads from it sees the fleet's own.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _is_going(document: Document) -> bool:
 
 
 def _identify(plane: ControlPlane, document: Document) -> None:
-    """Give a stored object the UID and the times that it has in the estate."""
+    """Give a stored object the UID and the times that it has in the fleet."""
     stored = plane.stored(key_of(document))
     # The server derives other values from the UID: the selector of a Job.
     text = json.dumps(stored).replace(stored["metadata"]["uid"], document["metadata"]["uid"])
@@ -111,7 +111,7 @@ def _created(admin: httpx.Client, document: Document) -> Document:
     strictly = {"fieldValidation": "Strict"}
     answer = admin.post(_folder(document), params=strictly, json=body)
     if answer.status_code == 409 and document["kind"] == "Namespace":
-        # kube-system is there from the start; it becomes the estate's.
+        # kube-system is there from the start; it becomes the fleet's.
         return dict(admin.get(path_of(document)).json())
     return _accepted(answer, document)
 
@@ -144,7 +144,7 @@ def read_back(admin: httpx.Client, document: Document) -> Document:
 
 
 def wipe(plane: ControlPlane) -> None:
-    """Remove all objects of the estate's kinds, whatever holds them, but kube-system."""
+    """Remove all objects of the fleet's kinds, whatever holds them, but kube-system."""
     system = plane.stored("/registry/namespaces/kube-system")
     for resource in RESOURCES:
         plane.remove(_prefix(resource))

@@ -26,13 +26,13 @@ from amd_exporter.settings import read_settings
 from amd_exporter.sources import Reading
 from domain.clock import StoppedClock, SystemClock
 from domain.interval import HOUR, Interval
-from fake_gpu.estate.build import Estate, build_estate
-from fake_gpu.estate.model import Cluster, Node
 from fake_gpu.exporters.devices import NodeUse
+from fake_gpu.fleet.build import Fleet, build_fleet
+from fake_gpu.fleet.model import Cluster, Node
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.node_stretches import NodeStretches, Stretch
 from fake_gpu.prometheus.openmetrics import write_openmetrics
-from fake_gpu.prometheus.source import EstateSeries
+from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.scenario.load import read_scenario
 from ingestion.landing import Landing
 from ingestion.manifest import Outcome, Sampling
@@ -152,16 +152,16 @@ def history(cluster: Cluster, node: Node, folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def estate() -> Estate:
-    return build_estate(read_scenario(SCENARIO, "two_exporters", None))
+def fleet() -> Fleet:
+    return build_fleet(read_scenario(SCENARIO, "two_exporters", None))
 
 
-def pulled(estate: Estate, version: int, folder: Path) -> list[Row]:
+def pulled(fleet: Fleet, version: int, folder: Path) -> list[Row]:
     """The ledger's device-hours of both exporters, from a real Prometheus."""
     which = programs(version)
-    [cluster] = estate.clusters
+    [cluster] = fleet.clusters
     clock = StoppedClock(WINDOW.ended_at + HOUR)
-    source = EstateSeries(estate, {cluster.cluster_id: ObjectHistory(cluster)}, clock)
+    source = FleetSeries(fleet, {cluster.cluster_id: ObjectHistory(cluster)}, clock)
     files = write_openmetrics(source, START - HOUR, WINDOW.ended_at + HOUR, folder / "om")
     ours = folder / "ours.om"
     nodes = [node for node in cluster.nodes if node.cards]
@@ -200,9 +200,9 @@ def by_reading(rows: list[Row], start: str) -> dict[tuple[Any, ...], Value]:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_the_ledger_reads_both_exporters_to_the_same_readings(
-    version: int, estate: Estate, tmp_path: Path
+    version: int, fleet: Fleet, tmp_path: Path
 ) -> None:
-    rows = pulled(estate, version, tmp_path)
+    rows = pulled(fleet, version, tmp_path)
     ours, theirs = (by_reading(rows, start) for start in ("amd_gpu_", "gpu_"))
     assert {reading for reading, *_ in theirs} == READINGS
     assert set(ours) == set(theirs)

@@ -160,7 +160,7 @@ def test_it_goes_away_in_the_middle_of_a_backfill_and_comes_back_too_late_for_it
         server.start()
         assert dagster.statuses(SAMPLES) != GREEN
         assert end_lost_runs(dagster.mark) == 1
-        # What landed is shown without being asked again; only the other witness is asked.
+        # What landed is shown without being asked again; only the other source is asked.
         for request in dagster.look("hours_due").run_requests:
             assert dagster.execute(request).success
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)

@@ -2,7 +2,7 @@
 
 Raw samples are asked for (`max_source_resolution=0s`), so a real Thanos that has only averages left
 answers plain success with nothing in it. Where that parameter is lost on the way, averages come as
-if they were samples. Neither counts as an hour that was seen, and the fake estate does the same.
+if they were samples. Neither counts as an hour that was seen, and the simulator does the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 from domain.interval import Interval
 from fake_gpu.clock import VirtualClock
-from fake_gpu.estate.model import Estate, Fault, ScrapeJob
+from fake_gpu.fleet.model import Fault, Fleet, ScrapeJob
 from fake_gpu.serve import serve
 from ingestion.hours import DOWN_SAMPLED
 from ingestion.landing import Landing
@@ -30,8 +30,8 @@ from tests.derived_rows import rows_of
 from tests.query_proxies import QueryProxy, proxied
 from tests.servers import thanos
 from tests.servers.prometheus import make_blocks, programs
-from tests.servers.stored_estates import REPLICA, START, as_open_metrics, series_of
-from tests.small_estates import MIDNIGHT, estate_of, monitoring, pod, quiet_cluster
+from tests.servers.stored_fleets import REPLICA, START, as_open_metrics, series_of
+from tests.small_fleets import MIDNIGHT, fleet_of, monitoring, pod, quiet_cluster
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers
@@ -49,20 +49,20 @@ Rows = list[tuple[object, ...]]
 
 
 @pytest.fixture(scope="module")
-def estate() -> Estate:
+def fleet() -> Fleet:
     jobs = (ScrapeJob("kube-state-metrics", INTERVAL_SECONDS, honor_labels=True),)
     watched = monitoring(replicas=1, staleness=False, jobs=jobs)
     cluster = quiet_cluster(watched)
     late = pod("late", created=899, scheduled=905, started=1080, ended=1400, on=cluster.nodes[1])
-    found = estate_of(replace(cluster, pods=(*cluster.pods, late)))
+    found = fleet_of(replace(cluster, pods=(*cluster.pods, late)))
     return replace(found, ended_at=round(ENDS_AT.timestamp()))
 
 
 @pytest.fixture(scope="module")
-def bucket(estate: Estate, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bucket(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A raw block of two days, and beside it the one that was made of it."""
     folder = tmp_path_factory.mktemp("blocks")
-    series = series_of(estate, START, ENDS_AT)
+    series = series_of(fleet, START, ENDS_AT)
     file = folder / "history.om"
     file.write_text(as_open_metrics(series))
     make_blocks(programs(3), [file], folder / "data", "--max-block-duration=162h")
@@ -82,23 +82,23 @@ def asked_over(bucket: Path, folder: Path, *options: str) -> Iterator[str]:
         yield url
 
 
-def pulled(estate: Estate, url: str, folder: Path) -> tuple[Attempt, Rows]:
+def pulled(fleet: Fleet, url: str, folder: Path) -> tuple[Attempt, Rows]:
     settings = ThanosSettings("hub", Connection(url), replica_labels=(REPLICA,))
     sampling = Sampling(INTERVAL_SECONDS, INTERVAL_SECONDS)
-    source = ClusterSource(estate.clusters[0].cluster_id, settings, sampling)
+    source = ClusterSource(fleet.clusters[0].cluster_id, settings, sampling)
     landing, clock = Landing(FolderStore(folder / "landing")), VirtualClock(ASKED_AT)
     attempt = pull_hours(source, FIRST, landing, folder / "runs", clock)
     rows = rows_of(folder / "runs", attempt.cluster_id, [attempt.attempt_id], "runs")
     return attempt, sorted([tuple(row[name] for name in COLUMNS) for row in rows], key=repr)
 
 
-def from_the_fake(estate: Estate, folder: Path, **parameters: object) -> tuple[Attempt, Rows]:
-    """The same estate, whose raw samples are gone where parameters are given."""
+def from_the_fake(fleet: Fleet, folder: Path, **parameters: object) -> tuple[Attempt, Rows]:
+    """The same fleet, whose raw samples are gone where parameters are given."""
     until = round(ENDS_AT.timestamp())
     gone = Fault("gone", "downsampled", "", MIDNIGHT, until, 1, {"resolution": 300, **parameters})
-    faulty = replace(estate, faults=(gone,) if parameters else ())
+    faulty = replace(fleet, faults=(gone,) if parameters else ())
     with serve(faulty, VirtualClock(ASKED_AT)) as fake:
-        return pulled(estate, fake.thanos_url, folder)
+        return pulled(fleet, fake.thanos_url, folder)
 
 
 def inside(rows: Rows) -> Rows:
@@ -116,24 +116,24 @@ def inside(rows: Rows) -> Rows:
 
 
 def test_beside_averages_the_raw_samples_are_what_is_answered(
-    estate: Estate, bucket: Path, tmp_path: Path
+    fleet: Fleet, bucket: Path, tmp_path: Path
 ) -> None:
     with asked_over(bucket, tmp_path / "thanos") as url:
-        attempt, rows = pulled(estate, url, tmp_path / "real")
+        attempt, rows = pulled(fleet, url, tmp_path / "real")
         named = httpx.get(f"{url}/api/v1/stores", timeout=30, trust_env=False).content
     assert (attempt.outcome, attempt.hours[0].reason) == (Outcome.OK, "")
     assert attempt.draft.facts["stores"] == 1
     assert read_stores(named, 'clusterID="another"') == StoresSeen(0, ())
-    assert inside(rows) == inside(from_the_fake(estate, tmp_path / "fake")[1])
+    assert inside(rows) == inside(from_the_fake(fleet, tmp_path / "fake")[1])
     assert attempt.hours[0].by_metric["up"] == (1, 60)
 
 
 def test_where_only_averages_are_left_nothing_is_answered_and_the_hour_is_empty(
-    estate: Estate, bucket: Path, tmp_path: Path
+    fleet: Fleet, bucket: Path, tmp_path: Path
 ) -> None:
     only = thanos.without_raw(bucket, tmp_path / "bucket")
     with asked_over(only, tmp_path / "thanos") as url:
-        attempt, rows = pulled(estate, url, tmp_path / "real")
+        attempt, rows = pulled(fleet, url, tmp_path / "real")
     [hour] = attempt.hours
     assert {answer.outcome for answer in attempt.answers} == {Outcome.OK}
     assert attempt.warning_count == 0  # plain success
@@ -142,12 +142,12 @@ def test_where_only_averages_are_left_nothing_is_answered_and_the_hour_is_empty(
         "no sample of up, kube_node_info",
         [],
     )
-    fake, none = from_the_fake(estate, tmp_path / "fake", whatever_is_asked=0)
+    fake, none = from_the_fake(fleet, tmp_path / "fake", whatever_is_asked=0)
     assert (fake.hours[0].outcome, fake.hours[0].reason, none) == (hour.outcome, hour.reason, [])
 
 
 def test_averages_that_come_all_the_same_are_told_from_samples(
-    estate: Estate, bucket: Path, tmp_path: Path
+    fleet: Fleet, bucket: Path, tmp_path: Path
 ) -> None:
     """A proxy drops the parameter, and the querier was told to take averages where it lacks."""
     only = thanos.without_raw(bucket, tmp_path / "bucket")
@@ -157,14 +157,14 @@ def test_averages_that_come_all_the_same_are_told_from_samples(
         asked_over(only, tmp_path / "thanos", *coarse) as url,
         proxied(url, drops) as through,
     ):
-        attempt, rows = pulled(estate, through, tmp_path / "real")
+        attempt, rows = pulled(fleet, through, tmp_path / "real")
     [hour] = attempt.hours
     assert {answer.outcome for answer in attempt.answers} == {Outcome.OK}
     assert hour.by_metric["up"] == (1, 12)
     assert hour.outcome is Outcome.DEGRADED
     assert hour.reason == "down-sampled: 1 targets have averages at the ends of 5-minute windows"
     assert hour.facts[DOWN_SAMPLED] == 1
-    fake, same = from_the_fake(estate, tmp_path / "fake", whatever_is_asked=1)
+    fake, same = from_the_fake(fleet, tmp_path / "fake", whatever_is_asked=1)
     assert (fake.hours[0].outcome, fake.hours[0].reason) == (hour.outcome, hour.reason)
     assert inside(rows) == inside(same)
     assert "0.4" in {row[-1] for row in rows}  # a phase that held for two of five scrapes

@@ -1,6 +1,6 @@
 """The same evidence counted by the next DuckDB: the same canonical bytes (invariant 22).
 
-Put here: one estate. Not here: how it is done (`tests/another_duckdb.py`), or reading what was
+Put here: one fleet. Not here: how it is done (`tests/another_duckdb.py`), or reading what was
 published (`test_published_copy_in_other_duckdbs`).
 """
 

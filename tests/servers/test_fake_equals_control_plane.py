@@ -1,4 +1,4 @@
-"""What a real control plane takes, shows and exposes of the fake estate is what the fake shows.
+"""What a real control plane takes, shows and exposes of the simulated fleet is what the fake shows.
 
 Moments of whole stories are written into a real kube-apiserver. Then its documents are the fake's,
 a real kube-state-metrics says what the fake's page says, and so does a real scheduler.
@@ -18,10 +18,10 @@ import httpx
 import pytest
 
 from domain.interval import parse_instant
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Cluster
 from fake_gpu.exporters.kube_state_metrics.catalogue import exposition, families
 from fake_gpu.exporters.scheduler import exposition as scheduler_exposition
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Cluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.scenario.load import load_scenario
 from ingestion.catalogue import ALLOCATION_ENTRIES
@@ -42,7 +42,7 @@ HEARING_SECONDS = 60.0
 NEWER = {"kube_pod_resourceclaim_info"}
 # What is asked for and comes from elsewhere: from Prometheus itself, and from the scheduler.
 FROM_ELSEWHERE = {"up", "kube_pod_resource_request"}
-# What a real server makes for itself, and no estate has.
+# What a real server makes for itself, and no fleet has.
 OWN_NAMESPACES = {"kube-node-lease"}
 
 
@@ -95,9 +95,9 @@ class Written:
 
 @cache
 def _cluster(scenario: str, name: str) -> tuple[Cluster, ObjectHistory]:
-    estate = build_estate(load_scenario(scenario))
-    [cluster] = [c for c in estate.clusters if c.name == name]
-    return cluster, ObjectHistory(cluster, estate.faults)
+    fleet = build_fleet(load_scenario(scenario))
+    [cluster] = [c for c in fleet.clusters if c.name == name]
+    return cluster, ObjectHistory(cluster, fleet.faults)
 
 
 def _documents(moment: Moment) -> list[dict[str, Any]]:

@@ -35,9 +35,9 @@ from ingestion.thanos.telemetry import (
     telemetry_query,
 )
 from tests.asgi import Client
-from tests.servers.asked_estate import HOURS, INTERVAL, asked_estate, asked_series
+from tests.servers.asked_fleet import HOURS, INTERVAL, asked_fleet, asked_series
 from tests.servers.prometheus import make_blocks, programs, prometheus
-from tests.small_estates import HOUR, MIDNIGHT
+from tests.small_fleets import HOUR, MIDNIGHT
 
 pytestmark = pytest.mark.servers
 
@@ -55,7 +55,7 @@ ASKS = {
 
 
 NOWHERE = Connection("http://127.0.0.1:1")
-[CLUSTER] = asked_estate().clusters
+[CLUSTER] = asked_fleet().clusters
 ASKER = Asker(
     ClusterSource(CLUSTER.cluster_id, ThanosSettings("x", NOWHERE), Sampling(INTERVAL, INTERVAL)),
     ThanosClient(NOWHERE),

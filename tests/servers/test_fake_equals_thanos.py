@@ -12,15 +12,15 @@ import pytest
 
 from fake_gpu.prometheus.app import ApiOptions, make_app
 from tests.asgi import Client
-from tests.servers.stored_estates import (
+from tests.servers.stored_fleets import (
     REPLICA,
     START,
     by_replica,
     halves,
-    replicated_estate,
+    replicated_fleet,
     samples_of,
 )
-from tests.small_estates import HOUR, MIDNIGHT
+from tests.small_fleets import HOUR, MIDNIGHT
 
 pytestmark = pytest.mark.servers
 
@@ -34,13 +34,13 @@ VALUES = ["team-a", "p-0.", "node-b", "prometheus-k8s-1", ""]
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    estate = replicated_estate()
-    source = samples_of(estate)
+    fleet = replicated_fleet()
+    source = samples_of(fleet)
     # This Thanos has the language of Prometheus 3.
     options = ApiOptions(left_open=True, replica_labels=(REPLICA,))
     fake = Client(make_app(source, source.clock, options))
     with (
-        halves(estate, by_replica, tmp_path_factory.mktemp("thanos")) as made,
+        halves(fleet, by_replica, tmp_path_factory.mktemp("thanos")) as made,
         httpx.Client(base_url=made.url, timeout=60, trust_env=False) as real,
     ):
         yield real, fake

@@ -17,14 +17,14 @@ import pytest
 import uvicorn
 
 from fake_gpu.clock import epoch, running
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.app import ApiOptions, make_app
 from fake_gpu.prometheus.expositions import Expositions, make_metrics_app
-from fake_gpu.prometheus.source import EstateSeries
+from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.scenario.load import load_scenario
 from tests.asgi import Client
-from tests.servers.asked_estate import QUIET_SECONDS, asked_estate
+from tests.servers.asked_fleet import QUIET_SECONDS, asked_fleet
 from tests.servers.prometheus import programs, prometheus
 from tests.servers.scraping import scrape_config
 from tests.shared_data import shared_text
@@ -79,9 +79,9 @@ def _last_seconds(client: httpx.Client | Client, now: float) -> Values:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_what_is_scraped_is_what_the_fake_shows(version: int, tmp_path: Path) -> None:
-    estate = asked_estate()
-    clock = running(epoch(estate.started_at + QUIET_SECONDS))
-    [cluster] = estate.clusters
+    fleet = asked_fleet()
+    clock = running(epoch(fleet.started_at + QUIET_SECONDS))
+    [cluster] = fleet.clusters
     history = ObjectHistory(cluster)
     pages = Expositions(cluster, history)
     with (
@@ -90,7 +90,7 @@ def test_what_is_scraped_is_what_the_fake_shows(version: int, tmp_path: Path) ->
     ):
         theirs = _when_scraped(real, len(pages.texts))
         their_range = _when_in_range(real, theirs)
-    source = EstateSeries(estate, {cluster.cluster_id: history}, clock)
+    source = FleetSeries(fleet, {cluster.cluster_id: history}, clock)
     fake = Client(make_app(source, clock, ApiOptions()))
     assert len(theirs) > 900
     _same(theirs, _values(fake.post("/api/v1/query", data={"query": SHOWN})))
@@ -149,12 +149,12 @@ def test_promtool_has_nothing_against_ours_that_it_has_not_against_real_ones(ver
         "amd-exporter": {'non-counter metrics should not have "_total" suffix'},
     }
     # Whole cards, MIG, time-slicing, quotas, and cards of AMD with and without partitions.
-    estate = build_estate(load_scenario("demo"))
+    fleet = build_fleet(load_scenario("demo"))
     seen = set()
-    for cluster in estate.clusters:
+    for cluster in fleet.clusters:
         pages = Expositions(cluster, ObjectHistory(cluster))
         for path in pages.texts:
-            text = pages.text(path, (estate.started_at + 4 * 3600) * 1000)
+            text = pages.text(path, (fleet.started_at + 4 * 3600) * 1000)
             assert text
             kind = next(kind for kind in real if kind in path)
             assert _complaints(which, text) <= real[kind], path

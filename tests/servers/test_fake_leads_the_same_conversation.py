@@ -13,11 +13,11 @@ import httpx
 import pytest
 
 from fake_gpu.clock import driven, epoch
-from fake_gpu.estate.model import Cluster, Fault
+from fake_gpu.fleet.model import Cluster, Fault
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.kubernetes.server import KubernetesApi
 from tests.collected import identified, listening
-from tests.estates import cluster_of
+from tests.fleets import cluster_of
 from tests.servers import replay
 from tests.servers.both_api_servers import (
     Both,
@@ -34,7 +34,7 @@ from tests.servers.both_api_servers import (
 )
 from tests.servers.control_plane import control_plane, token_of
 from tests.servers.process import wait_for
-from tests.small_estates import HOUR, MIDNIGHT, node, pod, quiet_cluster
+from tests.small_fleets import HOUR, MIDNIGHT, node, pod, quiet_cluster
 
 pytestmark = pytest.mark.servers
 

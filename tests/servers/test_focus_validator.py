@@ -12,7 +12,7 @@ from billing.close import close_period
 from billing.voiding import void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
-from quality.run import judge
+from quality.run import check_period
 from tests.marts_by_hand import Pod, World, at
 from tests.servers.focus_validator import CONTRADICTORY, validate
 
@@ -26,7 +26,7 @@ def close(world: World, now: datetime) -> Path:
         world.home,
         world.period,
         world.decisions,
-        lambda: judge(world.home, world.period, world.decisions, clock),
+        lambda: check_period(world.home, world.period, world.decisions, clock),
         clock,
         dry_run=False,
     )

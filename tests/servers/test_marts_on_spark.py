@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from tests.marts_on_spark import differences_of_marts
 
@@ -18,5 +18,5 @@ pytestmark = pytest.mark.servers
 
 
 def test_spark_computes_the_marts_of_the_smallest_home(tmp_path: Path) -> None:
-    estates = {"thin_line": build_estate(load_scenario("thin_line"))}
-    assert differences_of_marts(estates, tmp_path) == {}
+    fleets = {"thin_line": build_fleet(load_scenario("thin_line"))}
+    assert differences_of_marts(fleets, tmp_path) == {}

@@ -1,4 +1,4 @@
-"""What docs/how-to/heal-a-gap-and-close-a-month.md tells, done in a browser on `up --demo`.
+"""What docs/how-to/backfill-a-gap-and-close-a-month.md tells, done in a browser on `up --demo`.
 
 Put here: the steps of that page, in its order.
 Not here: what the pages are made of (`unit/test_dagster_hours`, `unit/test_dagster_month`).
@@ -66,7 +66,7 @@ def launch(operator: Browser, issue: bool, picture: str) -> None:
 
 
 def facts_follow(operator: Browser, home: Path) -> None:
-    """Facts are rebuilt from the healed hours by themselves, as soon as a sensor looked."""
+    """Facts are rebuilt from the repaired hours by themselves, as soon as a sensor looked."""
     opened = opened_at(home, datetime(2026, 11, 4, tzinfo=UTC))
     for _ in range(PATIENCE_MS // 5_000):
         if not standing.needs_build(opened, PERIOD):
@@ -75,7 +75,7 @@ def facts_follow(operator: Browser, home: Path) -> None:
     raise AssertionError("nothing rebuilt the facts")
 
 
-def test_an_operator_heals_a_gap_and_closes_the_month(operator: Browser, home: Path) -> None:
+def test_an_operator_repairs_a_gap_and_closes_the_month(operator: Browser, home: Path) -> None:
     operator.until(STRIP, "Missing (4)")
     operator.picture("1-strip")
     operator.until(partition_link(SAMPLES, FIRST_MISSING), "Observation")
@@ -92,7 +92,7 @@ def test_an_operator_heals_a_gap_and_closes_the_month(operator: Browser, home: P
     operator.picture("4-backfill")
     operator.press("Launch backfill")
     operator.until(STRIP, "Materialized (24)")
-    operator.picture("5-healed")
+    operator.picture("5-backfilled")
     operator.go(WHOLE, "Passed")
     operator.picture("6-green")
 

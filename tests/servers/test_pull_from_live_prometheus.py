@@ -1,4 +1,4 @@
-"""A pull from a real Prometheus that scraped a fake estate live, while pods came and went.
+"""A pull from a real Prometheus that scraped a simulated fleet live, while pods came and went.
 
 Put here: what reaches the runs of what a server saw happen.
 Not here: pulls of history that was loaded into one (`test_pull_from_prometheus`).
@@ -23,8 +23,8 @@ import pytest
 from domain.clock import StoppedClock, SystemClock
 from domain.interval import HOUR, Interval
 from fake_gpu.clock import epoch, running
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Estate, PodLife
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Fleet, PodLife
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.expositions import Expositions
 from fake_gpu.scenario.load import read_scenario
@@ -42,10 +42,10 @@ from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers
 
-# Between the estate's making and the first thing that happens there: the servers start meanwhile.
+# Between the fleet's making and the first thing that happens there: the servers start meanwhile.
 LEAD_SECONDS = 10
 STRETCH_SECONDS = 16
-# A page shows the estate at most one second before the scrape (its clock counts whole seconds) and
+# A page shows the fleet at most one second before the scrape (its clock counts whole seconds) and
 # at most one after it (then the scrape has failed).
 SLACK_MS = 1000 * INTERVAL_SECONDS
 NEVER_MS = 10**15
@@ -116,7 +116,7 @@ class AskedLater(httpx.HTTPTransport):
 class Pulled:
     """What was there, when it was looked at, and what a pull of these hours brought."""
 
-    estate: Estate
+    fleet: Fleet
     scrapes_ms: tuple[int, ...]  # of kube-state-metrics, those that succeeded
     early: Attempt
     attempt: Attempt
@@ -124,7 +124,7 @@ class Pulled:
     telemetry: list[Row]
 
     def pod(self, name: str) -> PodLife:
-        return next(pod for pod in self.estate.pods if pod.name == name)
+        return next(pod for pod in self.fleet.pods if pod.name == name)
 
     def of(self, metric: str, **labels: str) -> list[Row]:
         """The runs of a metric whose series have these labels; each with its labels by name."""
@@ -137,11 +137,11 @@ class Pulled:
 def pulled(tmp_path_factory: pytest.TempPathFactory) -> Pulled:
     folder: Path = tmp_path_factory.mktemp("live")
     first = int(time.time()) + LEAD_SECONDS
-    estate = build_estate(read_scenario(scenario(first), "live.yaml", None))
-    cluster = estate.clusters[0]
+    fleet = build_fleet(read_scenario(scenario(first), "live.yaml", None))
+    cluster = fleet.clusters[0]
     pages = Expositions(cluster, ObjectHistory(cluster))
     with ExitStack() as stack:
-        with serve(estate, running(epoch(int(time.time())))) as fake:
+        with serve(fleet, running(epoch(int(time.time())))) as fake:
             port = httpx.URL(fake.metrics_urls[cluster.cluster_id]).port
             assert port is not None
             config = scrape_config(pages, port)
@@ -152,7 +152,7 @@ def pulled(tmp_path_factory: pytest.TempPathFactory) -> Pulled:
         (series,) = _results(real, 'up{job="kube-state-metrics"}[5m]')
         scrapes_ms = tuple(_ms(float(at)) for at, value in series["values"] if value == "1")
         assert scrapes_ms[0] < _ms(first), "the servers took too long to start"
-        return _pull(estate, scrapes_ms, str(real.base_url), folder)
+        return _pull(fleet, scrapes_ms, str(real.base_url), folder)
 
 
 def _results(real: httpx.Client, query: str) -> list[dict[str, Any]]:
@@ -161,14 +161,14 @@ def _results(real: httpx.Client, query: str) -> list[dict[str, Any]]:
     return found
 
 
-def _pull(estate: Estate, scrapes_ms: tuple[int, ...], url: str, folder: Path) -> Pulled:
+def _pull(fleet: Fleet, scrapes_ms: tuple[int, ...], url: str, folder: Path) -> Pulled:
     """Ask for the hour of the stretch; for two, when it lies in two."""
     begins, ends = (epoch(at // 1000) for at in (scrapes_ms[0], scrapes_ms[-1]))
     window = Interval(_hour(begins), _hour(ends) + HOUR)
     later = window.ended_at + timedelta(minutes=5)
     # A Prometheus by itself shows no external labels: there is one cluster in it.
     server = ThanosSettings("local", Connection(url), cluster_matcher="")
-    cluster_id = estate.clusters[0].cluster_id
+    cluster_id = fleet.clusters[0].cluster_id
     source = ClusterSource(cluster_id, server, Sampling(INTERVAL_SECONDS, INTERVAL_SECONDS))
     landing, runs = Landing(FolderStore(folder / "landing")), folder / "runs"
     early = pull_hours(source, window, landing, runs, StoppedClock(later))
@@ -177,7 +177,7 @@ def _pull(estate: Estate, scrapes_ms: tuple[int, ...], url: str, folder: Path) -
     rows, telemetry = (
         rows_of(runs, cluster_id, [attempt.attempt_id], table) for table in ("runs", "telemetry")
     )
-    return Pulled(estate, scrapes_ms, early, attempt, rows, telemetry)
+    return Pulled(fleet, scrapes_ms, early, attempt, rows, telemetry)
 
 
 def _hour(instant: datetime) -> datetime:
@@ -230,8 +230,8 @@ def test_the_hour_is_whole_and_has_every_exporter(pulled: Pulled) -> None:
 
 def test_pods_run_in_the_scrapes_of_their_seconds_and_in_no_other(pulled: Pulled) -> None:
     rows = pulled.of("kube_pod_status_phase")
-    assert {row["labels"]["uid"] for row in rows} == {pod.uid for pod in pulled.estate.pods}
-    for pod in pulled.estate.pods:
+    assert {row["labels"]["uid"] for row in rows} == {pod.uid for pod in pulled.fleet.pods}
+    for pod in pulled.fleet.pods:
         own = pulled.of("kube_pod_status_phase", uid=pod.uid)
         on = [row for row in own if row["sample_value"] == "1"]
         check_times(pulled, on, pod.started_at, running_until(pod))
@@ -244,7 +244,7 @@ def test_containers_start_at_their_second(pulled: Pulled) -> None:
         (row["labels"]["uid"], float(row["sample_value"]))
         for row in pulled.of("kube_pod_container_state_started")
     }
-    assert found == {(p.uid, p.started_at) for p in pulled.estate.pods if p.started_at is not None}
+    assert found == {(p.uid, p.started_at) for p in pulled.fleet.pods if p.started_at is not None}
 
 
 # --- what they request ---------------------------------------------------------------------------
@@ -260,11 +260,11 @@ def test_every_pod_has_its_uid_node_resource_and_quantity(pulled: Pulled) -> Non
         (*(row["labels"].get(name, "") for name in asked), row["sample_value"]) for row in rows
     } == {
         (pod.uid, pod.namespace, pod.name, pod.node_name, WRITTEN[resource], str(count))
-        for pod in pulled.estate.pods
+        for pod in pulled.fleet.pods
         for resource, count in pod.requests.items()
     }
     # One that has ended goes on requesting until its object is gone.
-    for pod in pulled.estate.pods:
+    for pod in pulled.fleet.pods:
         own = pulled.of("kube_pod_container_resource_requests", uid=pod.uid)
         check_times(pulled, own, pod.created_at, pod.gone_at)
 
@@ -276,7 +276,7 @@ def test_the_scheduler_counts_the_same_until_they_end(pulled: Pulled) -> None:
         (*(row["labels"].get(name, "") for name in asked), row["sample_value"]) for row in rows
     } == {
         (pod.namespace, pod.name, pod.node_name, resource, str(count))
-        for pod in pulled.estate.pods
+        for pod in pulled.fleet.pods
         for resource, count in pod.requests.items()
     }
     for name in ("completes", "is-deleted"):
@@ -289,7 +289,7 @@ def test_the_scheduler_counts_the_same_until_they_end(pulled: Pulled) -> None:
 def test_telemetry_names_the_very_devices_that_each_pod_held(pulled: Pulled) -> None:
     card_of = {
         device.device_id: device.card_id
-        for node in pulled.estate.clusters[0].nodes
+        for node in pulled.fleet.clusters[0].nodes
         for device in node.devices
     }
     found = set()
@@ -299,6 +299,6 @@ def test_telemetry_names_the_very_devices_that_each_pod_held(pulled: Pulled) -> 
             found.add((labels["exported_namespace"], labels["exported_pod"], labels["UUID"]))
     assert found == {
         (pod.namespace, pod.name, card_of[hold.device_id])
-        for pod in pulled.estate.pods
+        for pod in pulled.fleet.pods
         for hold in pod.holds
     }

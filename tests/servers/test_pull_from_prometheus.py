@@ -1,4 +1,4 @@
-"""A real Prometheus that holds the fake estate's history gives the same runs as the fake.
+"""A real Prometheus that holds the simulated fleet's history gives the same runs as the fake.
 
 Put here: whole pulls from real servers, 2.x (closed ranges) and 3.x (left-open ranges).
 Not here: single queries (`test_fake_equals_prometheus`).
@@ -16,10 +16,10 @@ from domain.clock import StoppedClock, SystemClock
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
 from fake_gpu.clock import VirtualClock
-from fake_gpu.estate.model import Estate
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.openmetrics import write_openmetrics
-from fake_gpu.prometheus.source import EstateSeries
+from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.serve import serve
 from ingestion.hours import hour_ledger
 from ingestion.landing import Landing
@@ -31,7 +31,7 @@ from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
 from tests.derived_rows import rows_of
 from tests.servers.prometheus import make_blocks, programs, prometheus
-from tests.small_estates import MIDNIGHT, monitoring, quiet_estate
+from tests.small_fleets import MIDNIGHT, monitoring, quiet_fleet
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers
@@ -43,27 +43,27 @@ LATER = START + timedelta(days=2)
 
 
 @pytest.fixture(scope="module")
-def estate() -> Estate:
-    return quiet_estate(monitoring(staleness=False))
+def fleet() -> Fleet:
+    return quiet_fleet(monitoring(staleness=False))
 
 
 @pytest.fixture(scope="module", params=[2, 3])
 def real_url(
-    request: pytest.FixtureRequest, estate: Estate, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     which = programs(request.param)
     folder: Path = tmp_path_factory.mktemp(f"prometheus{request.param}")
     clock = StoppedClock(WINDOW.ended_at + HOUR)
-    histories = {c.cluster_id: ObjectHistory(c) for c in estate.clusters}
-    source = EstateSeries(estate, histories, clock)
+    histories = {c.cluster_id: ObjectHistory(c) for c in fleet.clusters}
+    source = FleetSeries(fleet, histories, clock)
     before, after = START - 2 * HOUR, WINDOW.ended_at + HOUR
     make_blocks(which, write_openmetrics(source, before, after, folder / "om"), folder / "data")
     with prometheus(which, folder) as client:
         yield str(client.base_url)
 
 
-def source_of(estate: Estate, url: str) -> ClusterSource:
-    cluster = estate.clusters[0]
+def source_of(fleet: Fleet, url: str) -> ClusterSource:
+    cluster = fleet.clusters[0]
     labels = (cluster.monitoring.replica_label,)
     server = ThanosSettings("hub", Connection(url), replica_labels=labels)
     return ClusterSource(cluster.cluster_id, server, Sampling(30, 30))
@@ -88,16 +88,16 @@ def telemetry(home: Path, attempt: Attempt) -> dict[tuple[object, ...], tuple[ob
 
 
 def test_a_real_server_gives_the_runs_that_the_fake_gives(
-    estate: Estate, real_url: str, tmp_path: Path
+    fleet: Fleet, real_url: str, tmp_path: Path
 ) -> None:
     landing = Landing(FolderStore(tmp_path / "real/landing"))
     real = pull_hours(
-        source_of(estate, real_url), WINDOW, landing, tmp_path / "real/runs", SystemClock()
+        source_of(fleet, real_url), WINDOW, landing, tmp_path / "real/runs", SystemClock()
     )
-    with serve(estate, VirtualClock(LATER)) as running:
+    with serve(fleet, VirtualClock(LATER)) as running:
         other = Landing(FolderStore(tmp_path / "fake/landing"))
         fake = pull_hours(
-            source_of(estate, running.thanos_url),
+            source_of(fleet, running.thanos_url),
             WINDOW,
             other,
             tmp_path / "fake/runs",
@@ -111,10 +111,10 @@ def test_a_real_server_gives_the_runs_that_the_fake_gives(
 
 
 def test_counting_again_agrees_and_a_rebuild_gives_the_same_files(
-    estate: Estate, real_url: str, tmp_path: Path
+    fleet: Fleet, real_url: str, tmp_path: Path
 ) -> None:
     landing = Landing(FolderStore(tmp_path / "landing"))
-    source = source_of(estate, real_url)
+    source = source_of(fleet, real_url)
     attempt = pull_hours(source, WINDOW, landing, tmp_path / "runs", SystemClock())
     expected = [(source.cluster_id, Source.THANOS, hour.hour) for hour in attempt.hours]
     found = recheck(source, WINDOW, hour_ledger(expected, [attempt]))
@@ -126,10 +126,10 @@ def test_counting_again_agrees_and_a_rebuild_gives_the_same_files(
 
 
 def test_the_doctor_finds_a_real_server_with_the_history_in_order(
-    estate: Estate, real_url: str
+    fleet: Fleet, real_url: str
 ) -> None:
     clock = StoppedClock(WINDOW.ended_at + timedelta(minutes=10))
-    lines = probe(source_of(estate, real_url), clock)
+    lines = probe(source_of(fleet, real_url), clock)
     wrong = {line.check for line in lines if not line.is_fine}
     assert "clocks agree" in wrong  # the test's clock stands in the past
     assert not wrong & {"hub answers", "up", "kube_pod_status_phase", "sampling interval"}

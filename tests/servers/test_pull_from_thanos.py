@@ -19,7 +19,7 @@ from domain.clock import SystemClock
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
 from fake_gpu.clock import VirtualClock
-from fake_gpu.estate.model import Estate
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.serve import serve
 from ingestion.hours import (
     INCOMPLETE_PODS,
@@ -36,7 +36,7 @@ from ingestion.thanos.pull import pull_hours
 from tests.derived_rows import rows_of
 from tests.servers import thanos
 from tests.servers.process import wait_for
-from tests.servers.stored_estates import (
+from tests.servers.stored_fleets import (
     FORGETS_AFTER,
     INTERVAL_SECONDS,
     PODS,
@@ -48,11 +48,11 @@ from tests.servers.stored_estates import (
     by_tenant,
     halves,
     is_whole,
-    replicated_estate,
+    replicated_fleet,
     series_of,
-    whole_estate,
+    whole_fleet,
 )
-from tests.small_estates import MIDNIGHT
+from tests.small_fleets import MIDNIGHT
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers
@@ -64,13 +64,13 @@ TIMEOUT_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
-def estate() -> Estate:
-    return whole_estate()
+def fleet() -> Fleet:
+    return whole_fleet()
 
 
 @pytest.fixture(scope="module")
-def replicated() -> Estate:
-    return replicated_estate()
+def replicated() -> Fleet:
+    return replicated_fleet()
 
 
 # --- asking --------------------------------------------------------------------------------------
@@ -83,11 +83,11 @@ COLUMNS = ("cluster_id", "hour_started_at", "metric", "labels", "first_sampled_a
 class Asked:
     """One landing that is asked into again and again."""
 
-    def __init__(self, estate: Estate, url: str, folder: Path) -> None:
+    def __init__(self, fleet: Fleet, url: str, folder: Path) -> None:
         connection = Connection(url, timeout_seconds=TIMEOUT_SECONDS)
         settings = ThanosSettings("hub", connection, replica_labels=(REPLICA, "receive_replica"))
         sampling = Sampling(INTERVAL_SECONDS, INTERVAL_SECONDS)
-        self.source = ClusterSource(estate.clusters[0].cluster_id, settings, sampling)
+        self.source = ClusterSource(fleet.clusters[0].cluster_id, settings, sampling)
         self.landing = Landing(FolderStore(folder / "landing"))
         self.runs = folder / "runs"
 
@@ -99,10 +99,10 @@ class Asked:
         return [tuple(row[name] for name in COLUMNS) for row in rows]
 
 
-def true_rows(estate: Estate, folder: Path, window: Interval = FIRST) -> list[tuple[object, ...]]:
-    """What the fake Thanos gives of the same estate."""
-    with serve(estate, VirtualClock(START + 4 * HOUR)) as fake:
-        asked = Asked(estate, fake.thanos_url, folder / "fake")
+def true_rows(fleet: Fleet, folder: Path, window: Interval = FIRST) -> list[tuple[object, ...]]:
+    """What the fake Thanos gives of the same fleet."""
+    with serve(fleet, VirtualClock(START + 4 * HOUR)) as fake:
+        asked = Asked(fleet, fake.thanos_url, folder / "fake")
         attempt = pull_hours(asked.source, window, asked.landing, asked.runs, fake.clock)
         return asked.rows(attempt)
 
@@ -146,7 +146,7 @@ def wait_until_forgotten(url: str, left: int = 1) -> None:
 
 
 def test_replicas_that_each_lost_another_scrape_are_whole_together(
-    replicated: Estate, tmp_path: Path
+    replicated: Fleet, tmp_path: Path
 ) -> None:
     with halves(replicated, by_replica, tmp_path) as made:
         asked = Asked(replicated, made.url, tmp_path)
@@ -172,11 +172,11 @@ WAYS: dict[str, Callable[[Store], None]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_store_with_half_of_all_series_goes(estate: Estate, tmp_path: Path, way: str) -> None:
+def test_a_store_with_half_of_all_series_goes(fleet: Fleet, tmp_path: Path, way: str) -> None:
     """A pod's metrics are shared out, so a pod lacks some: the answer contradicts itself."""
-    truth = true_rows(estate, tmp_path)
-    with halves(estate, by_series, tmp_path) as made:
-        asked = Asked(estate, made.url, tmp_path / "asked")
+    truth = true_rows(fleet, tmp_path)
+    with halves(fleet, by_series, tmp_path) as made:
+        asked = Asked(fleet, made.url, tmp_path / "asked")
         whole = asked.pull()
         assert (doubts(whole), lacks(asked, whole, truth)) == ([], 0)
 
@@ -193,7 +193,7 @@ def test_a_store_with_half_of_all_series_goes(estate: Estate, tmp_path: Path, wa
         assert lacks(asked, silent, truth) > len(truth) / 4
 
         # To somebody who has never asked before, every answer looks whole; the pods do not.
-        first = Asked(estate, made.url, tmp_path / "first").pull()
+        first = Asked(fleet, made.url, tmp_path / "first").pull()
         assert first.outcome is Outcome.OK
         assert first.hours[0].facts[INCOMPLETE_PODS] > PODS / 4
         assert due_again(first) is DueReason.SUSPICION
@@ -201,8 +201,8 @@ def test_a_store_with_half_of_all_series_goes(estate: Estate, tmp_path: Path, wa
         if way == "hangs":
             made.stores[1].sidecar.go_on()
             wait_for(lambda: is_whole(made.url, 2), "the store's return")
-            healed = asked.pull()
-            assert (doubts(healed), lacks(asked, healed, truth)) == ([], 0)
+            repaired = asked.pull()
+            assert (doubts(repaired), lacks(asked, repaired, truth)) == ([], 0)
 
 
 def due_again(attempt: Attempt) -> DueReason | None:
@@ -211,10 +211,10 @@ def due_again(attempt: Attempt) -> DueReason | None:
     return why_due(entry, attempt.draft.asked_at + timedelta(minutes=10))
 
 
-def test_a_store_with_all_of_one_tenant_goes(estate: Estate, tmp_path: Path) -> None:
+def test_a_store_with_all_of_one_tenant_goes(fleet: Fleet, tmp_path: Path) -> None:
     """What is left contradicts nothing; only what was known before tells that it is half."""
-    with halves(estate, by_tenant, tmp_path) as made:
-        asked = Asked(estate, made.url, tmp_path / "asked")
+    with halves(fleet, by_tenant, tmp_path) as made:
+        asked = Asked(fleet, made.url, tmp_path / "asked")
         whole = asked.pull()
         assert (doubts(whole), pods_of(whole)) == ([], PODS)
         # Its network refuses everybody, the store itself is well.
@@ -233,14 +233,14 @@ def test_a_store_with_all_of_one_tenant_goes(estate: Estate, tmp_path: Path) -> 
 
         # Somebody who never knew the other tenant cannot miss it. What is left is the number of
         # stores, which is landed, and the journal.
-        first = Asked(estate, made.url, tmp_path / "first").pull()
+        first = Asked(fleet, made.url, tmp_path / "first").pull()
         assert doubts(first) == []
         assert (first.draft.facts["stores"], whole.draft.facts["stores"]) == (1, 2)
 
         made.stores[1].relay.mend()
         wait_for(lambda: is_whole(made.url, 2), "the store's return")
-        healed = asked.pull()
-        assert (doubts(healed), pods_of(healed)) == ([], PODS)
+        repaired = asked.pull()
+        assert (doubts(repaired), pods_of(repaired)) == ([], PODS)
 
 
 def pods_of(attempt: Attempt) -> int:
@@ -250,11 +250,11 @@ def pods_of(attempt: Attempt) -> int:
 # --- receivers -----------------------------------------------------------------------------------
 
 
-def test_one_of_three_receivers_that_share_all_series_goes(estate: Estate, tmp_path: Path) -> None:
+def test_one_of_three_receivers_that_share_all_series_goes(fleet: Fleet, tmp_path: Path) -> None:
     """`up` is whole, every answer is ok, and a third of the pods' series is gone."""
     with ExitStack() as stack:
         three = stack.enter_context(thanos.receivers(3, tmp_path))
-        thanos.remote_write(three.write_url, series_of(estate))
+        thanos.remote_write(three.write_url, series_of(fleet))
         url = stack.enter_context(
             thanos.querier(
                 three.endpoints,
@@ -264,10 +264,10 @@ def test_one_of_three_receivers_that_share_all_series_goes(estate: Estate, tmp_p
             )
         )
         wait_for(lambda: is_whole(url, 3), "three stores")
-        asked = Asked(estate, url, tmp_path / "asked")
+        asked = Asked(fleet, url, tmp_path / "asked")
         whole = asked.pull()
         assert doubts(whole) == []
-        assert counted(asked.rows(whole)) == counted(true_rows(estate, tmp_path))
+        assert counted(asked.rows(whole)) == counted(true_rows(fleet, tmp_path))
 
         member, has_every_node = without_sentinels(url)
         three.members[member].kill()
@@ -278,7 +278,7 @@ def test_one_of_three_receivers_that_share_all_series_goes(estate: Estate, tmp_p
         assert silent.hours[0].by_metric["up"] == whole.hours[0].by_metric["up"]
         assert silent.outcome is (Outcome.EMPTY if has_every_node else Outcome.DEGRADED)
         assert silent.hours[0].facts[INCOMPLETE_PODS] > 0
-        first = Asked(estate, url, tmp_path / "first").pull()
+        first = Asked(fleet, url, tmp_path / "first").pull()
         assert first.hours[0].facts[INCOMPLETE_PODS] > 0
         if not has_every_node:  # else the hour is empty, and due as such
             assert due_again(first) is DueReason.SUSPICION

@@ -263,7 +263,7 @@ def test_a_byte_that_was_changed_in_the_bucket_is_found_named_and_healed(
     again = pull(url, tmp_path, timedelta(days=3))
     report = Landing(open_store(url)).verify()
     assert report.problems == ()
-    assert again.draft.facts["bodies_healed"] == 1
+    assert again.draft.facts["bodies_repaired"] == 1
     assert file.read_bytes() == whole
     assert [open_store(url).read(key) for key in report.set_aside] == [rotten]
 

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from domain.gpu import claimed_resource
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.scenario.load import load_scenario
 from ingestion.kubernetes.client import ApiClient, ApiSettings
@@ -181,7 +181,7 @@ def test_the_fake_writes_shares_as_the_real_server_does(
     admin: httpx.Client, lines: list[Line]
 ) -> None:
     """The same keys, at every depth, of a claim and of a slice."""
-    (cluster,) = build_estate(load_scenario("shared_devices")).clusters
+    (cluster,) = build_fleet(load_scenario("shared_devices")).clusters
     history = ObjectHistory(cluster)
     at = cluster.claims[0].created_at + 3600
     fake_claim = history.objects_at("ResourceClaim", at)[0]

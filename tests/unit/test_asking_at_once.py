@@ -30,7 +30,7 @@ from warehouse.store import KeyNotAllowed, ObjectMissing
 
 FIRST = datetime(2026, 10, 5, tzinfo=UTC)
 PATIENCE_SECONDS = 30.0
-ESTATE = """
+FLEET = """
 name: several
 story: Two days of three clusters, one of which has cards of another maker.
 seed: 12
@@ -186,18 +186,18 @@ def test_progress_is_told_by_the_thread_that_asked_for_it(
 def test_evidence_is_the_same_bytes_as_when_clusters_are_asked_one_by_one(tmp_path: Path) -> None:
     """Manifests, bodies and derived files; every chain verified."""
     now = FIRST + timedelta(days=3)
-    with serve(read_scenario(ESTATE, "several.yaml", None), VirtualClock(now)) as running:
+    with serve(read_scenario(FLEET, "several.yaml", None), VirtualClock(now)) as running:
 
         def opened(name: str) -> OpenHome:
             home = make_home(
-                tmp_path / name, running.estate, running.thanos_url, running.kubernetes_urls
+                tmp_path / name, running.fleet, running.thanos_url, running.kubernetes_urls
             )
             return OpenHome(home, StoppedClock(now))
 
         span = Interval(FIRST, FIRST + timedelta(days=2))
         together, apart = opened("together"), opened("apart")
         attempts = steps.pull(together, span)
-        clusters = sorted(cluster.cluster_id for cluster in running.estate.clusters)
+        clusters = sorted(cluster.cluster_id for cluster in running.fleet.clusters)
         for cluster_id in clusters:
             steps.pull(apart, span, clusters=[cluster_id])
     assert {attempt.outcome for attempt in attempts if attempt.source is Source.THANOS} == {

@@ -29,7 +29,7 @@ from domain.errors import LedgerError
 from ingestion.landing import Landing
 from orchestration.cli.main import cli
 from orchestration.steps import verify_landing
-from quality.run import judge
+from quality.run import check_period
 from tests.marts_by_hand import Pod, World, at
 from tests.unit.test_landing import draft
 from warehouse.home import Home
@@ -61,7 +61,7 @@ def close(world: World, now: datetime = CLOCK.instant) -> None:
         world.home,
         world.period,
         world.decisions,
-        lambda: judge(world.home, world.period, world.decisions, clock),
+        lambda: check_period(world.home, world.period, world.decisions, clock),
         clock,
         dry_run=False,
     )
@@ -286,7 +286,7 @@ def test_a_restored_record_is_not_written_until_somebody_vouches_for_it(
         close(november, DECEMBER)
     with pytest.raises(RestoredRecord):
         void_document(november.home, "INV-000001", "why", CLOCK)
-    admit_restored(Record(november.home.record_store()), CLOCK, witnessed=head_of(world.home))
+    admit_restored(Record(november.home.record_store()), CLOCK, attested=head_of(world.home))
     close(november, DECEMBER)
     assert "2026-11" in Record(november.home.record_store()).closed_periods()
 
@@ -296,7 +296,7 @@ def test_a_head_that_the_backup_does_not_have_keeps_it_closed(world: World, tmp_
     void_document(world.home, "INV-000001", "issued after the backup", CLOCK)
     record = Record(november.home.record_store())
     with pytest.raises(RecordBehindItsHead):
-        admit_restored(record, CLOCK, witnessed=head_of(world.home))
+        admit_restored(record, CLOCK, attested=head_of(world.home))
     with pytest.raises(RestoredRecord):
         close(november, DECEMBER)
 
@@ -325,7 +325,7 @@ def test_an_older_record_copied_over_a_newer_one_is_noticed(world: World, tmp_pa
         close(december, datetime(2027, 1, 5, tzinfo=UTC))
 
 
-def test_the_head_is_a_file_to_hand_to_a_witness(world: World) -> None:
+def test_the_head_is_a_file_to_hand_to_a_source(world: World) -> None:
     written = json.loads((world.home.documents / "2026-10" / "head.json").read_bytes())
     head = head_of(world.home)
     assert written == {"period": "2026-10", "sequence": head.sequence, "sha256": head.sha256}

@@ -19,15 +19,15 @@ from billing.close import (
     close_period,
 )
 from billing.gate import PeriodNotBillable
-from billing.grounds import FactsChangedSinceJudged
+from billing.grounds import FactsChangedSinceCheck
 from billing.record import Record, RecordMovedOn
 from billing.render import RenderedDifferently, render_documents
 from billing.verifier import verify
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
-from domain.findings import Judgement
+from domain.findings import CheckResult
 from domain.money import Money
-from quality.run import judge
+from quality.run import check_period
 from tests.marts_by_hand import SIGNED, Pod, World, at
 from warehouse.lease import LeaseHeld, lease
 from warehouse.store import KeyNotAllowed, StoreUnusable
@@ -60,9 +60,9 @@ def invoice_of(world: World, tenant: str, number: str) -> Any:
     return json.loads((folder / tenant / f"{number}.json").read_bytes())
 
 
-def judged(world: World, now: datetime = NOVEMBER_FOURTH) -> Callable[[], Judgement]:
+def checked(world: World, now: datetime = NOVEMBER_FOURTH) -> Callable[[], CheckResult]:
     clock = StoppedClock(now)
-    return lambda: judge(world.home, world.period, world.decisions, clock)
+    return lambda: check_period(world.home, world.period, world.decisions, clock)
 
 
 def close(
@@ -75,7 +75,7 @@ def close(
         world.home,
         world.period,
         world.decisions,
-        judged(world, now),
+        checked(world, now),
         StoppedClock(now),
         dry_run=dry_run,
         holder="ada",
@@ -129,7 +129,7 @@ def test_nothing_about_another_tenant_is_on_an_invoice(world: World) -> None:
 
 def test_an_hour_that_nobody_saw_refuses_the_close_and_is_named(world: World) -> None:
     world.lose("thanos", "09 11:00")
-    world.lose("kubernetes", "09 11:00", reason="no collector", healable=False)
+    world.lose("kubernetes", "09 11:00", reason="no collector", backfillable=False)
     world.write()
     with pytest.raises(PeriodNotBillable) as refused:
         close(world)
@@ -196,16 +196,16 @@ def test_closing_twice_issues_nothing_twice(world: World) -> None:
 
 
 def close_during(world: World, other: Callable[[], object], period: BillingPeriod) -> CloseResult:
-    """A close during whose judgement another command closes."""
+    """A close during whose check another command closes."""
     clock = StoppedClock(datetime(2026, 12, 4, tzinfo=UTC))
 
-    def judge_slowly() -> Judgement:
-        judgement = judge(world.home, period, world.decisions, clock)
+    def check_slowly() -> CheckResult:
+        check_result = check_period(world.home, period, world.decisions, clock)
         other()
-        return judgement
+        return check_result
 
     return close_period(
-        world.home, period, world.decisions, judge_slowly, clock, dry_run=False, holder="slow:2"
+        world.home, period, world.decisions, check_slowly, clock, dry_run=False, holder="slow:2"
     )
 
 
@@ -227,17 +227,17 @@ def test_a_close_of_another_month_at_once_is_no_damage(world: World) -> None:
     assert Record(world.home.record_store()).closed_periods() == {"2026-10"}
 
 
-def test_facts_that_changed_after_they_were_judged_are_not_sealed(world: World) -> None:
+def test_facts_that_changed_after_they_were_checked_are_not_sealed(world: World) -> None:
     world.write()
-    judgement = judged(world)()
+    check_result = checked(world)()
     world.pods.append(Pod("team-c", "late", at("11 00:00"), at("11 01:00")))
     world.write()
-    with pytest.raises(FactsChangedSinceJudged):
+    with pytest.raises(FactsChangedSinceCheck):
         close_period(
             world.home,
             world.period,
             world.decisions,
-            lambda: judgement,
+            lambda: check_result,
             StoppedClock(NOVEMBER_FOURTH),
             dry_run=False,
         )
@@ -287,11 +287,16 @@ def test_tenants_may_be_called_as_the_providers_own_folders(world: World) -> Non
     assert {path.suffix for path in (folder / "focus").iterdir()} == {".csv"}
 
 
-def test_a_judgement_without_its_required_checks_closes_nothing(world: World) -> None:
+def test_a_check_without_its_required_checks_closes_nothing(world: World) -> None:
     world.write()
-    judgement = judged(world)()
-    partial = Judgement(
-        judgement.period, judgement.facts_sha256, (), judgement.verdicts, (), ("some_check",)
+    check_result = checked(world)()
+    partial = CheckResult(
+        check_result.period,
+        check_result.facts_sha256,
+        (),
+        check_result.coverage_statuses,
+        (),
+        ("some_check",),
     )
     with pytest.raises(PeriodNotBillable, match="check some_check was not executed"):
         close_period(
@@ -386,7 +391,7 @@ def test_a_february_of_29_days_closes_with_its_last_day(tmp_path: Path) -> None:
     days = [(entry["day"], entry["device_seconds"]) for entry in document["workload_days"]]
     assert days == [("2028-02-28", 12 * 3600), ("2028-02-29", 24 * 3600)]
     [basis] = [event.body["basis_sha256"] for event in record.events()]
-    assert len(record.sealed(basis)["judgement"]["verdicts"]) == 2 * 29 * 24
+    assert len(record.sealed(basis)["check"]["coverage_statuses"]) == 2 * 29 * 24
     bundle = (tmp_path / "home/documents/2028-02/2028-02.zip").read_bytes()
     assert verify(bundle).problems == []
 

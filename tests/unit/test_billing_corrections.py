@@ -29,7 +29,7 @@ from billing.voiding import CannotBeVoided, void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.decisions import Decisions
-from quality.run import judge
+from quality.run import check_period
 from tests.marts_by_hand import SIGNED, Pod, World, at
 from tests.unit.test_billing_explain import land
 
@@ -61,7 +61,7 @@ class Ledger:
             world.home,
             world.period,
             world.decisions,
-            lambda: judge(world.home, world.period, world.decisions, clock),
+            lambda: check_period(world.home, world.period, world.decisions, clock),
             clock,
             dry_run=False,
         )
@@ -89,7 +89,7 @@ class Ledger:
             OCTOBER,
             counted_with,
             beside.home.warehouse_path,
-            lambda: judge(beside.home, OCTOBER, counted_with.decisions, clock),
+            lambda: check_period(beside.home, OCTOBER, counted_with.decisions, clock),
             clock,
             dry_run=dry_run,
         )

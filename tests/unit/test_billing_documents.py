@@ -15,7 +15,7 @@ from billing.quantities import grouped, hours_text, money
 from billing.render_pdf import invoice_pdf, view
 from domain.clock import StoppedClock
 from domain.csv_text import csv_bytes
-from domain.findings import Check, Judgement
+from domain.findings import Check, CheckResult
 from domain.glyphs import DISPLAYABLE, can_be_shown, displayable
 from tests.marts_by_hand import Pod, World, at
 from warehouse.connection import connected
@@ -36,9 +36,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = world.write()
     with connected(home.warehouse_path, read_only=True) as connection:
         facts = period_sha256(connection, "2026-10")
-    judgement = Judgement(world.period, facts, checks=(Check("by hand", 1, 0),))
+    check_result = CheckResult(world.period, facts, checks=(Check("by hand", 1, 0),))
     clock = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
-    close_period(home, world.period, world.decisions, lambda: judgement, clock, dry_run=False)
+    close_period(home, world.period, world.decisions, lambda: check_result, clock, dry_run=False)
     return world.path / "documents" / "2026-10" / "tenants" / "team-a"
 
 

@@ -16,7 +16,7 @@ from billing.explain import NoSuchLine, Stop, explain_answer, explain_line
 from billing.explain_screen import ROWS_SHOWN, on_a_screen
 from billing.sealing import SealBroken
 from domain.clock import StoppedClock
-from quality.run import judge
+from quality.run import check_period
 from tests.marts_by_hand import Pod, World, at
 
 ANSWER = b'{"status":"success","pod":"uid-team-a-train","again":"uid-team-a-train"}'
@@ -59,7 +59,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> World:
         world.home,
         world.period,
         world.decisions,
-        lambda: judge(world.home, world.period, world.decisions, clock),
+        lambda: check_period(world.home, world.period, world.decisions, clock),
         clock,
         dry_run=False,
     )

@@ -24,7 +24,7 @@ from billing.focus import (
 from billing.record import Record
 from billing.voiding import void_document
 from domain.clock import StoppedClock
-from quality.run import judge
+from quality.run import check_period
 from tests.marts_by_hand import SIGNED, Pod, World, at
 
 CENTS_THAT_DO_NOT_DIVIDE = f",A100-40,whole,EUR,3.333333333,2026-01-01,,{SIGNED},"
@@ -47,7 +47,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> World:
         world.home,
         world.period,
         world.decisions,
-        lambda: judge(world.home, world.period, world.decisions, clock),
+        lambda: check_period(world.home, world.period, world.decisions, clock),
         clock,
         dry_run=False,
     )

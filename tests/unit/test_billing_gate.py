@@ -6,13 +6,13 @@ import pytest
 
 from billing.gate import GAP, PeriodNotBillable, what_helps
 from domain.billing_period import BillingPeriod
-from domain.findings import Finding, Judgement
+from domain.findings import CheckResult, Finding
 from quality.catalogue import CATALOGUE
 
 OCTOBER = BillingPeriod("2026-10")
-GAPS, JUDGE, REFRESH = (
+GAPS, CHECK, REFRESH = (
     "gpu-ledger gaps 2026-10",
-    "gpu-ledger judge 2026-10",
+    "gpu-ledger check 2026-10",
     "gpu-ledger refresh --period 2026-10",
 )
 
@@ -25,11 +25,11 @@ def finding(name: str) -> Finding:
     ("names", "missing", "commands"),
     [
         (["hour_not_measured"], [], [GAPS]),
-        (["usage_without_price"], [], [JUDGE]),
-        (["one_witness_limit_exceeded"], [], [GAPS, JUDGE]),
-        (["usage_without_price", "hour_not_measured", "hour_not_measured"], [], [GAPS, JUDGE]),
+        (["usage_without_price"], [], [CHECK]),
+        (["one_source_limit_exceeded"], [], [GAPS, CHECK]),
+        (["usage_without_price", "hour_not_measured", "hour_not_measured"], [], [GAPS, CHECK]),
         ([], ["conservation"], [REFRESH]),
-        (["witnesses_disagree"], ["conservation"], [JUDGE, REFRESH]),
+        (["sources_disagree"], ["conservation"], [CHECK, REFRESH]),
     ],
 )
 def test_each_command_is_named_where_it_leads_on(
@@ -37,9 +37,9 @@ def test_each_command_is_named_where_it_leads_on(
 ) -> None:
     found = [finding(name) for name in names]
     assert [command for command, _ in what_helps(OCTOBER, found, missing)] == commands
-    judgement = Judgement(OCTOBER, "0" * 64, tuple(found), missing_checks=tuple(missing))
-    remedy = PeriodNotBillable(judgement, "EUR").remedy
-    assert [command for command in (GAPS, JUDGE, REFRESH) if f"`{command}`" in remedy] == commands
+    check_result = CheckResult(OCTOBER, "0" * 64, tuple(found), missing_checks=tuple(missing))
+    remedy = PeriodNotBillable(check_result, "EUR").remedy
+    assert [command for command in (GAPS, CHECK, REFRESH) if f"`{command}`" in remedy] == commands
 
 
 def test_what_is_no_gap_is_named_by_its_code() -> None:

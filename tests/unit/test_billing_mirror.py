@@ -1,4 +1,4 @@
-"""Copies of the record for readers: tables in the warehouse, a page about the judgement."""
+"""Copies of the record for readers: tables in the warehouse, a page about the check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from billing.close import CloseResult, close_period
 from billing.mirror import mirror_record
 from billing.voiding import void_document
 from domain.clock import StoppedClock
-from quality.run import judge
+from quality.run import check_period
 from tests.marts_by_hand import Pod, World, at
 from warehouse.connection import connected
 
@@ -27,7 +27,7 @@ def close(world: World, dry_run: bool = False) -> CloseResult:
         world.home,
         world.period,
         world.decisions,
-        lambda: judge(world.home, world.period, world.decisions, CLOCK),
+        lambda: check_period(world.home, world.period, world.decisions, CLOCK),
         CLOCK,
         dry_run=dry_run,
     )
@@ -67,10 +67,10 @@ def test_documents_and_their_states_can_be_asked_in_sql(world: World) -> None:
 
 def test_the_mirror_is_no_fact(world: World) -> None:
     """What is sealed does not depend on what was mirrored or estimated before."""
-    first = judge(world.write(), world.period, world.decisions, CLOCK)
+    first = check_period(world.write(), world.period, world.decisions, CLOCK)
     close(world, dry_run=True)
     mirror_record(world.home)
-    assert judge(world.home, world.period, world.decisions, CLOCK) == first
+    assert check_period(world.home, world.period, world.decisions, CLOCK) == first
 
 
 def test_a_dry_run_tells_what_the_one_before_it_came_to(world: World) -> None:
@@ -97,7 +97,7 @@ class Links(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_about_the_judgement_opens_from_disk(world: World) -> None:
+def test_the_page_about_the_check_opens_from_disk(world: World) -> None:
     world.lose("thanos", "09 10:00", reason="<script>alert(1)</script>")
     close(world)
     page = (world.path / "documents/2026-10/provider/checks.html").read_text("ascii")

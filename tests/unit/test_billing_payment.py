@@ -25,7 +25,7 @@ from billing.voiding import void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.decisions import read_decisions
-from quality.run import judge
+from quality.run import check_period
 from tests.marts_by_hand import PARTIES, SIGNED, Pod, World, at
 
 PAYMENT = "tax_id_label,tax_percent,tax_note,payment_days,payment_terms,bank_details,purchase_order"
@@ -61,10 +61,10 @@ def closed(folder: Path, parties: list[str], **changes: Any) -> World:
 def close(world: World, now: datetime = NOW) -> None:
     clock = StoppedClock(now)
 
-    def judged() -> Any:
-        return judge(world.home, world.period, world.decisions, clock)
+    def checked() -> Any:
+        return check_period(world.home, world.period, world.decisions, clock)
 
-    close_period(world.home, world.period, world.decisions, judged, clock, dry_run=False)
+    close_period(world.home, world.period, world.decisions, checked, clock, dry_run=False)
 
 
 def document(world: World, number: str) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from billing.record import Record
 from billing.recount import recount_decisions, recount_period
 from billing.retention import EvidenceGone
 from domain.clock import StoppedClock
-from domain.findings import Judgement
-from quality.run import judge
+from domain.findings import CheckResult
+from quality.run import check_period
 from tests.marts_by_hand import Pod, World, at
 from tests.unit.test_billing_explain import land
 
@@ -35,10 +35,10 @@ def world(tmp_path: Path) -> World:
 
 
 def close(world: World) -> None:
-    def judged() -> Judgement:
-        return judge(world.home, world.period, world.decisions, NOVEMBER)
+    def checked() -> CheckResult:
+        return check_period(world.home, world.period, world.decisions, NOVEMBER)
 
-    close_period(world.home, world.period, world.decisions, judged, NOVEMBER, dry_run=False)
+    close_period(world.home, world.period, world.decisions, checked, NOVEMBER, dry_run=False)
 
 
 def recount(world: World, pods: list[Pod]) -> int:
@@ -51,7 +51,7 @@ def recount(world: World, pods: list[Pod]) -> int:
         world.period,
         counted_with,
         beside.home.warehouse_path,
-        lambda: judge(beside.home, world.period, counted_with.decisions, NOVEMBER),
+        lambda: check_period(beside.home, world.period, counted_with.decisions, NOVEMBER),
         NOVEMBER,
         dry_run=False,
     ).nanos

@@ -15,7 +15,7 @@ from billing.ccsp import HOUR_COLUMNS, ClusterHour, hours_csv, sealed_runs
 from billing.close import close_period
 from billing.statement import TERMS
 from domain.clock import StoppedClock
-from quality.run import judge
+from quality.run import check_period
 from tests.marts_by_hand import CARDS, SHARE_UNITS, Pod, World, at
 
 
@@ -26,7 +26,7 @@ def close(world: World) -> Path:
         world.home,
         world.period,
         world.decisions,
-        lambda: judge(world.home, world.period, world.decisions, clock),
+        lambda: check_period(world.home, world.period, world.decisions, clock),
         clock,
         dry_run=False,
     )

@@ -24,7 +24,7 @@ from billing.verifier import canonical, verify, write_bundle
 from billing.voiding import void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
-from quality.run import judge
+from quality.run import check_period
 from tests.marts_by_hand import SIGNED, Pod, World, at
 from warehouse.store import open_store
 
@@ -40,7 +40,7 @@ def close(world: World, now: datetime) -> None:
         world.home,
         world.period,
         world.decisions,
-        lambda: judge(world.home, world.period, world.decisions, clock),
+        lambda: check_period(world.home, world.period, world.decisions, clock),
         clock,
         dry_run=False,
         model_pages=lambda: b"<html>what the columns mean</html>",
@@ -72,7 +72,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         october.period,
         counted_with,
         beside.home.warehouse_path,
-        lambda: judge(beside.home, october.period, counted_with.decisions, clock),
+        lambda: check_period(beside.home, october.period, counted_with.decisions, clock),
         clock,
         dry_run=False,
     )
@@ -120,7 +120,7 @@ def test_it_runs_alone(home: Path, tmp_path: Path) -> None:
         [*command, "--head", str(head)], capture_output=True, text=True, check=False
     )
     assert refused.returncode == 1
-    assert "is not the one that was witnessed" in refused.stdout
+    assert "is not the one that was attested" in refused.stdout
 
 
 def test_it_imports_the_standard_library_alone_and_is_short() -> None:
@@ -239,7 +239,7 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
 
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_a_forged_file_is_named_even_when_the_manifest_fits(home: Path, forgery: str) -> None:
-    """The forger rewrites manifest.json, which lists the files, but not the witnessed chain."""
+    """The forger rewrites manifest.json, which lists the files, but not the attested chain."""
     change, named = FORGERIES[forgery]
     files = files_of(bundle(home, MONTH))
     change(files)
@@ -267,7 +267,7 @@ def test_what_a_bundle_cannot_show_is_listed(home: Path) -> None:
         "the evidence behind the amounts",
     ]  # fmt: skip
     one = verify(bundle(home, "2026-10/tenants/team-a/INV-000001.zip")).unverified
-    assert any("without a witnessed head" in line for line in one)
+    assert any("without a attested head" in line for line in one)
     assert any(line.startswith("INV-000001: its basis") for line in one)
     assert any(line.startswith("1 other documents of the chain") for line in one)
 
@@ -307,7 +307,7 @@ def head_of(event: dict[str, Any]) -> bytes:
 
 
 def test_a_consistent_forgery_needs_every_number_to_fit(home: Path) -> None:
-    """Without a witnessed head a rewritten chain holds; its arithmetic still has to."""
+    """Without a attested head a rewritten chain holds; its arithmetic still has to."""
     assert forged(home, lambda document: None) == []
     one_cent_more = forged(home, lambda d: d.update(total_billed_cost="99.99"))
     assert any("cents" in problem for problem in one_cent_more)
@@ -394,11 +394,11 @@ def test_a_void_that_does_not_negate_is_found(home: Path) -> None:
     assert any("negated in billed_cost" in problem for problem in problems)
 
 
-def test_a_rewritten_chain_is_found_by_the_witnessed_head(home: Path) -> None:
+def test_a_rewritten_chain_is_found_by_the_sourceed_head(home: Path) -> None:
     body = bundle(home, "2026-10/tenants/team-a/INV-000001.zip")
     head = (home / "documents/2026-10/head.json").read_bytes()
     assert verify(body, head).passed
-    assert "events up to the witnessed head: 1" in verify(body, head).checked
+    assert "events up to the attested head: 1" in verify(body, head).checked
     other = {**json.loads(head), "sha256": "0" * 64}
     assert not verify(body, json.dumps(other).encode()).passed
 
@@ -418,15 +418,15 @@ def test_a_rewritten_chain_is_found_by_the_witnessed_head(home: Path) -> None:
         '{"sequence": null, "sha256": ""}',
     ],
 )
-def test_what_is_no_head_witnesses_nothing(home: Path, head: str) -> None:
+def test_what_is_no_head_sources_nothing(home: Path, head: str) -> None:
     body = bundle(home, "2026-10/tenants/team-a/INV-000001.zip")
     report = verify(body, head.encode())
     assert not report.passed
     [problem] = report.problems
-    assert problem.startswith("events up to the witnessed head: ")
+    assert problem.startswith("events up to the attested head: ")
 
 
-def test_a_record_made_anew_is_whole_and_not_the_one_that_was_witnessed(
+def test_a_record_made_anew_is_whole_and_not_the_one_that_was_sourceed(
     home: Path, tmp_path: Path
 ) -> None:
     """As an insider would who can write everything: the same month again, at half the price."""
@@ -436,14 +436,14 @@ def test_a_record_made_anew_is_whole_and_not_the_one_that_was_witnessed(
     close(insider, datetime(2026, 11, 4, tzinfo=UTC))
     forged = bundle(insider.path, "2026-10/tenants/team-a/INV-000001.zip")
     assert verify(forged).passed
-    witnessed = (home / "documents/2026-10/head.json").read_bytes()
-    assert verify(bundle(home, "2026-10/tenants/team-a/INV-000001.zip"), witnessed).passed
-    [problem] = verify(forged, witnessed).problems
-    assert "is not the one that was witnessed" in problem
+    attested = (home / "documents/2026-10/head.json").read_bytes()
+    assert verify(bundle(home, "2026-10/tenants/team-a/INV-000001.zip"), attested).passed
+    [problem] = verify(forged, attested).problems
+    assert "is not the one that was attested" in problem
 
 
 def test_no_seal_needs_a_key_that_could_be_lost_or_leaked(home: Path, tmp_path: Path) -> None:
-    """Every seal is a hash that anybody can make again; who wrote it, a witnessed head shows."""
+    """Every seal is a hash that anybody can make again; who wrote it, a attested head shows."""
     path = home / "documents/2026-10/tenants/team-a/INV-000001.zip"
     command = [sys.executable, "-I", str(SOURCE), str(path), "--head"]
     ran = subprocess.run(

@@ -1,6 +1,6 @@
-"""Two witnesses of one allocation: every row of the table, as situations a pencil can check.
+"""Two sources of one allocation: every row of the table, as situations a pencil can check.
 
-Samples are taken every 30 s at 7, 37, 67 … seconds; both witnesses look at two hours. Each
+Samples are taken every 30 s at 7, 37, 67 … seconds; both sources look at two hours. Each
 situation is a cluster of its own, and all are counted in one build.
 """
 
@@ -201,8 +201,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     write(home, *BOTH, *SAMPLES_ONLY, *LIFECYCLE_ONLY)
     tables = [
         clusters_table(*BOTH),
-        clusters_table(*SAMPLES_ONLY, witnesses="samples"),
-        clusters_table(*LIFECYCLE_ONLY, witnesses="lifecycle"),
+        clusters_table(*SAMPLES_ONLY, sources="samples"),
+        clusters_table(*LIFECYCLE_ONLY, sources="lifecycle"),
     ]
     rows = [line for one in tables for line in one["clusters.csv"].splitlines()[1:]]
     header = tables[0]["clusters.csv"].splitlines()[0]

@@ -1,7 +1,7 @@
-"""Devices of vendors whose products nobody named: both witnesses agree on them, and a close waits.
+"""Devices of vendors whose products nobody named: both sources agree on them, and a close waits.
 
-Put here: such devices from the evidence of both witnesses to what is found.
-Not here: which names are devices (`test_devices_of_both_witnesses`).
+Put here: such devices from the evidence of both sources to what is found.
+Not here: which names are devices (`test_devices_of_both_sources`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from domain.clock import StoppedClock
-from quality.run import judge
+from quality.run import check_period
 from tests.decisions_by_hand import decided
 from tests.evidence_by_hand import HOUR, PERIOD, Cluster, Node, Pod, clusters_table, write
 from warehouse.build import build_period
@@ -25,7 +25,7 @@ PODS = [
 ]
 
 
-def test_both_witnesses_agree_on_them_and_the_close_waits_for_their_product(
+def test_both_sources_agree_on_them_and_the_close_waits_for_their_product(
     tmp_path: Path,
 ) -> None:
     """Four for 4900 s, and two for 2000 s; a network card is nobody's business here."""
@@ -41,8 +41,10 @@ def test_both_witnesses_agree_on_them_and_the_close_waits_for_their_product(
             "from marts.fct_pod_hours where state = 'running' group by all order by all"
         ).fetchall()
     assert counted == [("ascend", ["confirmed"], 4900), ("rngd", ["confirmed"], 2000)]
-    judgement = judge(home, PERIOD, decisions, StoppedClock(datetime(2026, 11, 4, tzinfo=UTC)))
-    found = {finding.where: finding for finding in judgement.findings if finding.blocks}
+    check_result = check_period(
+        home, PERIOD, decisions, StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
+    )
+    found = {finding.where: finding for finding in check_result.findings if finding.blocks}
     unknown = {where: one.seen for where, one in found.items() if one.name == "device_unknown"}
     assert unknown == {
         "cluster c1, huawei.com/Ascend910 (unknown class unknown profile)":
@@ -50,4 +52,4 @@ def test_both_witnesses_agree_on_them_and_the_close_waits_for_their_product(
         "cluster c1, furiosa.ai/rngd (unknown class unknown profile)":
             "4000 device seconds of 1 tenants (team-b)",
     }  # fmt: skip
-    assert not judgement.billable
+    assert not check_result.billable

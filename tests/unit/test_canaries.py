@@ -43,7 +43,7 @@ COMMANDS = (
     ("hours", "2026-10"),
     ("refresh", "--period", "2026-10"),
     ("gaps", "2026-10"),
-    ("judge", "2026-10", "-o", "json"),
+    ("check", "2026-10", "-o", "json"),
     ("landing", "verify"),
     ("support-bundle", "--to", "bundle.zip"),
 )
@@ -128,7 +128,7 @@ def test_no_command_says_keeps_or_packs_a_secret(tmp_path: Path, echo: str) -> N
     )
     home = Home.create(tmp_path / "home", config)
     (home.decisions / "clusters.csv").write_text(
-        "cluster_id,cluster_name,valid_from,valid_until,witnesses,sample_interval_seconds,"
+        "cluster_id,cluster_name,valid_from,valid_until,sources,sample_interval_seconds,"
         "scrape_interval_seconds,reason,decided_by,decided_on\n"
         f"{CLUSTER},east,2026-10-01T00:00:00Z,,samples,30,30,{SIGNED}\n"
     )

@@ -1,4 +1,4 @@
-"""The doctor on a served estate: nothing wrong with a whole one, a line for what is missing.
+"""The doctor on a served fleet: nothing wrong with a whole one, a line for what is missing.
 
 Put here: from a home to rows, over HTTP.
 Not here: each disease of a server (`test_thanos_probe`, `test_kubernetes_probe`).
@@ -25,7 +25,7 @@ from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
 
 NOW = datetime(2026, 10, 5, 3, 15, tzinfo=UTC)
-ESTATE = """
+FLEET = """
 name: examined
 story: A morning of one cluster.
 seed: 11
@@ -46,9 +46,9 @@ RENAMED = """faults:
 
 @contextmanager
 def home(folder: Path, faults: str = "") -> Iterator[OpenHome]:
-    scenario = read_scenario(ESTATE.format(faults=faults), "examined.yaml", None)
+    scenario = read_scenario(FLEET.format(faults=faults), "examined.yaml", None)
     with serve(scenario, VirtualClock(NOW)) as running:
-        made = make_home(folder, running.estate, running.thanos_url, running.kubernetes_urls)
+        made = make_home(folder, running.fleet, running.thanos_url, running.kubernetes_urls)
         yield OpenHome(made, running.clock)
 
 
@@ -58,14 +58,14 @@ def silent(done: int, total: int, what: str) -> None:
 
 def wrong(opened: OpenHome) -> dict[tuple[str, str], Row]:
     rows = examined(opened, measured_now(opened), silent)
-    found = {(row["witness"], row["check"]): row for row in rows if not row["fine"]}
+    found = {(row["source"], row["check"]): row for row in rows if not row["fine"]}
     # What serves the fake API dates its answers by the machine, not by the driven clock.
     return {key: row for key, row in found.items() if key != ("kubernetes", "clocks agree")}
 
 
-def test_a_whole_estate_lacks_only_a_past_and_a_collector(tmp_path: Path) -> None:
+def test_a_whole_fleet_lacks_only_a_past_and_a_collector(tmp_path: Path) -> None:
     with home(tmp_path) as opened:
-        # The estate is three hours old, and nobody collects it.
+        # The fleet is three hours old, and nobody collects it.
         assert set(wrong(opened)) == {
             ("thanos", "raw samples, 35 days"),
             ("kubernetes", "journal is written"),
@@ -89,7 +89,7 @@ def test_evidence_is_as_fresh_as_its_dbt_source_declares(tmp_path: Path) -> None
         ):
             now = OpenHome(opened.home, StoppedClock(hours.ended_at + later))
             found = {
-                (row["witness"], row["check"]): row
+                (row["source"], row["check"]): row
                 for row in examined(now, measured_now(now), silent)
             }
             assert found["thanos", "evidence is fresh"]["fine"] is is_fine
@@ -103,7 +103,7 @@ def test_a_metric_that_is_not_collected_is_a_line_with_its_remedy(tmp_path: Path
         assert "--from-acm" in found["thanos", "kube_pod_status_phase"]["remedy"]
 
 
-def test_a_witness_that_cannot_be_asked_is_a_line_and_the_others_are_still_looked_at(
+def test_a_source_that_cannot_be_asked_is_a_line_and_the_others_are_still_looked_at(
     tmp_path: Path,
 ) -> None:
     with home(tmp_path) as opened:

@@ -47,7 +47,7 @@ def test_a_scenario_is_checked_and_shown() -> None:
         assert run("check", "demo", "--show", part, "-o", "json").returncode == 0
 
 
-def test_what_is_hardly_meant_is_warned_of_and_the_estate_is_shown(tmp_path: Path) -> None:
+def test_what_is_hardly_meant_is_warned_of_and_the_fleet_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
         library_text("thin_line")
@@ -151,7 +151,7 @@ def stop(process: subprocess.Popen[str]) -> None:
     process.wait(60)
 
 
-def test_a_served_estate_answers_and_stops() -> None:
+def test_a_served_fleet_answers_and_stops() -> None:
     process, addresses = serving("thin_line", "--at", "2026-10-01T02:00:00Z")
     try:
         urls = {row["what"]: row["url"] for row in addresses}
@@ -180,10 +180,10 @@ def test_a_changed_file_is_taken_over_and_a_bad_one_refused(tmp_path: Path) -> N
         while "The old scenario goes on." not in seen:
             seen += process.stderr.readline()
         assert "FAKE-002" in seen
-        assert httpx.get(f"{control}/-/estate").json()["name"] == "thin_line"
+        assert httpx.get(f"{control}/-/fleet").json()["name"] == "thin_line"
         path.write_text(text.replace("name: thin_line", "name: renamed"))
         deadline = time.monotonic() + 60
-        while httpx.get(f"{control}/-/estate").json()["name"] != "renamed":
+        while httpx.get(f"{control}/-/fleet").json()["name"] != "renamed":
             assert time.monotonic() < deadline
             time.sleep(0.1)
     finally:

@@ -70,7 +70,7 @@ def test_a_gap_of_an_unknown_cluster_cannot_be_signed(tmp_path: Path) -> None:
     assert not (home.decisions / "accepted_gaps.csv").exists()
 
 
-def test_a_gap_names_its_time_cause_tenants_pods_money_and_what_heals_it(tmp_path: Path) -> None:
+def test_a_gap_names_its_time_cause_tenants_pods_money_and_what_repairs_it(tmp_path: Path) -> None:
     world = World(tmp_path / "home")
     world.pods = [
         Pod("team-a", "before", at("20 09:10"), at("20 10:20")),
@@ -88,7 +88,7 @@ def test_a_gap_names_its_time_cause_tenants_pods_money_and_what_heals_it(tmp_pat
     assert ran.exit_code == 0, ran.output
     [gap] = json.loads(ran.stdout)
     assert (gap["from"], gap["until"]) == ("2026-10-20T10:05:00Z", "2026-10-20T10:10:00Z")
-    assert gap["witnesses"] == "thanos"
+    assert gap["sources"] == "thanos"
     assert "10 of 120 samples missing" in gap["cause"]
     assert gap["tenants"] == "team-a"
     assert gap["pods"] == ["team-a/before"]
@@ -98,7 +98,7 @@ def test_a_gap_names_its_time_cause_tenants_pods_money_and_what_heals_it(tmp_pat
         "gpu-ledger pull --cluster c1 --hours 2026-10-20T10:00:00Z..2026-10-20T11:00:00Z --again"
     )
     assert gap["command"] == command
-    assert shown.stdout.endswith(f"Heal or sign:\n  {command}\n")
+    assert shown.stdout.endswith(f"Backfill or accept:\n  {command}\n")
     with lock_home(home.dagster, "http://127.0.0.1:3000"):
         up = CliRunner().invoke(gaps, ["2026-10", "--home", str(home.path)])
     hour = "view=partitions&partition=2026-10-20T10&showAllEvents=true"
@@ -115,7 +115,7 @@ def test_missing_samples_of_single_pods_are_rows_and_no_whole_hours(tmp_path: Pa
     row = f"{CLUSTER.replace('c-1', 'c1')}\n"
     (home.decisions / "clusters.csv").write_text(f"{HEADERS['clusters']}\n{row}", encoding="utf-8")
     shown = CliRunner().invoke(gaps, ["2026-10", "--home", str(home.path)])
-    assert "Heal or sign" not in shown.stdout
+    assert "Repair or sign" not in shown.stdout
     ran = CliRunner().invoke(gaps, ["2026-10", "-o", "json", "--home", str(home.path)])
     rows = json.loads(ran.stdout)
     found = [(row["from"], row["until"], row["cause"], row["command"]) for row in rows]

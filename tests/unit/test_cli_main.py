@@ -34,7 +34,7 @@ def test_a_wrong_option_exits_with_2_and_says_which() -> None:
 
 
 def test_an_impossible_period_is_refused_in_four_parts(tmp_path: Path) -> None:
-    ran = run("judge", "2026-13", "--home", str(tmp_path))
+    ran = run("check", "2026-13", "--home", str(tmp_path))
     assert ran.returncode == 2
     assert ran.stdout == ""
     assert ran.stderr == (
@@ -48,7 +48,7 @@ def test_an_impossible_period_is_refused_in_four_parts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 4])
 def test_errors_can_be_read_by_a_machine(tmp_path: Path, place: int) -> None:
-    words = ["judge", "2026-10", "--home", str(tmp_path / "nowhere")]
+    words = ["check", "2026-10", "--home", str(tmp_path / "nowhere")]
     ran = run(*words[:place], "--json-errors", *words[place:])
     assert ran.returncode == 2
     assert json.loads(ran.stderr)["code"] == "HOME-001"

@@ -111,13 +111,13 @@ def test_work_that_reports_nothing_says_that_it_goes_on(
     monkeypatch.setattr(output, "LOOK_SECONDS", 0.01)
     lines: list[str] = []
     deadline = time.monotonic() + 60
-    with progress("Judging"):
+    with progress("Checking"):
         while len(lines) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
             lines += capsys.readouterr().err.splitlines()
     lines += capsys.readouterr().err.splitlines()
     assert len(lines) > 1
-    assert set(lines) == {"Judging: 0 s"}
+    assert set(lines) == {"Checking: 0 s"}
     for thread in threading.enumerate():
         if thread.name == "progress":
             thread.join(30)

@@ -11,7 +11,7 @@ from domain.billing_period import BillingPeriod
 from orchestration.cli.main import COMMANDS, cli
 
 OCTOBER = BillingPeriod("2026-10")
-MUST_NAME_ONE = ("hours", "judge", "close", "invoice", "recount", "compare")
+MUST_NAME_ONE = ("hours", "check", "close", "invoice", "recount", "compare")
 MAY_NAME_ONE = ("pull", "refresh", "gaps", "usage", "nodes", "quota")
 
 

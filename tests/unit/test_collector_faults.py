@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from fake_gpu.clock import epoch
-from fake_gpu.estate.model import Cluster, Fault
+from fake_gpu.fleet.model import Cluster, Fault
 from ingestion.hours import FIRST_UNWATCHED
 from ingestion.manifest import Outcome
 from tests.collected import World, world
-from tests.small_estates import HOUR, MIDNIGHT, node, pod, quiet_cluster
+from tests.small_fleets import HOUR, MIDNIGHT, node, pod, quiet_cluster
 
 START = MIDNIGHT - 600
 

@@ -12,7 +12,7 @@ import pytest
 from domain.clock import StoppedClock
 from domain.interval import parse_instant
 from fake_gpu.clock import epoch
-from fake_gpu.estate.model import PodLife
+from fake_gpu.fleet.model import PodLife
 from ingestion.hours import FIRST_UNWATCHED
 from ingestion.kubernetes.client import ApiClient, ApiSettings, WatchEvent
 from ingestion.kubernetes.collector import Collector, CollectorSettings, WrongCluster
@@ -23,7 +23,7 @@ from ingestion.kubernetes.watcher import Retry
 from ingestion.manifest import Outcome
 from tests.collected import World, world
 from tests.kubernetes_by_hand import vias
-from tests.small_estates import CLUSTER_ID, HOUR, MIDNIGHT, node, pod, quiet_cluster
+from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, node, pod, quiet_cluster
 
 START = MIDNIGHT - 600
 
@@ -222,7 +222,7 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(tmp_path: Path, after: i
 
 def test_a_killed_collector_remembers_the_earliest_start(tmp_path: Path) -> None:
     """The start is only in the journal: the container has restarted since."""
-    from fake_gpu.estate.model import Run
+    from fake_gpu.fleet.model import Run
 
     cluster = quiet_cluster()
     train = cluster.pods[0]

@@ -1,6 +1,6 @@
-"""The journal of whole scenarios against the lives that the estate played: to the second.
+"""The journal of whole scenarios against the lives that the fleet played: to the second.
 
-What happened is read from the estate's own values, not from the API's objects: bound, first main
+What happened is read from the fleet's own values, not from the API's objects: bound, first main
 container started, last container ended, object gone, and what was held.
 """
 
@@ -15,8 +15,8 @@ import pytest
 from domain.gpu import may_be_a_device
 from domain.interval import Interval, hour_of
 from fake_gpu.clock import epoch
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Cluster, Estate, PodLife
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Cluster, Fleet, PodLife
 from fake_gpu.kubernetes.pace import HOUR_SECONDS, stops
 from fake_gpu.scenario.load import load_scenario, read_scenario
 from ingestion.kubernetes.pull import pull_hours
@@ -43,20 +43,20 @@ QUIET = [
 Row = dict[str, Any]
 
 
-def live(made: World, estate: Estate) -> None:
+def live(made: World, fleet: Fleet) -> None:
     """Drive the clock through the whole scenario, with the collector always at its heels."""
     made.start_collector()
     # What happens in the last moments may be told in the hour after the scenario.
-    end = estate.ended_at + HOUR_SECONDS
-    for at in stops(made.api.history, estate.started_at, end, estate.faults):
+    end = fleet.ended_at + HOUR_SECONDS
+    for at in stops(made.api.history, fleet.started_at, end, fleet.faults):
         made.clock.advance_to(epoch(at))
         made.catch_up()
 
 
-def landed_rows(made: World, estate: Estate) -> dict[str, list[Row]]:
+def landed_rows(made: World, fleet: Fleet) -> dict[str, list[Row]]:
     """The tables of every whole hour of the scenario."""
     tables: dict[str, list[Row]] = {}
-    start, end = epoch(estate.started_at), hour_of(epoch(estate.ended_at + HOUR_SECONDS))
+    start, end = epoch(fleet.started_at), hour_of(epoch(fleet.ended_at + HOUR_SECONDS))
     while start < end:
         until = min(end, start + timedelta(hours=24))
         window = Interval(start, until)
@@ -68,14 +68,14 @@ def landed_rows(made: World, estate: Estate) -> dict[str, list[Row]]:
     return tables
 
 
-def holders(cluster: Cluster, estate: Estate) -> list[PodLife]:
+def holders(cluster: Cluster, fleet: Fleet) -> list[PodLife]:
     """The pods that asked for a device, and were there at some time of the scenario."""
     return [
         pod
         for pod in cluster.pods
         if (any(may_be_a_device(r) and n for r, n in pod.requests.items()) or pod.claims)
-        and pod.created_at < estate.ended_at
-        and (pod.gone_at is None or pod.gone_at > estate.started_at)
+        and pod.created_at < fleet.ended_at
+        and (pod.gone_at is None or pod.gone_at > fleet.started_at)
     ]
 
 
@@ -100,7 +100,7 @@ def at_or_none(second: int | None, before: int) -> datetime | None:
 
 @pytest.mark.parametrize("name", QUIET)
 def test_the_journal_equals_what_was_played(tmp_path: Path, name: str) -> None:
-    check_journal(tmp_path, build_estate(load_scenario(name)))
+    check_journal(tmp_path, build_fleet(load_scenario(name)))
 
 
 RECUT = """
@@ -122,10 +122,10 @@ faults:
 
 
 def test_cards_that_are_cut_anew_by_a_fault_end_their_pods_to_the_second(tmp_path: Path) -> None:
-    estate = build_estate(read_scenario(RECUT, "recut.yaml", None))
-    (node,) = estate.clusters[0].nodes
+    fleet = build_fleet(read_scenario(RECUT, "recut.yaml", None))
+    (node,) = fleet.clusters[0].nodes
     assert len(node.states) > 1
-    check_journal(tmp_path, estate)
+    check_journal(tmp_path, fleet)
 
 
 OWNED = """
@@ -157,11 +157,11 @@ clusters:
 
 def test_a_pod_is_its_topmost_owners_however_long_the_chain(tmp_path: Path) -> None:
     """The workload that the scenario says, and every link of its chain in the journal."""
-    estate = build_estate(read_scenario(OWNED, "owned.yaml", None))
-    (cluster,) = estate.clusters
-    with world(cluster, tmp_path, estate.started_at) as made:
-        live(made, estate)
-        rows = landed_rows(made, estate)["pod_observations"]
+    fleet = build_fleet(read_scenario(OWNED, "owned.yaml", None))
+    (cluster,) = fleet.clusters
+    with world(cluster, tmp_path, fleet.started_at) as made:
+        live(made, fleet)
+        rows = landed_rows(made, fleet)["pod_observations"]
         links = {line["uid"]: line["object"] for line in made.lines("owner")}
     workloads = {(row["workload_kind"], row["workload_name"]) for row in rows}
     assert workloads == {
@@ -177,36 +177,36 @@ def test_a_pod_is_its_topmost_owners_however_long_the_chain(tmp_path: Path) -> N
     assert len(links) == sum(len(pod.owners) for pod in cluster.pods)
 
 
-def check_journal(tmp_path: Path, estate: Estate) -> None:
-    for cluster in estate.clusters:
+def check_journal(tmp_path: Path, fleet: Fleet) -> None:
+    for cluster in fleet.clusters:
         folder = tmp_path / cluster.name
-        with world(cluster, folder, estate.started_at, faults=estate.faults) as made:
-            live(made, estate)
-            rows = landed_rows(made, estate)
+        with world(cluster, folder, fleet.started_at, faults=fleet.faults) as made:
+            live(made, fleet)
+            rows = landed_rows(made, fleet)
             assert rows["journal_gaps"] == []
             known = told(rows["pod_observations"])
-            expected = holders(cluster, estate)
+            expected = holders(cluster, fleet)
             assert {pod.uid for pod in expected} <= known.keys()
-            later = {p.uid for p in cluster.pods if p.created_at >= estate.ended_at}
+            later = {p.uid for p in cluster.pods if p.created_at >= fleet.ended_at}
             assert known.keys() - {pod.uid for pod in expected} <= later
             for pod in expected:
-                check_life(pod, known[pod.uid], estate)
+                check_life(pod, known[pod.uid], fleet)
             check_requests(expected, rows["pod_requests"], later)
-            check_nodes(cluster, rows["node_resources"], estate)
-            check_claims(cluster, rows["claim_observations"], estate)
-            check_namespaces(cluster, rows["namespace_observations"], estate)
-            check_quotas(cluster, rows["quota_observations"], estate)
+            check_nodes(cluster, rows["node_resources"], fleet)
+            check_claims(cluster, rows["claim_observations"], fleet)
+            check_namespaces(cluster, rows["namespace_observations"], fleet)
+            check_quotas(cluster, rows["quota_observations"], fleet)
 
 
-def check_life(pod: PodLife, known: Row, estate: Estate) -> None:
-    until = estate.ended_at
+def check_life(pod: PodLife, known: Row, fleet: Fleet) -> None:
+    until = fleet.ended_at
     known = {n: t if not isinstance(t, datetime) or t < epoch(until) else None
              for n, t in known.items()}  # fmt: skip
     assert known["bound_at"] == at_or_none(pod.scheduled_at, until), pod.name
-    if pod.started_at is not None and pod.started_at < estate.started_at:
+    if pod.started_at is not None and pod.started_at < fleet.started_at:
         # A container that restarted before anybody watched shows a later start, and no other.
         began_at = epoch(pod.started_at)
-        assert began_at <= known["started_at"] <= epoch(estate.started_at), pod.name
+        assert began_at <= known["started_at"] <= epoch(fleet.started_at), pod.name
     else:
         assert known["started_at"] == at_or_none(pod.started_at, until), pod.name
     if pod.end_reported:
@@ -236,7 +236,7 @@ def check_requests(pods: list[PodLife], rows: list[Row], later: set[str]) -> Non
     assert landed == asked
 
 
-def check_nodes(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
+def check_nodes(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
     """Every capacity and allocatable, from the second on at which it changed."""
     landed = {
         (r["node_name"], r["observed_at"], r["resource"]): (r["capacity"], r["allocatable"])
@@ -244,7 +244,7 @@ def check_nodes(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
     }
     for node in cluster.nodes:
         for state in node.states:
-            if not estate.started_at < state.from_at < estate.ended_at:
+            if not fleet.started_at < state.from_at < fleet.ended_at:
                 continue
             for resource, count in state.capacity.items():
                 if not may_be_a_device(resource):
@@ -254,7 +254,7 @@ def check_nodes(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
                 assert seen in (None, (count, state.allocatable.get(resource, 0)))
 
 
-def check_claims(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
+def check_claims(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
     """Who held which device through a claim, and since when."""
     landed: dict[tuple[str, str], list[tuple[datetime, tuple[str, ...]]]] = {}
     for row in rows:
@@ -262,29 +262,29 @@ def check_claims(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
         landed.setdefault(key, []).append((row["observed_at"], tuple(row["pod_uids"])))
     for claim in cluster.claims:
         for uid, _, from_at, until_at in claim.reserved:
-            if not estate.started_at < from_at < estate.ended_at:
+            if not fleet.started_at < from_at < fleet.ended_at:
                 continue
             for result in claim.results:
                 seen = landed[claim.uid, result.device]
                 assert any(at == epoch(from_at) and uid in users for at, users in seen)
-                if until_at is not None and until_at < estate.ended_at:
+                if until_at is not None and until_at < fleet.ended_at:
                     after = [users for at, users in seen if at >= epoch(until_at)]
                     assert all(uid not in users for users in after)
 
 
-def check_namespaces(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
+def check_namespaces(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
     """Every life of every namespace, under its own UID."""
     landed = {(r["namespace"], r["namespace_uid"]) for r in rows}
     gone = {r["namespace_uid"]: r["observed_at"] for r in rows if r["deleted"]}
     for life in cluster.namespaces:
-        if life.created_at >= estate.ended_at or (life.gone_at or 1 << 40) <= estate.started_at:
+        if life.created_at >= fleet.ended_at or (life.gone_at or 1 << 40) <= fleet.started_at:
             continue
         assert (life.name, life.uid) in landed
-        if life.gone_at is not None and life.gone_at < estate.ended_at:
+        if life.gone_at is not None and life.gone_at < fleet.ended_at:
             assert gone[life.uid] == epoch(life.gone_at)
 
 
-def check_quotas(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
+def check_quotas(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
     """What was hard and used, from the second on at which it changed."""
     landed = {
         (r["namespace"], r["quota_name"], r["observed_at"], r["resource"]): (r["hard"], r["used"])
@@ -292,7 +292,7 @@ def check_quotas(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
     }
     for quota in cluster.quotas:
         for at, counts in quota.used:
-            if not estate.started_at < at < estate.ended_at:
+            if not fleet.started_at < at < fleet.ended_at:
                 continue
             for name, used in counts.items():
                 key = (quota.namespace, quota.name, epoch(at), name.removeprefix("requests."))
@@ -301,13 +301,13 @@ def check_quotas(cluster: Cluster, rows: list[Row], estate: Estate) -> None:
 
 
 def test_a_namespace_that_was_made_again_has_two_uids_and_an_end_between(tmp_path: Path) -> None:
-    estate = build_estate(load_scenario("namespace_made_again"))
-    (cluster,) = estate.clusters
+    fleet = build_fleet(load_scenario("namespace_made_again"))
+    (cluster,) = fleet.clusters
     twice = [n.name for n in cluster.namespaces if _lives(cluster, n.name) > 1]
     assert twice
-    with world(cluster, tmp_path, estate.started_at) as made:
-        live(made, estate)
-        rows = landed_rows(made, estate)["namespace_observations"]
+    with world(cluster, tmp_path, fleet.started_at) as made:
+        live(made, fleet)
+        rows = landed_rows(made, fleet)["namespace_observations"]
     uids = {r["namespace_uid"] for r in rows if r["namespace"] == twice[0]}
     assert len(uids) == 2
     assert [r["namespace_uid"] for r in rows if r["namespace"] == twice[0] and r["deleted"]]
@@ -318,11 +318,11 @@ def _lives(cluster: Cluster, name: str) -> int:
 
 
 def test_devices_that_are_given_by_claims_are_known_with_their_product(tmp_path: Path) -> None:
-    estate = build_estate(load_scenario("every_way_to_share"))
-    (cluster,) = estate.clusters
-    with world(cluster, tmp_path, estate.started_at) as made:
-        live(made, estate)
-        rows = landed_rows(made, estate)
+    fleet = build_fleet(load_scenario("every_way_to_share"))
+    (cluster,) = fleet.clusters
+    with world(cluster, tmp_path, fleet.started_at) as made:
+        live(made, fleet)
+        rows = landed_rows(made, fleet)
     offered = {(r["pool"], r["device"]): r for r in rows["slice_devices"]}
     held = {(r["pool"], r["device"]) for r in rows["claim_observations"]}
     assert held
@@ -334,12 +334,12 @@ def test_devices_that_are_given_by_claims_are_known_with_their_product(tmp_path:
 
 def test_a_gap_hides_only_what_happened_in_it(tmp_path: Path) -> None:
     """watch_gap: what the gap does not touch is exact; what it touches lies within its edges."""
-    estate = build_estate(load_scenario("watch_gap"))
-    (cluster,) = estate.clusters
-    with world(cluster, tmp_path, estate.started_at, faults=estate.faults) as made:
-        live(made, estate)
-        assert all(made.ledger.count(fault.fault_id) for fault in estate.faults)
-        rows = landed_rows(made, estate)
+    fleet = build_fleet(load_scenario("watch_gap"))
+    (cluster,) = fleet.clusters
+    with world(cluster, tmp_path, fleet.started_at, faults=fleet.faults) as made:
+        live(made, fleet)
+        assert all(made.ledger.count(fault.fault_id) for fault in fleet.faults)
+        rows = landed_rows(made, fleet)
         gaps = [
             (int(g["gap_started_at"].timestamp()), int(g["gap_ended_at"].timestamp()))
             for g in rows["journal_gaps"]
@@ -347,10 +347,10 @@ def test_a_gap_hides_only_what_happened_in_it(tmp_path: Path) -> None:
         assert gaps
         known = told(rows["pod_observations"])
         exact = 0
-        for pod in holders(cluster, estate):
-            end = pod.gone_at if pod.gone_at is not None else estate.ended_at
+        for pod in holders(cluster, fleet):
+            end = pod.gone_at if pod.gone_at is not None else fleet.ended_at
             if not any(a < end and pod.created_at <= b for a, b in gaps):
-                check_life(pod, known[pod.uid], estate)
+                check_life(pod, known[pod.uid], fleet)
                 exact += 1
             elif pod.uid in known:
                 check_within(pod, known[pod.uid])

@@ -24,7 +24,7 @@ from ingestion.kubernetes.spool import (
 from ingestion.kubernetes.state import JournalState
 from ingestion.manifest import Outcome
 from tests.collected import World, world
-from tests.small_estates import HOUR, MIDNIGHT, quiet_cluster
+from tests.small_fleets import HOUR, MIDNIGHT, quiet_cluster
 from tests.store_in_memory import MemoryStore
 from warehouse.store import FolderStore, Keys, Store, StoreUnusable
 

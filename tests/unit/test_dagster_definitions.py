@@ -21,7 +21,7 @@ import dagster as dg
 import pytest
 
 from domain.decisions.errors import DecisionsRefused
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from orchestration.build import build_defs
 from orchestration.demo.home import make_home
@@ -38,8 +38,8 @@ NOW = "2026-11-04T00:00:00Z"
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home of three clusters, none of whose sources can be reached."""
     path = tmp_path_factory.mktemp("definitions") / "home"
-    estate = build_estate(load_scenario("tenant_in_two_clusters"))
-    make_home(path, estate, NOWHERE, {cluster.cluster_id: NOWHERE for cluster in estate.clusters})
+    fleet = build_fleet(load_scenario("tenant_in_two_clusters"))
+    make_home(path, fleet, NOWHERE, {cluster.cluster_id: NOWHERE for cluster in fleet.clusters})
     prepare_models(path)
     return path
 
@@ -135,7 +135,7 @@ def test_a_column_says_of_which_columns_it_is_made(defs: dg.Definitions) -> None
             assert all(one.column_name in columns[one.asset_key] for one in made_of)
 
 
-def test_a_staging_model_depends_on_its_own_witness_only(defs: dg.Definitions) -> None:
+def test_a_staging_model_depends_on_its_own_source_only(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
 
     def parents(name: str) -> set[str]:
@@ -149,10 +149,10 @@ def test_a_staging_model_depends_on_its_own_witness_only(defs: dg.Definitions) -
 
 def test_checks_that_block_a_close_say_so(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
-    judgement = dg.AssetKey(["billing", "judgement"])
+    check_result = dg.AssetKey(["billing", "check"])
     blocking = {
         spec.name: spec.blocking
-        for spec in (graph.get_check_spec(key) for key in graph.get(judgement).check_keys)
+        for spec in (graph.get_check_spec(key) for key in graph.get(check_result).check_keys)
     }
     assert blocking["hour_not_measured"]
     assert blocking["suite_coverage"]
@@ -181,7 +181,7 @@ def test_writers_of_the_warehouse_share_one_pool(defs: dg.Definitions) -> None:
         if definition.is_executable and definition.keys
     }
     writers = {name for name, pool in pools.items() if pool == "duckdb_writer"}
-    assert writers == {"models_of_a_period", "judge_and_publish", "billing__invoice_drafts"}
+    assert writers == {"models_of_a_period", "check_and_publish", "billing__invoice_drafts"}
     close = defs.resolve_job_def("close_period").graph.node_named("close_one_period")
     assert close.definition.pool == "duckdb_writer"  # type: ignore[union-attr]
 

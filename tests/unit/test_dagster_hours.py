@@ -1,9 +1,9 @@
-"""Hours in Dagster: asked against a served estate, green or red in their strips, and why.
+"""Hours in Dagster: asked against a served fleet, green or red in their strips, and why.
 
 Put here: raw assets, the jobs that ask, what the strips show.
-Not here: facts, judgement and closing (`test_dagster_month`).
+Not here: facts, check and closing (`test_dagster_month`).
 
-The estate is `thin_line`: six hours of one cluster, of which each test takes a copy of a home that
+The fleet is `thin_line`: six hours of one cluster, of which each test takes a copy of a home that
 has a journal, and of which nothing was asked.
 """
 
@@ -107,7 +107,7 @@ def test_a_red_hour_says_why_and_what_to_run_next(dagster: Dagster) -> None:
     assert said["expected"] == "3600 s watched without a break"
     assert said["seen"] == "0 s watched"
     assert said["first missing"] == "2026-10-01T03:00:00Z"
-    assert said["can heal"] == "no: nobody watched this time"
+    assert said["can be backfilled"] == "no: nobody watched this time"
     assert "gpu-ledger accept-gap" in said["what to run next"]
     # Broken over lines, as a shell takes it: a page would cut off a long one.
     command = said["what to run next"].replace(" \\\n  ", " ")
@@ -134,7 +134,7 @@ def test_an_hour_that_could_not_be_asked_can_heal_and_names_its_command(dagster:
     assert "404" in said["reason"]
     assert said["expected"] == "120 samples of every series that lives through the hour"
     assert said["seen"] == "0 samples of 0 series"
-    assert said["can heal"].startswith("yes, until 2027-10-01T02:00:00Z")
+    assert said["can be backfilled"].startswith("yes, until 2027-10-01T02:00:00Z")
     assert "gpu-ledger pull --hours 2026-10-01T02..2026-10-01T03 " in said["what to run next"]
     link = "/assets/east/thanos_hours?view=partitions&partition=2026-10-01T02"
     assert link in said["what to run next"]
@@ -202,7 +202,7 @@ def test_an_error_of_ours_fails_the_run_in_its_own_words(dagster: Dagster) -> No
     assert "'tomorrow:00:00Z' is not a time" in str(failure.step_failure_data.user_failure_data)
 
 
-def test_what_is_owed_is_asked_live_hour_first_all_witnesses_of_a_window_together(
+def test_what_is_owed_is_asked_live_hour_first_all_sources_of_a_window_together(
     dagster: Dagster,
 ) -> None:
     requests = dagster.look("hours_due").run_requests
@@ -322,7 +322,7 @@ def test_strips_show_what_the_command_line_asked(dagster: Dagster) -> None:
     assert dagster.observations(JOURNAL, NAMES[2]) == []
     assert dagster.execute(tells).success
     [mark] = dagster.observations(JOURNAL, NAMES[2])
-    assert mark.metadata["can heal"].value == "no: nobody watched this time"
+    assert mark.metadata["can be backfilled"].value == "no: nobody watched this time"
     [run] = [run for run in dagster.instance.get_runs() if run.tags["why"] == tells.tags["why"]]
     assert run.tags["requested_by"] == "hours_due"
     assert attempts(dagster.home, Source.KUBERNETES) == 2  # it asked nothing
@@ -359,7 +359,7 @@ def test_a_red_hour_that_the_command_line_healed_becomes_green(dagster: Dagster)
     assert dagster.statuses(SAMPLES)[NAMES[2]] == "MATERIALIZED"
 
 
-def test_the_checks_of_a_witness_follow_its_hours(dagster: Dagster) -> None:
+def test_the_checks_of_a_source_follow_its_hours(dagster: Dagster) -> None:
     dagster.look("hours_due")
     assert dagster.checks(SAMPLES) == {"hours_are_fresh": False, "hours_are_whole": False}
     dagster.job("reconcile_hours", {"asked": "LIVE_HOUR"})

@@ -1,4 +1,4 @@
-"""A month in Dagster: rebuilt, judged, drafted and closed, with the results of the command line.
+"""A month in Dagster: rebuilt, checked, drafted and closed, with the results of the command line.
 
 Put here: jobs, sensors and schedules of a period.
 Not here: hours (`test_dagster_hours`).
@@ -83,7 +83,7 @@ def counted(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def unclean(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An hour was never asked, of either witness; in another one the watch broke."""
+    """An hour was never asked, of either source; in another one the watch broke."""
     home = world.copied(tmp_path_factory.mktemp("unclean"))
     unwatch(home, 1, minute=55)
     opened = opened_at(home, NOW)
@@ -108,18 +108,18 @@ def dagster_of_unclean(unclean: Path, tmp_path: Path) -> Iterator[Dagster]:
 
 
 @pytest.fixture(scope="module")
-def judged_unclean(unclean: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with that home after it was judged, and with what Dagster remembers of it."""
-    folder = tmp_path_factory.mktemp("judged")
+def checked_unclean(unclean: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with that home after it was checked, and with what Dagster remembers of it."""
+    folder = tmp_path_factory.mktemp("checked")
     shutil.copytree(unclean, folder / "home")
     with dagster_at(folder / "home", NOW, folder / "memory") as dagster:
-        dagster.job("judge_period", partition=PERIOD.name)
+        dagster.job("check_period", partition=PERIOD.name)
     return folder
 
 
 @pytest.fixture
-def dagster_of_judged(judged_unclean: Path, tmp_path: Path) -> Iterator[Dagster]:
-    shutil.copytree(judged_unclean, tmp_path, dirs_exist_ok=True)
+def dagster_of_checked(checked_unclean: Path, tmp_path: Path) -> Iterator[Dagster]:
+    shutil.copytree(checked_unclean, tmp_path, dirs_exist_ok=True)
     with dagster_at(tmp_path / "home", NOW, tmp_path / "memory") as dagster:
         yield dagster
 
@@ -199,21 +199,21 @@ def test_a_closed_period_is_left_alone(dagster: Dagster) -> None:
     assert documents(dagster.home) == before
     for sensor in ("hours_due", "facts_behind", "findings"):
         assert dagster.look(sensor).run_requests == []
-    for schedule in ("nightly_judgement", "month_drafts", "month_close"):
+    for schedule in ("nightly_check", "month_drafts", "month_close"):
         assert dagster.tick(schedule).run_requests == []
 
 
-def test_an_unclean_month_is_drafted_and_judged_and_names_what_stands_against_it(
+def test_an_unclean_month_is_drafted_and_checked_and_names_what_stands_against_it(
     dagster_of_unclean: Dagster,
 ) -> None:
     dagster = dagster_of_unclean
     [request] = dagster.tick("month_drafts").run_requests
     assert request.tags["period"] == "2026-10"
-    judged = dagster.job("judge_period", partition="2026-10")
-    assert "period_may_be_billed,hour_not_measured" in str(judged.all_events)  # red, and by name
-    assert dagster.statuses("billing/judgement")["2026-10"] == "MATERIALIZED"
+    checked = dagster.job("check_period", partition="2026-10")
+    assert "period_may_be_billed,hour_not_measured" in str(checked.all_events)  # red, and by name
+    assert dagster.statuses("billing/check")["2026-10"] == "MATERIALIZED"
     assert dagster.materialize("billing/invoice_drafts", partition="2026-10").success
-    checks = dagster.checks("billing/judgement")
+    checks = dagster.checks("billing/check")
     assert not checks["period_may_be_billed"]
     assert not checks["hour_not_measured"]
     assert checks["device_unknown"]
@@ -225,9 +225,9 @@ def test_an_unclean_month_is_drafted_and_judged_and_names_what_stands_against_it
     against = str(drafts.asset_materialization.metadata["what stands against it"].value)
     assert "GAP-001" in against
     assert FIRST_MISSING in against
-    for witness in ("thanos_hours", "kubernetes_hours"):
-        hour = f"/assets/east/{witness}?view=partitions&partition=2026-10-01T03&showAllEvents=true"
-        assert f"[{witness}]({hour})" in against
+    for source in ("thanos_hours", "kubernetes_hours"):
+        hour = f"/assets/east/{source}?view=partitions&partition=2026-10-01T03&showAllEvents=true"
+        assert f"[{source}]({hour})" in against
     for looked in (dagster.tick("month_close"), dagster.look("findings")):
         assert looked.run_requests == []
         assert "GAP-001" in looked.skip_message
@@ -244,14 +244,14 @@ def about_the_period(home: Path) -> tuple[Any, ...]:
     return tuple(row)
 
 
-def test_the_copy_is_made_of_judged_facts_whatever_blocks_a_close(
+def test_the_copy_is_made_of_checked_facts_whatever_blocks_a_close(
     dagster_of_unclean: Dagster,
 ) -> None:
     dagster = dagster_of_unclean
     assert dagster.job("refresh_period", partition="2026-10").success
-    assert dagster.statuses("published")["2026-10"] == "MISSING"  # nobody has judged them
-    dagster.job("judge_period", partition="2026-10")
-    note = standing.judged(opened_at(dagster.home, NOW).home, PERIOD)
+    assert dagster.statuses("published")["2026-10"] == "MISSING"  # nobody has checked them
+    dagster.job("check_period", partition="2026-10")
+    note = standing.checked(opened_at(dagster.home, NOW).home, PERIOD)
     assert note is not None
     assert note.blocking_count
     finding_count = sum(note.counts.values())
@@ -261,32 +261,32 @@ def test_the_copy_is_made_of_judged_facts_whatever_blocks_a_close(
 def test_numbers_that_contradict_each_other_are_not_published(
     dagster: Dagster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge, copies = steps.judge, dagster.home / "published"
+    check_period, copies = steps.check_period, dagster.home / "published"
 
     def contradicted(*arguments: Any) -> Any:
         broken = Check("tenants_add_up_to_the_cluster", 6, 1)
-        return replace(judge(*arguments), checks=(broken,))
+        return replace(check_period(*arguments), checks=(broken,))
 
-    monkeypatch.setattr(steps, "judge", contradicted)
+    monkeypatch.setattr(steps, "check_period", contradicted)
     before = sorted(path.name for path in copies.iterdir())
-    ran = dagster.job("judge_period", partition="2026-10")
-    assert dagster.statuses("billing/judgement")["2026-10"] == "MATERIALIZED"
+    ran = dagster.job("check_period", partition="2026-10")
+    assert dagster.statuses("billing/check")["2026-10"] == "MATERIALIZED"
     assert dagster.statuses("published")["2026-10"] == "FAILED"
     assert sorted(path.name for path in copies.iterdir()) == before
     said = [entry.user_message for entry in dagster.instance.all_logs(ran.run_id)]
     assert "Not published, the copy before it stays: tenants_add_up_to_the_cluster" in said
 
 
-def test_judgement_marks_the_hours_in_their_strips(dagster_of_judged: Dagster) -> None:
+def test_check_marks_the_hours_in_their_strips(dagster_of_checked: Dagster) -> None:
     for asset in (SAMPLES, JOURNAL):
-        [mark] = dagster_of_judged.observations(asset, "2026-10-01T03")
-        assert mark.metadata["verdict"].value in ("missing", "degraded")
+        [mark] = dagster_of_checked.observations(asset, "2026-10-01T03")
+        assert mark.metadata["coverage_status"].value in ("missing", "degraded")
         assert int(str(mark.metadata["missing"].value)) > 0
         seconds = {SAMPLES: "46", JOURNAL: "00"}[asset]
         assert mark.metadata["first missing"].value == f"2026-10-01T03:00:{seconds}Z"
     assert mark.metadata["expected"].value == 3600  # seconds of the journal
-    [mark] = dagster_of_judged.observations(JOURNAL, "2026-10-01T01")
-    assert mark.metadata["verdict"].value == "degraded"
+    [mark] = dagster_of_checked.observations(JOURNAL, "2026-10-01T01")
+    assert mark.metadata["coverage_status"].value == "degraded"
     assert mark.metadata["missing"].value == 299
     assert mark.metadata["first missing"].value == "2026-10-01T01:55:00Z"
 
@@ -294,17 +294,17 @@ def test_judgement_marks_the_hours_in_their_strips(dagster_of_judged: Dagster) -
 def test_a_mark_that_says_what_the_last_one_said_is_left_out(dagster_of_unclean: Dagster) -> None:
     dagster = dagster_of_unclean
     for _ in range(2):
-        dagster.job("judge_period", partition="2026-10")
+        dagster.job("check_period", partition="2026-10")
     assert len(dagster.observations(SAMPLES, "2026-10-01T03")) == 1
     opened = opened_at(dagster.home, NOW)
     steps.pull(opened, Interval(LEFT_OUT, LEFT_OUT + HOUR))  # it is owed no more, but not counted
-    dagster.job("judge_period", partition="2026-10")
+    dagster.job("check_period", partition="2026-10")
     newest, oldest = dagster.observations(SAMPLES, "2026-10-01T03")
     assert "attempt" in newest.metadata
     assert "attempt" not in oldest.metadata
 
 
-def test_each_witness_has_its_own_limit_of_marks_and_the_next_judgement_goes_on(
+def test_each_source_has_its_own_limit_of_marks_and_the_next_check_goes_on(
     dagster_of_unclean: Dagster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dagster = dagster_of_unclean
@@ -314,16 +314,16 @@ def test_each_witness_has_its_own_limit_of_marks_and_the_next_judgement_goes_on(
         names = dagster.statuses(asset)
         return [name for name in names if dagster.observations(asset, name)]
 
-    dagster.job("judge_period", partition="2026-10")
+    dagster.job("check_period", partition="2026-10")
     assert (marked(SAMPLES), marked(JOURNAL)) == (["2026-10-01T03"], ["2026-10-01T01"])
-    dagster.job("judge_period", partition="2026-10")
+    dagster.job("check_period", partition="2026-10")
     assert marked(JOURNAL) == ["2026-10-01T01", "2026-10-01T03"]
 
 
-def test_a_late_hour_refreshes_the_facts_and_the_judgement_by_itself(
-    dagster_of_judged: Dagster,
+def test_a_late_hour_refreshes_the_facts_and_the_check_by_itself(
+    dagster_of_checked: Dagster,
 ) -> None:
-    dagster = dagster_of_judged
+    dagster = dagster_of_checked
     assert dagster.look("facts_behind").run_requests == []
     for request in dagster.look("hours_due").run_requests:
         assert dagster.execute(request).success
@@ -332,10 +332,10 @@ def test_a_late_hour_refreshes_the_facts_and_the_judgement_by_itself(
     assert (refresh.partition_key, refresh.tags["requested_by"]) == ("2026-10", "facts_behind")
     assert dagster.job("refresh_period", partition="2026-10").success
     assert dagster.look("facts_behind").run_requests == []
-    [judge] = dagster.look("findings").run_requests
-    assert judge.partition_key == "2026-10"
-    assert dagster.job("judge_period", partition="2026-10").success
-    assert dagster.checks("billing/judgement")["hour_not_measured"]
+    [check_period] = dagster.look("findings").run_requests
+    assert check_period.partition_key == "2026-10"
+    assert dagster.job("check_period", partition="2026-10").success
+    assert dagster.checks("billing/check")["hour_not_measured"]
     said = dagster.look("findings")
     assert said.run_requests == []
     assert f"gpu-ledger close 2026-10 --issue --home {dagster.home}" in said.skip_message
@@ -370,7 +370,7 @@ def test_facts_wait_for_hours_on_their_way_but_not_for_ever(dagster: Dagster) ->
 
 
 def test_a_month_is_closed_by_schedule_only_where_the_setting_says_so(dagster: Dagster) -> None:
-    dagster.job("judge_period", partition="2026-10")
+    dagster.job("check_period", partition="2026-10")
     off = dagster.tick("month_close")
     assert off.run_requests == []
     assert "close_on_schedule is off" in off.skip_message
@@ -379,17 +379,17 @@ def test_a_month_is_closed_by_schedule_only_where_the_setting_says_so(dagster: D
     [request] = dagster.tick("month_close").run_requests
     assert request.tags == request.tags | {"period": "2026-10", "requested_by": "month_close"}
     closing = request.run_config["ops"]["close_one_period"]["config"]
-    judged = standing.judged(opened_at(dagster.home, NOW).home, PERIOD)
-    assert judged is not None
-    assert closing == {"period": "2026-10", "issue": True, "facts_sha256": judged.facts_sha256}
+    checked = standing.checked(opened_at(dagster.home, NOW).home, PERIOD)
+    assert checked is not None
+    assert closing == {"period": "2026-10", "issue": True, "facts_sha256": checked.facts_sha256}
     dagster.now = PERIOD.ended_at + timedelta(days=1)  # the grace time is two days
     early = dagster.tick("month_close")
     assert early.run_requests == []
     assert "its grace time ends at 2026-11-03T00:00:00Z" in early.skip_message
 
 
-def test_a_month_that_changed_since_it_was_judged_is_not_closed(dagster: Dagster) -> None:
-    dagster.job("judge_period", partition="2026-10")
+def test_a_month_that_changed_since_it_was_checked_is_not_closed(dagster: Dagster) -> None:
+    dagster.job("check_period", partition="2026-10")
     config = dagster.home / "config.toml"
     config.write_text(f"{config.read_text()}\n[schedule]\nclose_on_schedule = true\n")
     rates = dagster.home / "decisions" / "rates.csv"
@@ -400,7 +400,7 @@ def test_a_month_that_changed_since_it_was_judged_is_not_closed(dagster: Dagster
 
 
 def test_the_night_judges_every_open_period(dagster: Dagster) -> None:
-    [request] = dagster.tick("nightly_judgement").run_requests
+    [request] = dagster.tick("nightly_check").run_requests
     assert request.partition_key == "2026-10"
 
 
@@ -417,22 +417,22 @@ def test_a_second_refresh_leaves_no_more_files_than_the_first(dagster: Dagster) 
 def test_a_locked_warehouse_is_tried_again(
     dagster: Dagster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge, tries = steps.judge, []
+    check_period, tries = steps.check_period, []
 
     def busy_once(*arguments: Any) -> Any:
         tries.append(arguments)
         if len(tries) == 1:
             raise WarehouseInUse(dagster.home / "warehouse.duckdb", 30.0, "conflicting lock")
-        return judge(*arguments)
+        return check_period(*arguments)
 
-    monkeypatch.setattr(steps, "judge", busy_once)
+    monkeypatch.setattr(steps, "check_period", busy_once)
     monkeypatch.setattr(resources, "WAREHOUSE_WAIT_SECONDS", 0.0)
-    assert dagster.job("judge_period", partition="2026-10").success
+    assert dagster.job("check_period", partition="2026-10").success
     assert len(tries) == 2
 
 
 def test_notes_about_a_period_are_only_notes(dagster: Dagster) -> None:
-    """Without them it is built and judged again; a broken one is not believed silently."""
+    """Without them it is built and checked again; a broken one is not believed silently."""
     for note in (dagster.home / "build").glob("*.json"):
         assert json.loads(note.read_text())
         note.unlink()

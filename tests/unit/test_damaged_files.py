@@ -33,7 +33,7 @@ from ingestion.settings import parse_settings, template_config
 from ingestion.thanos import client as thanos_client
 from orchestration.cli.main import COMMANDS
 from orchestration.steps import verify_landing
-from quality.run import judge
+from quality.run import check_period
 from tests.damaged_homes import DAMAGES as DAMAGED
 from tests.damaged_homes import (
     ENDLESS,
@@ -129,12 +129,14 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> World:
         landing.append_attempt(draft(hour=at(f"{day} 10:00"), sha256=digest))
     world.write()
     clock = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
-    judgement = judge(world.home, world.period, world.decisions, clock)
-    close_period(world.home, world.period, world.decisions, lambda: judgement, clock, dry_run=False)
+    check_result = check_period(world.home, world.period, world.decisions, clock)
+    close_period(
+        world.home, world.period, world.decisions, lambda: check_result, clock, dry_run=False
+    )
     for name, text in canonical_files(world.decisions.rows).items():
         (world.home.decisions / name).write_text(text)
     world.home.config_path.write_text(template_config())
-    note(world.home, "2026-10", Switched(judgement.facts_sha256, {"fct_charges": 1}))
+    note(world.home, "2026-10", Switched(check_result.facts_sha256, {"fct_charges": 1}))
     keep_heads(world.home.record_store(), heads_of(world.home.landing_store()))
     back_up(world.home, folder / "copy", evidence_problems)
     return world

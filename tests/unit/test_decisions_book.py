@@ -45,7 +45,7 @@ def test_without_a_decision_the_shipped_policies_hold() -> None:
     assert nothing.billable_state(at(1)) is BillableState.RUNNING
     assert nothing.mig_weight(at(1)) is WeightPolicy.MAX
     assert nothing.uncertainty_limit(at(1)) == Fraction(1, 200)
-    assert nothing.one_witness_limit(at(1)) == Fraction(1, 20)
+    assert nothing.one_source_limit(at(1)) == Fraction(1, 20)
     assert nothing.grace_days(at(1)) == 2
     assert nothing.currency(at(1)) is None
     assert {policy.version for policy in DEFAULT_POLICIES.values()} == {"default-1"}
@@ -59,7 +59,7 @@ def test_a_decided_policy_holds_in_its_time_and_the_default_outside_of_it() -> N
             "mig_weight,2026-10,memory,2026-10-10,2026-10-20",
             "billable_state,2026-10,held,2026-10-10,",
             "uncertainty_limit,2026-10,0.01,2026-10-10,",
-            "one_witness_limit,2026-10,1/8,2026-10-10,",
+            "one_source_limit,2026-10,1/8,2026-10-10,",
             "grace_days,2026-10,5,2026-10-10,",
         )
     )
@@ -70,7 +70,7 @@ def test_a_decided_policy_holds_in_its_time_and_the_default_outside_of_it() -> N
     assert decisions.policy(PolicyName.MIG_WEIGHT, at(20)).version == "default-1"
     assert decisions.billable_state(at(10)) is BillableState.HELD
     assert decisions.uncertainty_limit(at(10)) == Fraction(1, 100)
-    assert decisions.one_witness_limit(at(10)) == Fraction(1, 8)
+    assert decisions.one_source_limit(at(10)) == Fraction(1, 8)
     assert decisions.grace_days(at(10)) == 5
 
 

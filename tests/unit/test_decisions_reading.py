@@ -228,7 +228,7 @@ def test_the_good_row_of_every_table_is_read(name: str) -> None:
         ("clusters", "valid_from", "01.10.2026"),
         ("clusters", "valid_until", "2026-10-01"),  # as it begins: it would hold at no instant
         ("clusters", "valid_until", "2026-09-30"),
-        ("clusters", "witnesses", "Both"),
+        ("clusters", "sources", "Both"),
         ("clusters", "sample_interval_seconds", "0"),
         ("clusters", "sample_interval_seconds", "3601"),
         ("clusters", "sample_interval_seconds", "30.0"),
@@ -306,7 +306,7 @@ def test_a_bad_cell_is_named_by_file_line_and_column(name: str, column: str, bad
         ("billable_state", ["running", "held"], ["Running", "idle"]),
         ("mig_weight", ["max", "compute", "memory", "table"], ["min"]),
         ("uncertainty_limit", ["0", "1", "0.005", "1/200"], ["-0.1", "1.001", "0.5%", "1/0"]),
-        ("one_witness_limit", ["0.05"], ["5", "nan"]),
+        ("one_source_limit", ["0.05"], ["5", "nan"]),
         ("grace_days", ["0", "2", "60"], ["61", "-1", "2.5"]),
         ("currency", ["EUR"], ["Euro"]),
     ],

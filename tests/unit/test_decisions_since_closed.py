@@ -27,7 +27,7 @@ from domain.decisions import (
 from orchestration.cli.main import cli
 from orchestration.open_home import OpenHome
 from orchestration.steps import compare_with_closed
-from quality.run import judge
+from quality.run import check_period
 from tests.decisions_by_hand import decided, table
 from tests.marts_by_hand import SIGNED, Pod, World, at
 
@@ -98,7 +98,7 @@ def world(tmp_path: Path) -> World:
         world.home,
         world.period,
         world.decisions,
-        lambda: judge(world.home, world.period, world.decisions, clock),
+        lambda: check_period(world.home, world.period, world.decisions, clock),
         clock,
         dry_run=False,
     )
@@ -135,8 +135,8 @@ def test_a_price_edited_in_place_after_a_close_blocks_the_next_month(world: Worl
     decisions = load_decisions(
         {path.name: path.read_bytes() for path in world.home.decisions.glob("*.csv")}
     )
-    judgement = judge(november.home, NOVEMBER, decisions, opened.clock, since.edits)
-    assert [finding.code for finding in judgement.blocking] == ["EDIT-001"]
+    check_result = check_period(november.home, NOVEMBER, decisions, opened.clock, since.edits)
+    assert [finding.code for finding in check_result.blocking] == ["EDIT-001"]
 
 
 def test_the_check_of_the_tables_names_what_a_closed_month_was_billed_by(world: World) -> None:

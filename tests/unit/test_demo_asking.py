@@ -100,7 +100,7 @@ def test_nothing_is_asked_before_it_is_a_day_old() -> None:
     assert asking.words == "1 of 9 hours are asked"
 
 
-def test_an_hour_counts_as_asked_when_both_witnesses_were() -> None:
+def test_an_hour_counts_as_asked_when_both_sources_were() -> None:
     asking = asking_of(MONTH, Noted(), Slow())
     asking.go_on(LIVED_UNTIL)
     assert asking.words == "0 of 9 hours are asked"

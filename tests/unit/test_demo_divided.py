@@ -1,7 +1,7 @@
-"""The estate that is asked is served twice: each cluster is asked at one of the two.
+"""The fleet that is asked is served twice: each cluster is asked at one of the two.
 
 Put here: who answers for which cluster, two clocks that go together, and how they become one.
-Not here: the processes (`test_demo_estate_process`), the asking (`test_demo_asking`).
+Not here: the processes (`test_demo_fleet_process`), the asking (`test_demo_asking`).
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from pathlib import Path
 
 from domain.interval import HOUR
 from fake_gpu.clock import epoch
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from orchestration.demo.divided import Divided
-from orchestration.demo.estate_clock import EstateClock
-from orchestration.demo.estate_process import Served, serving
+from orchestration.demo.fleet_clock import FleetClock
+from orchestration.demo.fleet_process import Served, serving
 from orchestration.demo.home import make_home
 
 
 def test_clusters_are_shared_out_by_their_devices(tmp_path: Path) -> None:
-    estate = build_estate(load_scenario("demo"))
+    fleet = build_fleet(load_scenario("demo"))
     first, second = (Served(f"http://{name}", "", {}, None) for name in "ab")  # type: ignore[arg-type]
-    urls = Divided.of(estate, first, second).thanos_urls
-    names = {cluster.name: urls[cluster.cluster_id] for cluster in estate.clusters}
+    urls = Divided.of(fleet, first, second).thanos_urls
+    names = {cluster.name: urls[cluster.cluster_id] for cluster in fleet.clusters}
     # 20 devices; 12 and 11.
     assert names["beta"] == names["gamma"] != names["alpha"]
-    api_urls = {cluster.cluster_id: "http://c" for cluster in estate.clusters}
-    home = make_home(tmp_path / "home", estate, urls, api_urls)
+    api_urls = {cluster.cluster_id: "http://c" for cluster in fleet.clusters}
+    home = make_home(tmp_path / "home", fleet, urls, api_urls)
     assert {row["url"] for row in _places(home.config_path).values()} == {"http://a", "http://b"}
 
 
 def test_two_clocks_go_together_until_there_is_one(tmp_path: Path) -> None:
-    estate = build_estate(load_scenario("thin_line"))
-    start = epoch(estate.started_at)
+    fleet = build_fleet(load_scenario("thin_line"))
+    start = epoch(fleet.started_at)
     with serving("thin_line") as one, serving("thin_line") as other:
-        divided = Divided.of(estate, one(start), other(start))
+        divided = Divided.of(fleet, one(start), other(start))
         divided.advance_to(start + timedelta(hours=2))
-        assert [EstateClock(url).now() - start for url in divided.clock_urls] == [2 * HOUR] * 2
-        urls = {cluster.cluster_id: divided.second.thanos_url for cluster in estate.clusters}
-        home = make_home(tmp_path / "home", estate, urls, divided.first.kubernetes_urls)
+        assert [FleetClock(url).now() - start for url in divided.clock_urls] == [2 * HOUR] * 2
+        urls = {cluster.cluster_id: divided.second.thanos_url for cluster in fleet.clusters}
+        home = make_home(tmp_path / "home", fleet, urls, divided.first.kubernetes_urls)
         divided.unite(home)
         assert {row["url"] for row in _places(home.config_path).values()} == {
             divided.first.thanos_url

@@ -1,6 +1,6 @@
 """A bit that flips in a derived file is found, and what it changed is made again from the landing.
 
-Put here: flipped bits in the files and notes of both witnesses, loose and put together into days.
+Put here: flipped bits in the files and notes of both sources, loose and put together into days.
 Not here: a refresh that meets one (`tests/scenarios/test_thin_line`).
 """
 
@@ -23,7 +23,7 @@ from ingestion.kubernetes.replay import replay
 from ingestion.kubernetes.spool import JournalWriter
 from ingestion.kubernetes.tables import TABLES
 from ingestion.landing import Landing
-from ingestion.rebuild import compact_settled, heal, rebuild
+from ingestion.rebuild import compact_settled, rebuild, repair_runs
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.runs import KINDS
 from tests.samples_by_hand import CLUSTER, TEN, Server, healthy
@@ -76,13 +76,13 @@ def test_wherever_a_bit_flips_the_files_become_what_they_were(
         for place in sorted(rng.sample(range(len(body)), flips)):
             caplog.clear()
             path.write_bytes(flipped(body, place, rng.randrange(8)))
-            assert heal(landing, tmp_path / "runs") >= 1, (path.name, place)
+            assert repair_runs(landing, tmp_path / "runs") >= 1, (path.name, place)
             assert [path.name in line for line in caplog.messages] == [True]
             if compacted:
                 compact_settled(landing, tmp_path / "runs", LATER)
             assert files(tmp_path) == before, (path.name, place)
     caplog.clear()
-    assert heal(landing, tmp_path / "runs") == 0
+    assert repair_runs(landing, tmp_path / "runs") == 0
     assert caplog.messages == []
 
 
@@ -92,7 +92,7 @@ def test_one_line_names_one_file_and_counts_the_others(
     landing = landed(tmp_path)
     for path in (tmp_path / "runs").rglob("*.parquet"):
         path.write_bytes(b"PAR1")
-    assert heal(landing, tmp_path / "runs") == 3
+    assert repair_runs(landing, tmp_path / "runs") == 3
     [line] = caplog.messages
     others = 2 * len(KINDS) + len(TABLES) - 1
     assert line.startswith("runs/thanos/c1/")
@@ -105,7 +105,7 @@ def test_files_without_a_note_that_says_something_are_made_again(tmp_path: Path,
     before = files(tmp_path)
     for path in (tmp_path / "runs").rglob(f"*{NOTE_SUFFIX}"):
         path.unlink() if note == "none" else path.write_text(note)
-    assert heal(landing, tmp_path / "runs") == 3
+    assert repair_runs(landing, tmp_path / "runs") == 3
     assert files(tmp_path) == before
 
 
@@ -114,8 +114,8 @@ def test_only_the_hours_that_are_taken_are_read_through(tmp_path: Path) -> None:
     [first, _] = landing.attempts(source=Source.THANOS)
     loose = DerivedFolder.of(tmp_path / "runs", "thanos", "c1").loose(first.attempt_id, "runs")
     loose.write_bytes(b"PAR1")
-    assert heal(landing, tmp_path / "runs", taken=hours_from(TEN + HOUR)) == 0
-    assert heal(landing, tmp_path / "runs", taken=hours_from(TEN)) == 1
+    assert repair_runs(landing, tmp_path / "runs", taken=hours_from(TEN + HOUR)) == 0
+    assert repair_runs(landing, tmp_path / "runs", taken=hours_from(TEN)) == 1
     assert len(loose.read_bytes()) > 4
 
 
@@ -133,7 +133,7 @@ def test_a_day_is_not_put_together_from_a_file_that_changed(tmp_path: Path) -> N
     loose = DerivedFolder.of(tmp_path / "runs", "thanos", "c1").loose(attempt.attempt_id, "runs")
     loose.write_bytes(flipped(loose.read_bytes(), 60, 3))
     assert compact_settled(landing, tmp_path / "runs", LATER) == 1
-    assert heal(landing, tmp_path / "runs") == 1
+    assert repair_runs(landing, tmp_path / "runs") == 1
     assert compact_settled(landing, tmp_path / "runs", LATER) == 1
     in_runs = {path.name: body for path, body in files(tmp_path).items()}
     assert in_runs == {path.name: path.read_bytes() for path in whole.rglob("*.*.*")}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from fake_gpu.estate.model import Incident
 from fake_gpu.exporters.amd import METRICS, Reading, attribution, identity, nodes_total
 from fake_gpu.exporters.devices import Entity, NodeUse, Step
-from tests.small_estates import MIDNIGHT, node, pod, whole
+from fake_gpu.fleet.model import Incident
+from tests.small_fleets import MIDNIGHT, node, pod, whole
 
 MANDATORY = {
     "card_model",

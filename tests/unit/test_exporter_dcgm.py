@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from fake_gpu.estate.model import Card, Node, PodLife
 from fake_gpu.exporters.dcgm import (
     FIELDS,
     RENAMED,
@@ -19,8 +18,9 @@ from fake_gpu.exporters.dcgm import (
 )
 from fake_gpu.exporters.devices import Entity, Holder, NodeUse, Step
 from fake_gpu.exporters.exposition import read_lines
+from fake_gpu.fleet.model import Card, Node, PodLife
 from tests.shared_data import shared_text
-from tests.small_estates import HOUR, MIDNIGHT, node, pod
+from tests.small_fleets import HOUR, MIDNIGHT, node, pod
 
 OLD = Style(pci_bus_id=False)  # the captures are of a version without that label
 

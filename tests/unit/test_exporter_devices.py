@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from fake_gpu.estate.model import Device, Hold, Node, PodLife, Run, Utilisation
 from fake_gpu.exporters.devices import NodeUse, Stowaway, entities_of
+from fake_gpu.fleet.model import Device, Hold, Node, PodLife, Run, Utilisation
 from fake_gpu.prometheus.node_stretches import NodeStretches
-from tests.small_estates import HOUR, MIDNIGHT, node, pod, whole
+from tests.small_fleets import HOUR, MIDNIGHT, node, pod, whole
 
 PHASES = Utilisation(((600, 80), (300, 0)), repeat=2, after_pct=10)
 

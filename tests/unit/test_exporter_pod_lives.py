@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Cluster, Container, Estate, PhaseChange, Run
 from fake_gpu.exporters import pod_lives, scheduler
 from fake_gpu.exporters.kube_state_metrics.catalogue import families
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Cluster, Container, Fleet, PhaseChange, Run
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.scenario.load import load_scenario
-from tests.small_estates import MIDNIGHT, estate_of, quiet_cluster, quiet_estate
+from tests.small_fleets import MIDNIGHT, fleet_of, quiet_cluster, quiet_fleet
 
 Stretch = tuple[int, int | None, float]
 
@@ -29,7 +29,7 @@ def _joined(parts: list[Stretch]) -> list[Stretch]:
     return joined
 
 
-def _restarting() -> Estate:
+def _restarting() -> Fleet:
     """A pod with an init container, a sidecar and a main container that fails once."""
     cluster = quiet_cluster()
     first = cluster.pods[0]
@@ -58,14 +58,14 @@ def _restarting() -> Estate:
         ended, name="evicted", uid="e", end_reported=False,
         phases=(*first.phases[:2], PhaseChange(start + 900, "Failed", "Evicted")),
     )  # fmt: skip
-    return estate_of(replace(cluster, pods=(ended, unreported, *cluster.pods[1:])))
+    return fleet_of(replace(cluster, pods=(ended, unreported, *cluster.pods[1:])))
 
 
-def _estates() -> list[tuple[str, Estate]]:
+def _fleets() -> list[tuple[str, Fleet]]:
     return [
-        ("quiet", quiet_estate()),
+        ("quiet", quiet_fleet()),
         ("restarting", _restarting()),
-        ("thin_line", build_estate(load_scenario("thin_line"))),
+        ("thin_line", build_fleet(load_scenario("thin_line"))),
     ]
 
 
@@ -79,11 +79,11 @@ def _from_documents(cluster: Cluster, name: str) -> dict[object, list[Stretch]]:
     return {labels: _joined(parts) for labels, parts in found.items()}
 
 
-@pytest.mark.parametrize(("story", "estate"), _estates(), ids=lambda part: str(part)[:12])
+@pytest.mark.parametrize(("story", "fleet"), _fleets(), ids=lambda part: str(part)[:12])
 @pytest.mark.parametrize("name", [*pod_lives.KUBE_STATE_METRICS, *pod_lives.SCHEDULER])
-def test_a_life_says_what_its_documents_say(story: str, estate: Estate, name: str) -> None:
+def test_a_life_says_what_its_documents_say(story: str, fleet: Fleet, name: str) -> None:
     table = pod_lives.SCHEDULER if name in pod_lives.SCHEDULER else pod_lives.KUBE_STATE_METRICS
-    for cluster in estate.clusters:
+    for cluster in fleet.clusters:
         found: dict[object, list[Stretch]] = defaultdict(list)
         for life in cluster.pods:
             for stretch in pod_lives.stretches(table, name, life):
@@ -97,8 +97,8 @@ def test_the_stories_have_every_metric_but_claims() -> None:
     """The comparison above would be empty for a metric that no story has."""
     shown = {
         name
-        for _, estate in _estates()
-        for cluster in estate.clusters
+        for _, fleet in _fleets()
+        for cluster in fleet.clusters
         for life in cluster.pods
         for name in pod_lives.KUBE_STATE_METRICS
         if any(pod_lives.stretches(pod_lives.KUBE_STATE_METRICS, name, life))

@@ -12,9 +12,9 @@ import pytest
 
 from domain.tenant import BelongsTo, Ownership
 from fake_gpu.clock import epoch
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Cluster, Estate, PodLife
 from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Cluster, Fleet, PodLife
 from fake_gpu.scenario.load import library, load_scenario
 from tests.fault_codes import FAKE, KUBERNETES, SAMPLES
 
@@ -51,20 +51,20 @@ def test_what_holds_the_fake_together_is_there(code: str, what: str, test: str) 
 
 
 @cache
-def _told(story: str) -> Estate:
-    return build_estate(load_scenario(story))
+def _told(story: str) -> Fleet:
+    return build_fleet(load_scenario(story))
 
 
-def _pods(estate: Estate) -> Iterable[PodLife]:
-    return (pod for cluster in estate.clusters for pod in cluster.pods)
+def _pods(fleet: Fleet) -> Iterable[PodLife]:
+    return (pod for cluster in fleet.clusters for pod in cluster.pods)
 
 
-def _kinds(*wanted: str) -> Callable[[Estate], bool]:
-    return lambda estate: any(fault.kind in wanted for fault in estate.faults)
+def _kinds(*wanted: str) -> Callable[[Fleet], bool]:
+    return lambda fleet: any(fault.kind in wanted for fault in fleet.faults)
 
 
-def _some_pod(holds: Callable[[PodLife], bool]) -> Callable[[Estate], bool]:
-    return lambda estate: any(holds(pod) for pod in _pods(estate))
+def _some_pod(holds: Callable[[PodLife], bool]) -> Callable[[Fleet], bool]:
+    return lambda fleet: any(holds(pod) for pod in _pods(fleet))
 
 
 def _ran_seconds(pod: PodLife) -> int:
@@ -73,22 +73,22 @@ def _ran_seconds(pod: PodLife) -> int:
     return pod.finished_at - pod.started_at
 
 
-def _same_second(estate: Estate) -> bool:
-    starts = Counter(pod.created_at for pod in _pods(estate))
-    ends = Counter(pod.gone_at for pod in _pods(estate))
+def _same_second(fleet: Fleet) -> bool:
+    starts = Counter(pod.created_at for pod in _pods(fleet))
+    ends = Counter(pod.gone_at for pod in _pods(fleet))
     return bool(starts.keys() & ends.keys()) or max(starts.values()) > 1
 
 
-def _of_the_provider(estate: Estate) -> bool:
-    rule, at = Ownership(()), epoch(estate.started_at)
+def _of_the_provider(fleet: Fleet) -> bool:
+    rule, at = Ownership(()), epoch(fleet.started_at)
     return any(
         pod.holds and rule.belongs_to(pod.namespace, at) is not BelongsTo.TENANT
-        for pod in _pods(estate)
+        for pod in _pods(fleet)
     )
 
 
-def _made_again(estate: Estate) -> bool:
-    lives = Counter((life.cluster_id, life.name) for c in estate.clusters for life in c.namespaces)
+def _made_again(fleet: Fleet) -> bool:
+    lives = Counter((life.cluster_id, life.name) for c in fleet.clusters for life in c.namespaces)
     return max(lives.values()) > 1
 
 
@@ -97,27 +97,27 @@ def _recut(cluster: Cluster) -> bool:
     return bool(mid)
 
 
-def _claimed_or_of_another_vendor(estate: Estate) -> bool:
-    return any(pod.claims or "amd.com/gpu" in pod.requests for pod in _pods(estate))
+def _claimed_or_of_another_vendor(fleet: Fleet) -> bool:
+    return any(pod.claims or "amd.com/gpu" in pod.requests for pod in _pods(fleet))
 
 
-def _shared(estate: Estate) -> bool:
-    return any(d.replica_count for c in estate.clusters for n in c.nodes for d in n.devices)
+def _shared(fleet: Fleet) -> bool:
+    return any(d.replica_count for c in fleet.clusters for n in c.nodes for d in n.devices)
 
 
-def _names_twice(estate: Estate) -> bool:
+def _names_twice(fleet: Fleet) -> bool:
     uids: dict[tuple[str, str, str], set[str]] = {}
-    for pod in _pods(estate):
+    for pod in _pods(fleet):
         uids.setdefault((pod.cluster_id, pod.namespace, pod.name), set()).add(pod.uid)
     return any(len(each) > 1 for each in uids.values())
 
 
-def _oddly_written(estate: Estate) -> bool:
+def _oddly_written(fleet: Fleet) -> bool:
     """A formula, letters that turn the line around, and a text as long as a page of a book."""
     texts = [
-        text for pod in _pods(estate) for text in (*pod.labels.values(), *pod.annotations.values())
+        text for pod in _pods(fleet) for text in (*pod.labels.values(), *pod.annotations.values())
     ]
-    texts += [text for c in estate.clusters for n in c.namespaces for text in n.labels.values()]
+    texts += [text for c in fleet.clusters for n in c.namespaces for text in n.labels.values()]
     return (
         any(text.startswith("=") for text in texts)
         and any("\u202e" in text for text in texts)
@@ -125,7 +125,7 @@ def _oddly_written(estate: Estate) -> bool:
     )
 
 
-HAPPENS: dict[str, Callable[[Estate], bool]] = {
+HAPPENS: dict[str, Callable[[Fleet], bool]] = {
     "A01": _kinds("store_vanishes", "store_hangs"),
     "A07": _some_pod(lambda pod: _ran_seconds(pod) < SCRAPE_SECONDS),
     "A10": _kinds("exporter_down"),

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.summary import silent_faults
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.summary import silent_faults
 from fake_gpu.scenario.errors import BadScenario
 from fake_gpu.scenario.load import library, load_scenario, read_scenario
 from fake_gpu.scenario.trace import COLUMNS
-from tests.estates import HEAD, loaded
+from tests.fleets import HEAD, loaded
 
 # Fourteen lines: the first fault stands in line 15.
 TEXT = f"""{HEAD}clusters:
@@ -145,8 +145,8 @@ def test_a_fault_of_the_history_that_touches_nothing_is_warned_of() -> None:
         "mig_repartition",
         "html_login",
     ]
-    estate = build_estate(loaded(TEXT + "".join(f"  - {{fault: {f}}}\n" for f in faults)))
-    assert [warning.split(":")[0] for warning in silent_faults(estate)] == [
+    fleet = build_fleet(loaded(TEXT + "".join(f"  - {{fault: {f}}}\n" for f in faults)))
+    assert [warning.split(":")[0] for warning in silent_faults(fleet)] == [
         "evicted_without_end#0 touches nothing",
         "mig_repartition#0 touches nothing",
     ]
@@ -156,7 +156,7 @@ def test_a_fault_of_the_history_that_touches_nothing_is_warned_of() -> None:
 def test_no_scenario_of_the_library_is_warned_of(name: str) -> None:
     read = load_scenario(name)
     assert read.warnings == ()
-    assert silent_faults(build_estate(read)) == []
+    assert silent_faults(build_fleet(read)) == []
 
 
 def test_an_unknown_job_of_the_monitoring_is_refused() -> None:

@@ -13,13 +13,13 @@ from fractions import Fraction
 import pytest
 
 from fake_gpu.clock import VirtualClock, driven, epoch
-from fake_gpu.estate.model import Fault
 from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.model import Fault
 from fake_gpu.kubernetes.server import KubernetesApi
 from fake_gpu.prometheus.app import ApiOptions
 from tests.asgi import Client
 from tests.served_samples import Thanos, fault, thanos
-from tests.small_estates import HOUR, MIDNIGHT, quiet_cluster, quiet_estate
+from tests.small_fleets import HOUR, MIDNIGHT, quiet_cluster, quiet_fleet
 
 # (a question, when it is asked, in seconds after midnight)
 Asked = tuple[str, float]
@@ -104,16 +104,16 @@ def asked_of(shown: Thanos, question: Asked) -> int:
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_only_a_question_that_shows_a_fault_counts_it(kind: str) -> None:
     (from_at, until_at, parameters), hidden, seen = SAMPLES[kind]
-    shown = thanos(quiet_estate(), fault(kind, from_at, until_at, **parameters))
+    shown = thanos(quiet_fleet(), fault(kind, from_at, until_at, **parameters))
     for question in hidden:
         assert asked_of(shown, question) == 0, question
     assert asked_of(shown, seen) > 0
 
 
 def test_a_newer_engine_is_counted_at_the_edges_of_ranges() -> None:
-    honest = thanos(quiet_estate())
+    honest = thanos(quiet_fleet())
     [*_, (at, _)] = honest.samples(f"{TRAIN}[10m]", 1800)
-    shown = thanos(quiet_estate(), fault("engine_upgraded", 0, 48 * HOUR))
+    shown = thanos(quiet_fleet(), fault("engine_upgraded", 0, 48 * HOUR))
     # No scrape is exactly so old, and then the sample is.
     assert asked_of(shown, (f"{TRAIN}[60s]", at + 60.001)) == 0
     assert asked_of(shown, (TRAIN, at)) == 0
@@ -123,7 +123,7 @@ def test_a_newer_engine_is_counted_at_the_edges_of_ranges() -> None:
 def test_a_newer_engine_is_counted_where_it_says_its_version() -> None:
     for options, count in ((ApiOptions(), 1), (ApiOptions(left_open=True), 0)):
         wrong = fault("engine_upgraded", 0, 48 * HOUR)
-        shown = thanos(quiet_estate(), wrong, options=options)
+        shown = thanos(quiet_fleet(), wrong, options=options)
         shown.http.get("/api/v1/status/buildinfo")
         assert shown.ledger.count(wrong.fault_id) == count
 
@@ -131,7 +131,7 @@ def test_a_newer_engine_is_counted_where_it_says_its_version() -> None:
 def test_what_is_only_compared_is_not_counted_and_uses_up_no_request() -> None:
     overrun = fault("lookback_overrun", 0, 48 * HOUR)
     empty = fault("empty_success", 0, 48 * HOUR, requests=1)
-    shown = thanos(quiet_estate(), overrun, empty)
+    shown = thanos(quiet_fleet(), overrun, empty)
     assert shown.rows("kube_pod_info", 1700) == []
     assert shown.ledger.counts() == {"empty_success#0": 1}
     assert shown.rows("kube_pod_info", 1700)
@@ -139,7 +139,7 @@ def test_what_is_only_compared_is_not_counted_and_uses_up_no_request() -> None:
 
 
 def test_a_store_that_is_gone_is_counted_where_its_error_is_shown() -> None:
-    shown = thanos(quiet_estate(), fault("store_vanishes", 24 * HOUR, 25 * HOUR))
+    shown = thanos(quiet_fleet(), fault("store_vanishes", 24 * HOUR, 25 * HOUR))
     assert asked_of(shown, ("no_such_metric", 24 * HOUR)) == 1  # a warning all the same
     shown.go_to(24 * HOUR + 60)
     assert asked_of(shown, ("no_such_metric", 24 * HOUR)) == 1

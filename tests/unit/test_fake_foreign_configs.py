@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.status_updater import topology
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.status_updater import topology
 from fake_gpu.scenario.errors import BadScenario, DoesNotFit
-from tests.estates import check_invariants, cluster_of, loaded
+from tests.fleets import check_invariants, cluster_of, loaded
 
 DESIGN = """\
 mig-strategy: mixed
@@ -33,13 +33,13 @@ nodes:
 def test_the_design_documents_configuration_comes_out_as_it_went_in() -> None:
     import yaml
 
-    estate = build_estate(loaded(DESIGN))
-    shown = topology(estate, estate.started_at)["fake"]["node-a"]
+    fleet = build_fleet(loaded(DESIGN))
+    shown = topology(fleet, fleet.started_at)["fake"]["node-a"]
     assert {
         "mig-strategy": shown.pop("mig-strategy"),
         "nodes": {"node-a": shown},
     } == yaml.safe_load(DESIGN)
-    labels = estate.clusters[0].nodes[0].states[0].labels
+    labels = fleet.clusters[0].nodes[0].states[0].labels
     assert labels["nvidia.com/gpu.memory"] == "11441"
     assert labels["nvidia.com/gpu.count"] == "2"
     assert labels["nvidia.com/gpu.product"] == "Tesla-K80"
@@ -54,10 +54,10 @@ nodePoolLabelKey: run.ai/simulated-gpu-node-pool
 migStrategy: mixed
 """
     new = "nodePools:\n  h100: {gpu: {backend: fake, profile: h100, overrides: {}}, numa: {}}\n"
-    [node] = build_estate(loaded(old)).clusters[0].nodes
+    [node] = build_fleet(loaded(old)).clusters[0].nodes
     assert (node.name, len(node.cards), node.cards[0].memory_mib) == ("default", 2, 11441)
     assert node.states[0].labels["run.ai/simulated-gpu-node-pool"] == "default"
-    [node] = build_estate(loaded(new)).clusters[0].nodes
+    [node] = build_fleet(loaded(new)).clusters[0].nodes
     assert (len(node.cards), node.cards[0].product) == (8, "NVIDIA-H100-80GB-HBM3")
 
 
@@ -112,8 +112,8 @@ def test_a_pod_of_two_containers_is_one_pod_and_each_container_has_its_own_cards
 
     gpus = [("p", "one", 10, 100), ("p", "two", 20, 200), ("p", "one", 30, 300)]
     text = "mig-strategy: mixed\nnodes:\n" + node("n", *gpus, ("q", "one", 40, 400))
-    estate = build_estate(loaded(text))
-    [cluster] = estate.clusters
+    fleet = build_fleet(loaded(text))
+    [cluster] = fleet.clusters
     check_invariants(cluster)
     assert {pod.name: len(pod.containers) for pod in cluster.pods} == {"p": 2, "q": 1}
     [pod] = [pod for pod in cluster.pods if pod.name == "p"]
@@ -121,7 +121,7 @@ def test_a_pod_of_two_containers_is_one_pod_and_each_container_has_its_own_cards
         "one": ({"nvidia.com/gpu": 2}, ("n-0", "n-2")),
         "two": ({"nvidia.com/gpu": 1}, ("n-1",)),
     }
-    shown = topology(estate, estate.started_at)["fake"]
+    shown = topology(fleet, fleet.started_at)["fake"]
     shown["n"].pop("mig-strategy")
     assert shown == yaml.safe_load(text)["nodes"]
 
@@ -153,11 +153,11 @@ def test_a_key_that_is_there_twice_is_refused_with_its_line() -> None:
 
 def test_more_memory_in_use_than_the_card_has_is_refused() -> None:
     text = "nodes:\n" + node("n", ("p", "one", 10, 11441))
-    assert build_estate(loaded(text)).clusters[0].pods[0].holds[0].memory_used_mib == 11441
+    assert build_fleet(loaded(text)).clusters[0].pods[0].holds[0].memory_used_mib == 11441
     with pytest.raises(DoesNotFit, match="it fills 11442 MiB of card 0, which gives 11441"):
-        build_estate(loaded(text.replace("11441}}", "11442}}")))
+        build_fleet(loaded(text.replace("11441}}", "11442}}")))
     with pytest.raises(DoesNotFit, match="it fills -1 MiB of card 0, which gives 11441"):
-        build_estate(loaded(text.replace("11441}}", "-1}}")))
+        build_fleet(loaded(text.replace("11441}}", "-1}}")))
     with pytest.raises(DoesNotFit, match="it fills 15361 MiB of card 0, which gives 15360"):
         cluster_of(
             """\

@@ -1,11 +1,11 @@
-"""Nothing of an estate is there twice: that is said when it is read, or when it is played."""
+"""Nothing of a fleet is there twice: that is said when it is read, or when it is played."""
 
 from __future__ import annotations
 
 import pytest
 
 from fake_gpu.scenario.errors import BadScenario, NameTaken
-from tests.estates import HEAD, check_invariants, cluster_of, estate, loaded
+from tests.fleets import HEAD, check_invariants, cluster_of, fleet, loaded
 
 NODE = "    nodes: [{name: n, product: Tesla-T4, cards: 4}]\n"
 
@@ -182,6 +182,6 @@ def test_a_drawn_name_that_is_taken_is_drawn_again(monkeypatch: pytest.MonkeyPat
         f"{HEAD}clusters:\n  - name: c\n    workloads:\n"
         "      - {name: w, namespace: x, replicas: 100}\n"
     )
-    cluster = estate(text).clusters[0]
+    cluster = fleet(text).clusters[0]
     check_invariants(cluster)
     assert len({pod.name for pod in cluster.pods}) == 100

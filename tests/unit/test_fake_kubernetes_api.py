@@ -15,13 +15,13 @@ import httpx
 import pytest
 
 from fake_gpu.clock import VirtualClock, driven, epoch, fixed
-from fake_gpu.estate.model import Cluster, Fault
+from fake_gpu.fleet.model import Cluster, Fault
 from fake_gpu.kubernetes.hub import Seat
 from fake_gpu.kubernetes.server import KubernetesApi
 from tests.asgi import Client
 from tests.collected import identified, listening
 from tests.servers.build import KUBERNETES
-from tests.small_estates import CLUSTER_ID, HOUR, MIDNIGHT, node, pod, quiet_cluster
+from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, node, pod, quiet_cluster
 
 PODS = "/api/v1/pods"
 

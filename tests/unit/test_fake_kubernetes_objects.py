@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import pytest
 
-from fake_gpu.estate.model import (
+from fake_gpu.faults.ledger import FaultLedger
+from fake_gpu.fleet.model import (
     Cluster,
     Container,
     Fault,
@@ -22,11 +23,10 @@ from fake_gpu.estate.model import (
     Run,
     WorkloadLife,
 )
-from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.kubernetes.forms import Document, byte_quantity, quantity
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.kubernetes.pace import stops
-from tests.small_estates import CLUSTER_ID, HOUR, MIDNIGHT, node, pod, quiet_cluster
+from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, node, pod, quiet_cluster
 
 
 def history_of(*pods: PodLife, faults: tuple[Fault, ...] = ()) -> ObjectHistory:

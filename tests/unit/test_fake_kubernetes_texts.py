@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.kubernetes import texts as texts_module
 from fake_gpu.kubernetes.objects import Change, ObjectHistory
 from fake_gpu.kubernetes.resources import RESOURCES
@@ -16,8 +16,8 @@ from fake_gpu.scenario.load import load_scenario
 
 
 def _changes(scenario: str) -> list[Change]:
-    estate = build_estate(load_scenario(scenario))
-    timelines = [Timeline.of(ObjectHistory(cluster)) for cluster in estate.clusters]
+    fleet = build_fleet(load_scenario(scenario))
+    timelines = [Timeline.of(ObjectHistory(cluster)) for cluster in fleet.clusters]
     kinds = [resource.kind for resource in RESOURCES]
     return [c for each in timelines for kind in kinds for c in each.between(kind, 0, 1 << 60)]
 

@@ -9,12 +9,12 @@ import pytest
 
 from fake_gpu.prometheus.app import ApiOptions
 from tests.served_samples import Thanos, fault, thanos
-from tests.small_estates import CLUSTER_ID, HOUR, MIDNIGHT, monitoring, quiet_estate
+from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, monitoring, quiet_fleet
 
 
 @pytest.fixture(scope="module")
 def quiet() -> Thanos:
-    return thanos(quiet_estate())
+    return thanos(quiet_fleet())
 
 
 def test_get_and_post_answer_the_same_and_the_form_comes_first(quiet: Thanos) -> None:
@@ -75,7 +75,7 @@ def test_large_answers_are_zipped_when_asked_for(quiet: Thanos) -> None:
 @pytest.mark.parametrize(
     ("path", "asked", "status", "kind", "words"),
     [
-        ("query", {"query": "sum(up)"}, 400, "bad_data", "the fake estate speaks selectors"),
+        ("query", {"query": "sum(up)"}, 400, "bad_data", "the simulated fleet speaks selectors"),
         ("query", {"query": "up{"}, 400, "bad_data", "parse error: unexpected end of input"),
         ("query", {}, 400, "bad_data", "no expression found in input"),
         ("query", {"query": "up", "time": "soon"}, 400, "bad_data", 'cannot parse "soon"'),
@@ -203,7 +203,7 @@ def test_the_server_says_what_it_is(quiet: Thanos) -> None:
     assert stores["sidecar"][1]["labelSets"] == [
         {"cluster": "alpha", "clusterID": CLUSTER_ID, "prometheus_replica": "prometheus-k8s-1"}
     ]
-    plain = thanos(quiet_estate(), options=ApiOptions(flavour="prometheus"))
+    plain = thanos(quiet_fleet(), options=ApiOptions(flavour="prometheus"))
     assert plain.http.get("/-/ready").text == "Prometheus Server is Ready.\n"
     assert plain.http.get("/api/v1/stores").status_code == 404
     no_step = {"query": "up", "start": "0", "end": "1"}
@@ -212,7 +212,7 @@ def test_the_server_says_what_it_is(quiet: Thanos) -> None:
 
 
 def test_nothing_of_the_future_is_shown() -> None:
-    early = thanos(quiet_estate(), now=1000)
+    early = thanos(quiet_fleet(), now=1000)
     query = 'kube_pod_info{pod="short"}'
     seen = early.samples(f"{query}[1h]", HOUR)
     assert 900 < min(at for at, _ in seen) <= max(at for at, _ in seen) <= 1000
@@ -225,14 +225,14 @@ def test_nothing_of_the_future_is_shown() -> None:
 
 
 def test_a_query_that_would_load_too_much_is_an_error() -> None:
-    small = thanos(quiet_estate(), options=ApiOptions(largest_sample_count=100))
+    small = thanos(quiet_fleet(), options=ApiOptions(largest_sample_count=100))
     answer = small.ask('{__name__=~"kube_.*"}[1h]', HOUR)
     assert answer.status_code == 422
     assert "too many samples" in answer.json()["error"]
 
 
 def test_a_collected_cluster_has_one_sample_every_five_minutes_and_no_replica() -> None:
-    collected = thanos(quiet_estate(monitoring(collect_interval_seconds=300, staleness=False)))
+    collected = thanos(quiet_fleet(monitoring(collect_interval_seconds=300, staleness=False)))
     rows = collected.rows('kube_pod_info{pod="train-5d9c-abcde"}[1h]', 2 * HOUR)
     assert len(rows) == 1
     assert "prometheus_replica" not in rows[0]
@@ -246,10 +246,10 @@ def test_a_collected_cluster_has_one_sample_every_five_minutes_and_no_replica() 
 def test_an_ended_pod_stays_for_the_look_back_only_without_markers() -> None:
     """`short` is gone at 1600; its last scrape is at most 30 s older."""
     query = 'kube_pod_info{pod="short"}'
-    marked = thanos(quiet_estate())
+    marked = thanos(quiet_fleet())
     assert marked.rows(query, 1590)
     assert marked.rows(query, 1640) == []
-    unmarked = thanos(quiet_estate(monitoring(staleness=False)))
+    unmarked = thanos(quiet_fleet(monitoring(staleness=False)))
     assert unmarked.rows(query, 1640)
     assert unmarked.rows(query, 1860)
     assert unmarked.rows(query, 1901) == []
@@ -258,7 +258,7 @@ def test_an_ended_pod_stays_for_the_look_back_only_without_markers() -> None:
 @pytest.mark.parametrize("trouble", ["", "empty_success", "store_vanishes"])
 def test_names_of_metrics_are_those_of_the_series_that_an_answer_has(trouble: str) -> None:
     wrong = [fault(trouble, HOUR, 2 * HOUR, requests=0, warns_for=0)] if trouble else []
-    shown = thanos(quiet_estate(), *wrong, now=HOUR + 60)
+    shown = thanos(quiet_fleet(), *wrong, now=HOUR + 60)
     for selector in ('{__name__=~"DCGM_FI_.+|up"}', '{node="node-b"}', '{__name__!="",job="x"}'):
         asked = {"match[]": selector, "start": MIDNIGHT, "end": MIDNIGHT + HOUR}
         names = shown.http.get("/api/v1/label/__name__/values", params=asked).json()["data"]

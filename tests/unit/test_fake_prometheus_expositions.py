@@ -8,23 +8,23 @@ from dataclasses import replace
 import pytest
 
 from fake_gpu.clock import driven, epoch
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.model import Estate, Incident
 from fake_gpu.exporters.exposition import read_lines
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.model import Fleet, Incident
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.expositions import CONTENT_TYPE, Expositions, make_metrics_app
 from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.source import EstateSeries
+from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.prometheus.targets import Target
 from fake_gpu.scenario.load import load_scenario
 from tests.asgi import Client
-from tests.small_estates import HOUR, MIDNIGHT, estate_of, quiet_cluster
+from tests.small_fleets import HOUR, MIDNIGHT, fleet_of, quiet_cluster
 
 EXTERNAL = ("cluster", "clusterID", "prometheus_replica")
 Found = dict[tuple[tuple[str, str], ...], float]
 
 
-def _troubled() -> Estate:
+def _troubled() -> Fleet:
     """The quiet cluster with a card that fails, and a node that is not ready for a while."""
     cluster = quiet_cluster()
     first, second = cluster.nodes
@@ -45,17 +45,17 @@ def _troubled() -> Estate:
     train, short, waits = cluster.pods
     twin = replace(short, name="twin", uid="twin", pod_ip="", holds=())
     pods = (train, short, twin, waits)
-    return estate_of(replace(cluster, nodes=nodes, pods=pods))
+    return fleet_of(replace(cluster, nodes=nodes, pods=pods))
 
 
-def _stories() -> Iterator[tuple[str, Estate, list[int]]]:
-    thin = build_estate(load_scenario("thin_line"))
+def _stories() -> Iterator[tuple[str, Fleet, list[int]]]:
+    thin = build_fleet(load_scenario("thin_line"))
     times = [thin.started_at + second for second in range(0, 6 * HOUR, 2900)]
     yield "thin_line", thin, times
     yield "troubled", _troubled(), [MIDNIGHT + second for second in range(0, HOUR, 470)]
 
 
-def _scraped(source: EstateSeries, job: str, instance: str, at_ms: int) -> Found:
+def _scraped(source: FleetSeries, job: str, instance: str, at_ms: int) -> Found:
     """What replica 0 has of a target at exactly one time."""
     matchers = (
         Matcher("job", "=", job),
@@ -79,11 +79,11 @@ def _told(pages: Expositions, path: str, at_ms: int) -> Found:
     return found
 
 
-@pytest.mark.parametrize(("story", "estate", "times"), list(_stories()), ids=lambda p: str(p)[:9])
-def test_samples_are_what_the_pages_say(story: str, estate: Estate, times: list[int]) -> None:
-    for cluster in estate.clusters:
+@pytest.mark.parametrize(("story", "fleet", "times"), list(_stories()), ids=lambda p: str(p)[:9])
+def test_samples_are_what_the_pages_say(story: str, fleet: Fleet, times: list[int]) -> None:
+    for cluster in fleet.clusters:
         history = ObjectHistory(cluster)
-        source = EstateSeries(estate, {cluster.cluster_id: history}, driven(epoch(estate.ended_at)))
+        source = FleetSeries(fleet, {cluster.cluster_id: history}, driven(epoch(fleet.ended_at)))
         pages = Expositions(cluster, history)
         compared = 0
         for path, (target, _) in pages.texts.items():
@@ -100,7 +100,7 @@ def test_samples_are_what_the_pages_say(story: str, estate: Estate, times: list[
         assert compared > 1000, story
 
 
-def _own(source: EstateSeries, target: Target, name: str, at_ms: int) -> int:
+def _own(source: FleetSeries, target: Target, name: str, at_ms: int) -> int:
     """What the Prometheus says itself of a scrape."""
     labels = dict(target.labels)
     matchers = (
@@ -116,10 +116,10 @@ def _own(source: EstateSeries, target: Target, name: str, at_ms: int) -> int:
 
 def test_series_are_new_at_the_scrapes_at_which_a_prometheus_finds_them_new() -> None:
     """Its memory of a target, walked scrape by scrape: a failed scrape forgets nothing."""
-    estate = _troubled()
-    cluster = estate.clusters[0]
+    fleet = _troubled()
+    cluster = fleet.clusters[0]
     history = ObjectHistory(cluster)
-    source = EstateSeries(estate, {cluster.cluster_id: history}, driven(epoch(estate.ended_at)))
+    source = FleetSeries(fleet, {cluster.cluster_id: history}, driven(epoch(fleet.ended_at)))
     pages = Expositions(cluster, history)
     new = 0
     for path, (target, _) in pages.texts.items():
@@ -150,8 +150,8 @@ def _is_known(present: tuple[tuple[int, int | None], ...], at_ms: int) -> bool:
 
 
 def test_the_pages_are_served_under_their_paths_and_not_while_the_exporter_is_away() -> None:
-    estate = _troubled()
-    cluster = estate.clusters[0]
+    fleet = _troubled()
+    cluster = fleet.clusters[0]
     clock = driven(epoch(MIDNIGHT + 60))
     http = Client(make_metrics_app(cluster, ObjectHistory(cluster), clock))
     paths = http.get("/").text.split()
@@ -166,8 +166,8 @@ def test_the_pages_are_served_under_their_paths_and_not_while_the_exporter_is_aw
 
 
 def test_a_lost_card_says_nothing_and_an_ill_one_says_its_error() -> None:
-    estate = _troubled()
-    cluster = estate.clusters[0]
+    fleet = _troubled()
+    cluster = fleet.clusters[0]
     pages = Expositions(cluster, ObjectHistory(cluster))
 
     def errors(second: int) -> dict[str, float]:

@@ -10,19 +10,19 @@ from fractions import Fraction
 import pytest
 
 from fake_gpu.clock import epoch, fixed
-from fake_gpu.estate.model import Fault
 from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus.app import make_app
 from tests.asgi import Client
 from tests.served_samples import Thanos, fault, thanos
-from tests.small_estates import (
+from tests.small_fleets import (
     CLUSTER_ID,
     HOUR,
     MIDNIGHT,
-    estate_of,
+    fleet_of,
     monitoring,
     quiet_cluster,
-    quiet_estate,
+    quiet_fleet,
     renamed,
 )
 
@@ -52,13 +52,13 @@ def test_a_fault_shows_and_is_counted(kind: str) -> None:
 
     def with_it(from_at: int, until_at: int, **parameters: object) -> Thanos:
         now = int(str(parameters.pop("now", 24 * HOUR)))
-        estate = parameters.pop("estate", None) or quiet_estate()
+        fleet = parameters.pop("fleet", None) or quiet_fleet()
         wrong = fault(kind, from_at, until_at, **parameters)
-        shown = thanos(estate, wrong, now=now)  # type: ignore[arg-type]
+        shown = thanos(fleet, wrong, now=now)  # type: ignore[arg-type]
         made.append((shown, wrong))
         return shown
 
-    CHECKS[kind](with_it, thanos(quiet_estate()))
+    CHECKS[kind](with_it, thanos(quiet_fleet()))
     assert made
     for shown, wrong in made:
         shown.ledger.require_fired([wrong])
@@ -96,8 +96,8 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
 
 @check("collector_down")
 def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
-    two = estate_of(quiet_cluster(), renamed(quiet_cluster(), OTHER_ID, "beta"))
-    lossy = with_it(600, 1200, estate=two, cluster_id=CLUSTER_ID)
+    two = fleet_of(quiet_cluster(), renamed(quiet_cluster(), OTHER_ID, "beta"))
+    lossy = with_it(600, 1200, fleet=two, cluster_id=CLUSTER_ID)
     for cluster, seen in (("alpha", False), ("beta", True)):
         samples = lossy.samples(f'up{{cluster="{cluster}"}}[1h]', HOUR)
         assert bool(_times(samples, 600, 1200)) is seen
@@ -288,8 +288,8 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
 
 @check("shared_external_labels")
 def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
-    two = estate_of(quiet_cluster(), renamed(quiet_cluster(), OTHER_ID, "beta"))
-    mixed = with_it(600, 1200, estate=two, cluster_id=CLUSTER_ID, as_cluster="beta")
+    two = fleet_of(quiet_cluster(), renamed(quiet_cluster(), OTHER_ID, "beta"))
+    mixed = with_it(600, 1200, fleet=two, cluster_id=CLUSTER_ID, as_cluster="beta")
     times = mixed.samples(f'kube_node_info{{clusterID="{OTHER_ID}",node="node-a"}}[1h]', HOUR)
     assert len(_times(times, 600, 1200)) == 4 * 20
     assert len(_times(times, 1200, 1800)) == 2 * 20
@@ -354,8 +354,8 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
 
 @check("store_vanishes")
 def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
-    two = estate_of(quiet_cluster(), renamed(quiet_cluster(), OTHER_ID, "beta"))
-    down = with_it(HOUR, 2 * HOUR, estate=two, cluster_id=CLUSTER_ID, warns_for=10, now=HOUR - 1)
+    two = fleet_of(quiet_cluster(), renamed(quiet_cluster(), OTHER_ID, "beta"))
+    down = with_it(HOUR, 2 * HOUR, fleet=two, cluster_id=CLUSTER_ID, warns_for=10, now=HOUR - 1)
     assert {row["cluster"] for row in down.rows("up", HOUR - 1)} == {"alpha", "beta"}
     down.go_to(HOUR + 5)
     warned = down.ask("up[1h]", HOUR, partial_response="false")
@@ -549,7 +549,7 @@ def _three(asked: Thanos) -> list[int]:
 
 def test_with_a_clock_that_stands_a_request_is_made_when_it_asks_about() -> None:
     wrong = fault("html_login", HOUR, 2 * HOUR, requests=0)
-    shown = thanos(quiet_estate(), wrong)
+    shown = thanos(quiet_fleet(), wrong)
     api = fixed(epoch(MIDNIGHT + 24 * HOUR))
     shown.source.clock = api
     http = Client(make_app(shown.source, api))
@@ -564,14 +564,14 @@ def test_with_a_clock_that_stands_a_request_is_made_when_it_asks_about() -> None
 
 def test_a_fault_of_another_cluster_does_nothing() -> None:
     wrong = replace(fault("dropped_scrapes", 0, HOUR), cluster_id=OTHER_ID)
-    lossless = thanos(quiet_estate(), wrong)
-    assert lossless.samples("up[1h]", HOUR) == thanos(quiet_estate()).samples("up[1h]", HOUR)
+    lossless = thanos(quiet_fleet(), wrong)
+    assert lossless.samples("up[1h]", HOUR) == thanos(quiet_fleet()).samples("up[1h]", HOUR)
     assert lossless.ledger.count("dropped_scrapes#0") == 0
 
 
 def test_several_faults_go_together() -> None:
     both = thanos(
-        quiet_estate(monitoring(replicas=2)),
+        quiet_fleet(monitoring(replicas=2)),
         fault("clock_skew", 0, HOUR, seconds=30),
         fault("metric_renamed", 600, 1200, metric="kube_pod_info", to="other_info"),
         fault("pod_labels_lost", 0, HOUR),

@@ -12,11 +12,11 @@ from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.openmetrics import EVERYTHING, write_openmetrics
 from fake_gpu.prometheus.series import RawSeries
 from tests.served_samples import thanos
-from tests.small_estates import HOUR, MIDNIGHT, quiet_estate
+from tests.small_fleets import HOUR, MIDNIGHT, quiet_fleet
 
 
 def test_files_are_days_and_hold_every_sample_of_the_time(tmp_path: Path) -> None:
-    source = thanos(quiet_estate(), now=40 * HOUR).source
+    source = thanos(quiet_fleet(), now=40 * HOUR).source
     seen: list[tuple[int, int, str]] = []
     start, end = MIDNIGHT + 22 * HOUR, MIDNIGHT + 26 * HOUR
     files = write_openmetrics(
@@ -38,7 +38,7 @@ def test_files_are_days_and_hold_every_sample_of_the_time(tmp_path: Path) -> Non
 
 
 def test_days_that_are_written_at_once_are_the_same_files(tmp_path: Path) -> None:
-    source = thanos(quiet_estate(), now=60 * HOUR).source
+    source = thanos(quiet_fleet(), now=60 * HOUR).source
     times = epoch(MIDNIGHT + 20 * HOUR), epoch(MIDNIGHT + 50 * HOUR)
     seen: list[tuple[int, int, str]] = []
     few = parse_selector('{__name__=~"up|kube_pod_.*"}')
@@ -53,7 +53,7 @@ def test_days_that_are_written_at_once_are_the_same_files(tmp_path: Path) -> Non
 
 
 def test_a_line_has_labels_in_order_a_value_and_milliseconds(tmp_path: Path) -> None:
-    source = thanos(quiet_estate()).source
+    source = thanos(quiet_fleet()).source
     (file,) = write_openmetrics(source, epoch(MIDNIGHT), epoch(MIDNIGHT + 60), tmp_path)
     rows = [row for row in file.read_text().splitlines() if "kube_pod_created" in row]
     head = (
@@ -68,7 +68,7 @@ def test_a_line_has_labels_in_order_a_value_and_milliseconds(tmp_path: Path) -> 
 
 
 def test_only_what_is_asked_for_is_written(tmp_path: Path) -> None:
-    source = thanos(quiet_estate()).source
+    source = thanos(quiet_fleet()).source
     times = epoch(MIDNIGHT), epoch(MIDNIGHT + 60)
     wanted = parse_selector('{__name__=~"up|kube_node_info",node!="node-a"}')
     (file,) = write_openmetrics(source, *times, tmp_path, matchers=wanted)

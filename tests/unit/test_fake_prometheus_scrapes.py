@@ -7,7 +7,7 @@ import itertools
 from fake_gpu.prometheus.scrapes import LATEST_MS, Collection, Grid, Schedule
 from fake_gpu.prometheus.series import TimeBlock
 from fake_gpu.prometheus.targets import Target, targets_of
-from tests.small_estates import MIDNIGHT, quiet_cluster
+from tests.small_fleets import MIDNIGHT, quiet_cluster
 
 START = MIDNIGHT * 1000
 DAY = 86_400_000

@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from fake_gpu.clock import epoch, fixed
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.prometheus.answer import raw_matrix, rows_matrix
 from fake_gpu.prometheus.label_sets import LabelSet, Layout
 from fake_gpu.prometheus.language import parse_selector
-from fake_gpu.prometheus.source import EstateSeries
+from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import series_of
 from ingestion.catalogue import allocation_asks
@@ -22,9 +22,9 @@ DAY_MS = 24 * HOUR_MS
 LENGTHS = (300_000, HOUR_MS, HOUR_MS, 5 * HOUR_MS, DAY_MS, 30 * HOUR_MS)
 
 
-def _source(name: str) -> EstateSeries:
-    estate = build_estate(load_scenario(name))
-    return series_of(estate, fixed(epoch(estate.ended_at)))
+def _source(name: str) -> FleetSeries:
+    fleet = build_fleet(load_scenario(name))
+    return series_of(fleet, fixed(epoch(fleet.ended_at)))
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,14 @@ def _source(name: str) -> EstateSeries:
 )
 def test_any_window_of_a_table_is_what_its_series_say(name: str) -> None:
     source = _source(name)
-    estate, draw, rows_found = source.estate, Random(name), 0
+    fleet, draw, rows_found = source.fleet, Random(name), 0
     for _ in range(40):
-        ask, cluster = draw.choice(allocation_asks()), draw.choice(estate.clusters)
+        ask, cluster = draw.choice(allocation_asks()), draw.choice(fleet.clusters)
         more = draw.choice(["", 'prometheus_replica=~".*1"', 'namespace!="chat"', ask.matchers])
         own = ",".join(part for part in (f'clusterID="{cluster.cluster_id}"', more) if part)
         asked = parse_selector(f'{{__name__=~"{"|".join(ask.metrics)}",{own}}}')
         length = draw.choice(LENGTHS)
-        end = draw.randrange(estate.started_at, estate.ended_at) * 1000
+        end = draw.randrange(fleet.started_at, fleet.ended_at) * 1000
         end = draw.choice([end, end // HOUR_MS * HOUR_MS, end // DAY_MS * DAY_MS])
         rows = source.rows(asked, end - length, end)
         series = [each for each in source.select(asked, end - length, end) if each.pieces]
@@ -60,7 +60,7 @@ def test_any_window_of_a_table_is_what_its_series_say(name: str) -> None:
 
 def test_what_varies_or_lies_in_several_clusters_has_no_table() -> None:
     source = _source("tenant_in_two_clusters")
-    start, cluster = source.estate.started_at * 1000, source.estate.clusters[0].cluster_id
+    start, cluster = source.fleet.started_at * 1000, source.fleet.clusters[0].cluster_id
     window = start, start + HOUR_MS
     assert source.rows(parse_selector(f'up{{clusterID="{cluster}"}}'), *window)
     assert source.rows(parse_selector("up"), *window) is None
@@ -70,7 +70,7 @@ def test_what_varies_or_lies_in_several_clusters_has_no_table() -> None:
 
 def test_a_fault_that_changes_series_leaves_a_cluster_without_tables() -> None:
     source = _source("exporter_outage")
-    start, cluster = source.estate.started_at * 1000, source.estate.clusters[0].cluster_id
+    start, cluster = source.fleet.started_at * 1000, source.fleet.clusters[0].cluster_id
     asked = parse_selector(f'up{{clusterID="{cluster}"}}')
     assert source.rows(asked, start, start + HOUR_MS) is None
     assert source.select(asked, start, start + HOUR_MS)

@@ -1,4 +1,4 @@
-"""What people write about an estate is read strictly, and everything wrong is said at once."""
+"""What people write about a fleet is read strictly, and everything wrong is said at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.errors import BadScenario, DataNotHere, UnknownScenario
 from fake_gpu.scenario.load import library, library_text, load_scenario, read_scenario
 from fake_gpu.scenario.scalars import parse_duration, parse_share, parse_span, parse_time
@@ -20,7 +20,7 @@ from fake_gpu.scenario.schema import MAXIMUM_LEVELS, Unreadable
 from fake_gpu.scenario.seeds import stream, uuid_of
 from fake_gpu.scenario.spec import MAXIMUM_PODS
 from fake_gpu.scenario.utilisation import parse_load, quoted_loads
-from tests.estates import T0, check_invariants, cluster_of, loaded
+from tests.fleets import T0, check_invariants, cluster_of, loaded
 from tests.scenario_page import scenario_page
 
 SMALL = """\
@@ -35,7 +35,7 @@ clusters:
 
 def problems(text: str) -> list[tuple[int, str]]:
     with pytest.raises(BadScenario) as raised:
-        build_estate(loaded(text))
+        build_fleet(loaded(text))
     return [(problem.line, problem.seen) for problem in raised.value.problems]
 
 
@@ -157,7 +157,7 @@ def test_faults_carry_their_defaults_their_seed_and_their_time() -> None:
         "  - {fault: dropped_scrapes, cluster: c, from: +1h, until: +2h, share: 20%, seed: 5}\n"
         "  - {fault: dropped_scrapes}\n"
     )
-    first, second = build_estate(loaded(text)).faults
+    first, second = build_fleet(loaded(text)).faults
     assert first.parameters == {"job": "", "share": Fraction(1, 5)}
     assert (first.from_at, first.until_at, first.seed) == (T0 + 3600, T0 + 7200, 5)
     assert (second.from_at, second.until_at) == (T0, T0 + 86_400)
@@ -233,7 +233,7 @@ def test_spans_are_drawn_as_they_are_written() -> None:
 
 
 def test_draws_are_what_their_hash_says() -> None:
-    """Worked out here once more from the definition: a change is a change of every estate."""
+    """Worked out here once more from the definition: a change is a change of every fleet."""
     digest = hashlib.sha256(hashlib.sha256(b"1:71:a").digest() + bytes(8)).digest()
     words = [int.from_bytes(digest[n : n + 8], "big") for n in (0, 8, 16, 24)]
     draw = stream(7, "a")
@@ -406,7 +406,7 @@ mig-configs:
         "{name: n, product: NVIDIA-A100-SXM4-40GB, cards: 2, mig: {layout: halves}}",
     )
     read = read_scenario(text + "mig_configs: mig.yaml\n", "test.yaml", tmp_path)
-    state = build_estate(read).clusters[0].nodes[0].states[0]
+    state = build_fleet(read).clusters[0].nodes[0].states[0]
     assert dict(state.capacity) == {"nvidia.com/gpu": 1, "nvidia.com/mig-3g.20gb": 2}
     assert state.labels["nvidia.com/mig.config"] == "halves"
 
@@ -449,7 +449,7 @@ def test_every_scenario_of_the_library_can_be_played(name: str) -> None:
     read = load_scenario(name)
     assert read.scenario.name == name
     assert read.scenario.story.strip().endswith(".")
-    for cluster in build_estate(read).clusters:
+    for cluster in build_fleet(read).clusters:
         check_invariants(cluster)
 
 
@@ -485,12 +485,12 @@ def test_the_reference_names_every_key_of_the_demo() -> None:
 
 def test_the_how_to_works_as_it_is_written() -> None:
     page = Path(__file__).parents[2] / "docs" / "how-to" / "a-fake-cluster-of-your-own.md"
-    [estate_part, faults_part] = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
-    estate = build_estate(loaded(estate_part + faults_part))
-    check_invariants(estate.clusters[0])
-    assert {p.namespace for p in estate.pods} == {"team-red", "team-blue"}
-    assert len(estate.faults) == 3
-    assert estate.fired == {"card_unhealthy#0": 1}
+    [fleet_part, faults_part] = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    fleet = build_fleet(loaded(fleet_part + faults_part))
+    check_invariants(fleet.clusters[0])
+    assert {p.namespace for p in fleet.pods} == {"team-red", "team-blue"}
+    assert len(fleet.faults) == 3
+    assert fleet.fired == {"card_unhealthy#0": 1}
 
 
 @pytest.mark.parametrize(

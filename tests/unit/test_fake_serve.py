@@ -1,4 +1,4 @@
-"""All servers of one estate over HTTP: driving, asking, taking a changed scenario over."""
+"""All servers of one fleet over HTTP: driving, asking, taking a changed scenario over."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import httpx
 import pytest
 
 from fake_gpu.clock import driven, epoch, fixed
-from fake_gpu.estate.build import build_estate
 from fake_gpu.faults.ledger import KEPT_DETAILS, FaultLedger, FaultNeverFired
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import library_text, load_scenario, read_scenario
 from fake_gpu.serve import PortTaken, Running, serve, start_of
 from fake_gpu.takeover import PastWouldChange
-from tests.estates import HEAD, estate
+from tests.fleets import HEAD, fleet
 
 EAST = "0a7c1d52-3c4e-4b8a-9d5f-6f1e2a3b4c5d"
 
@@ -28,7 +28,7 @@ def at(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    thin = build_estate(load_scenario("thin_line"))
+    thin = build_fleet(load_scenario("thin_line"))
     with serve(thin, driven(start_of(thin))) as served:
         yield served
 
@@ -57,7 +57,7 @@ def test_one_clock_moves_thanos_and_kubernetes(running: Running) -> None:
     assert {name.split("-")[0] for name in running_pods} == {"serve", "train"}
 
 
-def test_every_server_dates_its_answers_by_the_estate_s_clock(running: Running) -> None:
+def test_every_server_dates_its_answers_by_the_fleet_s_clock(running: Running) -> None:
     urls = [
         f"{running.thanos_url}/-/ready",
         f"{running.kubernetes_urls[EAST]}/version",
@@ -119,7 +119,7 @@ def wait_for(happened: Callable[[], bool]) -> None:
 
 
 def test_the_control_says_what_is_served(running: Running) -> None:
-    shown = httpx.get(f"{running.control_url}/-/estate").json()
+    shown = httpx.get(f"{running.control_url}/-/fleet").json()
     assert shown["name"] == "thin_line"
     assert [c["cluster_id"] for c in shown["clusters"]] == [EAST]
     assert httpx.get(f"{running.control_url}/-/faults").json() == []
@@ -142,7 +142,7 @@ EARLIER = LATER.replace("from: +5h", "from: +10m")
 
 
 def test_a_changed_scenario_is_taken_over_whole_and_only_for_the_future() -> None:
-    thin = build_estate(load_scenario("thin_line"))
+    thin = build_fleet(load_scenario("thin_line"))
     with serve(thin, driven(start_of(thin))) as running:
         advance(running, at("02:00:00"))
         url = f"{running.control_url}/-/scenario"
@@ -152,7 +152,7 @@ def test_a_changed_scenario_is_taken_over_whole_and_only_for_the_future() -> Non
         broken = httpx.post(url, content="name: [", timeout=30)
         assert broken.status_code == 409
         assert broken.json()["code"] == "FAKE-002"
-        assert running.estate is thin  # the old one goes on
+        assert running.fleet is thin  # the old one goes on
         taken = httpx.post(url, content=changed_thin_line(LATER), timeout=30)
         assert taken.json() == {"taken_over": "thin_line"}
         advance(running, at("05:05:00"))
@@ -171,7 +171,7 @@ def test_a_changed_scenario_is_taken_over_whole_and_only_for_the_future() -> Non
 def test_what_only_samples_show_may_not_change_either(old: str, new: str, seen: str) -> None:
     text = library_text("thin_line")
     assert old in text
-    thin = build_estate(load_scenario("thin_line"))
+    thin = build_fleet(load_scenario("thin_line"))
     with serve(thin, driven(start_of(thin))) as running:
         advance(running, at("02:00:00"))
         with pytest.raises(PastWouldChange, match=seen):
@@ -181,15 +181,15 @@ def test_what_only_samples_show_may_not_change_either(old: str, new: str, seen: 
 def test_a_fault_that_is_still_to_come_may_be_added() -> None:
     text = library_text("thin_line")
     later = text.replace("story: |", "faults: [{fault: html_login, from: +3h}]\nstory: |")
-    thin = build_estate(load_scenario("thin_line"))
+    thin = build_fleet(load_scenario("thin_line"))
     with serve(thin, driven(start_of(thin))) as running:
         advance(running, at("02:00:00"))
         running.take_over(lambda: read_scenario(later, "x", None))
-        assert [fault.kind for fault in running.estate.faults] == ["html_login"]
+        assert [fault.kind for fault in running.fleet.faults] == ["html_login"]
 
 
 def test_a_cluster_that_comes_or_goes_is_another_past() -> None:
-    thin = build_estate(load_scenario("thin_line"))
+    thin = build_fleet(load_scenario("thin_line"))
     with (
         serve(thin, driven(start_of(thin))) as running,
         pytest.raises(PastWouldChange, match="come or go"),
@@ -198,7 +198,7 @@ def test_a_cluster_that_comes_or_goes_is_another_past() -> None:
 
 
 def test_open_watches_end_when_a_scenario_is_taken_over() -> None:
-    thin = build_estate(load_scenario("thin_line"))
+    thin = build_fleet(load_scenario("thin_line"))
     ended = threading.Event()
     with serve(thin, driven(start_of(thin))) as running:
         base = running.kubernetes_urls[EAST]
@@ -219,7 +219,7 @@ def test_open_watches_end_when_a_scenario_is_taken_over() -> None:
 
 
 def test_the_next_ports_are_taken_in_order_and_a_taken_one_is_said() -> None:
-    small = estate(f"{HEAD}clusters: [{{name: c}}]\n")
+    small = fleet(f"{HEAD}clusters: [{{name: c}}]\n")
     with serve(small, fixed(datetime(2026, 10, 1, tzinfo=UTC))) as first:
         port = int(first.thanos_url.rsplit(":", 1)[1])
         with pytest.raises(PortTaken, match=str(port)):
@@ -227,7 +227,7 @@ def test_the_next_ports_are_taken_in_order_and_a_taken_one_is_said() -> None:
 
 
 def test_a_fault_that_never_fired_fails_its_test() -> None:
-    faults = estate(f"{HEAD}clusters: [{{name: c}}]\nfaults: [{{fault: timeout}}]\n").faults
+    faults = fleet(f"{HEAD}clusters: [{{name: c}}]\nfaults: [{{fault: timeout}}]\n").faults
     ledger = FaultLedger()
     with pytest.raises(FaultNeverFired, match="timeout#0"):
         ledger.require_fired(faults)
@@ -240,7 +240,7 @@ def test_a_fault_that_never_fired_fails_its_test() -> None:
 
 
 def test_a_step_that_is_told_to_others_is_told_with_the_next_one() -> None:
-    thin = build_estate(load_scenario("thin_line"))
+    thin = build_fleet(load_scenario("thin_line"))
     with serve(thin, driven(start_of(thin))) as served:
         told: list[str] = []
         reading = threading.Thread(target=watch_pods, args=(served, told), daemon=True)

@@ -14,13 +14,13 @@ import httpx
 import pytest
 
 from fake_gpu.clock import driven, epoch, running
-from fake_gpu.estate.export import plain_rows
+from fake_gpu.fleet.export import plain_rows
 from fake_gpu.scenario.errors import BadScenario
 from fake_gpu.scenario.load import Loaded, read_scenario
 from fake_gpu.serve import Running, serve
 from fake_gpu.takeover import PastWouldChange
 from fake_gpu.truth.ledger import ledger
-from tests.estates import T0, check_invariants
+from tests.fleets import T0, check_invariants
 
 HOUR = 3600
 NOW = T0 + 2 * HOUR
@@ -33,21 +33,21 @@ def read(text: str) -> Loaded:
 
 @contextmanager
 def served(text: str, now: int = NOW) -> Iterator[Running]:
-    with serve(read(text), driven(epoch(T0))) as estate:
-        estate.advance_to(epoch(now))
-        yield estate
+    with serve(read(text), driven(epoch(T0))) as fleet:
+        fleet.advance_to(epoch(now))
+        yield fleet
 
 
-def samples(estate: Running, metric: str, at: int) -> dict[str, str]:
+def samples(fleet: Running, metric: str, at: int) -> dict[str, str]:
     """Card to value, as a Thanos says at an instant."""
     asked = {"query": metric, "time": str(at)}
-    answer = httpx.get(f"{estate.thanos_url}/api/v1/query", params=asked).json()
+    answer = httpx.get(f"{fleet.thanos_url}/api/v1/query", params=asked).json()
     return {each["metric"]["UUID"]: each["value"][1] for each in answer["data"]["result"]}
 
 
-def objects(estate: Running, path: str) -> dict[str, str]:
+def objects(fleet: Running, path: str) -> dict[str, str]:
     """Name to UID, as the API server lists them now."""
-    [url] = estate.kubernetes_urls.values()
+    [url] = fleet.kubernetes_urls.values()
     items = httpx.get(f"{url}/api/v1/{path}").json()["items"]
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in items}
 
@@ -119,15 +119,15 @@ OTHER_PASTS = {
 def test_a_scenario_that_says_something_else_of_the_past_is_refused(change: str) -> None:
     old, new, seen = OTHER_PASTS[change]
     assert old in TIMED
-    with served(TIMED) as estate:
-        told = [samples(estate, metric, NOW) for metric in (BUSY, USED, "DCGM_FI_DEV_XID_ERRORS")]
-        before = estate.estate
+    with served(TIMED) as fleet:
+        told = [samples(fleet, metric, NOW) for metric in (BUSY, USED, "DCGM_FI_DEV_XID_ERRORS")]
+        before = fleet.fleet
         with pytest.raises(PastWouldChange) as refused:
-            estate.take_over(lambda: read(TIMED.replace(old, new)))
+            fleet.take_over(lambda: read(TIMED.replace(old, new)))
         assert seen in refused.value.message()
-        assert estate.estate is before
+        assert fleet.fleet is before
         assert told == [
-            samples(estate, metric, NOW) for metric in (BUSY, USED, "DCGM_FI_DEV_XID_ERRORS")
+            samples(fleet, metric, NOW) for metric in (BUSY, USED, "DCGM_FI_DEV_XID_ERRORS")
         ]
 
 
@@ -150,20 +150,20 @@ FUTURES = {
 def test_what_is_still_to_come_may_change(change: str) -> None:
     old, new = FUTURES[change]
     assert old in TIMED
-    with served(TIMED) as estate:
-        told = samples(estate, BUSY, NOW)
-        estate.take_over(lambda: read(TIMED.replace(old, new)))
-        assert samples(estate, BUSY, NOW) == told == {"GPU-0": "40", "GPU-1": "0"}
+    with served(TIMED) as fleet:
+        told = samples(fleet, BUSY, NOW)
+        fleet.take_over(lambda: read(TIMED.replace(old, new)))
+        assert samples(fleet, BUSY, NOW) == told == {"GPU-0": "40", "GPU-1": "0"}
 
 
 def test_a_pod_may_use_a_card_otherwise_from_a_second_on() -> None:
     old, new = FUTURES["another load later"]
-    with served(TIMED.replace(old, new), T0 + 4 * HOUR) as estate:
-        assert samples(estate, BUSY, T0 + 2 * HOUR)["GPU-0"] == "40"
-        assert samples(estate, BUSY, T0 + 4 * HOUR)["GPU-0"] == "90"
-        assert samples(estate, USED, T0 + 2 * HOUR)["GPU-0"] == "6000"
+    with served(TIMED.replace(old, new), T0 + 4 * HOUR) as fleet:
+        assert samples(fleet, BUSY, T0 + 2 * HOUR)["GPU-0"] == "40"
+        assert samples(fleet, BUSY, T0 + 4 * HOUR)["GPU-0"] == "90"
+        assert samples(fleet, USED, T0 + 2 * HOUR)["GPU-0"] == "6000"
         # Of what the driver leaves of 15,360 MiB, 80 %, as a pod uses unless it is said otherwise.
-        assert samples(estate, USED, T0 + 4 * HOUR)["GPU-0"] == str((15_360 - 192) * 8 // 10)
+        assert samples(fleet, USED, T0 + 4 * HOUR)["GPU-0"] == str((15_360 - 192) * 8 // 10)
 
 
 # --- configurations without times -----------------------------------------------------------------
@@ -195,73 +195,73 @@ def design(strategy: str = "none", **nodes: str) -> str:
 ONE = design(a=gpu("GPU-0") + idle("GPU-1"))
 
 
-def changed(estate: Running, text: str) -> None:
+def changed(fleet: Running, text: str) -> None:
     """Taken over now, and an hour passes."""
-    estate.take_over(lambda: read(text))
-    estate.advance_to(epoch(estate.clock.now_seconds() + HOUR))
-    check_invariants(estate.estate.clusters[0])
+    fleet.take_over(lambda: read(text))
+    fleet.advance_to(epoch(fleet.clock.now_seconds() + HOUR))
+    check_invariants(fleet.fleet.clusters[0])
 
 
 def test_another_use_begins_now_and_the_past_stays() -> None:
-    with served(ONE) as estate:
-        pods = objects(estate, "pods")
-        version = estate.histories[estate.estate.clusters[0].cluster_id].resource_version_at(NOW)
-        changed(estate, design(a=gpu("GPU-0", "50", 6000) + idle("GPU-1")))
+    with served(ONE) as fleet:
+        pods = objects(fleet, "pods")
+        version = fleet.histories[fleet.fleet.clusters[0].cluster_id].resource_version_at(NOW)
+        changed(fleet, design(a=gpu("GPU-0", "50", 6000) + idle("GPU-1")))
         for at in (NOW - HOUR, NOW):
-            assert samples(estate, BUSY, at) == {"GPU-0": "10", "GPU-1": "0"}
-            assert samples(estate, USED, at)["GPU-0"] == "5000"
-        assert samples(estate, BUSY, NOW + HOUR) == {"GPU-0": "50", "GPU-1": "0"}
-        assert samples(estate, USED, NOW + HOUR)["GPU-0"] == "6000"
-        assert objects(estate, "pods") == pods  # the same one, no other of that name
-        again = estate.histories[estate.estate.clusters[0].cluster_id].resource_version_at(NOW)
+            assert samples(fleet, BUSY, at) == {"GPU-0": "10", "GPU-1": "0"}
+            assert samples(fleet, USED, at)["GPU-0"] == "5000"
+        assert samples(fleet, BUSY, NOW + HOUR) == {"GPU-0": "50", "GPU-1": "0"}
+        assert samples(fleet, USED, NOW + HOUR)["GPU-0"] == "6000"
+        assert objects(fleet, "pods") == pods  # the same one, no other of that name
+        again = fleet.histories[fleet.fleet.clusters[0].cluster_id].resource_version_at(NOW)
         assert again == version
 
 
 def test_phases_begin_when_they_are_taken_over() -> None:
-    with served(ONE) as estate:
+    with served(ONE) as fleet:
         phases = "\"{ {time: '30m' utilization: 80} {time: '30m' utilization: 20} repeat: 1 }\""
-        changed(estate, design(a=gpu("GPU-0", phases) + idle("GPU-1")))
-        seen = [samples(estate, BUSY, NOW + at)["GPU-0"] for at in (0, 1740, 1860, HOUR)]
+        changed(fleet, design(a=gpu("GPU-0", phases) + idle("GPU-1")))
+        seen = [samples(fleet, BUSY, NOW + at)["GPU-0"] for at in (0, 1740, 1860, HOUR)]
         assert seen == ["10", "80", "20", "20"]
-        estate.advance_to(epoch(NOW + 2 * HOUR))
-        assert samples(estate, BUSY, NOW + 2 * HOUR)["GPU-0"] == "0"
+        fleet.advance_to(epoch(NOW + 2 * HOUR))
+        assert samples(fleet, BUSY, NOW + 2 * HOUR)["GPU-0"] == "0"
 
 
 def test_nodes_and_pods_come_and_go() -> None:
-    with served(ONE) as estate:
+    with served(ONE) as fleet:
         other = design(
             a=gpu("GPU-0") + idle("GPU-1"), b=gpu("GPU-7", "70", pod="other", tenant="b")
         )
-        changed(estate, other)
-        assert set(objects(estate, "nodes")) == {"a", "b"}
-        assert set(objects(estate, "pods")) == {"pod", "other"}
-        assert "team-b" in objects(estate, "namespaces")
-        assert samples(estate, BUSY, NOW) == {"GPU-0": "10", "GPU-1": "0"}
-        assert samples(estate, BUSY, NOW + HOUR) == {"GPU-0": "10", "GPU-1": "0", "GPU-7": "70"}
+        changed(fleet, other)
+        assert set(objects(fleet, "nodes")) == {"a", "b"}
+        assert set(objects(fleet, "pods")) == {"pod", "other"}
+        assert "team-b" in objects(fleet, "namespaces")
+        assert samples(fleet, BUSY, NOW) == {"GPU-0": "10", "GPU-1": "0"}
+        assert samples(fleet, BUSY, NOW + HOUR) == {"GPU-0": "10", "GPU-1": "0", "GPU-7": "70"}
 
-        changed(estate, ONE)
-        assert set(objects(estate, "nodes")) == {"a"}
-        assert set(objects(estate, "pods")) == {"pod"}
-        assert samples(estate, BUSY, NOW + HOUR)["GPU-7"] == "70"
-        assert samples(estate, BUSY, NOW + 2 * HOUR) == {"GPU-0": "10", "GPU-1": "0"}
-        rows = ledger(plain_rows(estate.estate), "allocations")
+        changed(fleet, ONE)
+        assert set(objects(fleet, "nodes")) == {"a"}
+        assert set(objects(fleet, "pods")) == {"pod"}
+        assert samples(fleet, BUSY, NOW + HOUR)["GPU-7"] == "70"
+        assert samples(fleet, BUSY, NOW + 2 * HOUR) == {"GPU-0": "10", "GPU-1": "0"}
+        rows = ledger(plain_rows(fleet.fleet), "allocations")
         held = {r["pod_name"]: (r["bound_at"], r["ended_at"]) for r in rows}
         assert held["other"] == ("2026-10-01T02:00:01Z", "2026-10-01T03:00:01Z")
 
 
 def test_a_pod_on_another_card_is_another_pod() -> None:
-    with served(ONE) as estate:
-        first = objects(estate, "pods")["pod"]
-        changed(estate, design(a=idle("GPU-0") + gpu("GPU-1", "30")))
-        assert objects(estate, "pods")["pod"] != first
-        assert samples(estate, BUSY, NOW + HOUR) == {"GPU-0": "0", "GPU-1": "30"}
+    with served(ONE) as fleet:
+        first = objects(fleet, "pods")["pod"]
+        changed(fleet, design(a=idle("GPU-0") + gpu("GPU-1", "30")))
+        assert objects(fleet, "pods")["pod"] != first
+        assert samples(fleet, BUSY, NOW + HOUR) == {"GPU-0": "0", "GPU-1": "30"}
 
 
 def test_a_watcher_goes_on_where_it_was() -> None:
-    with served(ONE) as estate:
-        [url] = estate.kubernetes_urls.values()
+    with served(ONE) as fleet:
+        [url] = fleet.kubernetes_urls.values()
         listed = httpx.get(f"{url}/api/v1/pods").json()
-        changed(estate, design(a=gpu("GPU-0") + gpu("GPU-1", pod="new")))
+        changed(fleet, design(a=gpu("GPU-0") + gpu("GPU-1", pod="new")))
         asked = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
         with httpx.stream("GET", f"{url}/api/v1/pods", params=asked, timeout=60) as answer:
             event = json.loads(next(answer.iter_lines()))
@@ -269,24 +269,24 @@ def test_a_watcher_goes_on_where_it_was() -> None:
 
 
 def test_of_two_in_one_second_the_later_one_counts() -> None:
-    with served(ONE) as estate:
+    with served(ONE) as fleet:
         first = design(a=gpu("GPU-0", "20") + gpu("GPU-1", pod="new"), b=idle("GPU-7"))
-        estate.take_over(lambda: read(first))
-        changed(estate, design(a=gpu("GPU-0", "30") + idle("GPU-1")))
-        assert samples(estate, BUSY, NOW + HOUR) == {"GPU-0": "30", "GPU-1": "0"}
-        assert set(objects(estate, "pods")) == {"pod"}
-        assert set(objects(estate, "nodes")) == {"a"}
+        fleet.take_over(lambda: read(first))
+        changed(fleet, design(a=gpu("GPU-0", "30") + idle("GPU-1")))
+        assert samples(fleet, BUSY, NOW + HOUR) == {"GPU-0": "30", "GPU-1": "0"}
+        assert set(objects(fleet, "pods")) == {"pod"}
+        assert set(objects(fleet, "nodes")) == {"a"}
         # What was taken away for the same second is there again.
-        estate.take_over(lambda: read(design(b=idle("GPU-7"))))
-        changed(estate, design(a=gpu("GPU-0", "30") + idle("GPU-1")))
-        assert samples(estate, BUSY, NOW + 2 * HOUR) == {"GPU-0": "30", "GPU-1": "0"}
-        assert set(objects(estate, "nodes")) == {"a"}
+        fleet.take_over(lambda: read(design(b=idle("GPU-7"))))
+        changed(fleet, design(a=gpu("GPU-0", "30") + idle("GPU-1")))
+        assert samples(fleet, BUSY, NOW + 2 * HOUR) == {"GPU-0": "30", "GPU-1": "0"}
+        assert set(objects(fleet, "nodes")) == {"a"}
 
 
 def test_labels_change_and_cards_do_not() -> None:
-    with served(ONE) as estate:
-        changed(estate, ONE.replace("mig-strategy: none", "mig-strategy: mixed"))
-        node = estate.estate.clusters[0].nodes[0]
+    with served(ONE) as fleet:
+        changed(fleet, ONE.replace("mig-strategy: none", "mig-strategy: mixed"))
+        node = fleet.fleet.clusters[0].nodes[0]
         labels = [state.labels["nvidia.com/mig.strategy"] for state in node.states]
         assert labels == ["none", "mixed"]
         for other, seen in (
@@ -294,53 +294,53 @@ def test_labels_change_and_cards_do_not() -> None:
             (design("mixed", a=gpu("GPU-0")), "has other cards"),
         ):
             with pytest.raises(BadScenario, match=seen):
-                estate.take_over(lambda text=other: read(text))  # type: ignore[misc]
-        changed(estate, design("mixed", b=idle("GPU-7")))
+                fleet.take_over(lambda text=other: read(text))  # type: ignore[misc]
+        changed(fleet, design("mixed", b=idle("GPU-7")))
         with pytest.raises(BadScenario, match="was taken away before"):
-            estate.take_over(lambda: read(design("mixed", a=idle("GPU-0"))))
+            fleet.take_over(lambda: read(design("mixed", a=idle("GPU-0"))))
 
 
 def test_pools_of_the_operator_come_and_go_too() -> None:
     pools = "nodePools:\n  {}: {{gpuProduct: Tesla-T4, gpuCount: 2}}\n".format
-    with served(pools("one")) as estate:
-        changed(estate, pools("one") + "  two: {gpu: {profile: h100}}\n")
-        assert set(objects(estate, "nodes")) == {"one", "two"}
-        assert len(samples(estate, BUSY, NOW)) == 2
-        assert len(samples(estate, BUSY, NOW + HOUR)) == 2 + 8
+    with served(pools("one")) as fleet:
+        changed(fleet, pools("one") + "  two: {gpu: {profile: h100}}\n")
+        assert set(objects(fleet, "nodes")) == {"one", "two"}
+        assert len(samples(fleet, BUSY, NOW)) == 2
+        assert len(samples(fleet, BUSY, NOW + HOUR)) == 2 + 8
 
 
 def test_with_a_clock_that_runs_what_is_new_begins_soon() -> None:
-    with serve(read(ONE), running(epoch(T0), speed=60)) as estate:
-        estate.take_over(lambda: read(design(a=gpu("GPU-0", "50") + idle("GPU-1"))))
-        [pod] = estate.estate.clusters[0].pods
+    with serve(read(ONE), running(epoch(T0), speed=60)) as fleet:
+        fleet.take_over(lambda: read(design(a=gpu("GPU-0", "50") + idle("GPU-1"))))
+        [pod] = fleet.fleet.clusters[0].pods
         [later] = pod.holds[0].later
-        # Two of the machine's seconds, while the estate was played.
+        # Two of the machine's seconds, while the fleet was played.
         assert T0 < later.from_at - 60 <= T0 + 600
-        assert later.from_at > estate.clock.now_seconds()
+        assert later.from_at > fleet.clock.now_seconds()
 
 
 # --- what a refusal leaves behind -----------------------------------------------------------------
 
 
-def counted(estate: Running) -> dict[str, float]:
-    text = httpx.get(f"{estate.control_url}/metrics").text
+def counted(fleet: Running) -> dict[str, float]:
+    text = httpx.get(f"{fleet.control_url}/metrics").text
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in (line.split() for line in lines)}
 
 
 def test_a_refused_scenario_is_seen_in_the_control_s_metrics() -> None:
-    with served(TIMED) as estate:
-        assert list(counted(estate).values()) == [1, 0, 0]
-        url = f"{estate.control_url}/-/scenario"
+    with served(TIMED) as fleet:
+        assert list(counted(fleet).values()) == [1, 0, 0]
+        url = f"{fleet.control_url}/-/scenario"
         for body in ("name: [", TIMED.replace("xid: 79", "xid: 48")):
             assert httpx.post(url, content=body).status_code == 409
-        assert counted(estate) == {
+        assert counted(fleet) == {
             "fake_gpu_scenario_last_take_over_successful": 0,
             "fake_gpu_scenario_taken_over_total": 0,
             "fake_gpu_scenario_refused_total": 2,
         }
         assert httpx.post(url, content=TIMED).status_code == 200
-        assert list(counted(estate).values()) == [1, 1, 2]
+        assert list(counted(fleet).values()) == [1, 1, 2]
 
 
 FAULTY = (
@@ -363,30 +363,30 @@ faults:
 def test_counters_follow_the_scenario_and_nobody_counts_in_vain() -> None:
     without = FAULTY[: FAULTY.index("  - {fault: evicted")]
     refused = FAULTY.replace("xid: 79", "xid: 48")
-    with served(without) as estate:
-        assert estate.ledger.counts() == {}
+    with served(without) as fleet:
+        assert fleet.ledger.counts() == {}
         with pytest.raises(PastWouldChange):
-            estate.take_over(lambda: read(refused))
-        assert estate.ledger.counts() == {}
+            fleet.take_over(lambda: read(refused))
+        assert fleet.ledger.counts() == {}
         # The fault is still to come, and the history in which it happens is already played.
-        estate.take_over(lambda: read(FAULTY))
-        assert estate.estate.fired == {"evicted_without_end#0": 1}
-        assert estate.ledger.counts() == {"evicted_without_end#0": 1}
-        shown = httpx.get(f"{estate.control_url}/-/faults").json()
+        fleet.take_over(lambda: read(FAULTY))
+        assert fleet.fleet.fired == {"evicted_without_end#0": 1}
+        assert fleet.ledger.counts() == {"evicted_without_end#0": 1}
+        shown = httpx.get(f"{fleet.control_url}/-/faults").json()
         assert [(each["fault"], each["fired"]) for each in shown] == [
             ("start_rewritten#0", 0),
             ("evicted_without_end#0", 1),
         ]
         # And taken away again, it has not happened.
-        estate.take_over(lambda: read(without))
-        assert estate.ledger.counts() == {}
+        fleet.take_over(lambda: read(without))
+        assert fleet.ledger.counts() == {}
 
 
-def test_the_clock_tells_one_estate_however_many_were_taken_over() -> None:
-    with served(ONE) as estate:
-        listeners = len(estate.clock._listeners)
+def test_the_clock_tells_one_fleet_however_many_were_taken_over() -> None:
+    with served(ONE) as fleet:
+        listeners = len(fleet.clock._listeners)
         for busy in ("20", "30", "40"):
-            changed(estate, design(a=gpu("GPU-0", busy) + idle("GPU-1")))
+            changed(fleet, design(a=gpu("GPU-0", busy) + idle("GPU-1")))
         with pytest.raises(BadScenario):
-            estate.take_over(lambda: read("nodes: 7"))
-        assert len(estate.clock._listeners) == listeners == 1
+            fleet.take_over(lambda: read("nodes: 7"))
+        assert len(fleet.clock._listeners) == listeners == 1

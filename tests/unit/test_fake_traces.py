@@ -1,4 +1,4 @@
-"""Traces of real pods: what a row says is what the estate does, or the row is refused."""
+"""Traces of real pods: what a row says is what the fleet does, or the row is refused."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.hardware import products, profiles
-from fake_gpu.estate.model import Cluster
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.hardware import products, profiles
+from fake_gpu.fleet.model import Cluster
 from fake_gpu.scenario.errors import BadTrace
 from fake_gpu.scenario.load import Loaded, load_scenario, read_scenario
 from fake_gpu.scenario.trace import COLUMNS, parse_trace
 from fake_gpu.scenario.trace_scenario import scenario_of_trace
-from tests.estates import HEAD, T0, check_invariants
+from tests.fleets import HEAD, T0, check_invariants
 
 ROOT = Path(__file__).parents[2]
 HEADER = ",".join(COLUMNS) + "\n"
@@ -33,8 +33,8 @@ east,b,p4,u4,,Tesla-T4,nvidia.com/gpu,2,1790812800,,,1790813600,Pending,,
 def test_a_trace_is_a_scenario_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(TRACE)
-    estate = build_estate(load_scenario(path))
-    [cluster] = estate.clusters
+    fleet = build_fleet(load_scenario(path))
+    [cluster] = fleet.clusters
     check_invariants(cluster)
     lives = {p.name: p for p in cluster.pods}
     assert lives["p1"].uid == "u1"
@@ -58,7 +58,7 @@ def test_a_scenario_may_name_a_trace(tmp_path: Path) -> None:
       - {{name: n2, product: Tesla-T4, cards: 2}}
 """
     read = read_scenario(text + "workload_trace: t.csv\n", "test.yaml", tmp_path)
-    [cluster] = build_estate(read).clusters
+    [cluster] = build_fleet(read).clusters
     assert {p.node_name for p in cluster.pods} == {"n1", "n2", ""}
 
 
@@ -119,7 +119,7 @@ def test_a_missing_column_is_named() -> None:
 def played(*rows: str) -> Cluster:
     """The one cluster of a trace with these rows."""
     read = parse_trace(HEADER + "\n".join(rows) + "\n", "t.csv")
-    [cluster] = build_estate(Loaded(scenario_of_trace(read, "t", "t.csv"), "t.csv")).clusters
+    [cluster] = build_fleet(Loaded(scenario_of_trace(read, "t", "t.csv"), "t.csv")).clusters
     check_invariants(cluster)
     return cluster
 
@@ -319,7 +319,7 @@ def test_a_line_is_counted_as_an_editor_counts_it() -> None:
         (row(node="", count=1025), "node traced-0-0 would need more than it can have: 1025 cards"),
     ],
 )
-def test_what_no_estate_can_have_is_refused_with_its_line(line: str, seen: str) -> None:
+def test_what_no_fleet_can_have_is_refused_with_its_line(line: str, seen: str) -> None:
     assert refused(line) == ("t.csv:2", seen)
 
 

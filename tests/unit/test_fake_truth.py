@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fake_gpu.estate.build import build_estate
-from fake_gpu.estate.export import plain_rows
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.export import plain_rows
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.truth.fewest_cards import Cut, fewest_mig_cards, fits_one_card
 from fake_gpu.truth.ledger import GRAINS, ledger
-from tests.estates import estate
+from tests.fleets import fleet
 
 ROOT = Path(__file__).parents[2]
 A100_40 = (
@@ -41,7 +41,7 @@ def test_the_truth_imports_nothing_of_ours() -> None:
 
 
 def test_the_thin_line_by_pencil() -> None:
-    rows = plain_rows(build_estate(load_scenario("thin_line")))
+    rows = plain_rows(build_fleet(load_scenario("thin_line")))
     held = {
         (row["pod_name"].rsplit("-", 1)[0] if row["workload_kind"] == "Job" else row["pod_name"]): (
             row["held_seconds"],
@@ -105,12 +105,12 @@ clusters:
           - {created: +20m, started: +20m, ended: +30m, node: a, cards: [1]}
           - {created: +30m, started: +30m, ended: +40m, node: b}
 """
-    rows = plain_rows(estate(body))
+    rows = plain_rows(fleet(body))
     counts = {r["node_name"]: r["gpu_count_max"] for r in ledger(rows, "node-hours")}
     assert counts == {"a": 1, "b": 1}
-    [cluster, fleet] = ledger(rows, "cluster-hours")
+    [cluster, whole] = ledger(rows, "cluster-hours")
     assert (cluster["sum_of_node_max"], cluster["simultaneous_max"]) == (2, 1)
-    assert (fleet["cluster_id"], fleet["sum_of_node_max"]) == ("", 2)
+    assert (whole["cluster_id"], whole["sum_of_node_max"]) == ("", 2)
     seconds = {r["node_name"]: r["gpu_seconds"] for r in ledger(rows, "node-hours")}
     assert seconds == {"a": 15 * 60 + 10 * 60, "b": 600}
 
@@ -134,7 +134,7 @@ clusters:
           - {created: 2026-10-01T00:50:00Z, started: 2026-10-01T01:50:00Z,
              ended: 2026-10-01T03:00:00Z, node: a}
 """
-    rows = plain_rows(estate(body))
+    rows = plain_rows(fleet(body))
     seconds = [(r["held_seconds"], r["running_seconds"]) for r in ledger(rows, "allocations")]
     assert seconds == [(0, 0), (3000, 600)]
     [hour] = ledger(rows, "node-hours")
@@ -158,7 +158,7 @@ clusters:
           - {created: +0s, started: +0s, ended: +30m, node: a}
           - {created: +20m, started: +20m, ended: +50m}
 """
-    rows = plain_rows(estate(body))
+    rows = plain_rows(fleet(body))
     [tenant] = ledger(rows, "tenant-periods")
     running = Fraction(
         tenant["running_device_seconds_numerator"], tenant["running_device_seconds_denominator"]
@@ -184,7 +184,7 @@ clusters:
       - {name: q, namespace: x, kind: Pod, requests: {nvidia.com/mig-4g.20gb: 1},
          pods: [{created: +0s, started: +0s, ended: +7m, node: a}]}
 """
-    rows = ledger(plain_rows(estate(body)), "tenant-periods")
+    rows = ledger(plain_rows(fleet(body)), "tenant-periods")
     weighed = {
         row["mig_profile"]: Fraction(
             row["running_weighted_seconds_numerator"], row["running_weighted_seconds_denominator"]
@@ -252,7 +252,7 @@ clusters:
       - {name: lost, changes: [{at: +30m, ready: Unknown}, {at: +90m, ready: "True"}]}
       - {name: late, joins: +2h}
 """
-    rows = ledger(plain_rows(estate(body)), "cluster-hours")[:3]
+    rows = ledger(plain_rows(fleet(body)), "cluster-hours")[:3]
     assert [(r["active_worker_nodes"], r["active_worker_nodes_max"]) for r in rows] == [
         (3, 3),
         (2, 3),
@@ -270,14 +270,14 @@ faults:
   - {fault: empty_success, cluster: c, from: +50m, until: +70m}
   - {fault: timeout, from: +55m, until: +65m}
 """
-    rows = ledger(plain_rows(estate(body)), "coverage")
+    rows = ledger(plain_rows(fleet(body)), "coverage")
     assert [r["disturbed_seconds"] for r in rows] == [600, 600, 0, 300, 300, 0]
     assert rows[0]["faults"] == "empty_success#0 timeout#0"
     assert rows[3]["faults"] == "timeout#0"
 
 
 def test_every_grain_is_known_and_no_other() -> None:
-    rows = plain_rows(build_estate(load_scenario("thin_line")))
+    rows = plain_rows(build_fleet(load_scenario("thin_line")))
     for grain in GRAINS:
         assert isinstance(ledger(rows, grain), list)
     with pytest.raises(ValueError, match="no grain 'weeks'"):
@@ -293,8 +293,8 @@ def openb() -> Path:
 
 
 def test_the_openb_trace_comes_to_its_published_hours() -> None:
-    estate_ = build_estate(load_scenario("openb", data=openb()))
-    rows = ledger(plain_rows(estate_), "allocations")
+    fleet_ = build_fleet(load_scenario("openb", data=openb()))
+    rows = ledger(plain_rows(fleet_), "allocations")
     seconds = sum(
         Fraction(row["compute_share_numerator"], row["compute_share_denominator"])
         * row["running_seconds"]

@@ -18,8 +18,8 @@ import pytest
 from domain.decisions import canonical_files
 from ingestion.settings import template_config
 from tests.decisions_by_hand import decided, table
-from tests.estates import estate as read
-from tests.lived_estates import clusters_csv, live
+from tests.fleets import fleet as read
+from tests.lived_fleets import clusters_csv, live
 from warehouse.connection import connected
 from warehouse.content import period_sha256
 from warehouse.home import Home
@@ -81,9 +81,9 @@ def facts_of(home: Home) -> str:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A month that was counted once."""
-    home, estate = Home.create(tmp_path_factory.mktemp("full") / "home"), read(FLEET)
-    live(home, estate)
-    decisions = decided(clusters_csv([estate], "both"))
+    home, fleet = Home.create(tmp_path_factory.mktemp("full") / "home"), read(FLEET)
+    live(home, fleet)
+    decisions = decided(clusters_csv([fleet], "both"))
     for name, text in canonical_files(decisions.rows).items():
         (home.decisions / name).write_text(text)
     home.config_path.write_text(template_config())

@@ -68,14 +68,14 @@ def test_commands_find_the_home_up_before_they_ask_for_the_port(tmp_path: Path) 
 
 
 def test_no_demo_throws_away_a_home_that_is_up(tmp_path: Path) -> None:
-    from fake_gpu.estate.build import build_estate
+    from fake_gpu.fleet.build import build_fleet
     from fake_gpu.scenario.load import load_scenario
     from orchestration.demo.home import make_home
 
-    estate = build_estate(load_scenario("thin_line"))
+    fleet = build_fleet(load_scenario("thin_line"))
     home = make_home(
-        tmp_path / "home", estate, "", {cluster.cluster_id: "" for cluster in estate.clusters}
+        tmp_path / "home", fleet, "", {cluster.cluster_id: "" for cluster in fleet.clusters}
     )
     with lock_home(home.dagster, URL), pytest.raises(AlreadyUp):
-        make_home(home.path, estate, "", {})
+        make_home(home.path, fleet, "", {})
     assert home.config_path.is_file()

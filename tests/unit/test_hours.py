@@ -1,6 +1,6 @@
 """The hour ledger: what is expected, what was asked, what is due, and in which order.
 
-Put here: when an hour is due and why, what heals, and windows of neighbouring hours.
+Put here: when an hour is due and why, what repairs, and windows of neighbouring hours.
 Not here: verdicts, or asking.
 """
 
@@ -122,32 +122,32 @@ def test_mass_endings_that_change_are_asked_until_they_stand_still() -> None:
     first = attempt(ELEVEN + 27 * HOUR, counts={"requests": (60, 3600)}, facts=facts)
     other = attempt(ELEVEN + 28 * HOUR, counts={"requests": (70, 4200)}, facts=facts, sequence=2)
     assert why_due(entry(first, other), ELEVEN + 29 * HOUR) is DueReason.SUSPICION
-    healed = attempt(ELEVEN + 29 * HOUR, counts={"requests": (100, 6000)}, sequence=3)
-    assert why_due(entry(first, other, healed), ELEVEN + 99 * HOUR) is None
+    repaired = attempt(ELEVEN + 29 * HOUR, counts={"requests": (100, 6000)}, sequence=3)
+    assert why_due(entry(first, other, repaired), ELEVEN + 99 * HOUR) is None
 
 
-def test_samples_heal_as_long_as_the_server_keeps_them() -> None:
-    assert entry().healable(TEN + timedelta(days=29), raw_retention_days=30)
-    assert not entry().healable(TEN + timedelta(days=30), raw_retention_days=30)
+def test_samples_repair_as_long_as_the_server_keeps_them() -> None:
+    assert entry().backfillable(TEN + timedelta(days=29), raw_retention_days=30)
+    assert not entry().backfillable(TEN + timedelta(days=30), raw_retention_days=30)
     assert due_windows([entry()], TEN + timedelta(days=31), raw_retention_days=30) == []
 
 
 def test_a_journal_hour_that_nobody_watched_is_missing_for_ever() -> None:
     now = ELEVEN + 5 * HOUR
     unwatched = attempt(ELEVEN + HOUR, Outcome.EMPTY, source=KUBERNETES)
-    assert not entry(unwatched, source=KUBERNETES).healable(now)
+    assert not entry(unwatched, source=KUBERNETES).backfillable(now)
     assert due_windows([entry(unwatched, source=KUBERNETES)], now) == []
     # The journal has not come so far: its collector may only be unable to write for a while.
     not_yet = attempt(
         ELEVEN + HOUR, Outcome.EMPTY, source=KUBERNETES, facts={"journal_ends_before": 1}
     )
-    assert entry(not_yet, source=KUBERNETES).healable(now)
+    assert entry(not_yet, source=KUBERNETES).backfillable(now)
     # Watched in part, and closed: nobody can watch the rest of it any more.
     in_part = attempt(ELEVEN + HOUR, Outcome.DEGRADED, source=KUBERNETES, facts={"closed": 1})
-    assert not entry(in_part, source=KUBERNETES).healable(now)
+    assert not entry(in_part, source=KUBERNETES).backfillable(now)
     assert due_windows([entry(in_part, source=KUBERNETES)], now) == []
     still_open = attempt(ELEVEN + HOUR, Outcome.DEGRADED, source=KUBERNETES, facts={"closed": 0})
-    assert entry(still_open, source=KUBERNETES).healable(now)
+    assert entry(still_open, source=KUBERNETES).backfillable(now)
 
 
 def test_a_journal_hour_is_asked_until_it_was_read_and_then_never_again() -> None:
@@ -155,7 +155,7 @@ def test_a_journal_hour_is_asked_until_it_was_read_and_then_never_again() -> Non
     assert why_due(entry(source=KUBERNETES), now) is DueReason.NEVER_ASKED
     unread = attempt(ELEVEN + HOUR, Outcome.FAILED, source=KUBERNETES)
     assert why_due(entry(unread, source=KUBERNETES), now) is DueReason.NOT_OK
-    assert entry(unread, source=KUBERNETES).healable(now)
+    assert entry(unread, source=KUBERNETES).backfillable(now)
     read = attempt(ELEVEN + HOUR, source=KUBERNETES)
     assert why_due(entry(read, source=KUBERNETES), now) is None
 

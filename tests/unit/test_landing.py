@@ -107,7 +107,7 @@ def test_a_body_that_claims_a_size_beyond_the_limit_is_refused_before_it_is_unpa
         landing(tmp_path).read_body(digest)
 
 
-def test_attempts_of_one_witness_form_one_chain(tmp_path: Path) -> None:
+def test_attempts_of_one_source_form_one_chain(tmp_path: Path) -> None:
     first = landing(tmp_path).append_attempt(draft())
     second = landing(tmp_path).append_attempt(draft(hour=TEN + timedelta(hours=1)))
     other = landing(tmp_path).append_attempt(draft(cluster_id="c2"))

@@ -16,16 +16,16 @@ from click.testing import CliRunner
 from billing.close import close_period
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
-from domain.findings import Judgement
+from domain.findings import CheckResult
 from ingestion.heads import heads_json, heads_of, keep_heads, kept_heads, read_heads
 from ingestion.landing import Landing, ManifestChanged
 from orchestration import steps
 from orchestration.cli.main import cli
 from orchestration.open_home import OpenHome
-from quality.run import judge
+from quality.run import check_period
 from tests.marts_by_hand import World, at
 from tests.unit.test_landing import draft
-from tests.unit.test_steps_evidence import estate
+from tests.unit.test_steps_evidence import fleet
 
 NOVEMBER = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
 
@@ -53,10 +53,10 @@ def world(tmp_path: Path) -> World:
 def close(world: World) -> None:
     world.write()
 
-    def judged() -> Judgement:
-        return judge(world.home, world.period, world.decisions, NOVEMBER)
+    def checked() -> CheckResult:
+        return check_period(world.home, world.period, world.decisions, NOVEMBER)
 
-    close_period(world.home, world.period, world.decisions, judged, NOVEMBER, dry_run=False)
+    close_period(world.home, world.period, world.decisions, checked, NOVEMBER, dry_run=False)
 
 
 def test_deleted_manifests_of_a_closed_month_are_a_problem(world: World) -> None:
@@ -71,7 +71,7 @@ def test_deleted_manifests_of_a_closed_month_are_a_problem(world: World) -> None
     assert "period 2026-10" in problem["where"]
 
 
-def test_a_witnessed_head_shows_an_edit_of_the_newest_manifest(world: World) -> None:
+def test_a_sourceed_head_shows_an_edit_of_the_newest_manifest(world: World) -> None:
     manifests = land(world, "08", "09")
     ran = CliRunner().invoke(cli, ["landing", "heads", "--home", str(world.path), "-o", "json"])
     heads = world.path.parent / "heads.json"
@@ -142,13 +142,13 @@ def test_damaged_kept_heads_are_a_named_problem(world: World) -> None:
 
 @pytest.mark.deep
 def test_a_check_keeps_the_heads_and_the_next_check_compares_them(tmp_path: Path) -> None:
-    with estate(tmp_path, datetime(2026, 10, 5, 2, 30, tzinfo=UTC)) as (opened, _):
+    with fleet(tmp_path, datetime(2026, 10, 5, 2, 30, tzinfo=UTC)) as (opened, _):
         hours = steps.ledger.open_window(opened)
         assert hours
         steps.pull(opened, hours)
         period = BillingPeriod("2026-10")
         steps.refresh(opened, period)
-        steps.judge(opened, period)
+        steps.check_period(opened, period)
         assert kept_heads(opened.record.store) == heads_of(opened.landing.store)
         now = opened.clock.now()
     manifest = sorted((tmp_path / "home/landing/manifests").glob("*/thanos/*.json"))[-1]
@@ -158,8 +158,8 @@ def test_a_check_keeps_the_heads_and_the_next_check_compares_them(tmp_path: Path
     manifest.write_bytes(changed)
     again = OpenHome.at(tmp_path / "home", StoppedClock(now + timedelta(minutes=1)))
     with pytest.raises(ManifestChanged) as refused:
-        steps.judge(again, period)
+        steps.check_period(again, period)
     assert refused.value.where == str(manifest)
     assert "the last check has" in refused.value.seen
     manifest.write_bytes(whole)
-    steps.judge(OpenHome.at(tmp_path / "home", again.clock), period)
+    steps.check_period(OpenHome.at(tmp_path / "home", again.clock), period)

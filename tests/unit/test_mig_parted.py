@@ -14,7 +14,7 @@ from domain.mig.errors import NotAMigChoice, NotAMigPartedFile
 from domain.mig.fitting import fit_entry, slices_add_up, sold_share
 from domain.mig.parted import PartedEntry, parse_parted_file
 from domain.mig.yaml_tree import LARGEST_FILE_BYTES, MOST_LEVELS, MOST_VALUES
-from fake_gpu.estate.build import build_estate
+from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from warehouse.project import seed_text
 
@@ -207,7 +207,7 @@ clusters:
         "devices is the single number 0; mig-parted wants a list, [0]",
         "devices is the single number 1; mig-parted wants a list, [1]",
     ]
-    [cluster] = build_estate(loaded).clusters
+    [cluster] = build_fleet(loaded).clusters
     found = sorted(device.profile for device in cluster.nodes[0].devices)
     assert found == ["1g.5gb"] * 7 + ["2g.10gb"] * 2 + ["3g.20gb"]
 

@@ -50,7 +50,7 @@ def test_every_column_is_described_and_every_description_begins_with_its_grain()
         assert all(c.get("description") for c in model["columns"]), model["name"]
 
 
-def test_every_source_is_described_and_both_witnesses_say_how_fresh_they_must_be() -> None:
+def test_every_source_is_described_and_both_sources_say_how_fresh_they_must_be() -> None:
     [raw] = declared("sources")
     tables = {table["name"]: table for table in raw["tables"]}
     assert [name for name, table in tables.items() if not table.get("description")] == []

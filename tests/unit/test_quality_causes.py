@@ -11,7 +11,7 @@ from domain.clock import StoppedClock
 from domain.findings import Finding, Remedy
 from quality.causes import NEEDED_METRICS, Cause, MetricHour, cause_of
 from quality.coverage import JOURNAL, SAMPLES, HourCoverage
-from quality.run import judge
+from quality.run import check_period
 from tests.marts_by_hand import SIGNED, Pod, World, at
 from warehouse.connection import connected
 
@@ -74,7 +74,7 @@ def world(tmp_path: Path) -> World:
 
 def findings(world: World) -> list[Finding]:
     clock = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
-    return list(judge(world.home, world.period, world.decisions, clock).findings)
+    return list(check_period(world.home, world.period, world.decisions, clock).findings)
 
 
 def test_one_missed_scrape_is_found_with_its_cause(world: World) -> None:
@@ -103,7 +103,7 @@ def test_an_answer_that_is_doubted_is_never_complete_although_nothing_is_missing
     world.write()
     [alone] = findings(world)
     assert (alone.code, alone.blocks) == ("GAP-001", True)
-    assert f"3600 s seen by no witness (thanos: answer not whole: {FEWER})" in alone.seen
+    assert f"3600 s seen by no source (thanos: answer not whole: {FEWER})" in alone.seen
     assert alone.what_to_do.startswith("gpu-ledger pull --cluster c1 --hours")
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from domain.findings import Finding, Remedy, VerdictState
+from domain.findings import CoverageState, Finding, Remedy
 from domain.interval import Interval
 from quality.coverage import (
     JOURNAL,
@@ -21,8 +21,8 @@ from quality.coverage import (
     gaps_of_hours,
     unseen_time,
 )
+from quality.coverage_status import coverage_statuses
 from quality.gap_findings import command, gap_findings
-from quality.verdict import verdicts
 
 BOTH = frozenset({SAMPLES, JOURNAL})
 NO_STAKES = Stakes({})
@@ -37,9 +37,9 @@ def hours(first: int, last: int) -> Interval:
 
 
 def gap(
-    source: str, interval: Interval, reason: str = "query failed", healable: bool = True
+    source: str, interval: Interval, reason: str = "query failed", backfillable: bool = True
 ) -> Gap:
-    return Gap("c1", source, interval, reason, healable)
+    return Gap("c1", source, interval, reason, backfillable)
 
 
 def signed(interval: Interval, source: str = SAMPLES, pod_uid: str = "") -> SignedGap:
@@ -59,7 +59,7 @@ def names(*args: object, **kwargs: object) -> list[str]:
 MEASURED = [Expectation("c1", hours(0, 24), BOTH)]
 
 
-def test_an_hour_that_neither_witness_saw_blocks_and_names_cluster_and_hour() -> None:
+def test_an_hour_that_neither_source_saw_blocks_and_names_cluster_and_hour() -> None:
     [finding] = coverage_findings(
         MEASURED, [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(9, 10))], [], NO_STAKES
     )
@@ -68,7 +68,7 @@ def test_an_hour_that_neither_witness_saw_blocks_and_names_cluster_and_hour() ->
     assert finding.cluster_id == "c1"
     assert (finding.hour_started_at, finding.hour_ended_at) == (at(9), at(10))
     assert "cluster c1, 2026-10-09T09:00:00Z to 2026-10-09T10:00:00Z" in finding.where
-    assert "1 hour, 3600 s seen by no witness" in finding.seen
+    assert "1 hour, 3600 s seen by no source" in finding.seen
     assert finding.what_to_do == (
         "gpu-ledger pull --cluster c1 --hours 2026-10-09T09:00:00Z..2026-10-09T10:00:00Z --again"
     )
@@ -77,7 +77,7 @@ def test_an_hour_that_neither_witness_saw_blocks_and_names_cluster_and_hour() ->
 @pytest.mark.parametrize(
     ("source", "name"), [(SAMPLES, "samples_missing"), (JOURNAL, "journal_missing")]
 )
-def test_a_gap_that_the_other_witness_covers_is_flagged_and_does_not_block(
+def test_a_gap_that_the_other_source_covers_is_flagged_and_does_not_block(
     source: str, name: str
 ) -> None:
     [finding] = coverage_findings(MEASURED, [gap(source, hours(9, 10))], [], NO_STAKES)
@@ -87,13 +87,13 @@ def test_a_gap_that_the_other_witness_covers_is_flagged_and_does_not_block(
 
 
 @pytest.mark.parametrize("source", [SAMPLES, JOURNAL])
-def test_where_one_witness_is_expected_its_gap_blocks(source: str) -> None:
+def test_where_one_source_is_expected_its_gap_blocks(source: str) -> None:
     expectation = [Expectation("c1", hours(0, 24), frozenset({source}))]
     assert names(expectation, [gap(source, hours(3, 4))], [], NO_STAKES) == ["hour_not_measured"]
 
 
 @pytest.mark.parametrize("source", [SAMPLES, JOURNAL])
-def test_a_witness_that_is_not_expected_has_no_gaps(source: str) -> None:
+def test_a_source_that_is_not_expected_has_no_gaps(source: str) -> None:
     other = ({SAMPLES, JOURNAL} - {source}).pop()
     expectation = [Expectation("c1", hours(0, 24), frozenset({other}))]
     assert names(expectation, [gap(source, hours(3, 4))], [], NO_STAKES) == []
@@ -169,10 +169,10 @@ def test_stretches_apart_are_rows_of_their_own_where_hours_or_reasons_part_them(
         gap(SAMPLES, Interval(at(5, 50), at(5, 52)), down),
         gap(SAMPLES, Interval(at(6, 20), at(6, 25)), failed),
         gap(SAMPLES, Interval(at(7, 25), at(7, 26)), failed),
-        gap(SAMPLES, Interval(at(7, 26), at(7, 27)), failed, healable=False),
+        gap(SAMPLES, Interval(at(7, 26), at(7, 27)), failed, backfillable=False),
     ]
     reports = gap_reports(MEASURED, gaps, [], NO_STAKES)
-    assert [(one.interval, one.healable) for one in reports] == [
+    assert [(one.interval, one.backfillable) for one in reports] == [
         (Interval(at(7, 26), at(7, 27)), False),
         (Interval(at(5, 10), at(5, 52)), True),
         (Interval(at(6, 20), at(6, 25)), True),
@@ -206,12 +206,14 @@ def test_a_signature_for_one_pod_accepts_no_hour() -> None:
 
 def test_what_cannot_heal_says_how_to_sign() -> None:
     gaps = [
-        gap(SAMPLES, hours(9, 10), "retention is over", healable=False),
-        gap(JOURNAL, hours(9, 10), "no collector", healable=False),
+        gap(SAMPLES, hours(9, 10), "retention is over", backfillable=False),
+        gap(JOURNAL, hours(9, 10), "no collector", backfillable=False),
     ]
     [finding] = coverage_findings(MEASURED, gaps, [], NO_STAKES)
     assert finding.remedy is Remedy.SIGN
-    assert finding.what_to_do.startswith("it cannot heal: gpu-ledger accept-gap --cluster c1")
+    assert finding.what_to_do.startswith(
+        "it cannot be backfilled: gpu-ledger accept-gap --cluster c1"
+    )
 
 
 def test_money_at_stake_comes_from_the_nearest_measured_hour_before() -> None:
@@ -244,7 +246,7 @@ def test_hours_that_were_never_asked_for_are_gaps() -> None:
     rows += [HourCoverage("c1", JOURNAL, at(h), 1, 1, 0) for h in range(24)]
     [found] = gaps_of_hours(MEASURED, rows, hours(0, 24))
     assert (found.source, found.interval, found.reason) == (SAMPLES, hours(5, 6), "never asked")
-    assert found.healable
+    assert found.backfillable
 
 
 def test_one_missed_scrape_is_a_gap() -> None:
@@ -264,20 +266,20 @@ def test_a_cluster_measured_from_half_past_expects_half_an_hour() -> None:
 @pytest.mark.parametrize(
     ("row", "state"),
     [
-        (HourCoverage("c1", SAMPLES, at(5), 120, 120, 0), VerdictState.COMPLETE),
-        (HourCoverage("c1", SAMPLES, at(5), 120, 119, 1), VerdictState.DEGRADED),
-        (HourCoverage("c1", SAMPLES, at(5), 120, 120, 0, outcome="warned"), VerdictState.DEGRADED),
-        (HourCoverage("c1", SAMPLES, at(5), 120, 0, 120, outcome="failed"), VerdictState.MISSING),
-        (HourCoverage("c1", SAMPLES, at(5), 0, 0, 0, outcome="empty"), VerdictState.MISSING),
-        (None, VerdictState.MISSING),
+        (HourCoverage("c1", SAMPLES, at(5), 120, 120, 0), CoverageState.COMPLETE),
+        (HourCoverage("c1", SAMPLES, at(5), 120, 119, 1), CoverageState.DEGRADED),
+        (HourCoverage("c1", SAMPLES, at(5), 120, 120, 0, outcome="warned"), CoverageState.DEGRADED),
+        (HourCoverage("c1", SAMPLES, at(5), 120, 0, 120, outcome="failed"), CoverageState.MISSING),
+        (HourCoverage("c1", SAMPLES, at(5), 0, 0, 0, outcome="empty"), CoverageState.MISSING),
+        (None, CoverageState.MISSING),
     ],
 )
-def test_the_state_of_an_hour(row: HourCoverage | None, state: VerdictState) -> None:
+def test_the_state_of_an_hour(row: HourCoverage | None, state: CoverageState) -> None:
     expectation = [Expectation("c1", hours(5, 6), frozenset({SAMPLES}))]
-    found = verdicts(expectation, [row] if row else [], [], hours(5, 6))
+    found = coverage_statuses(expectation, [row] if row else [], [], hours(5, 6))
     assert {v.source: v.state for v in found} == {
         SAMPLES: state,
-        JOURNAL: VerdictState.NOT_EXPECTED,
+        JOURNAL: CoverageState.NOT_EXPECTED,
     }
 
 
@@ -294,7 +296,7 @@ def test_the_first_hole_of_an_hour_is_named_to_the_second() -> None:
         ("c1", JOURNAL): [hours(0, 24)],
     }
     measured = [Expectation("c1", Interval(at(5), at(9, 30)), frozenset({SAMPLES}))]
-    found = verdicts(measured, rows, [], hours(5, 11), stretches)
+    found = coverage_statuses(measured, rows, [], hours(5, 11), stretches)
     assert [v.first_missing_at for v in found if v.source == SAMPLES] == [
         at(5, 30),
         at(6),
@@ -308,31 +310,31 @@ def test_the_first_hole_of_an_hour_is_named_to_the_second() -> None:
 
 def test_an_hour_that_is_measured_in_part_is_missing_from_there_on() -> None:
     measured = [Expectation("c1", Interval(at(5, 20), at(7)), frozenset({SAMPLES}))]
-    found = verdicts(measured, [], [], hours(5, 6))
+    found = coverage_statuses(measured, [], [], hours(5, 6))
     assert [v.first_missing_at for v in found if v.source == SAMPLES] == [at(5, 20)]
 
 
-def test_every_hour_of_the_calendar_has_exactly_one_verdict_per_witness() -> None:
+def test_every_hour_of_the_calendar_has_exactly_one_verdict_per_source() -> None:
     window = hours(0, 24)
-    found = verdicts(MEASURED, [], [], window)
+    found = coverage_statuses(MEASURED, [], [], window)
     assert len(found) == 48
     assert len({(v.cluster_id, v.source, v.hour_started_at) for v in found}) == 48
 
 
-def test_a_signature_waives_the_verdict_of_its_own_witness_only_where_it_covers_the_hour() -> None:
+def test_a_signature_waives_the_verdict_of_its_own_source_only_where_it_covers_the_hour() -> None:
     decisions = [signed(Interval(at(5), at(6, 30)))]
-    found = verdicts(MEASURED, [], decisions, hours(5, 7))
+    found = coverage_statuses(MEASURED, [], decisions, hours(5, 7))
     states = {(v.source, v.hour_started_at): v.state for v in found}
     assert states == {
-        (SAMPLES, at(5)): VerdictState.WAIVED,
-        (SAMPLES, at(6)): VerdictState.MISSING,
-        (JOURNAL, at(5)): VerdictState.MISSING,
-        (JOURNAL, at(6)): VerdictState.MISSING,
+        (SAMPLES, at(5)): CoverageState.WAIVED,
+        (SAMPLES, at(6)): CoverageState.MISSING,
+        (JOURNAL, at(5)): CoverageState.MISSING,
+        (JOURNAL, at(6)): CoverageState.MISSING,
     }
 
 
 def test_outside_the_measured_time_nothing_is_expected() -> None:
     window = Interval(at(0) - timedelta(hours=2), at(2))
-    found = verdicts(MEASURED, [], [], window)
+    found = coverage_statuses(MEASURED, [], [], window)
     before = [v.state for v in found if v.hour_started_at < at(0)]
-    assert set(before) == {VerdictState.NOT_EXPECTED}
+    assert set(before) == {CoverageState.NOT_EXPECTED}

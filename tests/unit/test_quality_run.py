@@ -1,4 +1,4 @@
-"""Judging a period: what is found in facts written by hand, and what keeps it from being billed."""
+"""Checking a period: findings of facts written by hand, and reasons not to bill."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
-from domain.findings import Finding, Judgement
+from domain.findings import CheckResult, Finding
 from domain.interval import Interval
 from quality.catalogue import CATALOGUE
 from quality.conservation import IDENTITIES
 from quality.facts import read_stretches
 from quality.required import ALWAYS, WITH_ROWS, required_checks
-from quality.run import FactsMissing, judge
+from quality.run import FactsMissing, check_period
 from quality.suites.runner import CHECK_NAMES
 from tests.marts_by_hand import SIGNED, Pod, World, at
 from warehouse.connection import connected
@@ -35,55 +35,57 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def judged(world: World) -> Judgement:
-    return judge(world.write(), world.period, world.decisions, CLOCK)
+def checked(world: World) -> CheckResult:
+    return check_period(world.write(), world.period, world.decisions, CLOCK)
 
 
-def named(judgement: Judgement, name: str) -> list[Finding]:
-    return [finding for finding in judgement.findings if finding.name == name]
+def named(check_result: CheckResult, name: str) -> list[Finding]:
+    return [finding for finding in check_result.findings if finding.name == name]
 
 
 def test_a_clean_month_has_no_finding_and_every_required_check(world: World) -> None:
-    judgement = judged(world)
-    assert judgement.findings == ()
-    assert judgement.missing_checks == ()
-    assert judgement.billable
-    executed = {check.name for check in judgement.checks if check.evaluated_row_count}
+    check_result = checked(world)
+    assert check_result.findings == ()
+    assert check_result.missing_checks == ()
+    assert check_result.billable
+    executed = {check.name for check in check_result.checks if check.evaluated_row_count}
     assert executed >= {*ALWAYS, *(n for names in WITH_ROWS.values() for n in names)}
 
 
 def test_missing_samples_of_single_pods_are_found_and_block_nothing(world: World) -> None:
     for hour, count in (("09 10:00", 3), ("09 11:00", 1), ("09 23:00", 2)):
         world.pods_missing["c1", "thanos", at(hour)] = count
-    judgement = judged(world)
-    assert judgement.billable
-    assert [(one.code, one.hour_started_at, one.hour_ended_at) for one in judgement.findings] == [
+    check_result = checked(world)
+    assert check_result.billable
+    assert [
+        (one.code, one.hour_started_at, one.hour_ended_at) for one in check_result.findings
+    ] == [
         ("GAP-009", at("09 10:00"), at("09 12:00")),
         ("GAP-009", at("09 23:00"), at("10 00:00")),
     ]
-    assert judgement.findings[0].seen == (
+    assert check_result.findings[0].seen == (
         "2 hours (thanos: 4 samples of single pods missing); "
         "samples before and after prove the time between"
     )
 
 
-def test_a_month_without_any_use_can_be_judged(world: World) -> None:
+def test_a_month_without_any_use_can_be_checked(world: World) -> None:
     world.pods = []
-    judgement = judged(world)
-    assert judgement.billable
-    assert all(check.evaluated_row_count for check in judgement.checks)
+    check_result = checked(world)
+    assert check_result.billable
+    assert all(check.evaluated_row_count for check in check_result.checks)
 
 
-def test_a_period_that_was_never_built_cannot_be_judged(world: World) -> None:
+def test_a_period_that_was_never_built_cannot_be_checked(world: World) -> None:
     with pytest.raises(FactsMissing):
-        judge(world.home, world.period, world.decisions, CLOCK)
+        check_period(world.home, world.period, world.decisions, CLOCK)
     world.write()
     with pytest.raises(FactsMissing):
-        judge(world.home, BillingPeriod("2026-11"), world.decisions, CLOCK)
+        check_period(world.home, BillingPeriod("2026-11"), world.decisions, CLOCK)
 
 
 NOT_REQUIRED = {
-    # Of cards, fleets, types of columns, of samples where there are any, and of what witnesses
+    # Of cards, fleets, types of columns, of samples where there are any, and of what sources
     # differ in where both are expected; one of them that fails blocks all the same.
     "assert_cards_are_counted_in_every_measured_second",
     "assert_cards_by_devices_are_no_fewer_than_the_bound",
@@ -117,10 +119,10 @@ EVERY_DBT_TEST = (
 @pytest.mark.parametrize("left_out", [EVERY_DBT_TEST[:1], EVERY_DBT_TEST[-1:], EVERY_DBT_TEST])
 def test_a_required_test_that_did_not_run_blocks(world: World, left_out: tuple[str, ...]) -> None:
     world.dbt_tests_left_out = left_out
-    judgement = judged(world)
-    assert sorted(judgement.missing_checks) == sorted(left_out)
-    assert not judgement.billable
-    wheres = [finding.where for finding in named(judgement, "check_not_executed")]
+    check_result = checked(world)
+    assert sorted(check_result.missing_checks) == sorted(left_out)
+    assert not check_result.billable
+    wheres = [finding.where for finding in named(check_result, "check_not_executed")]
     assert all(any(name in where for where in wheres) for name in left_out)
 
 
@@ -128,8 +130,8 @@ def test_tests_that_ran_on_other_facts_count_for_nothing(world: World) -> None:
     home = world.write()
     with connected(home.warehouse_path) as connection:
         connection.execute("update marts.fct_coverage set longest_gap_seconds = 1")
-    judgement = judge(home, world.period, world.decisions, CLOCK)
-    assert "dbt_fct_coverage_has_one_row_per_key" in judgement.missing_checks
+    check_result = check_period(home, world.period, world.decisions, CLOCK)
+    assert "dbt_fct_coverage_has_one_row_per_key" in check_result.missing_checks
 
 
 def test_a_failed_dbt_test_blocks(world: World) -> None:
@@ -139,18 +141,18 @@ def test_a_failed_dbt_test_blocks(world: World) -> None:
             "update quality.dbt_tests set status = 'fail', failed_row_count = 3 "
             "where name = 'assert_no_piece_leaves_its_hour'"
         )
-    judgement = judge(home, world.period, world.decisions, CLOCK)
-    [finding] = named(judgement, "check_failed")
+    check_result = check_period(home, world.period, world.decisions, CLOCK)
+    [finding] = named(check_result, "check_failed")
     assert finding.seen == "3 of 1 rows failed"
-    assert not judgement.billable
+    assert not check_result.billable
 
 
-def broken(world: World, statement: str) -> Judgement:
-    """Judge facts that somebody edited in the file."""
+def broken(world: World, statement: str) -> CheckResult:
+    """Check facts that somebody edited in the file."""
     home = world.write()
     with connected(home.warehouse_path) as connection:
         connection.execute(statement)
-    return judge(home, world.period, world.decisions, CLOCK)
+    return check_period(home, world.period, world.decisions, CLOCK)
 
 
 @pytest.mark.parametrize(
@@ -211,32 +213,32 @@ def broken(world: World, statement: str) -> Judgement:
     ],
 )
 def test_each_check_finds_what_it_is_for(world: World, statement: str, checks: set[str]) -> None:
-    judgement = broken(world, statement)
+    check_result = broken(world, statement)
     own = {*IDENTITIES, *CHECK_NAMES, "charges_are_priced_exactly"}
-    assert {c.name for c in judgement.checks if c.failed_row_count and c.name in own} == checks
-    assert not judgement.billable
+    assert {c.name for c in check_result.checks if c.failed_row_count and c.name in own} == checks
+    assert not check_result.billable
 
 
 def test_use_without_a_price_blocks_and_says_how_much(world: World) -> None:
     world.pods.append(Pod("team-c", "big", at("09 10:00"), at("09 11:00"), gpu_class="B300"))
-    judgement = judged(world)
-    [finding] = named(judgement, "usage_without_price")
+    check_result = checked(world)
+    [finding] = named(check_result, "usage_without_price")
     assert "B300 whole" in finding.where
     assert "3600 device seconds of 1 tenants (team-c)" in finding.seen
     assert finding.tenant == "team-c"
-    assert not judgement.billable
+    assert not check_result.billable
 
 
 def test_without_any_price_list_nothing_is_missed(world: World) -> None:
     world.rates = []
-    assert judged(world).billable
+    assert checked(world).billable
 
 
 def test_an_unknown_device_blocks(world: World) -> None:
     world.pods.append(Pod("team-c", "odd", at("09 10:00"), at("09 11:00"), gpu_class=""))
-    judgement = judged(world)
-    assert named(judgement, "device_unknown")
-    assert not judgement.billable
+    check_result = checked(world)
+    assert named(check_result, "device_unknown")
+    assert not check_result.billable
 
 
 def test_a_price_ten_times_as_high_needs_two_names(world: World) -> None:
@@ -244,27 +246,27 @@ def test_a_price_ten_times_as_high_needs_two_names(world: World) -> None:
         f",A100-40,whole,EUR,3.6,2026-01-01,2026-10-15,{SIGNED},",
         f",A100-40,whole,EUR,36,2026-10-15,,{SIGNED},",
     ]
-    judgement = judged(world)
-    [finding] = named(judgement, "price_change_needs_second_name")
+    check_result = checked(world)
+    [finding] = named(check_result, "price_change_needs_second_name")
     assert "36 EUR per hour, after 3.6 EUR" in finding.seen
-    assert not judgement.billable
+    assert not check_result.billable
     world.rates[1] += "bob"
-    assert judged(world).billable
+    assert checked(world).billable
 
 
 def test_a_dispute_blocks_until_somebody_accepts_it(world: World) -> None:
     disputed = replace(world.pods[0], method="disputed", method_reason="outside_lifecycle")
     world.pods[0] = disputed
-    [finding] = named(judged(world), "witnesses_disagree")
+    [finding] = named(checked(world), "sources_disagree")
     assert finding.blocks
     assert "samples show it where the journal says that it did not run" in finding.seen
     world.accepted_gaps = [
         "c1,kubernetes,2026-10-09T10:00:00Z,2026-10-09T11:30:00Z,bill_samples,why,bob,2026-11-02,"
         + disputed.uid
     ]
-    judgement = judged(world)
-    assert [f.name for f in judgement.findings] == ["dispute_accepted"]
-    assert judgement.billable
+    check_result = checked(world)
+    assert [f.name for f in check_result.findings] == ["dispute_accepted"]
+    assert check_result.billable
 
 
 def test_acceptance_for_another_pod_or_another_time_is_none(world: World) -> None:
@@ -276,7 +278,7 @@ def test_acceptance_for_another_pod_or_another_time_is_none(world: World) -> Non
         ("2026-10-09T10:00:00Z", "2026-10-09T11:29:59Z", ""),
     ):
         world.accepted_gaps = [row.format(first, last, pod)]
-        assert not judged(world).billable, (first, last, pod)
+        assert not checked(world).billable, (first, last, pod)
 
 
 def test_a_pod_too_short_to_be_sampled_is_told_and_does_not_block(world: World) -> None:
@@ -284,13 +286,13 @@ def test_a_pod_too_short_to_be_sampled_is_told_and_does_not_block(world: World) 
         Pod("team-c", "blink", at("09 10:00:01"), at("09 10:00:09"), method="lifecycle_only",
             method_reason="too_short")
     )  # fmt: skip
-    judgement = judged(world)
-    assert [f.code for f in judgement.findings] == ["REC-003"]
-    assert judgement.billable
+    check_result = checked(world)
+    assert [f.code for f in check_result.findings] == ["REC-003"]
+    assert check_result.billable
 
 
-def limited(world: World, hole_seconds: int, method: str, reason: str) -> Judgement:
-    """Team a: 5400 s confirmed, less so many that only one witness saw."""
+def limited(world: World, hole_seconds: int, method: str, reason: str) -> CheckResult:
+    """Team a: 5400 s confirmed, less so many that only one source saw."""
     whole = world.pods[0]
     middle = whole.ended_at.timestamp() - hole_seconds
     cut = datetime.fromtimestamp(middle, UTC)
@@ -300,34 +302,34 @@ def limited(world: World, hole_seconds: int, method: str, reason: str) -> Judgem
         replace(whole, name="tail", started_at=cut, method=method, method_reason=reason,
                 uncertainty_seconds=uncertain)
     )  # fmt: skip
-    return judged(world)
+    return checked(world)
 
 
 @pytest.mark.parametrize(("seconds", "over"), [(270, False), (271, True)])
-def test_one_witness_may_carry_exactly_five_percent(world: World, seconds: int, over: bool) -> None:
-    judgement = limited(world, seconds, "lifecycle_only", "sample_gap")
-    assert bool(named(judgement, "one_witness_limit_exceeded")) is over
-    assert judgement.billable is not over
+def test_one_source_may_carry_exactly_five_percent(world: World, seconds: int, over: bool) -> None:
+    check_result = limited(world, seconds, "lifecycle_only", "sample_gap")
+    assert bool(named(check_result, "one_source_limit_exceeded")) is over
+    assert check_result.billable is not over
 
 
-def test_only_holes_count_towards_the_one_witness_limit(world: World) -> None:
-    assert judged(world).billable
+def test_only_holes_count_towards_the_one_source_limit(world: World) -> None:
+    assert checked(world).billable
     assert limited(world, 1000, "lifecycle_only", "no metric shows it").billable
 
 
 @pytest.mark.parametrize(("seconds", "over"), [(27, False), (28, True)])
 def test_uncertainty_may_be_exactly_half_a_percent(world: World, seconds: int, over: bool) -> None:
-    judgement = limited(world, seconds, "samples_only", "journal_gap")
-    assert bool(named(judgement, "uncertainty_limit_exceeded")) is over
+    check_result = limited(world, seconds, "samples_only", "journal_gap")
+    assert bool(named(check_result, "uncertainty_limit_exceeded")) is over
 
 
 def test_a_limit_of_one_accepts_even_more_uncertainty_than_there_is_time(world: World) -> None:
     pod = Pod("team-c", "blink", at("09 10:00:01"), at("09 10:00:31"), method="samples_only",
               method_reason="journal_gap", uncertainty_seconds=64)  # fmt: skip
     world.pods.append(pod)
-    assert not judged(world).billable
+    assert not checked(world).billable
     world.policies.append(f"uncertainty_limit,wide,1,2026-10-01T00:00:00Z,,{SIGNED}")
-    assert judged(world).billable
+    assert checked(world).billable
 
 
 def test_a_dispute_about_an_instant_names_a_second_that_can_be_signed(world: World) -> None:
@@ -346,21 +348,21 @@ def test_where_no_journal_is_expected_uncertainty_is_only_printed(world: World) 
     assert limited(world, 5000, "samples_only", "journal_not_expected").billable
 
 
-def test_the_judgement_is_written_beside_the_facts(world: World) -> None:
+def test_the_check_is_written_beside_the_facts(world: World) -> None:
     world.lose("thanos", "09 10:00")
-    judgement = judged(world)
-    again = judge(world.home, world.period, world.decisions, CLOCK)
-    assert again == judgement
+    check_result = checked(world)
+    again = check_period(world.home, world.period, world.decisions, CLOCK)
+    assert again == check_result
     with connected(world.home.warehouse_path, read_only=True) as connection:
         rows = connection.execute(
             "select code, cluster_id, blocks from quality.findings"
         ).fetchall()
         counts = connection.execute(
-            "select (select count(*) from quality.verdicts), (select count(*) from quality.checks),"
-            " (select is_billable from quality.judgements)"
+            "select (select count(*) from quality.coverage_statuses), "
+            "(select count(*) from quality.checks), (select is_billable from quality.check_results)"
         ).fetchall()
     assert rows == [("GAP-002", "c1", False)]
-    assert counts == [(2 * 744, len(judgement.checks), True)]
+    assert counts == [(2 * 744, len(check_result.checks), True)]
 
 
 def test_every_finding_of_the_catalogue_has_its_own_code_and_says_what_follows() -> None:
@@ -375,17 +377,17 @@ def test_every_finding_of_the_catalogue_has_its_own_code_and_says_what_follows()
 def test_two_gaps_in_one_hour_that_do_not_meet_do_not_block(world: World) -> None:
     world.lose_stretch("thanos", "20 10:05", "20 10:10")
     world.lose_stretch("kubernetes", "20 10:40", "20 10:50")
-    judgement = judged(world)
-    assert [f.code for f in judgement.findings] == ["GAP-002", "GAP-003"]
-    assert [f.affected_seconds for f in judgement.findings] == [300, 600]
-    assert judgement.billable
+    check_result = checked(world)
+    assert [f.code for f in check_result.findings] == ["GAP-002", "GAP-003"]
+    assert [f.affected_seconds for f in check_result.findings] == [300, 600]
+    assert check_result.billable
 
 
 def test_two_gaps_that_meet_block_for_as_long_as_they_do(world: World) -> None:
     world.lose_stretch("thanos", "20 10:05", "20 10:45")
     world.lose_stretch("kubernetes", "20 10:40", "20 10:50")
-    judgement = judged(world)
-    [finding] = [f for f in judgement.findings if f.blocks]
+    check_result = checked(world)
+    [finding] = [f for f in check_result.findings if f.blocks]
     assert (finding.code, finding.affected_seconds) == ("GAP-001", 300)
     assert "2026-10-20T10:40:00Z to 2026-10-20T10:45:00Z" in finding.where
 
@@ -393,8 +395,8 @@ def test_two_gaps_that_meet_block_for_as_long_as_they_do(world: World) -> None:
 def test_a_namespace_that_was_made_again_is_told_with_both_uids(world: World) -> None:
     tenant = world.pods[0].tenant
     world.made_again = {tenant: "20 10:05"}
-    judgement = judged(world)
-    [finding] = judgement.findings
+    check_result = checked(world)
+    [finding] = check_result.findings
     assert (finding.code, finding.tenant, finding.blocks) == ("TEN-001", tenant, False)
     assert finding.seen == (
         f"{tenant}-first until 2026-10-20T09:05:00Z, {tenant}-second from 2026-10-20T10:05:00Z"
@@ -407,17 +409,17 @@ def test_a_journal_that_contradicts_itself_is_told_once_for_each_kind(world: Wor
         ("20 12:10", "uid-2", "end_moved", "12:00", "12:05"),
         ("20 10:06", "uid-1", "absent_then_seen", "absent", "hourly"),
     ]
-    judgement = judged(world)
-    assert [(f.code, f.blocks) for f in judgement.findings] == [("JRN-001", False)] * 2
-    assert judgement.findings[1].seen == (
+    check_result = checked(world)
+    assert [(f.code, f.blocks) for f in check_result.findings] == [("JRN-001", False)] * 2
+    assert check_result.findings[1].seen == (
         "2 from 2026-10-20T10:05:00Z to 2026-10-20T12:10:00Z; the first: uid-1: 10:00, then 10:01"
     )
-    assert judgement.billable
+    assert check_result.billable
 
 
 def test_scrapes_lost_now_and_then_are_one_gap_with_all_their_seconds(world: World) -> None:
     for minute in (5, 20, 50):
         world.lose_stretch("thanos", f"20 10:{minute:02}", f"20 10:{minute + 1:02}")
-    [finding] = judged(world).findings
+    [finding] = checked(world).findings
     assert finding.affected_seconds == 180
     assert "2026-10-20T10:05:00Z to 2026-10-20T10:51:00Z" in finding.where

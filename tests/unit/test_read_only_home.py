@@ -27,7 +27,7 @@ READERS = (
     ("decisions", "check"),
 )
 WRITERS = (
-    ("judge", "2026-10"),
+    ("check", "2026-10"),
     ("refresh", "--period", "2026-10"),
     ("close", "2026-10", "--issue"),
     ("publish",),

@@ -53,7 +53,7 @@ def test_a_rule_blocks_the_close_exactly_when_its_finding_does() -> None:
 
 def test_a_rule_counts_towards_a_limit_that_is_a_policy() -> None:
     limits = {rule.limit_name for rule in reconciliation_rules()} - {""}
-    assert limits == {PolicyName.ONE_WITNESS_LIMIT, PolicyName.UNCERTAINTY_LIMIT}
+    assert limits == {PolicyName.ONE_SOURCE_LIMIT, PolicyName.UNCERTAINTY_LIMIT}
 
 
 def test_rules_of_one_reason_have_the_same_consequences() -> None:

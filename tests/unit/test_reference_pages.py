@@ -49,7 +49,7 @@ def findings_page() -> str:
             "# Findings\n",
             "A finding is a named fact that something is wrong; its page says what it means,"
             " whether it changes a\nbill, and what to do. This list is made from the catalogue that"
-            " judging uses.\n",
+            " checking uses.\n",
             "| code | name | blocks a close | remedy | what it means |",
             "|---|---|---|---|---|",
             *rows,

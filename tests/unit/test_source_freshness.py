@@ -1,4 +1,4 @@
-"""`dbt source freshness` says of each witness whether its newest evidence is fresh, odd or wrong.
+"""`dbt source freshness` says of each source whether its newest evidence is fresh, odd or wrong.
 
 Put here: dbt's own command on a database as a build leaves it, by the clock of that database.
 Not here: the doctor, who compares what was landed with the same limits by the home's clock, for

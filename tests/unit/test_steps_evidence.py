@@ -1,6 +1,6 @@
-"""The steps around evidence: which hours are asked, counting again, and files that heal.
+"""The steps around evidence: which hours are asked, counting again, and files that repair.
 
-Put here: what the command line and Dagster get from these steps on a served estate.
+Put here: what the command line and Dagster get from these steps on a served fleet.
 Not here: one asking (`test_thanos_pull`), one counting (`test_thanos_recheck`), Dagster.
 """
 
@@ -29,7 +29,7 @@ from warehouse.derived import DerivedFilesInUse, alone_with
 
 MIDNIGHT = datetime(2026, 10, 5, tzinfo=UTC)
 DAY = Interval(MIDNIGHT, MIDNIGHT + 4 * HOUR)
-ESTATE = """
+FLEET = """
 name: stepped
 story: Four hours of one cluster; some samples of its second hour arrive an hour late.
 seed: 11
@@ -46,10 +46,10 @@ faults:
 
 
 @contextmanager
-def estate(folder: Path, now: datetime) -> Iterator[tuple[OpenHome, Running]]:
-    with serve(read_scenario(ESTATE, "stepped.yaml", None), VirtualClock(now)) as running:
+def fleet(folder: Path, now: datetime) -> Iterator[tuple[OpenHome, Running]]:
+    with serve(read_scenario(FLEET, "stepped.yaml", None), VirtualClock(now)) as running:
         home = make_home(
-            folder / "home", running.estate, running.thanos_url, running.kubernetes_urls
+            folder / "home", running.fleet, running.thanos_url, running.kubernetes_urls
         )
         yield OpenHome(home, running.clock), running
 
@@ -59,7 +59,7 @@ def at(hours: float) -> datetime:
 
 
 def test_only_hours_that_are_over_with_their_last_sample_are_asked(tmp_path: Path) -> None:
-    with estate(tmp_path, at(2.0)) as (opened, _):
+    with fleet(tmp_path, at(2.0)) as (opened, _):
         cluster_id = opened.decisions.clusters[0].cluster_id
         samples = [Source.THANOS]
         # The sample after the second hour is due half a minute past two.
@@ -74,8 +74,8 @@ def test_only_hours_that_are_over_with_their_last_sample_are_asked(tmp_path: Pat
         assert ledger.askable(due, DAY, clusters=["another"]) == []
 
 
-def test_what_cannot_heal_is_not_asked_unless_somebody_insists(tmp_path: Path) -> None:
-    with estate(tmp_path, at(5)) as (opened, _):
+def test_what_cannot_repair_is_not_asked_unless_somebody_insists(tmp_path: Path) -> None:
+    with fleet(tmp_path, at(5)) as (opened, _):
         old = replace(opened, clock=StoppedClock(at(0) + timedelta(days=366)))
         samples = [Source.THANOS]
         assert ledger.askable(old, DAY, sources=samples) == []
@@ -83,7 +83,7 @@ def test_what_cannot_heal_is_not_asked_unless_somebody_insists(tmp_path: Path) -
 
 
 def test_whole_answers_are_not_asked_twice(tmp_path: Path) -> None:
-    with estate(tmp_path, at(5)) as (opened, _):
+    with fleet(tmp_path, at(5)) as (opened, _):
         samples = [Source.THANOS]
         [attempt] = steps.pull(opened, DAY, sources=samples)
         assert attempt.outcome is Outcome.OK
@@ -92,7 +92,7 @@ def test_whole_answers_are_not_asked_twice(tmp_path: Path) -> None:
 
 
 def test_counting_again_asks_for_the_differing_hours_only(tmp_path: Path) -> None:
-    with estate(tmp_path, at(2.1)) as (opened, running):
+    with fleet(tmp_path, at(2.1)) as (opened, running):
         [first] = steps.pull(opened, DAY, sources=[Source.THANOS])
         assert [hour.hour for hour in first.hours] == [at(0), at(1)]
         running.advance_to(at(3))
@@ -110,7 +110,7 @@ def test_counting_again_asks_for_the_differing_hours_only(tmp_path: Path) -> Non
 @pytest.mark.deep
 def test_what_arrived_late_is_counted_in_before_a_close(tmp_path: Path) -> None:
     period = BillingPeriod("2026-10")
-    with estate(tmp_path, at(2.1)) as (opened, running):
+    with fleet(tmp_path, at(2.1)) as (opened, running):
         steps.pull(opened, DAY, sources=[Source.THANOS])
         assert steps.count_before_close(opened, period).attempts == ()
         assert not opened.home.warehouse_path.exists()  # nothing differed: nothing was rebuilt
@@ -123,7 +123,7 @@ def test_what_arrived_late_is_counted_in_before_a_close(tmp_path: Path) -> None:
 
 def test_without_a_name_every_open_month_with_evidence_is_refreshed(tmp_path: Path) -> None:
     october, november = BillingPeriod("2026-10"), BillingPeriod("2026-11")
-    with estate(tmp_path, at(5)) as (opened, _):
+    with fleet(tmp_path, at(5)) as (opened, _):
         # Nothing has landed: the month that has begun last.
         assert steps.refreshable(opened) == [october]
         decided = opened.home.decisions / "clusters.csv"
@@ -138,7 +138,7 @@ def test_without_a_name_every_open_month_with_evidence_is_refreshed(tmp_path: Pa
 
 
 def test_a_server_that_cannot_be_asked_says_nothing_and_is_named(tmp_path: Path) -> None:
-    with estate(tmp_path, at(5)) as (opened, running):
+    with fleet(tmp_path, at(5)) as (opened, running):
         steps.pull(opened, Interval(at(0), at(1)), sources=[Source.THANOS])
         config = opened.home.config_path
         [another] = running.kubernetes_urls.values()

@@ -16,7 +16,7 @@ import pytest
 from domain.clock import StoppedClock
 from domain.interval import HOUR, Interval
 from ingestion.landing import Landing
-from ingestion.rebuild import compact_settled, heal, rebuild
+from ingestion.rebuild import compact_settled, rebuild, repair_runs
 from ingestion.thanos.days import under_one_numbering
 from ingestion.thanos.pull import pull_hours
 from tests.derived_rows import rows_landed
@@ -142,7 +142,7 @@ def test_files_of_another_layout_are_made_again_from_the_landing(tmp_path: Path)
     for path in sorted(folder.iterdir()):  # as the version before this one wrote them
         path.rename(path.with_name(path.name.replace(".4.", ".3.")))
     assert DerivedFolder(folder).present() == set()
-    assert heal(landing, runs) == 2
+    assert repair_runs(landing, runs) == 2
     assert rows_landed(landing, runs, "c1", "runs") == before
     assert [path.name for path in folder.iterdir() if ".4." not in path.name] == []
     rebuild(landing, runs)

@@ -32,7 +32,7 @@ MIDNIGHT = datetime(2026, 10, 5, tzinfo=UTC)
 WINDOW = Interval(MIDNIGHT + HOUR, MIDNIGHT + 2 * HOUR)
 NOW = MIDNIGHT + timedelta(hours=2, minutes=15)
 TOKEN = "sha256~canary"
-ESTATE = """
+FLEET = """
 name: proxied
 story: Two clusters on one hub.
 seed: 11
@@ -48,7 +48,7 @@ clusters:
     nodes: [{name: b100, product: NVIDIA-A100-SXM4-80GB, cards: 8}]
     workloads: [{name: serve, namespace: search, replicas: 2, requests: 1}]
 """
-YOUNG = "raw samples, 35 days"  # the estate is two hours old
+YOUNG = "raw samples, 35 days"  # the fleet is two hours old
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Hub:
         path = self.folder / "token"
         path.write_text(token)
         connection = Connection(url, token_file=str(path) if token else "")
-        cluster_id = self.running.estate.clusters[0].cluster_id
+        cluster_id = self.running.fleet.clusters[0].cluster_id
         return ClusterSource(cluster_id, ThanosSettings("hub", connection), Sampling(30, 30))
 
     def pull(self, url: str, token: str = TOKEN, name: str = "proxied") -> Attempt:
@@ -81,7 +81,7 @@ class Hub:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Running]:
-    with serve(read_scenario(ESTATE, "proxied.yaml", None), VirtualClock(NOW)) as running:
+    with serve(read_scenario(FLEET, "proxied.yaml", None), VirtualClock(NOW)) as running:
         yield running
 
 

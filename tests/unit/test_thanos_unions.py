@@ -1,6 +1,6 @@
 """Telemetry asked in unions, and of a server without them one by one: the same rows.
 
-Put here: both ways of asking, against the fake estate.
+Put here: both ways of asking, against the simulated fleet.
 Not here: the union as a language (`test_promql_unions`), or forms of requests (`test_thanos_pull`).
 """
 
@@ -25,7 +25,7 @@ from ingestion.thanos.client import Reply, ThanosClient
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.telemetry import FUNCTIONS, METRIC_LABEL, UNION, UNION_LIMIT
 from tests.derived_rows import rows_landed
-from tests.small_estates import CLUSTER_ID, HOUR, MIDNIGHT, quiet_estate
+from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, quiet_fleet
 from warehouse.store import FolderStore
 
 HOURS = 3
@@ -72,7 +72,7 @@ class Narrow(ThanosClient):
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    with serve(quiet_estate(), VirtualClock(epoch(MIDNIGHT + 24 * HOUR))) as served:
+    with serve(quiet_fleet(), VirtualClock(epoch(MIDNIGHT + 24 * HOUR))) as served:
         yield served
 
 

@@ -118,7 +118,7 @@ def test_nothing_is_counted_beyond_the_last_hour_that_was_asked(
     ) == [(7200.0,)]
 
 
-def test_every_hour_of_both_witnesses_is_complete(built: tuple[Home, BuildResult]) -> None:
+def test_every_hour_of_both_sources_is_complete(built: tuple[Home, BuildResult]) -> None:
     home, _ = built
     assert query(
         home,

@@ -42,16 +42,16 @@ mirror_record(home)
 print("done", flush=True)
 """
 )
-JUDGE = (
+CHECK = (
     HEAD
     + """
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.decisions import load_decisions
-from quality.run import judge
+from quality.run import check
 print("ready", flush=True)
 now = StoppedClock(datetime(2026, 11, 1, tzinfo=UTC))
-judge(home, BillingPeriod("2026-10"), load_decisions({}), now)
+check(home, BillingPeriod("2026-10"), load_decisions({}), now)
 print("done", flush=True)
 """
 )
@@ -99,7 +99,7 @@ def last_word(process: subprocess.Popen[str]) -> str:
     return said.strip()
 
 
-@pytest.mark.parametrize("script", [ESTIMATE, MIRROR, JUDGE], ids=["estimate", "mirror", "judge"])
+@pytest.mark.parametrize("script", [ESTIMATE, MIRROR, CHECK], ids=["estimate", "mirror", "check"])
 def test_whoever_writes_waits_for_the_one_writer(home: Home, script: str) -> None:
     with only_writer(home):
         process = begun(script, home)

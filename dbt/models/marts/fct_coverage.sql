@@ -108,8 +108,8 @@ coverage as (
         cast(covered.longest_gap_seconds as bigint) as longest_gap_seconds,
         coalesce(ranked_attempts.outcome, 'not_asked') as outcome,
         coalesce(ranked_attempts.outcome_reason, 'never asked') as reason,
-        -- No API server answers for the past: an hour that no collector saw cannot be healed.
-        covered.source = 'thanos' as healable,
+        -- No API server answers for the past: an hour that no collector saw cannot be backfilled.
+        covered.source = 'thanos' as backfillable,
         coalesce(ranked_attempts.attempt_id, '') as attempt_id,
         coalesce(ranked_attempts.attempt_count, 0) as attempt_count
     from covered

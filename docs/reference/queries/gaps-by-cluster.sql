@@ -1,10 +1,10 @@
 -- What was not measured?
 --
--- Stretches that a witness does not show, per cluster. Two witnesses that miss the same stretch
+-- Stretches that a source does not show, per cluster. Two sources that miss the same stretch
 -- leave it to nobody; one that misses it alone does not.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: Both witnesses saw every second that they were expected to see.
+-- empty: Both sources saw every second that they were expected to see.
 with names as (
     select
         cluster_id,

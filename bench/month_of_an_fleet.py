@@ -1,0 +1,337 @@
+"""A month of a large fleet as decoded evidence, and as the samples that it stands for.
+
+Put here: pods on cards one after another, and what both sources leave of them, made in SQL.
+Not here: counting (the models), or measuring (`bench_facts`, `bench_promql`).
+
+Everything follows from numbers of slots, so that a run is the same everywhere. One node in seven is
+cut into MIG instances. A pod lasts 5.6 hours on average, as in the fleet that the goals are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from domain.billing_period import BillingPeriod
+from domain.decisions import Decisions, load_decisions
+from warehouse.classify import create_device_kinds
+from warehouse.connection import connected
+from warehouse.raw_decisions import create_raw_decisions
+from warehouse.schema import PARQUET_TABLES, create_table, create_view_of_files
+
+if TYPE_CHECKING:
+    import duckdb
+
+PERIOD = BillingPeriod("2026-10")
+START = int(PERIOD.started_at.timestamp())
+DAYS = 31
+CARDS = 8
+PRODUCT, WHOLE = "NVIDIA-A100-SXM4-40GB", "nvidia.com/gpu"
+SLICE, SLICES = "nvidia.com/mig-3g.20gb", 16  # two on each card
+MIG_EVERY = 7
+POD_SECONDS = 5.6 * 3600
+TENANTS = 97
+CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """How large it is, how often it was sampled, and up to when."""
+
+    nodes: int
+    step: int = 300
+    days: int = DAYS
+
+    @property
+    def gpus(self) -> int:
+        return self.nodes * CARDS
+
+    @property
+    def ended(self) -> int:
+        return START + self.days * 86_400
+
+
+def fill(folder: Path, database: Path, month: Month) -> Decisions:
+    """The raw schema of a build, over Parquet files as a pull and a journal would leave them."""
+    folder.mkdir(parents=True)
+    decided = decisions(month)
+    with connected(database) as connection:
+        connection.execute("create schema raw")
+        create_lives(connection, month)
+        filled = {**_samples(month), **_journal(month)}
+        for table in PARQUET_TABLES:
+            path = folder / f"{table}.parquet"
+            if table in filled:
+                _write(connection, table, filled[table], path)
+            create_view_of_files(connection, table, [str(path)] if table in filled else [])
+        create_table(connection, "attempts")
+        connection.execute(_attempts(month))
+        create_device_kinds(connection, decided, PERIOD.interval)
+        create_raw_decisions(connection, PERIOD, decided, frozenset())
+        for table in ("lives", "slots"):
+            connection.execute(f"drop table {table}")
+    return decided
+
+
+def decisions(month: Month) -> Decisions:
+    signed = "agreed,Ada,2026-09-15"
+    until = PERIOD.ended_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    clusters = (
+        "cluster_id,cluster_name,valid_from,valid_until,sources,sample_interval_seconds,"
+        "scrape_interval_seconds,reason,decided_by,decided_on\n"
+        f"{CLUSTER_ID},large,2026-10-01T00:00:00Z,{until},both,{month.step},30,{signed}\n"
+    )
+    rates = (
+        "cluster_id,gpu_class,mig_profile,currency,rate_per_hour,valid_from,valid_until,reason,"
+        "decided_by,decided_on,second_name\n"
+        f",A100-40GB,whole,EUR,1.80,2026-01-01,,{signed},\n"
+    )
+    return load_decisions({"clusters.csv": clusters, "rates.csv": rates})
+
+
+def create_lives(connection: duckdb.DuckDBPyConnection, month: Month) -> None:
+    """`slots`, one per card or instance; `lives`, one per pod, one after another in its slot."""
+    connection.execute(
+        f"""
+        create table slots as
+        select
+            node, row_number() over (order by node, slot) as slot_number,
+            case when node % {MIG_EVERY} = 0 then '{SLICE}' else '{WHOLE}' end as resource
+        from range({month.nodes}) as nodes (node)
+        cross join lateral range(
+            case when node % {MIG_EVERY} = 0 then {SLICES} else {CARDS} end
+        ) as each_slot (slot)
+        """
+    )
+    most = int(DAYS * 86_400 / POD_SECONDS * 3)
+    connection.execute(
+        f"""
+        create table lives as
+        with drawn as (
+            select
+                slot_number, node, resource, turn,
+                300 + hash(slot_number, turn, 1) % {int(2 * POD_SECONDS) - 600} as seconds,
+                30 + hash(slot_number, turn, 2) % 3600 as pause_seconds
+            from slots cross join range({most}) as turns (turn)
+        ),
+
+        placed as (
+            select
+                *,
+                {START} - hash(slot_number) % 20000 + sum(seconds + pause_seconds) over (
+                    partition by slot_number order by turn
+                ) - seconds as started
+            from drawn
+        )
+
+        select
+            row_number() over (order by slot_number, turn) as pod,
+            format('{{:08x}}-0000-4000-8000-{{:012x}}', hash(slot_number, turn, 3) >> 32,
+                row_number() over (order by slot_number, turn)) as uid,
+            format('train-{{}}-{{:x}}', slot_number % 300, hash(slot_number, turn, 4) >> 24)
+                as name,
+            format('team-{{}}', slot_number % {TENANTS}) as namespace,
+            format('workload-{{}}', slot_number % 300) as workload,
+            format('gpu-{{}}', node) as node,
+            resource,
+            cast(greatest(started, {START}) as bigint) as started,
+            cast(started + seconds as bigint) as ended
+        from placed
+        where started < {month.ended} and started + seconds > {START}
+        """
+    )
+
+
+def expected_seconds(month: Month) -> int:
+    """GPU-seconds of all pods, weighed by nothing, from how the month was made alone."""
+    with connected(":memory:") as connection:
+        create_lives(connection, month)
+        row = connection.execute(
+            f"select sum(least(ended, {month.ended}) - started) from lives"
+        ).fetchone()
+    assert row
+    return int(row[0])
+
+
+def write_samples(connection: duckdb.DuckDBPyConnection, month: Month, path: Path) -> int:
+    """The samples of the requests alone, as (series, instant, value): what intervals replace."""
+    connection.execute(
+        f"""
+        copy (
+            select pod as series, sampled as sampled_at, 1 as devices
+            from lives, lateral range(
+                cast(ceil(started / {month.step}) as bigint) * {month.step}, ended, {month.step}
+            ) as samples (sampled)
+            where sampled < {month.ended}
+        ) to '{path}' (format parquet, compression zstd)
+        """
+    )
+    row = connection.execute(f"select count(*) from '{path}'").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _write(connection: duckdb.DuckDBPyConnection, table: str, statement: str, path: Path) -> None:
+    columns = ", ".join(
+        f"cast({name} as {kind}) as {name}" for name, kind in PARQUET_TABLES[table].items()
+    )
+    connection.execute(
+        f"copy (select {columns} from ({statement})) to '{path}' (format parquet, compression zstd)"
+    )
+
+
+# --- what a pull leaves --------------------------------------------------------------------------
+
+
+def _hours(month: Month) -> str:
+    return f"range({START}, {month.ended}, 3600) as each_hour (moment)"
+
+
+def _attempt(source: str) -> str:
+    return f"format('{source}-{{}}', (moment - {START}) // 86400)"
+
+
+def _samples(month: Month) -> Mapping[str, str]:
+    step = month.step
+    shared = f"'{CLUSTER_ID}' as cluster_id, {_attempt('thanos')} as attempt_id"
+    pods = f"""
+        select
+            moment, pod, lives.*, each_metric.metric, place,
+            cast(ceil(greatest(started, moment) / {step}) as bigint) * {step} as first_at,
+            (least(ended, moment + 3600) - 1) // {step} * {step} as last_at,
+            case metric when 'kube_pod_container_state_started' then cast(started as varchar)
+                else '1' end as said
+        from lives, {_hours(month)}, (
+            values ('kube_pod_container_resource_requests', 1), ('kube_pod_status_phase', 2),
+                ('kube_pod_container_state_started', 3)
+        ) as each_metric (metric, place)
+        where started < moment + 3600 and moment < ended
+    """
+    nodes = f"""
+        select
+            moment, node, resource, metric, place, devices,
+            moment as first_at, (moment + 3599) // {step} * {step} as last_at,
+            case when place < 3 then cast(devices as varchar) else '1' end as said
+        from (select node, resource, count(*) as devices from slots group by all), {_hours(month)},
+        (
+            values ('kube_node_status_capacity', 1), ('kube_node_status_allocatable', 2),
+                ('kube_node_labels', 3), ('kube_node_info', 4), ('up', 5)
+        ) as each_metric (metric, place)
+    """
+    day = f"(moment - {START}) // 86400 * {1 << 32}"
+    pod_key, node_key = f"{day} + pod * 4 + place", f"{day} + {1 << 31} + node * 8 + place"
+    run = f"""
+        to_timestamp(moment) as hour_started_at, metric,
+        (first_at - moment) * 1000 as first_offset_ms, (last_at - moment) * 1000 as last_offset_ms,
+        (last_at - first_at) // {step} + 1 as sample_count, said as sample_value
+    """
+    return {
+        "thanos_runs": f"""
+            select {shared}, {pod_key} as series_key, {run} from ({pods}) where first_at <= last_at
+            union all select {shared}, {node_key} as series_key, {run} from ({nodes})
+        """,
+        "thanos_series": f"""
+            select distinct {shared}, {pod_key} as series_key, metric, uid, name as pod,
+                case place when 1 then map {{'namespace': namespace, 'container': 'main',
+                        'node': node, 'resource': {_mangled("resource")}, 'unit': 'integer'}}
+                    when 2 then map {{'namespace': namespace, 'phase': 'Running'}}
+                    else map {{'namespace': namespace, 'container': 'main'}} end as labels
+            from ({pods}) where first_at <= last_at
+            union all
+            select distinct {shared}, {node_key} as series_key, metric, null as uid, null as pod,
+                case when place < 3 then map {{'node': format('gpu-{{}}', node),
+                        'resource': {_mangled("resource")}, 'unit': 'integer'}}
+                    when place = 3 then {_labels("label_nvidia_com_gpu_{}")}
+                    when place = 4 then map {{'node': format('gpu-{{}}', node)}}
+                    else map {{'job': 'kubelet', 'instance': format('gpu-{{}}', node)}} end
+                    as labels
+            from ({nodes})
+        """,
+    }
+
+
+def _mangled(column: str) -> str:
+    return f"regexp_replace({column}, '[^a-zA-Z0-9_]', '_', 'g')"
+
+
+def _labels(name: str) -> str:
+    return (
+        f"map {{'{name.format('product')}': '{PRODUCT}', '{name.format('count')}': '{CARDS}',"
+        f" '{name.format('present')}': 'true', 'node': format('gpu-{{}}', node)}}"
+    )
+
+
+def _attempts(month: Month) -> str:
+    return f"""
+        insert into raw.attempts by name
+        select
+            '{CLUSTER_ID}' as cluster_id, source, format('{{}}-{{}}', source, day) as attempt_id,
+            day + 1 as sequence, to_timestamp(moment) as hour_started_at,
+            to_timestamp({START} + (day + 1) * 86400 + 60) as asked_at,
+            to_timestamp({START} + (day + 1) * 86400 + 61) as answered_at, 'ok' as outcome,
+            '' as reason, 1 as series_count, 1 as sample_count, 0 as warning_count,
+            cast([] as varchar[]) as answer_sha256s, {month.step} as sample_interval_seconds,
+            30 as scrape_interval_seconds
+        from (select moment, (moment - {START}) // 86400 as day from {_hours(month)}),
+            (values ('thanos'), ('kubernetes')) as sources (source)
+    """
+
+
+# --- what a collector leaves ---------------------------------------------------------------------
+
+
+def _journal(month: Month) -> Mapping[str, str]:
+    shared = f"'{CLUSTER_ID}' as cluster_id, {_attempt('kubernetes')} as attempt_id"
+    seen = f"""
+        select pod, started as moment, 'added' as via from lives
+        union all select pod, ended, 'deleted' from lives where ended < {month.ended}
+        union all
+        select pod, moment, 'hourly_list' from lives, {_hours(month)}
+        where started <= moment and moment < ended
+    """
+    nodes = f"(select distinct node from slots), {_hours(month)}"
+    return {
+        "kubernetes_pod_observations": f"""
+            select
+                {shared}, to_timestamp(moment) as observed_at, moment * 10 as journal_position,
+                via,
+                uid as pod_uid, namespace, 'ns-' || namespace as namespace_uid, name as pod_name,
+                node as node_name, case when via = 'deleted' then 'Succeeded' else 'Running' end
+                    as phase,
+                to_timestamp(started) as bound_at, to_timestamp(started) as started_at,
+                case when via = 'deleted' then to_timestamp(ended) end as ended_at,
+                via = 'deleted' as deleted, null as deletion_deadline_at, 0 as restart_count,
+                'Job' as owner_kind, workload as owner_name, 'Job' as workload_kind,
+                workload as workload_name, '' as reason,
+                cast(map {{}} as map(varchar, varchar)) as labels
+            from ({seen}) inner join lives using (pod)
+        """,
+        "kubernetes_pod_requests": f"""
+            select distinct {shared}, uid as pod_uid, resource, 1 as device_count
+            from ({seen}) inner join lives using (pod)
+        """,
+        "kubernetes_node_observations": f"""
+            select
+                {shared}, to_timestamp(moment) as observed_at, moment * 10 as journal_position,
+                'hourly_list' as via, format('uid-{{}}', node) as node_uid,
+                format('gpu-{{}}', node) as node_name, true as ready, false as unschedulable,
+                ['worker'] as roles, {_labels("nvidia.com/gpu.{}")} as labels, false as deleted
+            from {nodes}
+        """,
+        "kubernetes_node_resources": f"""
+            select
+                {shared}, format('uid-{{}}', node) as node_uid,
+                format('gpu-{{}}', node) as node_name, to_timestamp(moment) as observed_at,
+                resource,
+                devices as capacity, devices as allocatable
+            from (select node, resource, count(*) as devices from slots group by all),
+                {_hours(month)}
+        """,
+        "kubernetes_coverage": f"""
+            select {shared}, to_timestamp(moment) as hour_started_at,
+                to_timestamp(moment) as watched_from, to_timestamp(moment + 3600) as watched_until,
+                true as list_complete
+            from {_hours(month)}
+        """,
+    }

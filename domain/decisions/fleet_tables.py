@@ -1,0 +1,221 @@
+"""Tables about what there is: clusters, whose a namespace is, parties, products.
+
+Put here: their columns, meanings, examples, and what no single cell can say.
+Not here: prices (`price_tables`), or exceptions to counting (`exception_tables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from domain.decisions import cells
+from domain.decisions.columns import (
+    CLUSTER_ID,
+    SIGNED,
+    VALID_FROM,
+    VALID_UNTIL,
+    dated,
+    nothing_to_object,
+)
+from domain.decisions.rows import Cluster, Party, PartyRole, Product, Sources, TableName, Tenant
+from domain.decisions.table_form import Column, Objection, Table
+from domain.gpu.catalogue import Vendor
+from domain.gpu.tables import MOST_SLOTS
+from domain.tenant import BelongsTo
+
+LONGEST_INTERVAL_SECONDS = 3_600
+"""Hours are the grain of everything; a store with rarer samples cannot be a source to an hour."""
+
+MOST_PAYMENT_DAYS = 3_650
+"""Ten years: a longer term is a slip of the pen."""
+
+LARGEST_MEMORY_MIB = 10_000_000
+"""Ten terabytes on one card: a hundred times the largest one sold."""
+
+
+def _check_cluster(row: Cluster) -> Iterable[Objection]:
+    yield from dated(row)
+    if row.sample_interval_seconds < row.scrape_interval_seconds:
+        yield Objection(
+            "sample_interval_seconds",
+            f"samples every {row.sample_interval_seconds} s of scrapes every "
+            f"{row.scrape_interval_seconds} s",
+            "a store cannot have more samples than were scraped: swap the two, or correct one",
+        )
+
+
+def _check_party(row: Party) -> Iterable[Objection]:
+    yield from dated(row)
+    if (row.role is PartyRole.CUSTOMER) != bool(row.tenant):
+        seen = f"{row.tenant!r} for an {row.role.value}" if row.tenant else "nothing"
+        yield Objection("tenant", seen, "name the tenant of a customer, and none of an issuer")
+
+
+CLUSTERS = Table(
+    TableName.CLUSTERS,
+    "Which clusters are measured, from when until when, and by which sources.",
+    Cluster,
+    (
+        CLUSTER_ID,
+        Column("cluster_name", cells.text(), "what people call it; only a label", "prod-eu"),
+        VALID_FROM,
+        VALID_UNTIL,
+        Column(
+            "sources",
+            cells.one_of(Sources),
+            "both, samples (Thanos alone) or lifecycle (a collector alone)",
+            "both",
+        ),
+        Column(
+            "sample_interval_seconds",
+            cells.whole_number(1, LONGEST_INTERVAL_SECONDS),
+            "distance of two samples at the store that is asked",
+            "300",
+        ),
+        Column(
+            "scrape_interval_seconds",
+            cells.whole_number(1, LONGEST_INTERVAL_SECONDS),
+            "distance of two scrapes in the cluster behind it",
+            "30",
+        ),
+        *SIGNED,
+    ),
+    _check_cluster,
+)
+
+TENANTS = Table(
+    TableName.TENANTS,
+    "Exceptions: every namespace is a tenant, but for `openshift-*`, `kube-*` and a few others.",
+    Tenant,
+    (
+        Column("namespace", cells.namespace(), "the namespace, in all clusters", "shared-tools"),
+        Column("belongs_to", cells.one_of(BelongsTo), "tenant or provider", "provider"),
+        VALID_FROM,
+        VALID_UNTIL,
+        *SIGNED,
+    ),
+    dated,
+)
+
+
+PARTIES = Table(
+    TableName.PARTIES,
+    "Who sends the invoices (one issuer), and who receives a tenant's.",
+    Party,
+    (
+        Column("role", cells.one_of(PartyRole), "issuer or customer", "customer"),
+        Column(
+            "tenant",
+            cells.optional(cells.namespace(), ""),
+            "a customer's tenant; empty for the issuer",
+            "team-a",
+        ),
+        Column("name", cells.printed_text(), "the legal name", "Example Research Ltd"),
+        Column(
+            "address",
+            cells.optional(cells.printed_text(), ""),
+            "on one line, its lines separated by ;",
+            "1 Example Street; 12345 Exampletown; DE",
+        ),
+        Column(
+            "tax_id",
+            cells.optional(cells.printed_text(), ""),
+            "the VAT number or its like",
+            "DE123456789",
+        ),
+        Column(
+            "email",
+            cells.optional(cells.printed_text(), ""),
+            "where questions go",
+            "billing@example.org",
+        ),
+        VALID_FROM,
+        VALID_UNTIL,
+        *SIGNED,
+        Column(
+            "tax_id_label",
+            cells.optional(cells.printed_text(), ""),
+            "what the tax ID is called; without it `Tax ID`",
+            "VAT ID",
+            may_be_absent=True,
+        ),
+        Column(
+            "tax_percent",
+            cells.optional(cells.percent(), ""),
+            "tax that is added, in percent of the net amount; the customer's, else the issuer's; "
+            "empty in both: the invoice says that no tax is included",
+            "19",
+            may_be_absent=True,
+        ),
+        Column(
+            "tax_note",
+            cells.optional(cells.printed_text(), ""),
+            "a sentence about tax, such as a reverse charge; the customer's, else the issuer's",
+            "",
+            may_be_absent=True,
+        ),
+        Column(
+            "payment_days",
+            cells.optional(cells.whole_number(0, MOST_PAYMENT_DAYS)),
+            "days from the issue to the due date; the customer's, else the issuer's; "
+            "empty in both: no due date",
+            "30",
+            may_be_absent=True,
+        ),
+        Column(
+            "payment_terms",
+            cells.optional(cells.printed_text(), ""),
+            "a sentence about payment; the customer's, else the issuer's",
+            "30 days net",
+            may_be_absent=True,
+        ),
+        Column(
+            "bank_details",
+            cells.optional(cells.printed_text(), ""),
+            "where to pay, its lines separated by ;; the customer's (an account of the issuer for "
+            "this customer), else the issuer's",
+            "Example Bank; IBAN IE29 AIBK 9311 5212 3456 78; BIC AIBKIE2D",
+            may_be_absent=True,
+        ),
+        Column(
+            "purchase_order",
+            cells.optional(cells.printed_text(), ""),
+            "a customer's number for the order, printed on its invoices",
+            "PO-4711",
+            may_be_absent=True,
+        ),
+    ),
+    _check_party,
+)
+
+PRODUCTS = Table(
+    TableName.PRODUCTS,
+    "GPUs that the shipped product table does not have yet; one row per product string.",
+    Product,
+    (
+        Column(
+            "product",
+            cells.product(),
+            "as the node label nvidia.com/gpu.product has it",
+            "NVIDIA-X200",
+        ),
+        Column("vendor", cells.one_of(Vendor), f"one of: {', '.join(Vendor)}", "nvidia"),
+        Column("gpu_class", cells.product(), "what is priced", "X200"),
+        Column(
+            "memory_mib",
+            cells.optional(cells.whole_number(1, LARGEST_MEMORY_MIB)),
+            "memory of a card",
+            "196608",
+        ),
+        Column("compute_slots", cells.whole_number(1, MOST_SLOTS), "compute slots of a card", "7"),
+        Column("memory_slots", cells.whole_number(1, MOST_SLOTS), "memory slots of a card", "8"),
+        Column(
+            "mig_geometry",
+            cells.optional(cells.text(), ""),
+            "its geometry in the table of MIG profiles; empty when it cannot be cut",
+            "",
+        ),
+        *SIGNED,
+    ),
+    nothing_to_object,
+)

@@ -1,0 +1,215 @@
+"""A scenario, played through: the whole fleet, or its pods one by one.
+
+Put here: putting nodes, namespaces, workloads and faults together.
+Not here: any of these (`nodes`, `namespaces`, `births`, `disturbances`), or reading files.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fake_gpu.fleet.births import Maker
+from fake_gpu.fleet.claims import ClaimDesk
+from fake_gpu.fleet.disturbances import expect_faults, expect_namespaces, expect_nodes
+from fake_gpu.fleet.fault_specs import Effects, as_faults
+from fake_gpu.fleet.model import (
+    Cluster,
+    Fault,
+    Fleet,
+    Monitoring,
+    Node,
+    PodLife,
+    ScrapeJob,
+    WorkloadLife,
+)
+from fake_gpu.fleet.names import require_own_names
+from fake_gpu.fleet.namespaces import Namespaces, build_namespaces
+from fake_gpu.fleet.nodes import build_node
+from fake_gpu.fleet.play import Play
+from fake_gpu.fleet.quotas import QuotaDesk, quota_lives
+from fake_gpu.fleet.room import Room
+from fake_gpu.scenario.layouts import LayoutBook
+from fake_gpu.scenario.load import Loaded
+from fake_gpu.scenario.seeds import uuid_of
+from fake_gpu.scenario.spec import JOBS, ClusterSpec, MonitoringSpec, Scenario
+from fake_gpu.scenario.spec_hardware import NodeSpec
+
+# Clusters, and namespaces without a history, are this much older than the scenario.
+OLDER_SECONDS = 30 * 86_400
+
+# The history goes on after the scenario's end: whoever reads the last hour looks a little beyond
+# it, and a lease, a retry or a late scrape must find the fleet as alive as before.
+HISTORY_BEYOND_SECONDS = 2 * 3_600
+
+
+@dataclass(slots=True)
+class Stage:
+    """One cluster, ready to be played."""
+
+    spec: ClusterSpec
+    cluster_id: str
+    created_at: int
+    nodes: tuple[Node, ...]
+    namespaces: Namespaces
+    makers: tuple[Maker, ...]
+    play: Play
+    claims: ClaimDesk
+
+
+def build_fleet(loaded: Loaded) -> Fleet:
+    """The whole history of a scenario."""
+    scenario = loaded.scenario
+    faults = as_faults(scenario, cluster_ids(scenario))
+    fired: dict[str, int] = {}
+    clusters = []
+    for stage in stages(loaded, faults, fired):
+        pods = sorted(stage.play.run(), key=lambda p: (p.created_at, p.namespace, p.name, p.uid))
+        for fault_id, count in stage.play.fired.items():
+            fired[fault_id] = fired.get(fault_id, 0) + count
+        clusters.append(_cluster(scenario, stage, tuple(pods)))
+    uids = {pod.uid for cluster in clusters for pod in cluster.pods}
+    assert len(uids) == sum(len(cluster.pods) for cluster in clusters), "a UID is one pod's"
+    return Fleet(
+        name=scenario.name,
+        seed=scenario.seed,
+        started_at=scenario.from_,
+        ended_at=scenario.until,
+        clusters=tuple(clusters),
+        faults=faults,
+        fired=dict(sorted(fired.items())),
+    )
+
+
+def iter_pods(loaded: Loaded) -> Iterator[PodLife]:
+    """All pods of a scenario, each when its life is over, in bounded memory."""
+    scenario = loaded.scenario
+    faults = as_faults(scenario, cluster_ids(scenario))
+    for stage in stages(loaded, faults, {}):
+        yield from stage.play.run()
+
+
+def cluster_ids(scenario: Scenario) -> Mapping[str, str]:
+    """Cluster names to IDs; those that the scenario does not give follow from its seed."""
+    return {c.name: c.id or uuid_of(scenario.seed, "cluster", c.name) for c in scenario.clusters}
+
+
+def stages(loaded: Loaded, faults: Sequence[Fault], fired: dict[str, int]) -> Iterator[Stage]:
+    """Each cluster set up, with the faults that are part of its history."""
+    scenario = loaded.scenario
+    for spec in scenario.clusters:
+        cluster_id = cluster_ids(scenario)[spec.name]
+        yield _stage(scenario, spec, cluster_id, faults, loaded.layouts, fired)
+
+
+def _stage(
+    scenario: Scenario,
+    described: ClusterSpec,
+    cluster_id: str,
+    faults: Sequence[Fault],
+    layouts: LayoutBook,
+    fired: dict[str, int],
+) -> Stage:
+    created_at = scenario.from_ - OLDER_SECONDS
+    horizon = scenario.until + HISTORY_BEYOND_SECONDS
+
+    def node_of(node: NodeSpec) -> Node:
+        return build_node(scenario.seed, cluster_id, node, 0, created_at, layouts)
+
+    spec = Effects(node_of, layouts, horizon, fired).on(described, cluster_id, faults)
+    nodes = tuple(node_of(node) for node in spec.nodes)
+    # A trace has an owner with pods of several requests as several workloads of one name.
+    owners: dict[tuple[object, ...], dict[tuple[str, str], WorkloadLife]] = defaultdict(dict)
+    makers = tuple(
+        Maker(
+            scenario.seed,
+            cluster_id,
+            w,
+            scenario.from_,
+            horizon,
+            owners[(w.namespace, w.kind, w.name, w.from_, w.until)],
+        )
+        for w in spec.workloads
+    )
+    namespaces = build_namespaces(
+        scenario.seed,
+        cluster_id,
+        spec.namespaces,
+        [*(w.namespace for w in spec.workloads), *(q.namespace for q in spec.quotas)],
+        created_at,
+        openshift=bool(spec.openshift),
+    )
+    claims = ClaimDesk(scenario.seed, cluster_id)
+    quotas = {
+        name: tuple(q for q in spec.quotas if q.namespace == name)
+        for name in sorted({q.namespace for q in spec.quotas})
+    }
+    room = Room(nodes, {node.name: node for node in spec.nodes}, claims, horizon)
+    play = Play(scenario.seed, cluster_id, horizon, makers, room, QuotaDesk(quotas), namespaces)
+    expect_nodes(play, nodes)
+    expect_namespaces(play, namespaces)
+    expect_faults(play, faults)
+    return Stage(spec, cluster_id, created_at, nodes, namespaces, makers, play, claims)
+
+
+def _cluster(scenario: Scenario, stage: Stage, pods: tuple[PodLife, ...]) -> Cluster:
+    return Cluster(
+        cluster_id=stage.cluster_id,
+        name=stage.spec.name,
+        kubernetes_version=stage.spec.kubernetes,
+        openshift_version=stage.spec.openshift,
+        created_at=stage.created_at,
+        monitoring=build_monitoring(stage.spec.monitoring, stage.spec.name, stage.cluster_id),
+        nodes=stage.nodes,
+        namespaces=stage.namespaces.lives,
+        pods=pods,
+        workloads=_workloads(stage, pods),
+        quotas=quota_lives(
+            scenario.seed, stage.cluster_id, stage.spec.quotas, stage.created_at, pods
+        ),
+        claims=stage.claims.all_claims(),
+    )
+
+
+def build_monitoring(spec: MonitoringSpec, name: str, cluster_id: str) -> Monitoring:
+    jobs = []
+    for job, honors in JOBS.items():
+        own = spec.jobs.get(job)
+        interval = own.interval if own and own.interval else spec.scrape_interval
+        honored = own.honor_labels if own and own.honor_labels is not None else honors
+        jobs.append(ScrapeJob(job, interval, honored, own.enabled if own else True))
+    markers = spec.staleness_markers
+    return Monitoring(
+        prometheus_replicas=spec.prometheus_replicas,
+        replica_label=spec.replica_label,
+        jobs=tuple(jobs),
+        collect_interval_seconds=spec.collect_interval,
+        hostname_label=spec.hostname_label,
+        profiling=spec.profiling,
+        pod_uid_label=spec.pod_uid_label,
+        virtual_gpus=spec.virtual_gpus,
+        external_labels={"cluster": name, "clusterID": cluster_id, **spec.external_labels},
+        staleness_markers=spec.collect_interval is None if markers is None else markers,
+    )
+
+
+def _workloads(stage: Stage, pods: Sequence[PodLife]) -> tuple[WorkloadLife, ...]:
+    """Owner objects; a Job goes with its last pod, and all go with their namespace."""
+    last_gone: dict[str, int | None] = {}
+    for pod in pods:
+        for owner in pod.owners[:1]:
+            known = last_gone.get(owner.uid, 0)
+            gone = pod.gone_at
+            last_gone[owner.uid] = None if known is None or gone is None else max(known, gone)
+    ends = {n.name: n.terminating_at for n in stage.namespaces.lives if n.terminating_at}
+    makers = {id(maker.objects): maker for maker in stage.makers}.values()
+    lives = []
+    for maker, life in [(m, life) for m in makers for life in m.objects.values()]:
+        candidates = [life.gone_at, ends.get(life.namespace)]
+        if maker.spec.arrivals and life.kind != "CronJob":
+            candidates.append(last_gone.get(life.uid))
+        known_ends = [c for c in candidates if c is not None and c > life.created_at]
+        lives.append(replace(life, gone_at=min(known_ends, default=None)))
+    require_own_names(lives)
+    return tuple(sorted(lives, key=lambda w: (w.created_at, w.namespace, w.kind, w.name)))

@@ -1,0 +1,128 @@
+"""Pods whose times the scenario gives to the second.
+
+Put here: such a pod's life, as it is written.
+Not here: generated pods (`play`), or giving devices (`room`).
+"""
+
+from __future__ import annotations
+
+from fake_gpu.fleet.births import Birth, Maker
+from fake_gpu.fleet.lives import Life
+from fake_gpu.fleet.model import DeviceLoad, Run
+from fake_gpu.scenario.seeds import Stream, uuid_of
+from fake_gpu.scenario.spec_work import PodSpec
+
+_EXIT_CODES = {"completed": 0, "error": 1, "evicted": 137, "evicted_without_end": 137}
+_REASONS = {"completed": "Completed"}
+
+
+def exact_life(maker: Maker, spec: PodSpec, number: int) -> Life:
+    """The life of the `number`-th exact pod of a workload."""
+    birth = Birth(spec.created, number, number)
+    draw = maker.draw("exact", number)
+    name = spec.name or _name(maker, birth)
+    uid = spec.uid or uuid_of(
+        maker.seed, maker.cluster_id, maker.spec.namespace, maker.spec.kind, name, spec.created
+    )
+    scheduled = None if spec.never_scheduled else _or(spec.scheduled, spec.created)
+    runs = _runs(spec)
+    finished = runs[-1].ended_at if runs else None
+    gone = _gone(maker, spec, finished)
+    life = Life(
+        cluster_id=maker.cluster_id,
+        spec=maker.spec,
+        name=name,
+        uid=uid,
+        created_at=spec.created,
+        owners=maker.owners(number, spec.created),
+        utilisation=maker.load().play(draw),
+        pod_ip=f"10.{draw.between(128, 191)}.{draw.between(0, 255)}.{draw.between(1, 254)}",
+        replica=number,
+        exact=True,
+        node_name=spec.node or maker.spec.node if scheduled is not None else "",
+        scheduled_at=scheduled,
+        acknowledged_at=_acknowledged(scheduled, runs),
+        main_runs=runs,
+        finished_at=finished,
+        end=spec.ends,
+        exit_code=_EXIT_CODES[spec.ends],
+        deletion_requested_at=spec.deleted,
+        grace_seconds=maker.spec.grace_seconds,
+        gone_at=gone,
+    )
+    _give_loads(life, spec, draw)
+    if finished is None and gone is not None and scheduled is not None:
+        # Deleted without an end in its status: what it held is free when the object is gone.
+        life.finished_at, life.end = gone, "gone"
+        life.main_runs = [*runs[:-1], Run(runs[-1].started_at, gone, 137, "Error")] if runs else []
+    _squeeze_init(life)
+    return life
+
+
+def _give_loads(life: Life, spec: PodSpec, draw: Stream) -> None:
+    """Drawn in the order in which they are written: one more at the end changes no other."""
+    for load in spec.card_loads:
+        use = load.utilisation.play(draw)
+        if load.from_ is None:
+            life.card_loads[load.card] = (use, load.memory_used_mib)
+            continue
+        later = DeviceLoad(load.from_, use, load.memory_used_mib)
+        known = life.later_loads.get(load.card, ())
+        life.later_loads[load.card] = tuple(sorted((*known, later), key=lambda each: each.from_at))
+
+
+def _name(maker: Maker, birth: Birth) -> str:
+    if maker.spec.kind == "Pod" and len(maker.spec.pods) > 1:
+        return f"{maker.spec.name}-{birth.replica}"
+    return next(maker.pod_names(birth, birth.at))
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _runs(spec: PodSpec) -> list[Run]:
+    if spec.runs:
+        return [
+            Run(run.from_, run.until, run.exit_code, _reason(run.until, run.exit_code))
+            for run in spec.runs
+        ]
+    if spec.started is None:
+        return []
+    code = _EXIT_CODES[spec.ends] if spec.ended is not None else 0
+    return [Run(spec.started, spec.ended, code, _reason(spec.ended, code))]
+
+
+def _reason(until: int | None, exit_code: int) -> str:
+    if until is None:
+        return ""
+    return "Completed" if exit_code == 0 else "Error"
+
+
+def _gone(maker: Maker, spec: PodSpec, finished: int | None) -> int | None:
+    if spec.gone is not None:
+        return spec.gone
+    if spec.deleted is not None:
+        return max(spec.deleted, _or(finished, spec.deleted + maker.spec.grace_seconds))
+    return None if finished is None else finished + maker.spec.keep
+
+
+def _acknowledged(scheduled: int | None, runs: list[Run]) -> int | None:
+    if scheduled is None:
+        return None
+    return min([scheduled + 1, *(run.started_at for run in runs[:1])])
+
+
+def _squeeze_init(life: Life) -> None:
+    """Init containers share the time between binding and the first start."""
+    early = [c for c in life.spec.all_containers() if c.kind != "main"]
+    if not early or life.scheduled_at is None or life.started_at is None:
+        return
+    room = life.started_at - life.scheduled_at
+    for n, container in enumerate(early):
+        start = life.scheduled_at + room * n // len(early)
+        end = life.scheduled_at + room * (n + 1) // len(early)
+        if container.kind == "init":
+            life.init_runs[container.name] = Run(start, end, 0, "Completed")
+        else:
+            life.init_runs[container.name] = Run(start, None)

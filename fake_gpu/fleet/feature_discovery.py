@@ -1,0 +1,179 @@
+"""The GPU feature discovery of a fake node: the labels that its hardware gives it.
+
+Put here: labels by GFD, NFD and AMD's node labeller, from cards, layout and sharing.
+Not here: what is allocatable (`device_plugin`), or a scenario's own labels (`nodes`).
+
+Pure functions from hardware to labels, so that a version against a real node only has to patch
+what they return.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fake_gpu.fleet.hardware import Placed, Product, products
+from fake_gpu.fleet.model import Card
+from fake_gpu.scenario.spec_hardware import NodeSpec
+
+_LABEL_LENGTH = 63
+
+
+@dataclass(frozen=True, slots=True)
+class CardCut:
+    """One card and its instances: None is a whole card, () is MIG with nothing made."""
+
+    card: Card
+    placed: tuple[Placed, ...] | None
+
+
+def node_labels(spec: NodeSpec, name: str, cuts: Sequence[CardCut]) -> dict[str, str]:
+    """All labels that discovery sets on a node."""
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+    }
+    labels |= {f"node-role.kubernetes.io/{role}": "" for role in spec.roles}
+    if not spec.product or not spec.discovery:
+        return labels
+    product = products()[spec.product]
+    if product.vendor == "amd":
+        return labels | amd_labels(spec, product)
+    labels["feature.node.kubernetes.io/pci-10de.present"] = "true"
+    if spec.passthrough:
+        return labels | {"nvidia.com/gpu.workload.config": "vm-passthrough"}
+    return labels | nvidia_labels(spec, product, cuts)
+
+
+def nvidia_labels(spec: NodeSpec, product: Product, cuts: Sequence[CardCut]) -> dict[str, str]:
+    """What GPU feature discovery says of NVIDIA cards."""
+    major, _, minor = product.compute_capability.partition(".")
+    driver = spec.driver_version.split(".")
+    labels = {
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.count": str(len(cuts)),
+        "nvidia.com/gpu.memory": str(spec.memory_mib or product.memory_mib),
+        "nvidia.com/gpu.family": product.gpu_family,
+        "nvidia.com/gpu.machine": "Fake-GPU-Node",
+        "nvidia.com/gpu.compute.major": major,
+        "nvidia.com/gpu.compute.minor": minor,
+        "nvidia.com/gpu.mode": "compute",
+        "nvidia.com/cuda.driver-version.full": spec.driver_version,
+        "nvidia.com/cuda.driver-version.major": driver[0],
+        "nvidia.com/cuda.runtime-version.full": "12.4",
+        "nvidia.com/mig.capable": "true" if product.mig_family else "false",
+        "nvidia.com/mps.capable": "true" if _mps(spec) else "false",
+        "nvidia.com/vgpu.present": "false",
+        "nvidia.com/gpu.deploy.dcgm-exporter": "true",
+        "nvidia.com/gpu.deploy.device-plugin": "true",
+        "nvidia.com/gpu.deploy.gpu-feature-discovery": "true",
+    }
+    labels |= _sharing_labels(spec, product.product, "nvidia.com/gpu")
+    if spec.mig:
+        labels["nvidia.com/mig.strategy"] = spec.mig.strategy
+        labels |= _mig_labels(spec, product, cuts)
+    return labels
+
+
+def _mps(spec: NodeSpec) -> bool:
+    return spec.sharing is not None and spec.sharing.kind == "mps"
+
+
+def _sharing_labels(spec: NodeSpec, product: str, prefix: str) -> dict[str, str]:
+    if spec.sharing is None:
+        return {
+            f"{prefix}.product": product[:_LABEL_LENGTH],
+            f"{prefix}.replicas": "1",
+            f"{prefix}.sharing-strategy": "none",
+        }
+    shown = product if spec.sharing.rename else f"{product}-SHARED"
+    return {
+        f"{prefix}.product": shown[:_LABEL_LENGTH],
+        f"{prefix}.replicas": str(spec.sharing.replicas),
+        f"{prefix}.sharing-strategy": spec.sharing.kind,
+    }
+
+
+def _mig_labels(spec: NodeSpec, product: Product, cuts: Sequence[CardCut]) -> dict[str, str]:
+    assert spec.mig is not None, "asked only for nodes with MIG"
+    made = [(cut, placed) for cut in cuts for placed in cut.placed or ()]
+    names = Counter(name for _, placed in made for name in instance_names(placed))
+    if spec.mig.strategy == "single":
+        return _single_labels(spec, product, cuts, names)
+    labels: dict[str, str] = {}
+    for name in sorted(names):
+        placed = next(p for _, p in made if name in instance_names(p))
+        prefix = "nvidia.com/mig-" + name.replace("+", ".")
+        labels |= _sharing_labels(spec, f"{product.product}-MIG-{_dotted(name)}", prefix)
+        labels |= {f"{prefix}.count": str(names[name])} | _instance_labels(prefix, placed)
+    if all(cut.placed is not None for cut in cuts):
+        labels["nvidia.com/gpu.replicas"] = "0"
+    return labels
+
+
+def _single_labels(
+    spec: NodeSpec, product: Product, cuts: Sequence[CardCut], names: Mapping[str, int]
+) -> dict[str, str]:
+    """Strategy single: `gpu.count` and the rest describe MIG instances, not cards."""
+    if len(names) != 1 or any(cut.placed is None for cut in cuts):
+        return {
+            "nvidia.com/gpu.product": f"{product.product}-MIG-INVALID"[:_LABEL_LENGTH],
+            "nvidia.com/gpu.count": "0",
+            "nvidia.com/gpu.replicas": "0",
+            "nvidia.com/gpu.memory": "0",
+            "nvidia.com/gpu.sharing-strategy": "",
+        }
+    name, count = next(iter(names.items()))
+    placed = next(p for cut in cuts for p in cut.placed or ())
+    labels = _sharing_labels(spec, f"{product.product}-MIG-{_dotted(name)}", "nvidia.com/gpu")
+    return (
+        labels | {"nvidia.com/gpu.count": str(count)} | _instance_labels("nvidia.com/gpu", placed)
+    )
+
+
+def _instance_labels(prefix: str, placed: Placed) -> dict[str, str]:
+    slots = placed.profile.compute_slots
+    computes = slots // len(placed.compute_instances) if placed.compute_instances else slots
+    return {
+        f"{prefix}.memory": str(placed.profile.memory_mib),
+        f"{prefix}.multiprocessors": str(placed.profile.multiprocessors),
+        f"{prefix}.slices.gi": str(slots),
+        f"{prefix}.slices.ci": str(computes),
+        f"{prefix}.engines.copy": str(slots),
+        f"{prefix}.engines.decoder": str(slots // 2),
+        f"{prefix}.engines.encoder": "0",
+        f"{prefix}.engines.jpeg": "0",
+        f"{prefix}.engines.ofa": "0",
+    }
+
+
+def instance_names(placed: Placed) -> tuple[str, ...]:
+    """The profiles under which an instance is offered: its compute instances, or itself."""
+    return placed.compute_instances or (placed.profile.profile,)
+
+
+def _dotted(profile: str) -> str:
+    return profile.replace("+", ".")
+
+
+def amd_labels(spec: NodeSpec, product: Product) -> dict[str, str]:
+    """What AMD's node labeller says."""
+    compute, _, memory = (spec.partition or "spx_nps1").partition("_")
+    values = {
+        "device-id": product.pci_device[2:].lower(),
+        "product-name": product.product,
+        "driver-version": spec.driver_version,
+        "vram": f"{round(product.memory_mib / 1024)}G",
+        "simd-count": "1216",
+        "cu-count": "304",
+        "family": product.gpu_family.upper(),
+        "compute-memory-partition": f"{compute}_{memory}",
+        "compute-partitioning-supported": "true",
+        "memory-partitioning-supported": "true",
+    }
+    labels = {f"amd.com/gpu.{name}": value for name, value in values.items()}
+    counted = ("device-id", "product-name", "vram", "simd-count", "cu-count", "family")
+    labels |= {f"beta.amd.com/gpu.{n}.{values[n]}": str(spec.cards) for n in counted}
+    return labels | {"feature.node.kubernetes.io/amd-gpu": "true"}

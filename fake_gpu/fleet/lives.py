@@ -1,0 +1,253 @@
+"""One pod's life while it is played, and the frozen value that it becomes.
+
+Put here: container runs, phases, and which container uses which device.
+Not here: when things happen to a pod (`play`), or who gets a device (`calendar`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fake_gpu.fleet.calendar import Booking
+from fake_gpu.fleet.model import (
+    Container,
+    DeviceLoad,
+    Hold,
+    OwnerRef,
+    PhaseChange,
+    PodClaim,
+    PodLife,
+    Run,
+    Utilisation,
+)
+from fake_gpu.scenario.spec_work import ContainerSpec, WorkloadSpec
+
+End = Literal["completed", "error", "deleted", "evicted", "evicted_without_end", "gone"]
+
+_PHASE_REASON = {"evicted": "Evicted", "evicted_without_end": "Evicted"}
+
+
+@dataclass(slots=True)
+class Taken:
+    """Devices of one resource (or claim) that a pod was given."""
+
+    resource: str  # "" for a claim
+    bookings: list[Booking]
+    claim_uid: str = ""
+    joined: bool = False  # a shared claim that others brought
+
+
+@dataclass(slots=True)
+class Life:
+    """A pod being played; times are set as they become known."""
+
+    cluster_id: str
+    spec: WorkloadSpec
+    name: str
+    uid: str
+    created_at: int
+    owners: tuple[OwnerRef, ...]
+    utilisation: Utilisation
+    pod_ip: str
+    replica: int = 0
+    group: int = 0
+    attempt: int = 0
+    exact: bool = False
+    node_name: str = ""
+    scheduled_at: int | None = None
+    acknowledged_at: int | None = None
+    main_runs: list[Run] = field(default_factory=list)
+    init_runs: dict[str, Run] = field(default_factory=dict)
+    planned_end: int | None = None
+    finished_at: int | None = None
+    end: End = "completed"
+    exit_code: int = 0
+    deletion_requested_at: int | None = None
+    grace_seconds: int = 30
+    gone_at: int | None = None
+    taken: list[Taken] = field(default_factory=list)
+    claims: tuple[PodClaim, ...] = ()
+    card_loads: dict[int, tuple[Utilisation, int | None]] = field(default_factory=dict)
+    later_loads: dict[int, tuple[DeviceLoad, ...]] = field(default_factory=dict)  # by card
+    stays_until: int = 0  # the object is not gone before
+    version: int = 0  # a change of plans makes older events about this pod void
+
+    @property
+    def started_at(self) -> int | None:
+        return self.main_runs[0].started_at if self.main_runs else None
+
+    def cut_runs(self, at: int, exit_code: int, reason: str) -> None:
+        """Nothing runs beyond `at`: later runs vanish, the current one ends there."""
+        kept = [run for run in self.main_runs if run.started_at < at]
+        if kept and (kept[-1].ended_at is None or kept[-1].ended_at >= at):
+            kept[-1] = Run(kept[-1].started_at, at, exit_code, reason)
+        self.main_runs = kept
+        self.init_runs = {
+            name: run
+            if run.ended_at is not None and run.ended_at <= at
+            else Run(run.started_at, at, exit_code, reason)
+            for name, run in self.init_runs.items()
+            if run.started_at < at
+        }
+
+
+def frozen(life: Life) -> PodLife:
+    """The life as the fleet keeps it."""
+    containers = life.spec.all_containers()
+    dealt = deal(containers, life.taken)
+    return PodLife(
+        cluster_id=life.cluster_id,
+        namespace=life.spec.namespace,
+        name=life.name,
+        uid=life.uid,
+        created_at=life.created_at,
+        scheduled_at=life.scheduled_at,
+        node_name=life.node_name,
+        acknowledged_at=life.acknowledged_at,
+        containers=tuple(_container(life, c, dealt.devices.get(c.name, ())) for c in containers),
+        phases=_phases(life),
+        finished_at=life.finished_at,
+        deletion_requested_at=life.deletion_requested_at,
+        grace_seconds=life.grace_seconds,
+        gone_at=life.gone_at,
+        holds=_holds(life, dealt),
+        owners=life.owners,
+        labels=life.spec.labels,
+        annotations=life.spec.annotations,
+        utilisation=life.utilisation,
+        memory_used_pct=life.spec.memory_used_pct,
+        claims=life.claims,
+        restart_policy=restart_policy(life.spec.kind),
+        end_reported=life.end not in ("evicted_without_end", "gone"),
+        priority=life.spec.priority,
+        pod_ip=life.pod_ip if life.scheduled_at is not None else "",
+        workload=life.spec.name,
+    )
+
+
+def restart_policy(kind: str) -> Literal["Always", "OnFailure", "Never"]:
+    forever = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+    return "Always" if kind in forever else "Never"
+
+
+def _container(life: Life, spec: ContainerSpec, device_ids: tuple[str, ...]) -> Container:
+    match spec.kind:
+        case "init":
+            run = life.init_runs.get(spec.name)
+            runs: tuple[Run, ...] = (run,) if run else ()
+        case "sidecar":
+            runs = _sidecar_runs(life, spec.name)
+        case "main":
+            runs = tuple(life.main_runs)
+    return Container(spec.name, spec.kind, spec.requests, runs, device_ids, spec.image)
+
+
+def _sidecar_runs(life: Life, name: str) -> tuple[Run, ...]:
+    """A sidecar starts in its turn and stays until the last main container has ended."""
+    first = life.init_runs.get(name)
+    if first is None:
+        return ()
+    return (Run(first.started_at, life.finished_at, 0, "Completed" if life.finished_at else ""),)
+
+
+def _phases(life: Life) -> tuple[PhaseChange, ...]:
+    phases = [PhaseChange(life.created_at, "Pending")]
+    if life.started_at is not None:
+        phases.append(PhaseChange(life.started_at, "Running"))
+    if life.finished_at is not None and life.scheduled_at is not None and life.end != "gone":
+        good = life.end == "completed" or (life.end == "deleted" and life.exit_code == 0)
+        started = life.started_at is not None
+        phase: Literal["Succeeded", "Failed"] = "Succeeded" if good and started else "Failed"
+        phases.append(PhaseChange(life.finished_at, phase, _PHASE_REASON.get(life.end, "")))
+    return tuple(phases)
+
+
+@dataclass(slots=True)
+class Dealt:
+    """Which container has which devices, and which part of a booking is whose."""
+
+    devices: dict[str, tuple[str, ...]]
+    pieces: list[tuple[Booking, str, str]]  # (part of a booking, container, claim uid)
+
+
+def deal(containers: Sequence[ContainerSpec], taken: Sequence[Taken]) -> Dealt:
+    """Devices to containers as the kubelet does it: those of init containers are used again."""
+    dealt = Dealt({}, [])
+    devices: dict[str, list[str]] = {}
+    mains = [c.name for c in containers if c.kind == "main"]
+    for lot in taken:
+        if lot.claim_uid:
+            for booking in lot.bookings:
+                dealt.pieces.append((booking, mains[0], lot.claim_uid))
+                devices.setdefault(mains[0], []).append(booking.device.device_id)
+            continue
+        pieces = _pieces(containers, lot)
+        dealt.pieces += [(booking, name, "") for booking, name in pieces]
+        for booking, name in pieces:
+            devices.setdefault(name, []).append(booking.device.device_id)
+        for container in containers:
+            if container.kind == "init":
+                used = _first_units([b for b, _ in pieces], container.requests.get(lot.resource, 0))
+                devices.setdefault(container.name, [])
+                devices[container.name] = [*devices[container.name], *used]
+    dealt.devices = {name: tuple(dict.fromkeys(ids)) for name, ids in devices.items()}
+    return dealt
+
+
+def _pieces(containers: Sequence[ContainerSpec], lot: Taken) -> list[tuple[Booking, str]]:
+    """Main containers first, then what only init containers need, then the latest sidecars."""
+    wanted = {c.name: c.requests.get(lot.resource, 0) for c in containers}
+    mains = [c.name for c in containers if c.kind == "main"]
+    sidecars = [c.name for c in reversed(containers) if c.kind == "sidecar"]
+    inits = [c.name for c in containers if c.kind == "init"]
+    total = sum(b.replica_count for b in lot.bookings)
+    extra = total - sum(wanted[name] for name in (*mains, *sidecars))
+    order = [(name, wanted[name]) for name in mains]
+    if extra > 0:
+        order.append((max(inits, key=lambda name: wanted[name]), extra))
+    order += [(name, wanted[name]) for name in sidecars]
+    pieces: list[tuple[Booking, str]] = []
+    rest = [(b.replica_start, b.replica_count, b) for b in lot.bookings]
+    for name, count in order:
+        while count:
+            start, size, booking = rest.pop(0)
+            used = min(size, count)
+            part = Booking(booking.device, booking.from_at, booking.until_at, start, used)
+            pieces.append((part, name))
+            count -= used
+            if used < size:
+                rest.insert(0, (start + used, size - used, booking))
+    return pieces
+
+
+def _first_units(bookings: Sequence[Booking], count: int) -> list[str]:
+    used: list[str] = []
+    for booking in bookings:
+        if count <= 0:
+            break
+        used.append(booking.device.device_id)
+        count -= booking.replica_count
+    return used
+
+
+def _holds(life: Life, dealt: Dealt) -> tuple[Hold, ...]:
+    if life.scheduled_at is None:
+        return ()
+    return tuple(
+        Hold(
+            device_id=booking.device.device_id,
+            held_from=life.scheduled_at,
+            held_until=life.finished_at,
+            container=container,
+            claim_uid=claim_uid,
+            replica_start=booking.replica_start,
+            replica_count=booking.replica_count,
+            utilisation=load,
+            memory_used_mib=memory,
+            later=life.later_loads.get(booking.device.card_index, ()),
+        )
+        for booking, container, claim_uid in dealt.pieces
+        for load, memory in (life.card_loads.get(booking.device.card_index, (None, None)),)
+    )

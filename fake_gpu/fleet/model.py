@@ -1,0 +1,188 @@
+"""The whole history of a fleet as frozen values; everything that is shown is read from these.
+
+Put here: what exists, from when until when, and small questions about one of these values.
+Not here: how a history comes about (`fleet.build`), or any wire format.
+
+Conventions, without exception:
+- Every time is an `int`: whole seconds since 1970-01-01T00:00:00Z, named `…_at` or `…_until`.
+  Intervals are half-open. `None` as an end means "still so when the scenario ends". Use
+  `instant()` and `second()` to go to and from `datetime`.
+- A history may begin before and end after the scenario's window `[started_at, ended_at)`: a pod
+  created before the window is a pod that was there when measuring began.
+- Tuples are ordered: by time, then by name. Nothing depends on iteration order of a set.
+- A device is what a device plugin hands out: a card, a MIG instance, an AMD partition. Where it
+  is shared (time-slicing, MPS), it is one `Device` with a `replica_count`, and a `Hold` has a
+  range of its replicas. No device, and no replica, is held by two pods at one instant, except
+  through one shared ResourceClaim (`Hold.claim_uid`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fake_gpu.fleet.model_load import BUSY, IDLE, Utilisation
+from fake_gpu.fleet.model_nodes import (
+    Card,
+    DcgmNames,
+    Device,
+    DeviceMakeup,
+    Incident,
+    Node,
+    NodeState,
+)
+from fake_gpu.fleet.model_pods import (
+    Asking,
+    ClaimLife,
+    ClaimResult,
+    Container,
+    ContainerKind,
+    DeviceLoad,
+    Hold,
+    NamespaceLife,
+    OwnerRef,
+    PhaseChange,
+    PodClaim,
+    PodLife,
+    PodPhase,
+    QuotaLife,
+    Run,
+    WorkloadLife,
+    effective_requests,
+)
+from fake_gpu.fleet.model_time import holds, instant, second
+
+__all__ = [
+    "BUSY",
+    "IDLE",
+    "Asking",
+    "Card",
+    "ClaimLife",
+    "ClaimResult",
+    "Cluster",
+    "Container",
+    "ContainerKind",
+    "DcgmNames",
+    "Device",
+    "DeviceLoad",
+    "DeviceMakeup",
+    "Fault",
+    "Fleet",
+    "Hold",
+    "Incident",
+    "Monitoring",
+    "NamespaceLife",
+    "Node",
+    "NodeState",
+    "OwnerRef",
+    "PhaseChange",
+    "PodClaim",
+    "PodLife",
+    "PodPhase",
+    "QuotaLife",
+    "Run",
+    "ScrapeJob",
+    "Utilisation",
+    "WorkloadLife",
+    "effective_requests",
+    "holds",
+    "instant",
+    "second",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeJob:
+    """One kind of target of a cluster's Prometheus."""
+
+    job: str  # "kube-state-metrics", "dcgm-exporter", "kube-scheduler", "amd-exporter", …
+    scrape_interval_seconds: int
+    honor_labels: bool = False
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """How a cluster is watched, and how its samples reach the one Thanos of the fleet."""
+
+    prometheus_replicas: int
+    replica_label: str  # "prometheus_replica"; the values are prometheus-k8s-0, -1, …
+    jobs: tuple[ScrapeJob, ...]
+    collect_interval_seconds: int | None  # None: the scrapes themselves; 300: an ACM collector
+    hostname_label: Literal["Hostname", "hostname"]
+    profiling: bool  # the profiling set of dcgm-exporter
+    pod_uid_label: bool
+    virtual_gpus: bool  # --kubernetes-virtual-gpus
+    external_labels: Mapping[str, str]  # cluster, clusterID, …
+    staleness_markers: bool  # not over federation
+
+    def job(self, name: str) -> ScrapeJob | None:
+        for job in self.jobs:
+            if job.job == name and job.enabled:
+                return job
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One line of a scenario's faults: what goes wrong, where, from when until when."""
+
+    fault_id: str  # unique in the scenario: "dropped_scrapes#1"
+    kind: str  # a name in `fake_gpu.faults.catalogue`
+    cluster_id: str  # "" : every cluster
+    from_at: int
+    until_at: int
+    seed: int  # for this fault alone; use `fake_gpu.scenario.seeds.stream`
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+    def covers(self, cluster_id: str, at: int) -> bool:
+        here = self.cluster_id in ("", cluster_id)
+        return here and self.from_at <= at < self.until_at
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    cluster_id: str  # the UID of its kube-system namespace
+    name: str
+    kubernetes_version: str  # "v1.34.1"
+    openshift_version: str  # "" when it is none
+    created_at: int
+    monitoring: Monitoring
+    nodes: tuple[Node, ...]
+    namespaces: tuple[NamespaceLife, ...]
+    pods: tuple[PodLife, ...]  # by created_at, then namespace, name
+    workloads: tuple[WorkloadLife, ...] = ()
+    quotas: tuple[QuotaLife, ...] = ()
+    claims: tuple[ClaimLife, ...] = ()
+
+    def node(self, name: str) -> Node:
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Everything: one scenario, played through."""
+
+    name: str
+    seed: int
+    started_at: int  # the window that the scenario is about
+    ended_at: int
+    clusters: tuple[Cluster, ...]
+    faults: tuple[Fault, ...] = ()
+    # How often each fault of the fleet itself touched something; views count theirs as they show.
+    fired: Mapping[str, int] = field(default_factory=dict)
+
+    def cluster(self, cluster_id: str) -> Cluster:
+        for cluster in self.clusters:
+            if cluster.cluster_id == cluster_id:
+                return cluster
+        raise KeyError(cluster_id)
+
+    @property
+    def pods(self) -> Iterator[PodLife]:
+        for cluster in self.clusters:
+            yield from cluster.pods

@@ -1,0 +1,71 @@
+"""Who has which name at a time: as an API server has it, one name is one object's.
+
+Put here: taking and giving back the names of pods while a cluster is played, owners' names after.
+Not here: how names are made (`births`), or names that a scenario writes twice
+(`scenario.identities`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from domain.interval import format_instant
+from fake_gpu.fleet.calendar import FOR_EVER
+from fake_gpu.fleet.lives import Life
+from fake_gpu.fleet.model import WorkloadLife, instant
+from fake_gpu.scenario.errors import NameTaken
+
+
+@dataclass(slots=True)
+class Names:
+    """The pods of one cluster by namespace and name."""
+
+    _holders: dict[tuple[str, str], Life] = field(default_factory=dict)
+
+    def is_free(self, namespace: str, name: str, at: int) -> bool:
+        holder = self._holders.get((namespace, name))
+        return holder is None or (holder.gone_at is not None and holder.gone_at <= at)
+
+    def take(self, life: Life) -> None:
+        """The pod is made: nobody else is called so until it is gone."""
+        key = (life.spec.namespace, life.name)
+        if not self.is_free(*key, life.created_at):
+            raise pod_name_taken(life, self._holders[key])
+        self._holders[key] = life
+
+    def give_back(self, life: Life) -> None:
+        key = (life.spec.namespace, life.name)
+        if self._holders.get(key) is life:
+            del self._holders[key]
+
+
+def pod_name_taken(life: Life, other: Life) -> NameTaken:
+    since = format_instant(instant(other.created_at))
+    gone = other.gone_at
+    until = "with no end" if gone is None else f"until {format_instant(instant(gone))}"
+    return NameTaken(
+        where=f"pod {life.spec.namespace}/{life.name}",
+        seen=f"workload {life.spec.name} makes it at {format_instant(instant(life.created_at))}, "
+        f"and one that workload {other.spec.name} made is there from {since} {until}",
+        why="a name is one pod's at a time, and samples tell pods apart by it",
+        remedy="rename one of the two, or let it come when the other is gone",
+    )
+
+
+def require_own_names(owners: Iterable[WorkloadLife]) -> None:
+    """Raise when two owner objects of one kind and name are there at one time."""
+    by_name: dict[tuple[str, str, str], list[WorkloadLife]] = {}
+    for life in owners:
+        by_name.setdefault((life.namespace, life.kind, life.name), []).append(life)
+    for (namespace, kind, name), lives in by_name.items():
+        for before, after in pairwise(sorted(lives, key=lambda life: life.created_at)):
+            if after.created_at < (FOR_EVER if before.gone_at is None else before.gone_at):
+                raise NameTaken(
+                    where=f"{kind} {namespace}/{name}",
+                    seen="two workloads make one of that name, and both are there at "
+                    + format_instant(instant(after.created_at)),
+                    why="a name is one object's at a time, and pods name their owners by it",
+                    remedy="rename one of the two workloads",
+                )

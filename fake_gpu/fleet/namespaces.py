@@ -1,0 +1,89 @@
+"""Namespaces through time: a name may have several lives, each with its own UID.
+
+Put here: which namespaces there are, and whether one is there at an instant.
+Not here: what a deletion does to pods (`disturbances`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fake_gpu.fleet.model import NamespaceLife
+from fake_gpu.scenario.seeds import uuid_of
+from fake_gpu.scenario.spec_work import NamespaceSpec
+
+# Pods get their grace period, then the namespace's finalizer runs.
+TERMINATING_SECONDS = 45
+ALWAYS_THERE = ("default", "kube-system", "kube-public")
+WITH_OPENSHIFT = ("openshift-monitoring", "openshift-nfd")
+
+
+def always_there(*, openshift: bool) -> tuple[str, ...]:
+    """The namespaces that every cluster has."""
+    return (*ALWAYS_THERE, *(WITH_OPENSHIFT if openshift else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Namespaces:
+    lives: tuple[NamespaceLife, ...]
+
+    def takes_pods(self, name: str, at: int) -> bool:
+        """Whether a pod can be made there: the namespace exists and is not being deleted."""
+        return any(
+            life.name == name
+            and life.created_at <= at
+            and (life.terminating_at is None or at < life.terminating_at)
+            for life in self.lives
+        )
+
+
+def is_there_from_until(lives: Iterable[NamespaceLife], name: str, at: int, until: int) -> bool:
+    """Whether one life of a namespace covers a whole time."""
+    return any(
+        life.name == name
+        and life.created_at <= at
+        and (life.gone_at is None or until <= life.gone_at)
+        for life in lives
+    )
+
+
+def build_namespaces(
+    seed: int,
+    cluster_id: str,
+    specs: Sequence[NamespaceSpec],
+    named: Iterable[str],
+    created_at: int,
+    *,
+    openshift: bool,
+) -> Namespaces:
+    """Those with a history, those that workloads name, and those that every cluster has."""
+    written = {spec.name for spec in specs}
+    implied = {*named, *always_there(openshift=openshift)} - written
+    listed = [*specs, *(NamespaceSpec(name) for name in sorted(implied))]
+    lives = [_life(seed, cluster_id, spec, created_at) for spec in listed]
+    return Namespaces(tuple(sorted(lives, key=lambda n: (n.created_at, n.name))))
+
+
+def _life(seed: int, cluster_id: str, spec: NamespaceSpec, created_at: int) -> NamespaceLife:
+    created = created_at if spec.created is None else spec.created
+    uid = uuid_of(seed, cluster_id, "namespace", spec.name, spec.created or "")
+    return NamespaceLife(
+        cluster_id=cluster_id,
+        name=spec.name,
+        uid=cluster_id if spec.name == "kube-system" else uid,
+        created_at=created,
+        terminating_at=spec.deleted,
+        gone_at=None if spec.deleted is None else spec.deleted + TERMINATING_SECONDS,
+        labels=labels_of(spec.name, spec.labels),
+        relabelled=tuple(
+            (change.at, labels_of(spec.name, change.labels))
+            for change in sorted(spec.changes, key=lambda change: change.at)
+            if change.at > created
+        ),
+    )
+
+
+def labels_of(name: str, written: Mapping[str, str]) -> dict[str, str]:
+    """Those that are written, and the one that every namespace has."""
+    return {"kubernetes.io/metadata.name": name, **written}

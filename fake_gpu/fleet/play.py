@@ -1,0 +1,382 @@
+"""One cluster played through, event by event, from its first pod to the end of the scenario.
+
+Put here: the order of events, and what each does to a pod.
+Not here: what disturbs (`disturbances`), who fits where (`room`), or what is made (`births`).
+
+Events of one second happen in a fixed order: ends, then what changes on nodes, then pods with
+exact times, then pods that look for a place. So a device that is freed at a second is taken at the
+same second, and never held twice. Pods come out when nothing about them can change any more, so
+a month of a large fleet needs the memory of what lives, not of what lived.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from fake_gpu.fleet.births import FOREVER_KINDS, Birth, Maker
+from fake_gpu.fleet.exact import exact_life
+from fake_gpu.fleet.lives import Life, frozen
+from fake_gpu.fleet.model import Fault, PodLife, Run
+from fake_gpu.fleet.names import Names, pod_name_taken
+from fake_gpu.fleet.namespaces import Namespaces, is_there_from_until
+from fake_gpu.fleet.order import ASKS, CHANGES, ENDS, EXACT, GOES
+from fake_gpu.fleet.quotas import QuotaDesk
+from fake_gpu.fleet.room import Room, does_not_fit
+from fake_gpu.fleet.scheduler import TRIED_AT_ONCE
+from fake_gpu.fleet.stops import stop
+from fake_gpu.scenario.seeds import Stream
+from fake_gpu.scenario.spec_work import PodSpec
+
+# How often a failed Job makes another pod, and how long it waits (backoffLimit, back-off).
+JOB_RETRIES = 2
+JOB_BACKOFF_SECONDS = 10
+
+# A name whose end is drawn is drawn again when a living pod has it: one in 14 million has.
+NAMES_TRIED = 8
+
+Action = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Play:
+    """The state of one cluster while it is played."""
+
+    seed: int
+    cluster_id: str
+    horizon: int  # the end of the history, a little after the scenario's
+    makers: Sequence[Maker]
+    room: Room
+    quotas: QuotaDesk
+    namespaces: Namespaces
+    names: Names = field(default_factory=Names)
+    keepers: list[Fault] = field(default_factory=list)  # faults that keep ended pods
+    now: int = 0
+    living: dict[str, Life] = field(default_factory=dict)
+    maker_of: dict[str, Maker] = field(default_factory=dict)
+    fired: dict[str, int] = field(default_factory=dict)
+    _pending: list[Life] = field(default_factory=list)
+    _heap: list[tuple[int, int, int, Action]] = field(default_factory=list)
+    _counter: int = 0
+    _done: list[PodLife] = field(default_factory=list)
+
+    # --- events -------------------------------------------------------------------------------
+
+    def at(self, when: int, order: int, action: Action) -> None:
+        """Do something at a second, in the order of its kind."""
+        self._counter += 1
+        heapq.heappush(self._heap, (max(when, self.now), order, self._counter, action))
+
+    def run(self) -> Iterator[PodLife]:
+        """Play until the scenario ends; pods come in the order in which they are over."""
+        self._place_exact()
+        for maker in self.makers:
+            self._start(maker)
+        while self._heap and self._heap[0][0] < self.horizon:
+            self.now, _, _, action = heapq.heappop(self._heap)
+            action(self.now)
+            if self._done:
+                yield from self._done
+                self._done.clear()
+        for life in sorted(self.living.values(), key=lambda p: (p.created_at, p.name, p.uid)):
+            yield frozen(_as_known(life, self.horizon))
+
+    def _start(self, maker: Maker) -> None:
+        births = maker.first_births()
+
+        def bear_next(birth: Birth) -> None:
+            def act(now: int) -> None:
+                self.bear(maker, birth, now)
+                after = next(births, None)
+                if after is not None:
+                    bear_next(after)
+
+            self.at(birth.at, ASKS, act)
+
+        first = next(births, None)
+        if first is not None:
+            bear_next(first)
+        if maker.spec.kind == "DaemonSet" and not maker.spec.pods:
+            for node in self.room.nodes_matching(maker.spec):
+                self._bear_at(maker, Birth(max(node.created_at, maker.from_at), 0, 0, 0, node.name))
+        if maker.spec.until is not None:
+            self.at(maker.spec.until, CHANGES, lambda now: self._stop_workload(maker, now))
+
+    def _bear_at(self, maker: Maker, birth: Birth) -> None:
+        self.at(birth.at, ASKS, lambda now: self.bear(maker, birth, now))
+
+    # --- exact pods ---------------------------------------------------------------------------
+
+    def _place_exact(self) -> None:
+        """Pods with a node and exact times have their devices before anyone else asks."""
+        exact: list[tuple[int, int, Life, PodSpec]] = []
+        for maker in self.makers:
+            for number, spec in enumerate(maker.spec.pods):
+                life = exact_life(maker, spec, number)
+                if life.uid in self.living:
+                    raise pod_name_taken(life, self.living[life.uid])
+                self.maker_of[life.uid] = maker
+                self.living[life.uid] = life
+                exact.append((life.scheduled_at or life.created_at, len(exact), life, spec))
+        for _, _, life, spec in sorted(exact, key=lambda e: e[:2]):
+            until = self.horizon if life.gone_at is None else min(life.gone_at, self.horizon)
+            namespace = life.spec.namespace
+            if not is_there_from_until(self.namespaces.lives, namespace, life.created_at, until):
+                raise does_not_fit(
+                    life,
+                    f"namespace {namespace} is not there all its time",
+                    why="a pod is in a namespace only while the namespace is there",
+                    remedy="mind `created` and `deleted` of the namespace, or end the pod before",
+                )
+            if life.node_name:
+                self.room.reserve_exact(life, spec.cards)
+            self._expect_exact(life)
+
+    def _expect_exact(self, life: Life) -> None:
+        self.at(life.created_at, CHANGES, lambda now: self._exact_made(life))
+        if life.scheduled_at is not None:
+            self.at(life.scheduled_at, EXACT, lambda now: self.room.begin_exact(life, now))
+        if life.finished_at is not None:
+            self.at(life.finished_at, ENDS, lambda now: self.released(life, now))
+        if life.gone_at is not None:
+            self.at(life.gone_at, GOES, lambda now: self._exact_gone(life))
+
+    def _exact_made(self, life: Life) -> None:
+        self.names.take(life)
+        self.quotas.count(life, +1)
+
+    def _exact_gone(self, life: Life) -> None:
+        if life.finished_at is None:
+            self.quotas.count(life, -1)
+        self.names.give_back(life)
+        del self.living[life.uid]
+        self._done.append(frozen(life))
+
+    # --- generated pods -----------------------------------------------------------------------
+
+    def bear(self, maker: Maker, birth: Birth, now: int) -> None:
+        """A workload makes a pod, unless it is gone or its quota is used up."""
+        namespace = maker.spec.namespace
+        if now >= maker.until_at or not self.namespaces.takes_pods(namespace, now):
+            return
+        if not self.quotas.admits(maker.spec, now):
+            self.quotas.wait(namespace, lambda t: self.bear(maker, birth, t))
+            return
+        life = self._new_life(maker, birth, now)
+        self.names.take(life)
+        self.living[life.uid] = life
+        self.maker_of[life.uid] = maker
+        self.quotas.count(life, +1)
+        delay = maker.spec.scheduling.draw(self.draw_for(life, "scheduling"))
+        self.at(now + delay, ASKS, lambda t: self._look_for_place(life, t))
+
+    def _new_life(self, maker: Maker, birth: Birth, now: int) -> Life:
+        spec = maker.spec
+        name = ""
+        for name in islice(maker.pod_names(birth, now), NAMES_TRIED):
+            if self.names.is_free(spec.namespace, name, now):
+                break
+        draw = maker.draw("life", birth.group, birth.replica, birth.attempt, birth.node)
+        return Life(
+            cluster_id=self.cluster_id,
+            spec=replace(spec, node=birth.node) if birth.node else spec,
+            name=name,
+            uid=maker.uuid(spec.kind, name, now),
+            created_at=now,
+            owners=maker.owners(birth.group, now),
+            utilisation=maker.load().play(draw),
+            pod_ip=f"10.{draw.between(128, 191)}.{draw.between(0, 255)}.{draw.between(1, 254)}",
+            replica=birth.replica,
+            group=birth.group,
+            attempt=birth.attempt,
+            grace_seconds=spec.grace_seconds,
+        )
+
+    def draw_for(self, life: Life, what: str) -> Stream:
+        maker = self.maker_of[life.uid]
+        return maker.draw(what, life.group, life.replica, life.attempt, life.spec.node)
+
+    def _look_for_place(self, life: Life, now: int) -> None:
+        if life.uid not in self.living or life.scheduled_at is not None:
+            return
+        if life.deletion_requested_at is not None:
+            return
+        if not self._bind(life, now):
+            insort(self._pending, life, key=_turn)
+
+    def _bind(self, life: Life, now: int) -> bool:
+        """Give the pod a node and its devices, and plan its life; False when nothing fits."""
+        draw = self.draw_for(life, "course")
+        started = self._plan_start(life, draw, now)
+        ended, asked = self._plan_end(life, draw, started)
+        node = self.room.bind(life, now, ended)
+        if node is None:
+            life.init_runs.clear()
+            return False
+        life.node_name, life.scheduled_at = node, now
+        life.acknowledged_at = min(started, now + 1)
+        life.main_runs = _runs(life, draw, started, ended, self.horizon)
+        life.planned_end = ended
+        version = life.version
+        if asked is not None:
+            self.at(asked, CHANGES, lambda t: self._asked_to_go(life, version, t))
+        if ended is not None:
+            self.at(ended, ENDS, lambda t: self.ends(life, version, t))
+        return True
+
+    def _plan_start(self, life: Life, draw: Stream, now: int) -> int:
+        at = now + life.spec.starting.draw(draw)
+        for container in life.spec.all_containers():
+            if container.kind == "init":
+                takes = container.takes.draw(draw, at_least=1)
+                life.init_runs[container.name] = Run(at, at + takes, 0, "Completed")
+                at += takes
+            elif container.kind == "sidecar":
+                life.init_runs[container.name] = Run(at, None)
+                at += 1
+        return at
+
+    def _plan_end(self, life: Life, draw: Stream, started: int) -> tuple[int | None, int | None]:
+        """(end, when its deletion is asked for) as far as they follow from the workload."""
+        if life.spec.lifetime is None:
+            return None, None
+        lived = started + life.spec.lifetime.draw(draw, at_least=1)
+        if life.spec.kind in FOREVER_KINDS:
+            life.end, life.exit_code = "deleted", 143
+            return lived + self.stopping_seconds(life, draw), lived
+        share = life.spec.failures
+        failed = draw.chance(share.numerator, share.denominator)
+        life.end, life.exit_code = ("error", 1) if failed else ("completed", 0)
+        return lived, None
+
+    def stopping_seconds(self, life: Life, draw: Stream) -> int:
+        return min(life.spec.stopping.draw(draw), life.grace_seconds)
+
+    def _asked_to_go(self, life: Life, version: int, now: int) -> None:
+        if life.version == version and life.uid in self.living:
+            life.deletion_requested_at = now
+            self.replace_pod(life, now, terminating=True)
+
+    def ends(self, life: Life, version: int, now: int) -> None:
+        """All containers have ended: devices are free, and the object stays for a while."""
+        if life.version != version or life.uid not in self.living or life.finished_at is not None:
+            return
+        life.finished_at = now
+        self.released(life, now)
+        deleted = life.deletion_requested_at is not None
+        at_once = deleted or life.spec.kind in ("StatefulSet", "DaemonSet")
+        gone = max(now + (1 if at_once else life.spec.keep), life.stays_until)
+        for fault in self.keepers:
+            wanted = fault.parameters.get("namespace") or life.spec.namespace
+            is_here = not deleted and wanted == life.spec.namespace
+            if is_here and fault.from_at <= now and gone < fault.until_at:
+                gone = fault.until_at
+                self.count_fault(fault)
+        self.at(gone, GOES, lambda t: self.goes(life, t))
+        if not deleted:
+            self.replace_pod(life, now, terminating=False)
+
+    def released(self, life: Life, now: int) -> None:
+        self.room.release(life, now)
+        self.quotas.count(life, -1)
+        for admitted in self.quotas.admitted(life.spec.namespace):
+            self.at(now, ASKS, admitted)
+        if self._pending:
+            self.retry_pending(now)
+
+    def retry_pending(self, now: int) -> None:
+        """Something became free: the waiting pods ask again, in their order."""
+        self.at(now, ASKS, self._retry)
+
+    def _retry(self, now: int) -> None:
+        left = []
+        for life in self._pending[:TRIED_AT_ONCE]:
+            waits = life.uid in self.living and life.deletion_requested_at is None
+            if waits and life.scheduled_at is None and not self._bind(life, now):
+                left.append(life)
+        self._pending[:TRIED_AT_ONCE] = left
+
+    def goes(self, life: Life, now: int) -> None:
+        """The object is deleted."""
+        if life.uid not in self.living:
+            return
+        life.gone_at = now
+        self.names.give_back(life)
+        del self.living[life.uid]
+        self._done.append(frozen(life))
+        self._after_gone(life, now)
+        del self.maker_of[life.uid]
+
+    # --- replacement --------------------------------------------------------------------------
+
+    def replace_pod(self, life: Life, now: int, *, terminating: bool) -> None:
+        """What the owner does when a pod ends or is asked to go."""
+        maker = self.maker_of[life.uid]
+        kind = maker.spec.kind
+        again = Birth(now, life.group, life.replica, life.attempt + 1, life.spec.node)
+        if kind in ("Deployment", "ReplicaSet"):
+            self.at(now, ASKS, lambda t: self.bear(maker, again, t))
+        failed_job = kind in ("Job", "CronJob") and not terminating and life.end != "completed"
+        if failed_job and life.attempt < JOB_RETRIES:
+            self.at(now + JOB_BACKOFF_SECONDS, ASKS, lambda t: self.bear(maker, again, t))
+
+    def _after_gone(self, life: Life, now: int) -> None:
+        """A StatefulSet makes a pod again, under the same name, when the old one is gone."""
+        maker = self.maker_of[life.uid]
+        node_is_there = not life.spec.node or self.room.node_at(life.spec.node, now) is not None
+        if maker.spec.kind in ("StatefulSet", "DaemonSet") and node_is_there:
+            node = life.spec.node if maker.spec.kind == "DaemonSet" else ""
+            again = Birth(now, life.group, life.replica, life.attempt + 1, node)
+            self.at(now, ASKS, lambda t: self.bear(maker, again, t))
+
+    def _stop_workload(self, maker: Maker, now: int) -> None:
+        for life in self.pods_of(maker):
+            if life.finished_at is None:
+                stop(self, life, now, "deleted", replace_it=False)
+
+    def pods_of(self, maker: Maker) -> list[Life]:
+        return [p for p in list(self.living.values()) if self.maker_of.get(p.uid) is maker]
+
+    def pods_once_on(self, node: str) -> list[Life]:
+        """Pods whose object still names the node, ended or not."""
+        return [p for p in list(self.living.values()) if p.node_name == node]
+
+    def count_fault(self, fault: Fault) -> None:
+        self.fired[fault.fault_id] = self.fired.get(fault.fault_id, 0) + 1
+
+
+def _turn(life: Life) -> tuple[int, int, str, str]:
+    return (-life.spec.priority, life.created_at, life.name, life.uid)
+
+
+def _runs(life: Life, draw: Stream, started: int, ended: int | None, horizon: int) -> list[Run]:
+    """The lives of the main containers: one, or several with restarts between them."""
+    reason = {"completed": "Completed"}.get(life.end, "Error")
+    restarts = life.spec.restarts
+    runs: list[Run] = []
+    at = started
+    while restarts is not None:
+        stops = at + restarts.every.draw(draw, at_least=1)
+        again = stops + restarts.pause.draw(draw, at_least=1)
+        if again >= (horizon if ended is None else ended):
+            break
+        runs.append(Run(at, stops, restarts.exit_code, "Error"))
+        at = again
+    runs.append(Run(at, ended, life.exit_code if ended is not None else 0, reason if ended else ""))
+    return runs
+
+
+def _as_known(life: Life, horizon: int) -> Life:
+    """A generated pod that outlives the history: what was only planned has not happened."""
+    if not life.exact:
+        runs = [run for run in life.main_runs if run.started_at < horizon]
+        if runs and runs[-1].ended_at is not None and runs[-1].ended_at >= horizon:
+            runs[-1] = Run(runs[-1].started_at, None)
+        life.main_runs = runs
+        life.init_runs = {n: r for n, r in life.init_runs.items() if r.started_at < horizon}
+        if life.finished_at is None:
+            life.end = "completed"
+    return life

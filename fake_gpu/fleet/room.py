@@ -1,0 +1,366 @@
+"""The nodes of one cluster while it is played: who takes pods, and which devices they get.
+
+Put here: binding and releasing, cordons, illness, layouts as they come and go.
+Not here: time (`play`), quotas (`quotas`), claims' objects (`claims`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from domain.interval import format_instant
+from fake_gpu.fleet.calendar import FOR_EVER, Booking, NodeCalendar
+from fake_gpu.fleet.claims import ClaimDesk
+from fake_gpu.fleet.lives import Life, Taken
+from fake_gpu.fleet.model import Device, Node, NodeState, effective_requests, instant
+from fake_gpu.fleet.scheduler import FreeIndex, matches
+from fake_gpu.scenario.errors import DoesNotFit
+from fake_gpu.scenario.spec_hardware import NodeSpec
+from fake_gpu.scenario.spec_work import ClaimSpec, WorkloadSpec
+
+ANYTHING = ""  # the offer of a node to pods that ask for no device
+
+MOST_NODES_SHOWN = 10
+"""Of a fleet of thousands; the error names as many, and says how many more there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a pod asks a node for."""
+
+    offer: str
+    count: int
+    resource: str  # "" for a claim
+    claim: ClaimSpec | None = None
+
+
+def wants_of(spec: WorkloadSpec) -> tuple[Want, ...]:
+    """A pod's effective request and its claims."""
+    requests = effective_requests(spec.all_containers())
+    wants = [Want(resource, count, resource) for resource, count in requests.items() if count]
+    wants += [Want(claim_offer(c), c.memory_mib or c.count, "", c) for c in spec.claims]
+    return tuple(wants)
+
+
+def claim_offer(claim: ClaimSpec) -> str:
+    kind = "shared" if claim.memory else claim.profile or "whole"
+    return f"dra:{claim.device_class}:{kind}"
+
+
+def offers_of(device: Device, spec: NodeSpec) -> tuple[str, ...]:
+    """Under which names a device can be asked for."""
+    if not spec.dra:
+        return (device.resource,)
+    kind = "mig" if device.makeup in ("mig", "mig_replica") else "gpu"
+    profile = "shared" if device.makeup == "shared" else device.profile
+    offers = (f"dra:{kind}.nvidia.com:{profile}",)
+    return (*offers, "nvidia.com/gpu") if spec.dra_extended_resource and kind == "gpu" else offers
+
+
+@dataclass(slots=True)
+class Room:
+    """Nodes by number; `refresh` keeps what is free up to date."""
+
+    nodes: Sequence[Node]
+    specs: Mapping[str, NodeSpec]  # by node name
+    claims: ClaimDesk
+    horizon: int  # the end of the history
+    _calendars: list[NodeCalendar] = field(default_factory=list)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _index: FreeIndex = field(default_factory=FreeIndex)
+    _states: dict[int, NodeState | None] = field(default_factory=dict)
+    _pods: dict[int, dict[str, Life]] = field(default_factory=dict)
+    _known_wants: dict[int, tuple[WorkloadSpec, tuple[Want, ...]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for number, node in enumerate(self.nodes):
+            calendar = NodeCalendar(node.name)
+            for device in node.devices:
+                calendar.add(offers_of(device, self.specs[node.name]), device)
+            self._calendars.append(calendar)
+            self._numbers[node.name] = number
+            self._pods[number] = {}
+
+    # --- nodes --------------------------------------------------------------------------------
+
+    def node_at(self, name: str, at: int) -> NodeState | None:
+        """The state of a node at an instant; None before it joins and after it is gone."""
+        number = self._numbers.get(name)
+        if number is None:
+            return None
+        node = self.nodes[number]
+        if at < node.created_at or (node.gone_at is not None and at >= node.gone_at):
+            return None
+        return node.state_at(at)
+
+    def refresh(self, name: str, at: int) -> None:
+        """A node's state has changed: count anew what it has free."""
+        number = self._numbers[name]
+        self._states[number] = self.node_at(name, at)
+        self._recount(number, at)
+
+    def pods_on(self, name: str) -> list[Life]:
+        return list(self._pods[self._numbers[name]].values())
+
+    def nodes_matching(self, spec: WorkloadSpec) -> Iterator[Node]:
+        """The nodes where a DaemonSet runs: its labels, and something to give."""
+        wants = wants_of(spec)
+        for number, node in enumerate(self.nodes):
+            fits = all(want.offer in self._calendars[number].slots for want in wants)
+            pinned = spec.node in ("", node.name)
+            if fits and pinned and matches(node.states[0].labels, spec.node_selector):
+                yield node
+
+    def _recount(self, number: int, at: int) -> None:
+        state = self._states.get(number)
+        takes = (
+            state is not None
+            and state.ready == "True"
+            and not state.unschedulable
+            and not state.exporters_paused
+        )
+        product = self.specs[self.nodes[number].name].product
+        ill = self._ill(number, at)
+        for offer in self._calendars[number].slots:
+            free = self._calendars[number].free(offer, at, ill) if takes else -1
+            self._index.put(offer, product, number, free)
+        self._index.put(ANYTHING, product, number, len(self._pods[number]) if takes else -1)
+
+    def _ill(self, number: int, at: int) -> frozenset[str]:
+        incidents = self.nodes[number].incidents
+        return frozenset(i.card_id for i in incidents if i.covers(at))
+
+    # --- binding ------------------------------------------------------------------------------
+
+    def bind(
+        self, life: Life, at: int, ended: int | None, *, whole_life: bool = False
+    ) -> str | None:
+        """Find a node and take its devices until `ended`; None when there is no place."""
+        wants = self._wants(life)
+        until = FOR_EVER if ended is None else ended
+        for number in self._choices(life.spec, wants):
+            taken = self._take(life, wants, number, at, until, whole_life=whole_life)
+            if taken is not None:
+                life.taken = taken
+                self._settle(life, number, at)
+                return self.nodes[number].name
+        return None
+
+    def _choices(self, spec: WorkloadSpec, wants: Sequence[Want]) -> Iterator[int]:
+        """Nodes that may do, in the order in which they are tried."""
+        shared_on = self.claims.nodes_of_shared(spec)
+        first = wants[0] if wants else Want(ANYTHING, 0, "")
+        needed = 0 if shared_on else first.count
+        for number in self._index.candidates(first.offer, needed):
+            node = self.nodes[number]
+            state = self._states.get(number)
+            if state is None or spec.node not in ("", node.name):
+                continue
+            if shared_on and node.name not in shared_on:
+                continue
+            if spec.node_selector and not matches(state.labels, spec.node_selector):
+                continue
+            yield number
+
+    def _take(
+        self,
+        life: Life,
+        wants: Sequence[Want],
+        number: int,
+        at: int,
+        until: int,
+        *,
+        whole_life: bool,
+        only: Sequence[str] = (),
+    ) -> list[Taken] | None:
+        calendar = self._calendars[number]
+        ill = frozenset() if life.exact else self._ill(number, at)
+        taken: list[Taken] = []
+        for want in wants:
+            shared = self.claims.shared_bookings(life.spec, want.claim)
+            if shared is not None:
+                taken.append(Taken(want.resource, shared, joined=True))
+                continue
+            # A shared claim outlives its first pod, for as long as others use it.
+            end = FOR_EVER if want.claim is not None and want.claim.shared else until
+            bookings = calendar.book(
+                want.offer, want.count, at, end, unusable=ill, only=only, whole_life=whole_life
+            )
+            if bookings is None:
+                for lot in taken:
+                    if not lot.joined:
+                        self._give_back(number, lot.bookings, at)
+                return None
+            taken.append(Taken(want.resource, bookings))
+        return taken
+
+    def _settle(self, life: Life, number: int, at: int) -> None:
+        """The pod is on the node now: claims are allocated, counts follow."""
+        self._pods[number][life.uid] = life
+        self.claims.allocate(life, self.nodes[number], at, self._wants(life))
+        self._shift(number, life.taken, -1, at)
+
+    def release(self, life: Life, at: int) -> None:
+        """All containers of a pod have ended: its devices are free again."""
+        if not life.node_name:
+            return
+        number = self._numbers[life.node_name]
+        self._pods[number].pop(life.uid, None)
+        still_shared = self.claims.leave(life, at)
+        free_again = [lot for lot in life.taken if lot.claim_uid not in still_shared]
+        for lot in free_again:
+            self._give_back(number, lot.bookings, at)
+        self._shift(number, free_again, +1, at)
+
+    def _shift(self, number: int, lots: Sequence[Taken], sign: int, at: int) -> None:
+        """Units come or go: the same as counting the node anew, and quicker."""
+        calendar = self._calendars[number]
+        product = self.specs[self.nodes[number].name].product
+        if not calendar.plain:
+            self._recount(number, at)
+            return
+        ill = self._ill(number, at)
+        for lot in lots:
+            units = sum(
+                booking.replica_count
+                for booking in lot.bookings
+                if booking.device.exists_at(at) and booking.device.card_id not in ill
+            )
+            free = self._index.free(lot.resource, number)
+            if free >= 0 and units:
+                self._index.put(lot.resource, product, number, free + sign * units)
+        if self._index.free(ANYTHING, number) >= 0:
+            self._index.put(ANYTHING, product, number, len(self._pods[number]))
+
+    def _wants(self, life: Life) -> tuple[Want, ...]:
+        """What a pod asks for; pods of one workload ask for the same."""
+        key = id(life.spec)
+        known = self._known_wants.get(key)
+        if known is None or known[0] is not life.spec:
+            known = (life.spec, wants_of(life.spec))
+            self._known_wants[key] = known
+        return known[1]
+
+    def counts_agree(self, at: int) -> bool:
+        """Whether the quick counts are those of counting anew; for tests."""
+        for number, calendar in enumerate(self._calendars):
+            ill = self._ill(number, at)
+            for offer in calendar.slots:
+                quick = self._index.free(offer, number)
+                if quick >= 0 and quick != calendar.free(offer, at, ill):
+                    return False
+        return True
+
+    def _give_back(self, number: int, bookings: Sequence[Booking], at: int) -> None:
+        for booking in bookings:
+            self._calendars[number].end_early(booking, at)
+        self._calendars[number].forget_before(bookings, at)
+
+    # --- exact pods ---------------------------------------------------------------------------
+
+    def reserve_exact(self, life: Life, cards: Sequence[int]) -> None:
+        """Take the devices of a pod with a node and exact times, before anyone else asks."""
+        number = self._numbers.get(life.node_name)
+        if number is None or life.scheduled_at is None:
+            raise does_not_fit(
+                life,
+                f"there is no node {life.node_name!r}",
+                why="a pod that is bound is on a node of its cluster",
+                remedy="name one of the cluster's nodes, or take `node` away",
+            )
+        node = self.nodes[number]
+        until = FOR_EVER if life.finished_at is None else life.finished_at
+        gone = FOR_EVER if node.gone_at is None else node.gone_at
+        if life.scheduled_at < node.created_at or gone < min(until, self.horizon):
+            raise does_not_fit(
+                life,
+                f"{node.name} is not there all its time",
+                why="a pod is on a node only while the node is there",
+                remedy="mind `joins` and `leaves` of the node, or name another one",
+            )
+        if missing := [index for index in cards if not 0 <= index < len(node.cards)]:
+            raise does_not_fit(
+                life,
+                f"it wants card {missing[0]} of {node.name}, which has {len(node.cards)}",
+                why="cards are counted from 0",
+                remedy="name cards that the node has, or take `cards` away",
+            )
+        only = [node.cards[index].card_id for index in cards]
+        taken = self._take(
+            life, self._wants(life), number, life.scheduled_at, until, whole_life=True, only=only
+        )
+        if taken is None:
+            raise does_not_fit(life, self._why_not(life, number, until))
+        for lot in taken if cards else ():
+            # Containers are dealt devices in this order: the scenario's, not the cards' own.
+            lot.bookings.sort(key=lambda booking: only.index(booking.device.card_id))
+        life.taken = taken
+        require_memory(life)
+
+    def begin_exact(self, life: Life, at: int) -> None:
+        """The second at which a pod with exact times is bound."""
+        if life.node_name:
+            self._settle(life, self._numbers[life.node_name], at)
+            return
+        node = self.bind(life, at, life.finished_at, whole_life=True)
+        if node is None:
+            raise does_not_fit(life, self._why_nowhere(life, at))
+        life.node_name = node
+        require_memory(life)
+
+    def _why_nowhere(self, life: Life, at: int) -> str:
+        """What a pod wants, and what each node that is there has free of it."""
+        wants = self._wants(life)
+        wanted = " and ".join(f"{want.count} of {want.offer}" for want in wants)
+        free = [
+            f"{self.nodes[number].name} ("
+            + ", ".join(str(self._calendars[number].free(want.offer, at)) for want in wants)
+            + ")"
+            for number in sorted(self._states)
+        ]
+        shown = ", ".join(free[:MOST_NODES_SHOWN]) or "there is no node"
+        more = f" and {len(free) - MOST_NODES_SHOWN} more" if len(free) > MOST_NODES_SHOWN else ""
+        return (
+            f"it wants {wanted} from {format_instant(instant(at))}, and no node has them free for "
+            f"all of its time; nodes then, with what is free at first: {shown}{more}"
+        )
+
+    def _why_not(self, life: Life, number: int, until: int) -> str:
+        assert life.scheduled_at is not None, "only bound pods are reserved"
+        reasons = []
+        for want in self._wants(life):
+            calendar = self._calendars[number]
+            free = calendar.free(want.offer, life.scheduled_at)
+            begin = format_instant(instant(life.scheduled_at))
+            end = "for ever" if until == FOR_EVER else f"until {format_instant(instant(until))}"
+            reasons.append(
+                f"{want.count} of {want.offer} from {begin} {end} ({free} free at first)"
+            )
+        return f"on {life.node_name} it wants " + " and ".join(reasons)
+
+
+def require_memory(life: Life) -> None:
+    """A pod fills no more of a device than there is of it."""
+    for booking in (booking for lot in life.taken for booking in lot.bookings):
+        device = booking.device
+        _, used = life.card_loads.get(device.card_index, (None, None))
+        if used is not None and not 0 <= used <= device.memory_mib:
+            raise does_not_fit(
+                life,
+                f"it fills {used} MiB of card {device.card_index}, which gives {device.memory_mib}",
+                why="what is used and what is free of a device add up to its memory",
+                remedy="let it fill less (`memory_used_mib`, `fb-used`)",
+            )
+
+
+def does_not_fit(
+    life: Life,
+    seen: str,
+    *,
+    why: str = "a device is held by one pod at a time, and only while it is there",
+    remedy: str = "give it another time, another node, or take `node` and `cards` away",
+) -> DoesNotFit:
+    return DoesNotFit(
+        where=f"pod {life.spec.namespace}/{life.name}", seen=seen, why=why, remedy=remedy
+    )

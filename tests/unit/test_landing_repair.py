@@ -1,0 +1,227 @@
+"""A rotten body is put right by the same answer: what lay there is kept, and killed anywhere.
+
+Put here: names that are taken by other bytes.
+Not here: finding rot when it is read (`test_landing`), or a real bucket (`tests/servers`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from domain.clock import StoppedClock
+from domain.interval import Interval
+from ingestion.kubernetes.lines import line_of
+from ingestion.kubernetes.pull import pull_hours as pull_journal
+from ingestion.kubernetes.spool import JournalWriter
+from ingestion.landing import BodyChanged, Landing, packed
+from ingestion.manifest import Attempt
+from ingestion.thanos.pull import pull_hours
+from tests.killed_pulls import killed_at
+from tests.samples_by_hand import CLUSTER, HOUR, TEN, Server, healthy
+from tests.store_in_memory import Killed, MemoryStore
+from warehouse.store import FolderStore, Keys, Store, open_store
+
+BODY = b" ".join(hashlib.sha256(b"%d" % number).digest() for number in range(50)) + b"0" * 900
+DIGEST = hashlib.sha256(BODY).hexdigest()
+KEY = f"objects/{DIGEST[:2]}/{DIGEST}.zst"
+# What a disk or a hand may have left under the name.
+ROT = {
+    "a flipped bit": lambda good: good[:40] + bytes([good[40] ^ 4]) + good[41:],
+    "cut short": lambda good: good[:-3],
+    "nothing": lambda good: b"",
+    "another body": lambda good: packed(b"forged").stored,
+    "of the same size": lambda good: b"\0" * len(good),
+}
+
+
+def folder(tmp_path: Path) -> Store:
+    return FolderStore(tmp_path / "landing")
+
+
+def bucket(tmp_path: Path) -> Store:
+    return open_store("memory://landing")
+
+
+def with_rot(store: Store, rot: Callable[[bytes], bytes]) -> bytes:
+    """A landing of one body that is rotten now; the rotten bytes."""
+    good = packed(BODY).stored
+    assert store.create(KEY, rot(good))
+    with pytest.raises(BodyChanged):
+        Landing(store).read_body(DIGEST)
+    return rot(good)
+
+
+def kept_aside(store: Store) -> list[bytes]:
+    return [store.read(key) for key in store.list("rotten/")]
+
+
+@pytest.mark.parametrize("opened", [folder, bucket])
+@pytest.mark.parametrize("rot", ROT.values(), ids=ROT)
+def test_the_same_answer_puts_a_rotten_body_right(
+    tmp_path: Path, opened: Callable[[Path], Store], rot: Callable[[bytes], bytes]
+) -> None:
+    store = opened(tmp_path)
+    rotten = with_rot(store, rot)
+    assert Landing(store).land([packed(BODY)]) == 1
+    assert Landing(store).read_body(DIGEST) == BODY
+    assert store.list("rotten/") == [f"rotten/{DIGEST}.{hashlib.sha256(rotten).hexdigest()}"]
+    assert kept_aside(store) == [rotten]
+    report = Landing(store).verify()
+    assert (report.problems, report.set_aside) == ((), tuple(store.list("rotten/")))
+    assert Landing(store).land([packed(BODY)]) == 0
+
+
+@pytest.mark.parametrize("opened", [folder, bucket])
+def test_a_body_that_is_whole_is_left_as_it_is(
+    tmp_path: Path, opened: Callable[[Path], Store]
+) -> None:
+    """Also one that another version packed: what counts is what is inside."""
+    store = opened(tmp_path)
+    otherwise = zstandard.ZstdCompressor(level=19).compress(BODY)
+    assert otherwise != packed(BODY).stored
+    store.create(KEY, otherwise)
+    assert Landing(store).land([packed(BODY)]) == 0
+    assert store.read(KEY) == otherwise
+    assert kept_aside(store) == []
+
+
+def test_an_empty_body_is_a_body(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert Landing(folder(tmp_path)).land([packed(b"")]) == 0
+
+
+def test_a_body_that_rots_twice_is_kept_aside_in_both_forms(tmp_path: Path) -> None:
+    landing = Landing(folder(tmp_path))
+    for rotten in (b"first", b"second", b"first"):
+        landing.land_body(BODY)
+        (tmp_path / "landing" / KEY).write_bytes(rotten)
+        assert Landing(folder(tmp_path)).land([packed(BODY)]) == 1
+    assert sorted(kept_aside(folder(tmp_path))) == [b"first", b"second"]
+
+
+def test_a_name_is_read_only_when_it_is_taken(tmp_path: Path) -> None:
+    reads: Keys = []
+
+    class Watched(FolderStore):
+        def read(self, key: str) -> bytes:
+            reads.append(key)
+            return super().read(key)
+
+    landing = Landing(Watched(tmp_path))
+    landing.land([packed(b"%d" % number) for number in range(20)])
+    assert reads == []
+    Landing(Watched(tmp_path)).land([packed(b"7")])
+    assert len(reads) == 1
+
+
+def test_two_who_heal_at_once_both_find_it_whole(tmp_path: Path) -> None:
+    """The other one is there between our look and our swap."""
+    store = MemoryStore()
+    with_rot(store, lambda good: b"rotten")
+
+    class Slower(MemoryStore):
+        def replace(self, key: str, body: bytes, expected: bytes | None) -> bool:
+            Landing(store).land([packed(BODY)])
+            return super().replace(key, body, expected)
+
+    assert Landing(Slower(store.objects)).land([packed(BODY)]) == 0
+    assert Landing(store).read_body(DIGEST) == BODY
+    assert kept_aside(store) == [b"rotten"]
+
+
+# --- killed --------------------------------------------------------------------------------------
+
+
+def test_killed_at_any_write_to_a_bucket_the_rot_is_never_lost_and_the_next_one_heals() -> None:
+    point, died = 0, True
+    while died:
+        store = MemoryStore()
+        rotten = with_rot(store, ROT["a flipped bit"])
+        try:
+            Landing(MemoryStore(store.objects, kill_at=point)).land([packed(BODY)])
+            died = False
+        except Killed:
+            point += 1
+        if store.read(KEY) != rotten:
+            assert Landing(store).read_body(DIGEST) == BODY
+            assert kept_aside(store) == [rotten]
+        Landing(store).land([packed(BODY)])
+        assert Landing(store).read_body(DIGEST) == BODY
+        assert kept_aside(store) == [rotten]
+    assert point > 5
+
+
+def test_killed_at_any_step_on_a_disk_the_rot_is_never_lost_and_the_next_one_heals(
+    tmp_path: Path,
+) -> None:
+    step, died = 0, True
+    while died:
+        step += 1
+        store = FolderStore(tmp_path / str(step))
+        rotten = with_rot(store, ROT["a flipped bit"])
+        died = killed_at(step, lambda: Landing(store).land([packed(BODY)]))  # noqa: B023
+        if store.read(KEY) != rotten:
+            assert Landing(store).read_body(DIGEST) == BODY
+            assert kept_aside(store) == [rotten]
+        Landing(store).land([packed(BODY)])
+        assert Landing(store).read_body(DIGEST) == BODY
+        assert kept_aside(store) == [rotten]
+    assert step > 15
+
+
+# --- pulls ---------------------------------------------------------------------------------------
+
+
+def pull(home: Path) -> Attempt:
+    window, late = Interval(TEN, TEN + HOUR), StoppedClock(TEN + timedelta(days=2))
+    landing = Landing(FolderStore(home / "landing"))
+    client = Server(healthy).client()
+    return pull_hours(CLUSTER, window, landing, home / "runs", late, client)
+
+
+def flip_one_byte(home: Path) -> str:
+    """Of the largest body; its hash."""
+    path = max((home / "landing/objects").glob("*/*"), key=lambda one: (one.stat().st_size, one))
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(whole)
+    return path.stem
+
+
+def test_a_second_pull_heals_what_rotted_after_the_first_and_says_so(tmp_path: Path) -> None:
+    first = pull(tmp_path)
+    digest = flip_one_byte(tmp_path)
+    [problem] = Landing(FolderStore(tmp_path / "landing")).verify().problems
+    assert digest in problem.where
+    assert (
+        "gpu-ledger pull --hours 2026-10-01T10..2026-10-01T11 --cluster c1 --source thanos --again"
+        in problem.remedy
+    )
+    second = pull(tmp_path)
+    assert digest in second.answer_sha256s
+    assert "bodies_repaired" not in first.draft.facts
+    assert second.draft.facts["bodies_repaired"] == 1
+    report = Landing(FolderStore(tmp_path / "landing")).verify()
+    assert report.problems == ()
+    assert [digest in key for key in report.set_aside] == [True]
+
+
+def test_a_journal_that_is_taken_again_heals_its_segments(tmp_path: Path) -> None:
+    spool, landing = FolderStore(tmp_path / "spool"), FolderStore(tmp_path / "landing")
+    writer = JournalWriter(spool, "c1", "collector", "0.1.0")
+    writer.add([line_of("watched", TEN, resource="pods", until="2026-10-01T10:59:59Z")])
+    writer.flush(TEN)
+    window, late = Interval(TEN, TEN + HOUR), StoppedClock(TEN + timedelta(days=2))
+    pull_journal("c1", window, spool, Landing(landing), late)
+    flip_one_byte(tmp_path)
+    [problem] = Landing(landing).verify().problems
+    assert "--source kubernetes --again" in problem.remedy
+    attempt = pull_journal("c1", window, spool, Landing(landing), late)
+    assert attempt.draft.facts == {"bodies_repaired": 1}
+    assert Landing(landing).verify().problems == ()
