@@ -127,6 +127,7 @@ class Settings:
     record: str = ""
     close_on_schedule: bool = False
     postgres_url_file: str = ""
+    review_clusters: Mapping[str, str] = field(default_factory=dict)  # cluster ID → kubeconfig
 
     def cluster(self, cluster_id: str) -> ClusterSettings:
         """The settings of a cluster; refuses one that config.toml does not know."""
@@ -183,7 +184,7 @@ class _Reader:
         self._where = where
 
     def settings(self, tables: dict[str, Any]) -> Settings:
-        self._only(tables, "", {"places", "ask", "schedule", "thanos", "clusters"})
+        self._only(tables, "", {"places", "ask", "schedule", "portal", "thanos", "clusters"})
         places = self._table(tables, "places", {"landing": str, "record": str})
         for key, location in places.items():
             self._address("places", key, place_fault(location))
@@ -198,8 +199,11 @@ class _Reader:
             cluster_id: self._cluster(cluster_id, table, servers)
             for cluster_id, table in self._named(tables, "clusters").items()
         }
+        portal = self._table(tables, "portal", {"review_clusters": dict})
+        for cluster_id, kubeconfig in portal.get("review_clusters", {}).items():
+            self._expect("portal.review_clusters", cluster_id, kubeconfig, str)
         pod_labels = self._texts("ask", "pod_labels", ask.get("pod_labels", []), None)
-        return Settings(clusters=clusters, pod_labels=pod_labels, **places, **schedule)
+        return Settings(clusters=clusters, pod_labels=pod_labels, **places, **schedule, **portal)
 
     def _thanos(self, name: str, table: dict[str, Any]) -> ThanosSettings:
         section = f"thanos.{name}"

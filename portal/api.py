@@ -16,7 +16,7 @@ import msgspec
 from starlette.responses import Response
 
 from domain.csv_text import csv_bytes
-from domain.identity import sha256_bytes
+from domain.identity import sha256, sha256_bytes
 from domain.interval import format_instant
 from portal import consumption, fleet
 from portal.consumption import Consumption
@@ -40,6 +40,7 @@ class Page(msgspec.Struct, kw_only=True):
 
     total: int
     next_offset: int | None
+    left_out_clusters: list[str]  # names of clusters whose rows the caller may not see
     rows: list[Any]
 
 
@@ -259,7 +260,7 @@ def answer(table: Table, visit: Visit) -> Response:
         snapshot = PROVIDER
         opened = visit.facts_of_fleet(programme=table.scope == PROGRAMME)
     with opened as facts:
-        etag = f'"{visit.settings.snapshots.version(snapshot)[:16]}-{version("gpu-ledger")}"'
+        etag = _etag(visit.settings.snapshots.version(snapshot), facts.left_out)
         if visit.request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers={"ETag": etag})
         rows = table.read(facts, visit, given)
@@ -271,8 +272,18 @@ def answer(table: Table, visit: Visit) -> Response:
         headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
         body = csv_text(table.row, page)
         return Response(body, media_type="text/csv; charset=utf-8", headers=headers)
-    found = Page(total=len(rows), next_offset=following, rows=list(page))
+    found = Page(
+        total=len(rows),
+        next_offset=following,
+        left_out_clusters=list(facts.left_out),
+        rows=list(page),
+    )
     return Response(msgspec.json.encode(found), media_type="application/json", headers=headers)
+
+
+def _etag(facts: str, left_out: Sequence[str]) -> str:
+    """A name of the facts, the clusters that are left out of them, and this version of the code."""
+    return f'"{sha256([facts, version("gpu-ledger"), *left_out])[:32]}"'
 
 
 def csv_text(row: type[msgspec.Struct], rows: Rows) -> bytes:
@@ -340,9 +351,10 @@ def _operation(table: Table) -> dict[str, Any]:
         "properties": {
             "total": {"type": "integer"},
             "next_offset": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "left_out_clusters": {"type": "array", "items": {"type": "string"}},
             "rows": rows,
         },
-        "required": ["total", "next_offset", "rows"],
+        "required": list(Page.__struct_fields__),
         "additionalProperties": False,
     }
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}

@@ -35,7 +35,9 @@ class Caller(Protocol):
     def name(self) -> str:
         """What the access log and the limits call this caller; never the token."""
 
-    def may_see_tenant(self, tenant: str) -> bool: ...
+    def clusters_of(self, tenant: str) -> Collection[str] | None:
+        """The clusters whose rows of a tenant the caller may see: None for all of them, and
+        nothing where the caller may not see the tenant."""
 
     def is_provider(self) -> bool: ...
 
@@ -56,9 +58,3 @@ class Authority(Protocol):
 
     def session_subject(self, token: str) -> str:
         """What a session remembers of a caller, which is not secret; "" where none can begin."""
-
-
-def seen_by(caller: Caller, tenant: str, known: Collection[str]) -> bool:
-    """Whether a caller may see a tenant that exists. The rights are looked up first: how long an
-    answer takes does not depend on whether the tenant exists."""
-    return caller.may_see_tenant(tenant) and tenant in known

@@ -73,6 +73,7 @@ class Summary(msgspec.Struct, kw_only=True):
     idle_cost: str
     utilisation_pct: str  # mean of the time that was measured; never part of an amount
     incomplete_hours: int  # of all clusters and sources
+    left_out_clusters: list[str]  # the caller may not see their rows; no number contains them
 
 
 class UsageRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -240,6 +241,13 @@ _USE_BY_POD = """
     inner join pod_use on pods.cluster_id = pod_use.cluster_id and pods.pod_uid = pod_use.pod_uid
     group by {about}
 """
+_PACE = """
+    select
+        coalesce(sum(last_hour_cost_nanos), 0) as last_hour_cost_nanos,
+        coalesce(sum(last_day_cost_nanos), 0) as last_day_cost_nanos
+    from fct_workload_periods
+    where billing_period = $period and currency = $currency
+"""
 _PACES = """
     select
         {about},
@@ -331,17 +339,17 @@ class Consumption:
         forecast = next((row for row in forecasts if row["currency"] == currency), None)
         [use] = self.facts.rows(_USE, self._parameters)
         [in_flight] = self.facts.rows(_IN_FLIGHT, self._parameters)
+        [paces] = self.facts.rows(_PACE, self._parameters | {"currency": currency})
         nanos = sum(row.cost_nanos for row in used)
         flying = int(in_flight["cost_nanos"]) if about.amounts == ESTIMATED else 0
         credited = sum(amount for _, of, amount in credits if of == currency)
         parts = {"1": nanos - flying, "2": flying, "3": credited}
         left_seconds = int((self.period.ended_at - about.counted_until).total_seconds())
-        pace = int(forecast["last_hour_cost_nanos"]) if forecast else 0
+        pace = _amount(paces, "last_hour_cost_nanos")
         if about.amounts != ESTIMATED:  # nothing is added to a closed month
             left_seconds = 0
             closed = dict.fromkeys(FORECASTS, nanos + credited)
             forecast = {**forecast, **closed, "forecast_method": CLOSED} if forecast else None
-        has_budget = bool(forecast and forecast["has_budget"])
         cents = round_lines_to_minor_units(parts, currency) if currency else None
         lines = cents.lines if cents else dict.fromkeys(parts, 0)
         return Summary(
@@ -357,15 +365,8 @@ class Consumption:
             outage_credits=amount_text(lines["3"], currency),
             committed_at_most=amount_text(pace * left_seconds // 3600, currency),
             burn_rate_per_hour=amount_text(pace, currency),
-            last_day_per_hour=_per_hour_of_day(forecast, currency),
-            forecast=amount_text(_amount(forecast, "forecast_nanos"), currency),
-            forecast_low=amount_text(_amount(forecast, "forecast_low_nanos"), currency),
-            forecast_high=amount_text(_amount(forecast, "forecast_high_nanos"), currency),
-            forecast_method=str(forecast["forecast_method"]) if forecast else "",
-            budget=amount_text(_amount(forecast, "budget_nanos"), currency) if has_budget else "",
-            budget_used_pct=pct_text(int(forecast["budget_used_millionths"]), 10_000)
-            if forecast and has_budget
-            else "",
+            last_day_per_hour=_per_hour_of_day(paces, currency),
+            **_forecast_texts(forecast, currency),
             gpu_hours=hours_text(sum((row.weighted_device_seconds for row in used), Fraction(0))),
             device_hours=hours_text(sum(row.device_seconds for row in used)),
             idle_cost=amount_text(int(use["idle_nanos"]), currency),
@@ -373,6 +374,7 @@ class Consumption:
             incomplete_hours=sum(
                 row.hours for row in self.coverage() if row.status in ("missing", "degraded")
             ),
+            left_out_clusters=list(self.facts.left_out),
         )
 
     def usage(self, by: str, window: Interval | None = None) -> list[UsageRow]:
@@ -553,6 +555,22 @@ def amount_text(nanos: int, currency: str) -> str:
 
 def _amount(row: Row | None, name: str) -> int:
     return int(row[name]) if row else 0
+
+
+def _forecast_texts(forecast: Row | None, currency: str) -> dict[str, str]:
+    """The columns of a forecast and its budget; empty without one."""
+    texts = dict.fromkeys(
+        (*(name.removesuffix("_nanos") for name in FORECASTS), "forecast_method"), ""
+    )
+    budget = {"budget": "", "budget_used_pct": ""}
+    if forecast:
+        for name in FORECASTS:
+            texts[name.removesuffix("_nanos")] = amount_text(int(forecast[name]), currency)
+        texts["forecast_method"] = str(forecast["forecast_method"])
+    if forecast and forecast["has_budget"]:
+        budget["budget"] = amount_text(int(forecast["budget_nanos"]), currency)
+        budget["budget_used_pct"] = pct_text(int(forecast["budget_used_millionths"]), 10_000)
+    return texts | budget
 
 
 def _per_hour_of_day(row: Row | None, currency: str) -> str:

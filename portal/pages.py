@@ -99,10 +99,14 @@ def cost_chart(visit: Visit) -> Response:
     for day in range(1, counted + 1):
         total += by_day.get(day, Decimal(0))
         totals.append(total)
-    forecast = charts.Forecast(
-        Decimal(summary.forecast or 0),
-        Decimal(summary.forecast_low or 0),
-        Decimal(summary.forecast_high or 0),
+    forecast = (
+        charts.Forecast(
+            Decimal(summary.forecast),
+            Decimal(summary.forecast_low),
+            Decimal(summary.forecast_high),
+        )
+        if summary.forecast
+        else None
     )
     return _image(
         charts.cumulative_chart(
@@ -111,7 +115,7 @@ def cost_chart(visit: Visit) -> Response:
             _days_in(period),
             totals,
             Decimal(summary.budget) if summary.budget else None,
-            forecast if summary.currency else None,
+            forecast,
         )
     )
 

@@ -127,6 +127,9 @@ class ReviewedCaller:
     def may_see_tenant(self, tenant: str) -> bool:
         return bool(tenant) and self._may(CONSUMPTION, tenant)
 
+    def clusters_of(self, tenant: str) -> frozenset[str] | None:
+        return None if self.may_see_tenant(tenant) else frozenset()
+
     def is_provider(self) -> bool:
         return self._may(CONSUMPTION, "")
 
@@ -161,6 +164,85 @@ class ReviewedCaller:
             _ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", spec
         )
         return status.get("allowed") is True and status.get("denied") is not True
+
+
+class ReviewsOfClusters:
+    """The callers of several API servers; each decides about the rows of its own cluster.
+
+    Every one of them reviews every token, so that a server that fails hides no rows silently:
+    the request fails.
+    """
+
+    def __init__(self, reviews: Mapping[str, Reviews]) -> None:
+        self._reviews = dict(sorted(reviews.items()))
+
+    def caller(self, token: str) -> CallerOfClusters | None:
+        with ThreadPoolExecutor(REVIEWS_AT_ONCE) as pool:
+            found = list(pool.map(lambda one: one.caller(token), self._reviews.values()))
+        known = {
+            cluster_id: caller
+            for cluster_id, caller in zip(self._reviews, found, strict=True)
+            if caller is not None
+        }
+        return CallerOfClusters(known, len(self._reviews)) if known else None
+
+    def caller_of_session(self, subject: str) -> None:
+        return None
+
+    def session_subject(self, token: str) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerOfClusters:
+    """One token, as the API servers of some clusters know it."""
+
+    callers: Mapping[str, ReviewedCaller]
+    reviewing_count: int  # clusters that reviewed the token
+
+    @property
+    def name(self) -> str:
+        """People of one name in two clusters are not one caller."""
+        cluster_id, caller = next(iter(self.callers.items()))
+        return f"{caller.name} of {cluster_id}"
+
+    def clusters_of(self, tenant: str) -> frozenset[str] | None:
+        if self.is_provider():
+            return None
+        with ThreadPoolExecutor(REVIEWS_AT_ONCE) as pool:
+            may_see = pool.map(lambda one: one.may_see_tenant(tenant), self.callers.values())
+            return frozenset(
+                cluster_id for cluster_id, may in zip(self.callers, may_see, strict=True) if may
+            )
+
+    def is_provider(self) -> bool:
+        return self._may_everywhere(ReviewedCaller.is_provider)
+
+    def is_programme(self) -> bool:
+        return self._may_everywhere(ReviewedCaller.is_programme)
+
+    def tenants_among(self, tenants: Sequence[str]) -> list[str]:
+        if self.is_provider():
+            return list(tenants)
+        visible = {t for caller in self.callers.values() for t in caller.tenants_among(tenants)}
+        return [tenant for tenant in tenants if tenant in visible]
+
+    def _may_everywhere(self, right: Callable[[ReviewedCaller], bool]) -> bool:
+        """Pages of the fleet add up all clusters, so every one of them has to allow it."""
+        return len(self.callers) == self.reviewing_count and all(map(right, self.callers.values()))
+
+
+def missing_rights(client: KubernetesClient) -> list[str]:
+    """What the portal's account may not do at an API server, by SelfSubjectAccessReviews."""
+    needed = (
+        ("authentication.k8s.io", "tokenreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
+    )
+    return [
+        f"create {resource}.{group}"
+        for group, resource in needed
+        if not client.is_allowed("create", group, resource)
+    ]
 
 
 def _is_of_service_account(token: str) -> bool:

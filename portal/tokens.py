@@ -78,6 +78,9 @@ class TokenCaller:
     def may_see_tenant(self, tenant: str) -> bool:
         return self.is_provider() or (self.token.role == TENANT and tenant == self.token.tenant)
 
+    def clusters_of(self, tenant: str) -> frozenset[str] | None:
+        return None if self.may_see_tenant(tenant) else frozenset()
+
     def is_provider(self) -> bool:
         return self.token.role == PROVIDER
 

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,7 +26,7 @@ from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.errors import LedgerError, WrongUse
 from domain.interval import Interval, parse_instant
-from portal.callers import Authority, Caller, seen_by
+from portal.callers import Authority, Caller
 from portal.refusals import (
     PageNotFound,
     ParameterInvalid,
@@ -121,10 +121,23 @@ class Visit:
     @property
     def tenant(self) -> str:
         """The tenant in the path; raises PageNotFound unless the caller may see it."""
+        return self._visible[0]
+
+    @property
+    def clusters(self) -> Collection[str] | None:
+        """The clusters whose rows of that tenant the caller may see; None for all of them."""
+        return self._visible[1]
+
+    @cached_property
+    def _visible(self) -> tuple[str, Collection[str] | None]:
+        """The rights are looked up first: how long a response takes does not depend on whether
+        the tenant exists."""
         tenant: str = self.request.path_params["tenant"]
-        if not seen_by(self.caller, tenant, self.known_tenants):
+        clusters = self.caller.clusters_of(tenant)
+        exists = tenant in self.known_tenants
+        if clusters == frozenset() or not exists:
             raise PageNotFound()
-        return tenant
+        return tenant, clusters
 
     @cached_property
     def known_tenants(self) -> list[str]:
@@ -132,7 +145,7 @@ class Visit:
 
     @contextmanager
     def facts_of_tenant(self) -> Iterator[Facts]:
-        with self.settings.snapshots.opened(self.tenant) as facts:
+        with self.settings.snapshots.opened(self.tenant, self.clusters) as facts:
             yield facts
 
     @contextmanager

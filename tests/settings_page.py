@@ -55,6 +55,12 @@ SCHEDULE: Meanings = {
         "a file that holds the URL of the orchestrator's PostgreSQL",
     ),
 }
+PORTAL: Meanings = {
+    "CLUSTER_ID": (
+        "the server that `--kubeconfig` names",
+        "a kubeconfig of the portal's account in this cluster",
+    ),
+}
 CONNECTION: Meanings = {
     "url": (
         "",
@@ -121,6 +127,7 @@ def settings_page() -> str:
         *_section("places", PLACES, settings),
         *_section("ask", ASK, settings),
         *_section("schedule", SCHEDULE, settings),
+        *_section("portal.review_clusters", PORTAL, {}, _REVIEWS),
         *_section("thanos.NAME", CONNECTION | THANOS, thanos, _STORES),
         *_section("thanos.NAME.pins", PINS, _fields(Pins), _PINNED),
         *_section("clusters.CLUSTER_ID", CLUSTER, {}),
@@ -128,6 +135,11 @@ def settings_page() -> str:
     ]
     return "\n".join(parts) + TAIL
 
+
+_REVIEWS = """\
+Clusters whose API servers review the callers of `gpu-ledger portal --auth kubernetes`. A caller
+sees the rows of those clusters that allow it. Every server of the list receives every token.
+"""
 
 _STORES = """\
 A sample store: a Prometheus, a Thanos Querier, ACM's rbac-query-proxy, Observatorium, or

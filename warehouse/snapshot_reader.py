@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,22 @@ STATEMENT_SECONDS = 10.0
 MEMORY_LIMIT = "256MB"
 OPEN_LIMIT = 16
 """Files that stay open for the next request; opening one takes 40 ms, and it holds about 10 MB."""
+
+
+OF_ALL_CLUSTERS = ("document_files", "documents", "fct_forecasts")
+"""Tables of a tenant's snapshot whose rows cannot be divided by clusters."""
+
+OF_OTHER_TABLES = {
+    "fct_workload_periods": """
+        select
+            billing_period, workload_kind, workload_name, gpu_class, mig_profile, currency,
+            sum(last_hour_cost_nanos) as last_hour_cost_nanos,
+            sum(last_day_cost_nanos) as last_day_cost_nanos
+        from fct_pod_periods
+        group by all
+    """
+}
+"""Tables without a cluster that are sums of others."""
 
 
 class SnapshotMissing(CouldNotLook):
@@ -94,8 +110,8 @@ class Snapshots:
         return index.provider if tenant == PROVIDER else index.tenants.get(tenant, "")
 
     @contextmanager
-    def opened(self, tenant: str) -> Iterator[Facts]:
-        """The facts of one tenant, or of PROVIDER.
+    def opened(self, tenant: str, clusters: Collection[str] | None = None) -> Iterator[Facts]:
+        """The facts of one tenant, or of PROVIDER; where `clusters` is given, only theirs.
 
         Raises SnapshotMissing, also for a tenant that does not exist, and StatementTooLong.
         """
@@ -109,7 +125,8 @@ class Snapshots:
         timer = threading.Timer(self._statement_seconds, cursor.interrupt)
         timer.start()
         try:
-            yield Facts(cursor, facts.path, facts.periods, facts.newest_name)
+            left_out = () if clusters is None else _restrict(cursor, clusters)
+            yield replace(facts, connection=cursor, left_out=left_out)
         except duckdb.InterruptException:
             raise StatementTooLong(self._statement_seconds) from None
         finally:
@@ -156,3 +173,33 @@ class Snapshots:
             seen = f"it has format {found.format}, and this version reads format {FORMAT}"
             raise SnapshotMissing(path, seen)
         return found
+
+
+def _restrict(cursor: duckdb.DuckDBPyConnection, clusters: Collection[str]) -> tuple[str, ...]:
+    """Hide the rows of other clusters from a cursor; the names of the clusters that have any.
+
+    Views of the cursor's own take the places of the tables. A forecast and a document are of all
+    clusters together: where one cluster is left out, there are none.
+    """
+    [(database,)] = cursor.execute("select current_database()").fetchall()
+    cursor.execute("create temp table visible as select unnest($1) as cluster_id", [list(clusters)])
+    hidden = cursor.execute(
+        "select distinct cluster_name from dim_clusters "
+        "where cluster_id not in (from visible) order by cluster_name"
+    ).fetchall()
+    if not hidden:
+        return ()
+    tables = cursor.execute(
+        "select table_name, bool_or(column_name = 'cluster_id') from duckdb_columns() "
+        "where database_name = $1 and not internal group by table_name",
+        [database],
+    ).fetchall()
+    for table, has_cluster in tables:
+        # A view of this name in the temporary schema: the table itself needs its whole name.
+        source = f'from "{database}".main.{table}'
+        if table in OF_ALL_CLUSTERS:
+            source += " where false"
+        elif has_cluster:
+            source += " where cluster_id in (from visible)"
+        cursor.execute(f"create temp view {table} as {OF_OTHER_TABLES.get(table, source)}")
+    return tuple(name for [name] in hidden)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import duckdb
 
 INDEX = "index.json"
-FORMAT = 3
+FORMAT = 4
 """Part of each name: a new version of this module writes every file again."""
 
 BLOCK_BYTES = 16_384
@@ -72,8 +72,8 @@ TENANT_MARTS: Mapping[str, str] = {
     "fct_forecasts": f"select {_FORECAST_COLUMNS} from marts.fct_forecasts "
     "where subject = 'tenant'",
     "fct_gpu_use": f"select {_USE_COLUMNS} from marts.fct_gpu_use where tenant <> ''",
-    "fct_outage_credits": "select billing_period, tenant, belongs_to, currency, credit_nanos "
-    "from marts.fct_outage_credits where belongs_to = 'tenant'",
+    "fct_outage_credits": "select billing_period, tenant, cluster_id, belongs_to, currency, "
+    "credit_nanos from marts.fct_outage_credits where belongs_to = 'tenant'",
     "fct_pod_hours": f"select {_HOUR_COLUMNS} from marts.fct_pod_hours where belongs_to = 'tenant'",
     "fct_pod_periods": f"select {_POD_COLUMNS} from marts.fct_pod_periods",
     "fct_quotas": "select * from marts.fct_quotas",

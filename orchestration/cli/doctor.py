@@ -8,6 +8,7 @@ Not here: looking (`ingestion.thanos.probe`, `ingestion.kubernetes.probe`, `ware
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,23 +37,39 @@ COLUMNS = ("cluster", "source", "check", "fine", "seen", "remedy")
 
 @click.command(epilog=EPILOG)
 @click.option("--cluster", "clusters", multiple=True, help="Only this cluster ID (repeatable).")
+@click.option(
+    "--portal-kubeconfig",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Kubeconfig of the portal's account at the hub: also check that it may review callers.",
+)
 @click.option("--all", "show_all", is_flag=True, help="Also list the checks that passed.")
 @home_option
 @output_option
-def doctor(clusters: tuple[str, ...], show_all: bool, home_path: Path, output: str) -> int:
+def doctor(
+    clusters: tuple[str, ...],
+    portal_kubeconfig: Path | None,
+    show_all: bool,
+    home_path: Path,
+    output: str,
+) -> int:
     """Check each source of every cluster that is measured now, and the facts. Nothing is landed.
 
     Checks reachability, rights, metrics and their labels, sampling interval and retention, clocks,
     the GPU operator's monitoring, the collector's journal, the age of the newest evidence, and
-    whether the warehouse has the facts that were built last. Each problem has a remedy. The exit
-    code is 1 if there is a problem.
+    whether the warehouse has the facts that were built last. With --portal-kubeconfig or
+    [portal.review_clusters] in config.toml, it checks the rights of the portal's account by a
+    SelfSubjectAccessReview. Each problem has a remedy. The exit code is 1 if there is a problem.
     """
     from orchestration.open_home import OpenHome
 
     opened = OpenHome.at(home_path)
     chosen = measured_now(opened, clusters)
     with progress("Looking") as report:
-        rows = [*examined(opened, chosen, report), *facts_examined(opened)]
+        rows = [
+            *examined(opened, chosen, report),
+            *facts_examined(opened),
+            *portal_examined(opened, portal_kubeconfig),
+        ]
     bad = [row for row in rows if not row["fine"]]
     shown = rows if show_all or output != "table" else bad
     emit(shown, output, COLUMNS, empty="Everything that was looked at is fine.")
@@ -94,6 +111,34 @@ def facts_examined(opened: OpenHome) -> list[Row]:
         shown = ("", "warehouse", line.check, line.is_fine, line.seen, _remedy(line))
         rows.append(dict(zip(COLUMNS, shown, strict=True)))
     return rows
+
+
+def portal_examined(opened: OpenHome, kubeconfig: Path | None) -> list[Row]:
+    """One line for each API server that reviews the callers of the portal."""
+    accounts = {name: Path(path) for name, path in opened.settings.review_clusters.items()}
+    accounts |= {"hub": kubeconfig} if kubeconfig else {}
+    rows: list[Row] = []
+    for name, path in accounts.items():
+        for line in _lines(partial(_reviews, path), opened, name):
+            shown = (name, "portal", line.check, line.is_fine, line.seen, _remedy(line))
+            rows.append(dict(zip(COLUMNS, shown, strict=True)))
+    return rows
+
+
+def _reviews(kubeconfig: Path, opened: OpenHome, name: str) -> list[ProbeLine]:
+    from contextlib import closing
+
+    from clients.kubeconfig import read_kubeconfig
+    from clients.kubernetes import KubernetesClient
+    from ingestion.probe import ProbeLine
+    from portal.reviews import missing_rights
+
+    del opened, name
+    with closing(KubernetesClient(read_kubeconfig(kubeconfig))) as client:
+        missing = missing_rights(client)
+    seen = f"its account may not {' and '.join(missing)}" if missing else "its account may"
+    remedy = "bind the account to the ClusterRole system:auth-delegator, as in deploy/portal"
+    return [ProbeLine("may review callers", not missing, seen, remedy)]
 
 
 def _facts(opened: OpenHome) -> list[ProbeLine]:

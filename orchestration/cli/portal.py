@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from domain.errors import LedgerError
 from orchestration.cli.output import home_option
 
 if TYPE_CHECKING:
-    from portal.reviews import Reviews
+    from portal.callers import Authority
 
 EPILOG = """\b
 Examples:
@@ -63,7 +64,8 @@ NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
     "--kubeconfig",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="With --auth kubernetes: kubeconfig of the portal's account (default: the pod's "
-    "ServiceAccount, else $KUBECONFIG or ~/.kube/config).",
+    "ServiceAccount, else $KUBECONFIG or ~/.kube/config). Not used where config.toml has "
+    "[portal.review_clusters].",
 )
 @click.option(
     "--audience",
@@ -118,7 +120,7 @@ def portal(
         documents=opened.home.documents,
         authority=TokenFile(opened.home.path / FILE)
         if auth == TOKENS
-        else _reviews(kubeconfig, audience),
+        else reviews(opened.settings.review_clusters, kubeconfig, audience),
         clock=opened.clock,
         has_login=auth == TOKENS,
         is_tls=tls_certificate is not None,
@@ -148,12 +150,22 @@ def portal(
     )
 
 
-def _reviews(kubeconfig: Path | None, audience: str) -> Reviews:
+def reviews(
+    review_clusters: Mapping[str, str], kubeconfig: Path | None, audience: str
+) -> Authority:
+    """The API servers that review tokens: those of the listed clusters, else that of the hub."""
     from clients.kubeconfig import find_cluster_access
     from clients.kubernetes import KubernetesClient
-    from portal.reviews import Reviews
+    from portal.reviews import Reviews, ReviewsOfClusters
 
-    return Reviews(KubernetesClient(find_cluster_access(kubeconfig)), audience)
+    if not review_clusters:
+        return Reviews(KubernetesClient(find_cluster_access(kubeconfig)), audience)
+    return ReviewsOfClusters(
+        {
+            cluster_id: Reviews(KubernetesClient(find_cluster_access(Path(path))), audience)
+            for cluster_id, path in review_clusters.items()
+        }
+    )
 
 
 TOKEN_EPILOG = """\b

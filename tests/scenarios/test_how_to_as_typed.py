@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from ingestion.pins import Speaker
-from ingestion.settings import load_settings
+from ingestion.settings import load_settings, parse_settings
 from tests.how_to import CLUSTER_ID, FENCED, blocks, commands_in, of, typed
 from tests.written_pages import DOCS
 
@@ -35,6 +35,7 @@ CORRECT, WALK = (
 OPERATOR = "tutorials/operator.md"
 # Typed against a real API server: `servers/test_amd_exporter_installed`.
 AMD = "how-to/amd-gpus.md"
+PORTAL = "how-to/run-the-portal.md"
 
 
 @contextmanager
@@ -117,6 +118,12 @@ def test_a_cluster_gets_its_collector_and_the_ledger_its_settings(tmp_path: Path
     typed(tmp_path, "\n".join(others), where)
 
 
+def test_the_portal_gets_its_review_clusters() -> None:
+    """`servers/test_portal_reviews` sends the review of the same page to an API server."""
+    [settings] = of(PORTAL, "toml")
+    assert CLUSTER_ID in parse_settings(settings).review_clusters
+
+
 def test_every_page_with_something_to_type_is_typed() -> None:
     pages = {
         str(path.relative_to(DOCS)): {kind for kind, _ in blocks(str(path.relative_to(DOCS)))}
@@ -124,7 +131,7 @@ def test_every_page_with_something_to_type_is_typed() -> None:
         for path in (DOCS / folder).glob("*.md")
     }
     to_type = {page for page, kinds in pages.items() if kinds - {"console"}}
-    assert to_type == {FAKE, HUB, WATCH, HEAL, CORRECT, OPERATOR, AMD}
+    assert to_type == {FAKE, HUB, WATCH, HEAL, CORRECT, OPERATOR, AMD, PORTAL}
     shown = {page for page, kinds in pages.items() if "console" in kinds}
     assert {page for page in shown if not page.startswith("tutorials/")} == {WALK}
     # A block without a language would be read by nobody.

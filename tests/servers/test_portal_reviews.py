@@ -18,7 +18,8 @@ import yaml
 from clients.kubeconfig import read_kubeconfig
 from clients.kubernetes import KubernetesClient
 from portal.callers import ReviewFailed
-from portal.reviews import REMEMBERED_SECONDS, Reviews
+from portal.reviews import REMEMBERED_SECONDS, Reviews, ReviewsOfClusters, missing_rights
+from tests.how_to import of
 from tests.portal_by_hand import OTHER, OWN, portal_at
 from tests.servers.control_plane import ControlPlane, control_plane, controller_manager, token_of
 from tests.servers.process import wait_for
@@ -67,9 +68,11 @@ class Cluster:
         )
         return f"{PATHS[bound].format(namespace)}/{name}"
 
+    def client(self, user: str) -> KubernetesClient:
+        return KubernetesClient(read_kubeconfig(self.plane.kubeconfig(user)))
+
     def reviews(self, user: str = "portal", seconds: Any = None) -> Reviews:
-        client = KubernetesClient(read_kubeconfig(self.plane.kubeconfig(user)))
-        return Reviews(client, **({"seconds": seconds} if seconds else {}))
+        return Reviews(self.client(user), **({"seconds": seconds} if seconds else {}))
 
     def account_token(self, *audiences: str) -> str:
         spec = {"audiences": list(audiences)} if audiences else {}
@@ -153,6 +156,18 @@ def test_who_may_view_a_project_sees_its_consumption_until_the_binding_goes(
     assert not again.may_see_tenant(OWN)
 
 
+def test_a_review_of_the_own_rights_as_in_the_how_to_guide(cluster: Cluster) -> None:
+    """`kubectl auth can-i` cannot find a resource that nothing serves; the review can."""
+    [text] = of("how-to/run-the-portal.md", "yaml")
+    review = yaml.safe_load(text)
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    user = cluster.client("tenant-user")
+    assert user.create(path, review)["status"]["allowed"] is False
+    binding = cluster.bind("readers", "view", OWN)
+    wait_for(lambda: user.create(path, review)["status"]["allowed"], "the right by aggregation")
+    assert cluster.admin.delete(binding).is_success
+
+
 def test_roles_of_the_whole_cluster(cluster: Cluster) -> None:
     def rights() -> tuple[bool, bool, bool]:
         caller = cluster.reviews().caller(USER)
@@ -182,6 +197,41 @@ def test_a_service_account_needs_a_token_for_the_portal(cluster: Cluster) -> Non
 def test_without_a_review_nothing_is_shown(cluster: Cluster) -> None:
     with pytest.raises(ReviewFailed):
         cluster.reviews("nobody").caller(USER)
+
+
+def test_two_clusters_decide_each_about_its_own_rows(cluster: Cluster, tmp_path: Path) -> None:
+    """The second server knows the token, and its user may not view the project there."""
+    binding = cluster.bind("viewers-of-one", "view", OWN)
+    with control_plane(tmp_path / "plane") as plane, plane.client() as admin:
+        other = Cluster(plane, admin)
+        account = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "portal"}
+        assert missing_rights(other.client("portal")) == [
+            "create tokenreviews.authentication.k8s.io",
+            "create subjectaccessreviews.authorization.k8s.io",
+        ]
+        other.apply(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": "reviews"},
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "ClusterRole",
+                    "name": "system:auth-delegator",
+                },
+                "subjects": [account],
+            }
+        )
+        wait_for(lambda: not missing_rights(other.client("portal")), "the rights to review")
+        wait_for(lambda: sees(cluster, USER, OWN), "the right by aggregation")
+        reviews = ReviewsOfClusters({"c1": cluster.reviews(), "c2": other.reviews()})
+        caller = reviews.caller(USER)
+        assert caller is not None
+        assert caller.clusters_of(OWN) == {"c1"}
+        assert caller.clusters_of(OTHER) == frozenset()
+        assert not caller.is_provider()
+        assert reviews.caller("no-such-token") is None
+    assert cluster.admin.delete(binding).is_success
 
 
 def test_pages_follow_the_reviews(cluster: Cluster, tmp_path: Path) -> None:

@@ -37,6 +37,9 @@ pod_labels = ["app.kubernetes.io/part-of"]
 close_on_schedule = true
 postgres_url_file = "/run/secrets/postgres"
 
+[portal.review_clusters]
+6f1c1f0a-0b5e = "/run/secrets/portal.kubeconfig"
+
 [thanos.hub]
 url = "https://hub.test/api/metrics/v1/default"
 token_file = "/run/secrets/token"
@@ -73,6 +76,7 @@ def test_every_setting_is_read() -> None:
     assert settings.pod_labels == ("app.kubernetes.io/part-of",)
     assert settings.close_on_schedule
     assert settings.postgres_url_file == "/run/secrets/postgres"
+    assert settings.review_clusters == {"6f1c1f0a-0b5e": "/run/secrets/portal.kubeconfig"}
     thanos = settings.cluster("6f1c1f0a-0b5e").thanos
     assert thanos is not None
     assert thanos.connection.url == "https://hub.test/api/metrics/v1/default"

@@ -71,6 +71,7 @@ class Facts:
     path: Path
     periods: tuple[str, ...]
     newest_name: str = ""  # empty: the last one
+    left_out: tuple[str, ...] = ()  # names of clusters whose rows the reader may not see
 
     def rows(self, statement: str, parameters: Mapping[str, object] | None = None) -> list[Row]:
         """The rows of a query, as dictionaries, in its order; raises FactsOfAnotherVersion."""
