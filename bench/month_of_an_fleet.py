@@ -9,7 +9,7 @@ cut into MIG instances. A pod lasts 5.6 hours on average, as in the fleet that t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +43,11 @@ class Month:
     nodes: int
     step: int = 300
     days: int = DAYS
+    pod_seconds: int = int(POD_SECONDS)
+    """The mean time that a pod runs."""
+    mig_every: int = MIG_EVERY
+    """One of so many nodes is cut into MIG instances; with 0 none is."""
+    tenants: int = TENANTS
 
     @property
     def gpus(self) -> int:
@@ -60,7 +65,7 @@ def fill(folder: Path, database: Path, month: Month) -> Decisions:
     with connected(database) as connection:
         connection.execute("create schema raw")
         create_lives(connection, month)
-        filled = {**_samples(month), **_journal(month)}
+        filled = evidence(month)
         for table in PARQUET_TABLES:
             path = folder / f"{table}.parquet"
             if table in filled:
@@ -75,7 +80,23 @@ def fill(folder: Path, database: Path, month: Month) -> Decisions:
     return decided
 
 
+def evidence(
+    month: Month, attempt_ids: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, str]:
+    """The rows of each derived table, as SQL; `attempt_ids` of each source, by day."""
+    ids = attempt_ids or {
+        source: [f"{source}-{day}" for day in range(month.days)]
+        for source in ("thanos", "kubernetes")
+    }
+    return {**_samples(month, ids["thanos"]), **_journal(month, ids["kubernetes"])}
+
+
 def decisions(month: Month) -> Decisions:
+    return load_decisions(decision_tables(month))
+
+
+def decision_tables(month: Month) -> dict[str, str]:
+    """Who measures the cluster, and one price."""
     signed = "agreed,Ada,2026-09-15"
     until = PERIOD.ended_at.strftime("%Y-%m-%dT%H:%M:%SZ")
     clusters = (
@@ -88,31 +109,32 @@ def decisions(month: Month) -> Decisions:
         "decided_by,decided_on,second_name\n"
         f",A100-40GB,whole,EUR,1.80,2026-01-01,,{signed},\n"
     )
-    return load_decisions({"clusters.csv": clusters, "rates.csv": rates})
+    return {"clusters.csv": clusters, "rates.csv": rates}
 
 
 def create_lives(connection: duckdb.DuckDBPyConnection, month: Month) -> None:
     """`slots`, one per card or instance; `lives`, one per pod, one after another in its slot."""
+    is_cut = f"node % {month.mig_every} = 0" if month.mig_every else "false"
     connection.execute(
         f"""
         create table slots as
         select
             node, row_number() over (order by node, slot) as slot_number,
-            case when node % {MIG_EVERY} = 0 then '{SLICE}' else '{WHOLE}' end as resource
+            case when {is_cut} then '{SLICE}' else '{WHOLE}' end as resource
         from range({month.nodes}) as nodes (node)
         cross join lateral range(
-            case when node % {MIG_EVERY} = 0 then {SLICES} else {CARDS} end
+            case when {is_cut} then {SLICES} else {CARDS} end
         ) as each_slot (slot)
         """
     )
-    most = int(DAYS * 86_400 / POD_SECONDS * 3)
+    most = int(DAYS * 86_400 / month.pod_seconds * 3) + 2
     connection.execute(
         f"""
         create table lives as
         with drawn as (
             select
                 slot_number, node, resource, turn,
-                300 + hash(slot_number, turn, 1) % {int(2 * POD_SECONDS) - 600} as seconds,
+                300 + hash(slot_number, turn, 1) % {2 * month.pod_seconds - 600} as seconds,
                 30 + hash(slot_number, turn, 2) % 3600 as pause_seconds
             from slots cross join range({most}) as turns (turn)
         ),
@@ -132,7 +154,7 @@ def create_lives(connection: duckdb.DuckDBPyConnection, month: Month) -> None:
                 row_number() over (order by slot_number, turn)) as uid,
             format('train-{{}}-{{:x}}', slot_number % 300, hash(slot_number, turn, 4) >> 24)
                 as name,
-            format('team-{{}}', slot_number % {TENANTS}) as namespace,
+            format('team-{{}}', slot_number % {month.tenants}) as namespace,
             format('workload-{{}}', slot_number % 300) as workload,
             format('gpu-{{}}', node) as node,
             resource,
@@ -188,13 +210,13 @@ def _hours(month: Month) -> str:
     return f"range({START}, {month.ended}, 3600) as each_hour (moment)"
 
 
-def _attempt(source: str) -> str:
-    return f"format('{source}-{{}}', (moment - {START}) // 86400)"
+def _attempt(ids: Sequence[str]) -> str:
+    return f"({list(ids)})[(moment - {START}) // 86400 + 1]"
 
 
-def _samples(month: Month) -> Mapping[str, str]:
+def _samples(month: Month, attempt_ids: Sequence[str]) -> Mapping[str, str]:
     step = month.step
-    shared = f"'{CLUSTER_ID}' as cluster_id, {_attempt('thanos')} as attempt_id"
+    shared = f"'{CLUSTER_ID}' as cluster_id, {_attempt(attempt_ids)} as attempt_id"
     pods = f"""
         select
             moment, pod, lives.*, each_metric.metric, place,
@@ -281,8 +303,8 @@ def _attempts(month: Month) -> str:
 # --- what a collector leaves ---------------------------------------------------------------------
 
 
-def _journal(month: Month) -> Mapping[str, str]:
-    shared = f"'{CLUSTER_ID}' as cluster_id, {_attempt('kubernetes')} as attempt_id"
+def _journal(month: Month, attempt_ids: Sequence[str]) -> Mapping[str, str]:
+    shared = f"'{CLUSTER_ID}' as cluster_id, {_attempt(attempt_ids)} as attempt_id"
     seen = f"""
         select pod, started as moment, 'added' as via from lives
         union all select pod, ended, 'deleted' from lives where ended < {month.ended}

@@ -3,14 +3,15 @@
 Put here: the canonical text of rows, and hashes of tables and of a period's facts.
 Not here: hashes of evidence (`domain.identity`), or who compares them (`quality`, `billing`).
 
-A row is its values as text, each preceded by its length, so that no two rows share their text; a
-table is the hash of its sorted rows. DuckDB writes rows in any order and its files differ from
-version to version: only this is compared.
+A row is its values as text between commas; commas and backslashes inside a value are escaped, so
+that no two rows share their text. A table is the hash of its sorted rows. DuckDB writes rows in any
+order and its files differ from version to version: only this is compared.
 """
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from domain.identity import sha256
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 BATCH_ROWS = 100_000
 """Rows that are held in memory at a time; a row of the widest table has about 500 bytes."""
@@ -70,15 +72,23 @@ def _sha256(
     where: str,
 ) -> str:
     columns = {name: kind for name, kind in every.items() if name not in PROVENANCE}
-    # All at once: each `||` would copy what is before it.
-    row = f"concat({', '.join(_canonical(name, kind) for name, kind in columns.items())})"
+    row = f"concat_ws(',', {', '.join(_canonical(*column) for column in columns.items())})"
     # Hashing each row first keeps what is sorted small, however wide the table is.
     query = f"select sha256({row}) as row_sha256 from {schema}.{table} where {where} order by 1"
     digest = hashlib.sha256(sha256(columns).encode())
-    connection.execute(query)
-    while batch := connection.fetchmany(BATCH_ROWS):
-        digest.update("".join(row[0] for row in batch).encode())
+    for batch in connection.execute(query).to_arrow_reader(BATCH_ROWS):
+        digest.update(_texts(batch.column(0)))
     return digest.hexdigest()
+
+
+def _texts(column: pa.Array) -> memoryview:
+    """The texts of a column one after another, without a Python object for each."""
+    _, offsets, texts = column.cast("large_string").buffers()
+    first, last = (
+        int.from_bytes(offsets[8 * place : 8 * place + 8], sys.byteorder)
+        for place in (column.offset, column.offset + len(column))
+    )
+    return memoryview(texts)[first:last]
 
 
 def mart_names(connection: duckdb.DuckDBPyConnection, schema: str = "marts") -> list[str]:
@@ -124,7 +134,12 @@ def period_sha256(
     )
 
 
+_NEVER_ESCAPED = ("BIGINT", "BOOLEAN", "DATE", "DECIMAL", "HUGEINT", "INTEGER")
+
+
 def _canonical(name: str, kind: str) -> str:
-    """A value as text that no other value of its type has, preceded by its length."""
+    r"""A value as text that no other value of its type has; `\n` is NULL."""
     text = f"epoch_us({name})::varchar" if kind.startswith("TIMESTAMP") else f"{name}::varchar"
-    return f"coalesce(strlen({text})::varchar || ':' || {text}, 'n')"
+    if not kind.startswith(("TIMESTAMP", *_NEVER_ESCAPED)) or kind.endswith("]"):
+        text = rf"replace(replace({text}, '\', '\\'), ',', '\,')"
+    return rf"coalesce({text}, '\n')"
