@@ -1,11 +1,11 @@
 """The one clock of the simulated clusters: fixed, live, fast, or driven from outside.
 
-Put here: telling the virtual time, and letting others wait for it.
+Put here: the virtual time, and waiting for it.
 Not here: what happens at an instant (`fleet`), or the HTTP endpoint that drives it (`serve`).
 
-A driven clock stands still until `advance_to`. Whoever shows the fleet registers a listener,
-which is called with every new instant *before* the waiters wake: when `advance_to` returns, all
-that had to be told was told.
+A driven clock stands still until `advance_to`. Servers of the fleet register a listener, which is
+called with every new instant *before* the waiters wake: when `advance_to` returns, every watch has
+received its events.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def fixed(instant: datetime) -> VirtualClock:
 
 
 def driven(start: datetime) -> VirtualClock:
-    """A clock that goes where it is told."""
+    """A clock that is set from outside."""
     return VirtualClock(start, "driven")
 
 

@@ -4,7 +4,7 @@ Put here: driving and asking the fleet over HTTP.
 Not here: the servers themselves (`serve`).
 
     GET  /-/clock                                  {"now": …, "mode": …}
-    POST /-/clock     {"advance_to": "…Z"}         returns when every watch was told
+    POST /-/clock     {"advance_to": "…Z"}         returns when every watch was sent it
     GET  /-/faults                                 how often each fault touched an answer
     GET  /-/fleet                                 names and URLs
     POST /-/scenario  (YAML)                       take a changed scenario over; 409 keeps the old

@@ -1,7 +1,7 @@
 """One scenario served over HTTP: one Thanos, a Kubernetes API for each cluster, and the control.
 
 Put here: starting, driving and stopping the servers of a fleet, in one process.
-Not here: what they answer (`prometheus`, `kubernetes`, `exporters`), or the control (`control`).
+Not here: their responses (`prometheus`, `kubernetes`, `exporters`), or the control (`control`).
 
 All servers share one clock and one event loop in one thread; requests that compute run in a pool
 of threads. A scenario that is taken over while running is checked first and taken whole.
@@ -133,7 +133,7 @@ class Running:
     kubernetes_urls: dict[str, str] = field(default_factory=dict)  # by cluster ID
     metrics_urls: dict[str, str] = field(default_factory=dict)  # by cluster ID
     take_overs: TakeOvers = field(default_factory=TakeOvers)
-    _loaded: Loaded | None = None  # what is served, where it came from a scenario
+    _loaded: Loaded | None = None  # the served scenario, if there is one
     _views: Views | None = None
     _switches: dict[str, Switch] = field(default_factory=dict)
     _servers: list[uvicorn.Server] = field(default_factory=list)
@@ -147,9 +147,9 @@ class Running:
         return self._views.histories
 
     def advance_to(self, when: datetime, telling: Collection[str] | None = None) -> None:
-        """Drive the clock; returns when every open watch was told.
+        """Drive the clock; returns when every open watch was sent its events.
 
-        With `telling`, only those clusters' watches are told now; the others with a later step.
+        With `telling`, only those clusters' watches are woken now; the others with a later step.
         """
         assert self._views is not None, "views are there from the start"
         with self._driving:
@@ -179,7 +179,7 @@ class Running:
             self.take_overs.is_last_taken = True
 
     def close(self) -> None:
-        """Stop all servers and wake whoever waits for the clock."""
+        """Stop all servers and wake all waiters of the clock."""
         self.clock.close()
         for server in self._servers:
             server.should_exit = True

@@ -1,11 +1,11 @@
-"""Going on with a changed scenario: what was told so far may not become untrue.
+"""Continuing with a changed scenario: its past must equal the past that was served.
 
 Put here: the scenario that goes on, comparing the past of two fleets, counting the attempts.
 Not here: switching the servers over (`serve`), or how one configuration follows another
 (`scenario.succession`).
 
-A scenario has times, and its past has to be the same to the second. A configuration has none: what
-it says holds from the next second on.
+A scenario has times, and its past has to be the same to the second. A configuration has none: it
+holds from the next second on.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ PLAYING_SECONDS = 2
 
 
 class PastWouldChange(WrongUse):
-    """A scenario that is taken over says something else about what was already told."""
+    """A scenario that is taken over contradicts the past that was served."""
 
     code = "FAKE-009"
 
 
 @dataclass(slots=True)
 class TakeOvers:
-    """How often a scenario was to be taken over, and what became of it."""
+    """The number of attempts to take over a scenario, by result."""
 
     taken: int = 0
     refused: int = 0
@@ -111,7 +111,7 @@ def _differences(told: Any, telling: Any, path: str = "") -> Iterator[str]:
         yield f"{path.rstrip('.')} was {told}, and would have been {telling}"
 
 
-# --- what samples and the topology show, and no object --------------------------------------------
+# --- shown by samples and the topology only -------------------------------------------------------
 
 
 def _same_beside(told: Cluster, telling: Cluster, now: int) -> None:

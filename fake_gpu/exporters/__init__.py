@@ -1,5 +1,6 @@
-"""What each exporter of a cluster says about its state, line by line, as the real ones say it.
+"""The lines that each exporter of a cluster writes about its state, equal to those of the real
+ones.
 
 Put here: one module or package per exporter, from state to lines.
-Not here: when it is scraped, and what a Prometheus makes of it (`fake_gpu.prometheus`).
+Not here: scraping and the labels that Prometheus adds (`fake_gpu.prometheus`).
 """

@@ -1,6 +1,6 @@
 """AMD's device-metrics-exporter: names, labels and values of `gpu_*`.
 
-Put here: what it says about cards and partitions.
+Put here: its series of cards and partitions.
 Not here: how busy a device is (`devices`).
 
 Its habits: of a partitioned card, power, energy and activity are shown by partition 0 and are 0
@@ -22,7 +22,7 @@ NODES = "gpu_nodes_total"
 
 
 class Reading(NamedTuple):
-    """What one metric is computed from."""
+    """The inputs of one metric."""
 
     entity: Entity
     step: Step

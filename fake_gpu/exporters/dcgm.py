@@ -4,7 +4,7 @@ DCGM 4.7 (dcgm-exporter 4.9) renamed 23 fields of the default set, and 11 of the
 since; `renamed` has both, and a node says which it writes.
 
 Put here: names, labels and values of `DCGM_FI_*`.
-Not here: how busy a device is (`devices`), or what a Prometheus makes of the labels.
+Not here: how busy a device is (`devices`), or the labels that Prometheus adds.
 
 Its habits, as found in its code and its issues: a GPU with MIG is not exported itself; the
 utilisation fields do not exist for instances; of several pods that share a card, only one is
@@ -49,7 +49,7 @@ class Style:
 
 
 class Reading(NamedTuple):
-    """What one field is computed from."""
+    """The inputs of one field."""
 
     entity: Entity
     step: Step
@@ -295,7 +295,7 @@ CAPACITY = _field(
     lambda reading: reading.entity.memory_mib * 2**20,
 )
 
-# What the exporter shows of the profiling fields unless it is told to show all of them.
+# The profiling fields that the exporter shows by default.
 _PROFILED_BY_DEFAULT = frozenset(
     f"DCGM_FI_PROF_{name}"
     for name in (

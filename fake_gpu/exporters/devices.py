@@ -1,9 +1,9 @@
-"""How busy every device of a node is, and who has it, as steps over a time.
+"""The use and the holder of each device of a node, as steps over time.
 
 Put here: the state behind device metrics: utilisation, memory, power, energy, errors.
 Not here: how an exporter names and writes them (`dcgm`, `amd`).
 
-An *entity* is what an exporter speaks of: a card, a MIG GPU instance, an AMD partition. Its state
+An *entity* is the subject of a series: a card, a MIG GPU instance, an AMD partition. Its state
 changes only when a pod comes or goes or a step of its utilisation begins, so a month is a few
 thousand steps, and energy is the integral of the power of these steps, to the microjoule.
 """
@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from fake_gpu.fleet.model import Card, Device, Hold, Node, PodLife, Utilisation
 
-# Later than anything: the end of what has no end, in seconds.
+# In seconds, later than any time: the end of an interval without an end.
 NO_END = 1 << 52
-# What the driver keeps for itself of a card's memory, and what an idle card shows as used.
+# Memory of a card that the driver reserves, and that an idle card shows as used.
 RESERVED_ONE_IN = 80
 IDLE_USED_MIB = 4
 
@@ -43,7 +43,7 @@ class Entity:
 
     @property
     def reserved_mib(self) -> int:
-        # A GPU instance's memory is what is left after the driver took its part.
+        # A GPU instance's memory excludes the driver's reservation.
         return 0 if self.gpu_instance_id is not None else self.memory_mib // RESERVED_ONE_IN
 
 
@@ -213,7 +213,7 @@ class NodeUse:
         return totals[position]
 
     def remember_energy(self, card: Card, since: int, at: int, microjoules: int) -> None:
-        """What somebody worked out who went through the card's power from `since` on."""
+        """The energy at `since`, kept by an earlier walk through the card's power."""
         times, totals = self._energy.setdefault(card.card_id, ([self.node.created_at], [0]))
         # A day in which the node was made counts from there, and not from its midnight.
         if times[0] <= since and times[-1] < at:
@@ -274,7 +274,7 @@ def _held(entity: Entity, pod: PodLife, hold: Hold, device: Device) -> _Held:
 
 
 class _Changes:
-    """What begins and ends in a window, and the steps that it makes."""
+    """The starts and ends in a window, and the steps between them."""
 
     def __init__(self, low: int, high: int) -> None:
         self.low = low

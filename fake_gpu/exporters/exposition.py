@@ -27,7 +27,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What an exposition says about a family before its lines."""
+    """The HELP and TYPE lines of a family."""
 
     name: str
     help: str

@@ -1,11 +1,11 @@
-"""What exporters say of one pod over its whole life, without making its documents.
+"""The series of one pod over its whole lifetime, without making its documents.
 
-Put here: the metrics that a ledger reads, each as stretches of constant labels and value.
+Put here: the metrics that a ledger reads, each as intervals of constant labels and value.
 Not here: all other metrics of pods, which come from documents (`kube_state_metrics.pods`).
 
 These are the same functions as those of documents, solved for time; a test compares the two for
 every pod of the library. They exist because a month has hundreds of thousands of pod versions,
-and a document of each costs a hundred times what its lines cost.
+and a document costs a hundred times as much as its lines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The scheduler's `/metrics/resources`: the effective request of every pod that has not ended.
 
 Put here: `kube_pod_resource_request` and `kube_pod_resource_limit`, from pods.
-Not here: what kube-state-metrics says of the same pods.
+Not here: the series of kube-state-metrics about the same pods.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _rows(which: str) -> Family:
 
 
 def _terminal(pod: Document) -> bool:
-    """A pod that was never bound cannot have ended, whatever its phase says."""
+    """A pod that was never bound cannot have ended, in any phase."""
     bound = bool(pod["spec"].get("nodeName"))
     return bound and pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 

@@ -1,4 +1,4 @@
-"""Faults of the fleet itself: what really happens to pods, nodes and namespaces.
+"""Faults of the fleet itself: events that happen to pods, nodes and namespaces.
 
 Put here: their names, meaning and parameters.
 Not here: their effects (`fake_gpu.fleet.disturbances`, `fake_gpu.fleet.fault_specs`).

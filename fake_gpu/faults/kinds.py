@@ -1,9 +1,9 @@
-"""What a kind of fault is: its name, who shows it, and its parameters.
+"""Kinds of faults: name, the part of the simulator that applies it, parameters.
 
 Put here: the form of the catalogue's entries, and parameters that many share.
 Not here: the entries (`samples`, `kubernetes`, `fleet` beside this), or effects.
 
-`side` says who applies a fault: `samples` is the Thanos view with everything behind it,
+`side` names that part: `samples` is the Thanos view with everything behind it,
 `kubernetes` the API server, `fleet` the history itself. Parameters have the values of these
 Python types: text `str`, number `int`, share `Fraction`, duration `int` seconds, flag `bool`,
 words `tuple[str, ...]`.

@@ -1,4 +1,4 @@
-"""Faults of a Kubernetes API server: what it says, and what it does not.
+"""Faults of a Kubernetes API server: wrong, incomplete and missing responses.
 
 Put here: their names, meaning and parameters.
 Not here: their effects (`fake_gpu.kubernetes`).

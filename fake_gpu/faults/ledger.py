@@ -1,7 +1,7 @@
 """Which injected faults really happened: a fault that did not fire proves nothing.
 
 Put here: counting.
-Not here: what a fault is (`catalogue`).
+Not here: the kinds of faults (`catalogue`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class FaultLedger:
         self._lock = threading.Lock()
 
     def fire(self, fault_id: str, cluster_id: str, at: int, detail: str = "") -> None:
-        """The fault with this ID changed what somebody was told."""
+        """The fault with this ID changed a response."""
         with self._lock:
             self._counts[fault_id] += 1
             kept = self._kept.setdefault(fault_id, [])
@@ -68,7 +68,7 @@ class FaultLedger:
             self._counts[fault_id] += count
 
     def set_history(self, fired: Mapping[str, int]) -> None:
-        """What the fleet's own faults have touched of its history; another one has its own."""
+        """The counts of the fleet's own faults in its history; each history has its own."""
         with self._lock:
             self._in_history = dict(fired)
 
@@ -81,7 +81,7 @@ class FaultLedger:
             return dict(sorted((self._counts + Counter(self._in_history)).items()))
 
     def copy(self) -> FaultLedger:
-        """One that goes on from here, and that nobody reads."""
+        """A copy that continues from here and is not read."""
         other = FaultLedger()
         other.set_history(self.counts())
         return other

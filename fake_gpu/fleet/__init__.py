@@ -1,6 +1,6 @@
-"""The deterministic history of one scenario: who held which device when, on which node.
+"""The deterministic history of one scenario: the devices that each pod held, on which node, when.
 
 Put here: turning a scenario into that history, and the history itself.
-Not here: how it is shown (`exporters`, `prometheus`, `kubernetes`), or what is true about it
-(`truth`, which computes apart, from plain rows).
+Not here: how it is shown (`exporters`, `prometheus`, `kubernetes`), or the true use
+(`truth`, which is computed separately from plain rows).
 """

@@ -1,7 +1,7 @@
-"""When a workload wants a pod, what it is called, and who owns it.
+"""The arrival, the name and the owners of each pod of a workload.
 
 Put here: arrivals, names, owner chains and owner objects.
-Not here: what becomes of the pod (`play`).
+Not here: the pod's lifetime (`play`).
 
 Every draw has its own stream, named by cluster, namespace, workload and number, so that adding a
 workload leaves all others as they were.
@@ -42,7 +42,7 @@ class Birth:
 
 @dataclass(slots=True)
 class Maker:
-    """One workload of one cluster: what it makes."""
+    """One workload of one cluster, which creates pods."""
 
     seed: int
     cluster_id: str
@@ -119,7 +119,7 @@ class Maker:
     # --- names and owners ---------------------------------------------------------------------
 
     def pod_names(self, birth: Birth, at: int) -> Iterator[str]:
-        """What a pod may be called: one name, or one after another where its end is drawn."""
+        """The names that a pod may have: one name, or several where its end is drawn."""
         name = self.group_name(birth.group, at)
         match self.spec.kind:
             case "StatefulSet":
@@ -164,7 +164,7 @@ class Maker:
                 return (self._object(self.spec.api_version, kind, name, since, top), *above)
 
     def _owners_of_workload(self, made_at: int) -> tuple[OwnerRef, ...]:
-        """What the scenario puts above the workload, the direct owner first."""
+        """The owners of the workload in the scenario, the direct owner first."""
         chain: tuple[OwnerRef, ...] = ()
         for owner in reversed(self.spec.owners):
             above = chain[0] if chain else None

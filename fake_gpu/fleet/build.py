@@ -39,7 +39,7 @@ from fake_gpu.scenario.spec_hardware import NodeSpec
 # Clusters, and namespaces without a history, are this much older than the scenario.
 OLDER_SECONDS = 30 * 86_400
 
-# The history goes on after the scenario's end: whoever reads the last hour looks a little beyond
+# The history continues after the scenario's end: a query of the last hour reads a little beyond
 # it, and a lease, a retry or a late scrape must find the fleet as alive as before.
 HISTORY_BEYOND_SECONDS = 2 * 3_600
 

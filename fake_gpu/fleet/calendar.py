@@ -1,9 +1,9 @@
-"""Who has which device of a node when: the one place that gives devices away.
+"""The holders of a node's devices over time: the only place that assigns devices.
 
 Put here: free devices over a time, taking them, and giving them back early.
 Not here: which node a pod goes to (`scheduler`), or when it wants to (`play`).
 
-A device is free for a pod only when nobody has it during the pod's whole time, as far as that is
+A device is free for a pod only if no pod holds it during the pod's whole time, as far as that is
 known: pods with exact times reserve theirs beforehand, and a generated pod never stands in their
 way. Of a shared device, replicas are given from the lowest number on; a claim's share of a card is
 one range of its memory.
@@ -53,7 +53,7 @@ class NodeCalendar:
         self.by_id[device.device_id] = slot
 
     def free(self, offer: str, at: int, unusable: frozenset[str] = frozenset()) -> int:
-        """How many units of an offer nobody has at one instant."""
+        """The number of free units of an offer at one instant."""
         units = 0
         for slot in self.slots.get(offer, ()):
             device = slot.device
@@ -99,7 +99,7 @@ class NodeCalendar:
         booking.until_at = max(booking.from_at, min(booking.until_at, at))
 
     def forget_before(self, bookings: Sequence[Booking], at: int) -> None:
-        """Drop bookings that are over: nobody asks about the past any more."""
+        """Drop bookings that are over: the past is not read again."""
         for booking in bookings:
             slot = self.by_id[booking.device.device_id]
             slot.bookings = [b for b in slot.bookings if b.until_at > at]

@@ -1,10 +1,10 @@
-"""The device plugin of a fake node: which devices exist, and what the node offers with them.
+"""The device plugin of a fake node: its devices, and the resources that the node offers with them.
 
 Put here: cards to devices, capacity and allocatable.
-Not here: who gets which device (`calendar`, `scheduler`), or labels (`feature_discovery`).
+Not here: the assignment of devices (`calendar`, `scheduler`), or labels (`feature_discovery`).
 
-Pure functions from hardware to devices and counts, so that a version that speaks the kubelet's
-gRPC only has to send what they return.
+Pure functions from hardware to devices and counts, so that a plugin that uses the kubelet's gRPC
+only has to send the results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What ends pods before their time: nodes that change, namespaces that go, faults of the fleet.
+"""Early ends of pods: changes of nodes, deletions of namespaces, faults of the fleet.
 
-Put here: the events that come from nodes, namespaces and faults, and whom they touch.
-Not here: what being stopped means for one pod (`play`).
+Put here: the events that come from nodes, namespaces and faults, and the pods that they affect.
+Not here: the effect of a stop on one pod (`play`).
 
 Pods with exact times do as they are written; only generated pods are moved.
 """
@@ -44,7 +44,7 @@ def _node_changes(play: Play, node: Node, now: int) -> None:
     for life in play.room.pods_on(node.name):
         held = {b.device.device_id for lot in life.taken for b in lot.bookings}
         if not held <= there:
-            # The MIG manager cuts only what nobody uses: its pods are gone by then.
+            # The MIG manager cuts only unused cards: their pods have ended by then.
             stop(play, life, now, "deleted", after=0)
     if state.ready != "True":
         play.at(now + TOLERATED_SECONDS, CHANGES, lambda t: _not_ready_too_long(play, node, now, t))
@@ -67,7 +67,7 @@ def _not_ready_too_long(play: Play, node: Node, since: int, now: int) -> None:
 
 
 def _node_goes(play: Play, node: Node, now: int) -> None:
-    """The node object is deleted: what was on it is collected, without an end."""
+    """The node object is deleted: its pods are collected, without an end."""
     for life in play.pods_once_on(node.name):
         lose(play, life, now)
     play.room.refresh(node.name, now)
@@ -152,7 +152,7 @@ def _end_pods(play: Play, fault: Fault, now: int) -> None:
 def _look_again(
     play: Play, now: int, fault: Fault, act: Callable[[Play, Fault, int], None]
 ) -> None:
-    """Nobody was there to be touched: the fault waits for someone, as long as it lasts."""
+    """No pod was there: the fault waits for one, as long as it lasts."""
     later = now + LOOK_AGAIN_SECONDS
     if later < fault.until_at:
         play.at(later, CHANGES, lambda t: act(play, fault, t))

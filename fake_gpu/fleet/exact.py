@@ -52,7 +52,7 @@ def exact_life(maker: Maker, spec: PodSpec, number: int) -> Life:
     )
     _give_loads(life, spec, draw)
     if finished is None and gone is not None and scheduled is not None:
-        # Deleted without an end in its status: what it held is free when the object is gone.
+        # Deleted without an end in its status: its devices are free when the object is gone.
         life.finished_at, life.end = gone, "gone"
         life.main_runs = [*runs[:-1], Run(runs[-1].started_at, gone, 137, "Error")] if runs else []
     _squeeze_init(life)

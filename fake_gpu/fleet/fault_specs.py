@@ -171,7 +171,7 @@ _MODES: dict[str, Literal["xid", "lost", "ecc", "unhealthy"]] = {
 
 
 def _all_namespaces(spec: ClusterSpec) -> list[Lives]:
-    """Every namespace that somebody names, with all its lives."""
+    """Every named namespace, with all its lifetimes."""
     lives: dict[str, list[NamespaceSpec]] = {}
     for written in spec.namespaces:
         lives.setdefault(written.name, []).append(written)

@@ -1,10 +1,10 @@
 """The GPU feature discovery of a fake node: the labels that its hardware gives it.
 
 Put here: labels by GFD, NFD and AMD's node labeller, from cards, layout and sharing.
-Not here: what is allocatable (`device_plugin`), or a scenario's own labels (`nodes`).
+Not here: allocatable resources (`device_plugin`), or a scenario's own labels (`nodes`).
 
-Pure functions from hardware to labels, so that a version against a real node only has to patch
-what they return.
+Pure functions from hardware to labels, so that a version for a real node only has to patch
+the results.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def node_labels(spec: NodeSpec, name: str, cuts: Sequence[CardCut]) -> dict[str,
 
 
 def nvidia_labels(spec: NodeSpec, product: Product, cuts: Sequence[CardCut]) -> dict[str, str]:
-    """What GPU feature discovery says of NVIDIA cards."""
+    """The labels of GPU feature discovery for NVIDIA cards."""
     major, _, minor = product.compute_capability.partition(".")
     driver = spec.driver_version.split(".")
     labels = {
@@ -159,7 +159,7 @@ def _dotted(profile: str) -> str:
 
 
 def amd_labels(spec: NodeSpec, product: Product) -> dict[str, str]:
-    """What AMD's node labeller says."""
+    """The labels of AMD's node labeller."""
     compute, _, memory = (spec.partition or "spx_nps1").partition("_")
     values = {
         "device-id": product.pci_device[2:].lower(),

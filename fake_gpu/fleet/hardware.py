@@ -1,4 +1,4 @@
-"""What cards there are, and how MIG cuts them: the simulated fleet's own two tables.
+"""Products and MIG profiles: the simulated fleet's own two tables.
 
 Put here: products, MIG profiles, where a profile may lie, and placing a layout on a card.
 Not here: the catalogue that prices (`dbt/seeds`): it is kept apart, so that a mistake in one is
@@ -71,7 +71,7 @@ def products() -> Mapping[str, Product]:
 
 
 def similar_products(name: str) -> str:
-    """What to write instead of a product that the table does not have."""
+    """A suggestion for a product that is not in the table."""
     similar = get_close_matches(name, products(), cutoff=0.3)
     return f"one of the {len(products())} in docs/reference/scenario-file.md" + (
         f", such as {', '.join(similar)}" if similar else ""

@@ -197,7 +197,7 @@ def deal(containers: Sequence[ContainerSpec], taken: Sequence[Taken]) -> Dealt:
 
 
 def _pieces(containers: Sequence[ContainerSpec], lot: Taken) -> list[tuple[Booking, str]]:
-    """Main containers first, then what only init containers need, then the latest sidecars."""
+    """Main containers first, then devices of init containers only, then the latest sidecars."""
     wanted = {c.name: c.requests.get(lot.resource, 0) for c in containers}
     mains = [c.name for c in containers if c.kind == "main"]
     sidecars = [c.name for c in reversed(containers) if c.kind == "sidecar"]

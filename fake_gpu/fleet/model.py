@@ -1,6 +1,6 @@
-"""The whole history of a fleet as frozen values; everything that is shown is read from these.
+"""The whole history of a fleet as frozen values; all servers read from these.
 
-Put here: what exists, from when until when, and small questions about one of these values.
+Put here: the objects with their start and end, and small functions of one of these values.
 Not here: how a history comes about (`fleet.build`), or any wire format.
 
 Conventions, without exception:
@@ -10,9 +10,9 @@ Conventions, without exception:
 - A history may begin before and end after the scenario's window `[started_at, ended_at)`: a pod
   created before the window is a pod that was there when measuring began.
 - Tuples are ordered: by time, then by name. Nothing depends on iteration order of a set.
-- A device is what a device plugin hands out: a card, a MIG instance, an AMD partition. Where it
-  is shared (time-slicing, MPS), it is one `Device` with a `replica_count`, and a `Hold` has a
-  range of its replicas. No device, and no replica, is held by two pods at one instant, except
+- A device is one unit that a device plugin allocates: a card, a MIG instance, an AMD partition.
+  Where it is shared (time-slicing, MPS), it is one `Device` with a `replica_count`, and a `Hold`
+  has a range of its replicas. No device, and no replica, is held by two pods at one instant, except
   through one shared ResourceClaim (`Hold.claim_uid`).
 """
 
@@ -126,7 +126,7 @@ class Monitoring:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One line of a scenario's faults: what goes wrong, where, from when until when."""
+    """One line of a scenario's faults: the kind, the place, the start and the end."""
 
     fault_id: str  # unique in the scenario: "dropped_scrapes#1"
     kind: str  # a name in `fake_gpu.faults.catalogue`

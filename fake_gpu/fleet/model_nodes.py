@@ -33,7 +33,7 @@ class Card:
     memory_slots: int  # 8 or 4 where MIG is possible; 1 elsewhere
     pci_bus_id: str
     serial: str
-    pci_device: str  # "0x20B010DE": what a mig-parted device-filter compares with
+    pci_device: str  # "0x20B010DE": compared with the device-filter of mig-parted
     idle_watts: int
     peak_watts: int
 
@@ -45,7 +45,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What can be held. Its ID never comes back: a MIG instance made again is another one."""
+    """A unit that a pod can hold. A MIG instance that is made again has another ID."""
 
     device_id: str  # "GPU-…", "MIG-…", "…/2" (AMD partition); shared or not
     card_id: str
@@ -78,7 +78,7 @@ class Incident:
     from_at: int
     until_at: int | None
     mode: Literal["xid", "lost", "ecc", "unhealthy"]
-    xid: int = 0  # what DCGM_FI_DEV_XID_ERRORS shows
+    xid: int = 0  # the value of DCGM_FI_DEV_XID_ERRORS
     device_ids: tuple[str, ...] = ()  # the devices that left allocatable; all of the card's if ()
 
     def covers(self, at: int) -> bool:
@@ -145,7 +145,7 @@ class Node:
         )
 
     def known_by(self, now: int) -> Node:
-        """The node as somebody may know it at a second: without what is still to come."""
+        """The node as it is known at a second: without later changes."""
 
         def known(end: int | None) -> int | None:
             return end if end is not None and end <= now else None

@@ -1,6 +1,6 @@
 """Pods, their owners, namespaces, quotas and claims through time.
 
-Put here: what runs on a fleet, as frozen values.
+Put here: the work of a fleet, as frozen values.
 Not here: the hardware (`model_nodes`), or how it comes about (`play`).
 """
 
@@ -32,12 +32,12 @@ class Container:
     kind: ContainerKind
     requests: Mapping[str, int]  # extended resources, raw names; limits are the same
     runs: tuple[Run, ...] = ()
-    device_ids: tuple[str, ...] = ()  # what the device plugin allocated to it, each once
+    device_ids: tuple[str, ...] = ()  # allocated by the device plugin, each once
     image: str = "registry.example/train:1"
 
 
 class Asking(Protocol):
-    """Whatever asks for extended resources as a container does."""
+    """A requester of extended resources, such as a container."""
 
     @property
     def kind(self) -> ContainerKind: ...
@@ -86,7 +86,7 @@ class Hold:
     replica_count: int = 1
     utilisation: Utilisation | None = None  # where it differs from the pod's
     memory_used_mib: int | None = None  # where it is known; else the pod's memory_used_pct
-    later: tuple[DeviceLoad, ...] = ()  # what it is used for after that, in order
+    later: tuple[DeviceLoad, ...] = ()  # the later loads, in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class OwnerRef:
 
 @dataclass(frozen=True, slots=True)
 class PodClaim:
-    """An entry of `spec.resourceClaims` and what it resolved to."""
+    """An entry of `spec.resourceClaims` and the resolved claim."""
 
     name: str  # in the pod's spec
     claim_name: str
@@ -147,7 +147,7 @@ class PodLife:
     priority: int = 0
     scheduler_name: str = "default-scheduler"
     pod_ip: str = ""
-    workload: str = ""  # the scenario's own name for what made it
+    workload: str = ""  # the scenario's name of the workload that made it
 
     @property
     def started_at(self) -> int | None:

@@ -1,7 +1,7 @@
 """Times of the model: whole seconds since 1970-01-01T00:00:00Z.
 
 Put here: going to and from `datetime`.
-Not here: what happens at a time.
+Not here: events at a time.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Names:
         return holder is None or (holder.gone_at is not None and holder.gone_at <= at)
 
     def take(self, life: Life) -> None:
-        """The pod is made: nobody else is called so until it is gone."""
+        """The pod is created: its name is taken until it is gone."""
         key = (life.spec.namespace, life.name)
         if not self.is_free(*key, life.created_at):
             raise pod_name_taken(life, self._holders[key])

@@ -1,7 +1,7 @@
-"""Namespaces through time: a name may have several lives, each with its own UID.
+"""Namespaces through time: a name may have several lifetimes, each with its own UID.
 
-Put here: which namespaces there are, and whether one is there at an instant.
-Not here: what a deletion does to pods (`disturbances`).
+Put here: the namespaces, and whether one exists at an instant.
+Not here: the effect of a deletion on pods (`disturbances`).
 """
 
 from __future__ import annotations

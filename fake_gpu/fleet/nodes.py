@@ -1,7 +1,7 @@
 """One node through time: cards, devices, labels, capacity, readiness, as dated states.
 
 Put here: a node's entry in a scenario to a `Node`, independent of any pod.
-Not here: what runs on it (`play`).
+Not here: its pods (`play`).
 
 While cards are cut anew, a node offers nothing; the capacity of cards that are not touched stays.
 """

@@ -3,7 +3,7 @@
 Put here: the order.
 Not here: the events (`play`, `disturbances`).
 
-Ends come first, then what changes on nodes, then pods with exact times, then pods that look for a
+Ends come first, then changes of nodes, then pods with exact times, then pods that look for a
 place, then objects that go. So a device that is freed at a second is taken at the same second.
 """
 

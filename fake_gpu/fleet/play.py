@@ -1,12 +1,12 @@
 """One cluster played through, event by event, from its first pod to the end of the scenario.
 
 Put here: the order of events, and what each does to a pod.
-Not here: what disturbs (`disturbances`), who fits where (`room`), or what is made (`births`).
+Not here: disturbances (`disturbances`), free devices (`room`), or new pods (`births`).
 
-Events of one second happen in a fixed order: ends, then what changes on nodes, then pods with
+Events of one second happen in a fixed order: ends, then changes of nodes, then pods with
 exact times, then pods that look for a place. So a device that is freed at a second is taken at the
 same second, and never held twice. Pods come out when nothing about them can change any more, so
-a month of a large fleet needs the memory of what lives, not of what lived.
+a month of a large fleet needs memory only for the pods that are running.
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ class Play:
     # --- replacement --------------------------------------------------------------------------
 
     def replace_pod(self, life: Life, now: int, *, terminating: bool) -> None:
-        """What the owner does when a pod ends or is asked to go."""
+        """The owner's reaction to a pod that ends or is deleted."""
         maker = self.maker_of[life.uid]
         kind = maker.spec.kind
         again = Birth(now, life.group, life.replica, life.attempt + 1, life.spec.node)
@@ -370,7 +370,7 @@ def _runs(life: Life, draw: Stream, started: int, ended: int | None, horizon: in
 
 
 def _as_known(life: Life, horizon: int) -> Life:
-    """A generated pod that outlives the history: what was only planned has not happened."""
+    """A generated pod that outlives the history: planned changes have not happened."""
     if not life.exact:
         runs = [run for run in life.main_runs if run.started_at < horizon]
         if runs and runs[-1].ended_at is not None and runs[-1].ended_at >= horizon:

@@ -1,4 +1,4 @@
-"""Resource quotas: whether a pod may be made, and what the quota object says is used.
+"""Resource quotas: whether a pod may be made, and the used amounts in the quota object.
 
 Put here: admission while a cluster is played, and the used amounts afterwards.
 Not here: the objects on the wire (`kubernetes`).
@@ -21,7 +21,7 @@ PREFIX = "requests."
 
 @dataclass(slots=True)
 class QuotaDesk:
-    """What is used now, by namespace; and who waits for it."""
+    """The use now, by namespace, and the waiting pods."""
 
     specs: Mapping[str, tuple[QuotaSpec, ...]]  # by namespace
     _used: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def _hard_at(quota: QuotaSpec, at: int) -> Mapping[str, int]:
 def quota_lives(
     seed: int, cluster_id: str, specs: Iterable[QuotaSpec], created_at: int, pods: Iterable[PodLife]
 ) -> tuple[QuotaLife, ...]:
-    """The quota objects with every change of what is used."""
+    """The quota objects with every change of the used amounts."""
     by_namespace: dict[str, list[PodLife]] = {}
     listed = list(specs)
     watched = {spec.namespace for spec in listed}

@@ -27,7 +27,7 @@ MOST_NODES_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a pod asks a node for."""
+    """The devices that a pod requests of a node."""
 
     offer: str
     count: int
@@ -60,7 +60,7 @@ def offers_of(device: Device, spec: NodeSpec) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Room:
-    """Nodes by number; `refresh` keeps what is free up to date."""
+    """Nodes by number; `refresh` updates the free devices."""
 
     nodes: Sequence[Node]
     specs: Mapping[str, NodeSpec]  # by node name
@@ -95,7 +95,7 @@ class Room:
         return node.state_at(at)
 
     def refresh(self, name: str, at: int) -> None:
-        """A node's state has changed: count anew what it has free."""
+        """A node's state has changed: count its free devices again."""
         number = self._numbers[name]
         self._states[number] = self.node_at(name, at)
         self._recount(number, at)
@@ -234,7 +234,7 @@ class Room:
             self._index.put(ANYTHING, product, number, len(self._pods[number]))
 
     def _wants(self, life: Life) -> tuple[Want, ...]:
-        """What a pod asks for; pods of one workload ask for the same."""
+        """The requests of a pod; they are equal within a workload."""
         key = id(life.spec)
         known = self._known_wants.get(key)
         if known is None or known[0] is not life.spec:
@@ -310,7 +310,7 @@ class Room:
         require_memory(life)
 
     def _why_nowhere(self, life: Life, at: int) -> str:
-        """What a pod wants, and what each node that is there has free of it."""
+        """The requests of a pod, and the free devices of each existing node."""
         wants = self._wants(life)
         wanted = " and ".join(f"{want.count} of {want.offer}" for want in wants)
         free = [

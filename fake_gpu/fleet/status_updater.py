@@ -1,10 +1,10 @@
-"""The status updater of the design document: which pod uses which card, and how much.
+"""The status updater of the design document: the cards that each pod uses, and their use.
 
 Put here: running pods written into the topology of their node, in the document's own form.
-Not here: how devices are given (`calendar`), or what DCGM says of them (`exporters`).
+Not here: how devices are given (`calendar`), or the series of DCGM about them (`exporters`).
 
 A pure function from a fleet and an instant to documents, so that a version against a real
-cluster only has to watch pods and write what it returns.
+cluster only has to watch pods and write the results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A pod is stopped before its time: deleted, evicted, stranded on a silent node, lost with one.
 
-Put here: what that does to one pod.
-Not here: who stops pods, and when (`disturbances`).
+Put here: the effect on one pod.
+Not here: the causes and times of stops (`disturbances`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def stop(
     replace_it: bool = True,
     after: int | None = None,
 ) -> None:
-    """Somebody ends a pod before its time: by deletion or eviction, `after` some seconds."""
+    """A pod ends before its time, by deletion or eviction, `after` some seconds."""
     if life.exact or life.finished_at is not None or life.deletion_requested_at is not None:
         return
     life.version += 1
@@ -69,7 +69,7 @@ def strand(play: Play, life: Life, now: int, back_at: int | None) -> None:
 
 
 def lose(play: Play, life: Life, now: int) -> None:
-    """Its node is gone: the object is collected, and nobody says how the containers ended."""
+    """Its node is gone: the object is collected, without a status of how the containers ended."""
     if life.exact or life.uid not in play.living:
         return
     if life.finished_at is None:

@@ -1,6 +1,6 @@
-"""A fleet for people: what is in it, in a few lines and tables.
+"""The contents of a fleet, in a few lines and tables.
 
-Put here: what `gpu-ledger fake check` prints.
+Put here: the output of `gpu-ledger fake check`.
 Not here: any truth about use (`fake_gpu.truth`).
 """
 
@@ -14,7 +14,7 @@ from fake_gpu.fleet.model import Cluster, Fault, Fleet, Node, instant
 
 
 def summary(fleet: Fleet) -> list[str]:
-    """What a scenario came to, in sentences."""
+    """A summary of a scenario, in sentences."""
     begin, end = (format_instant(instant(t)) for t in (fleet.started_at, fleet.ended_at))
     lines = [f"{fleet.name}: {begin} to {end}, seed {fleet.seed}"]
     for cluster in fleet.clusters:

@@ -48,7 +48,7 @@ class Refusal(Exception):
 
 
 def too_old(asked: int, oldest: int) -> Refusal:
-    """What a watch is told."""
+    """The events of a watch."""
     return Refusal(410, "Expired", f"too old resource version: {asked} ({oldest})")
 
 
@@ -159,7 +159,7 @@ def bookmark(resource: Resource, resource_version: int, initial_end: bool = Fals
     return {"kind": resource.kind, "apiVersion": resource.group_version, "metadata": meta}
 
 
-# A token with this version goes on with what is there when it is used, consistent or not.
+# A token with this version continues with the current objects, consistent or not.
 LATEST = -1
 
 

@@ -1,6 +1,6 @@
 """Pods as faulty kubelets write them: starts rewritten, ends before starts.
 
-Put here: faults in what a pod's document says, whoever reads it.
+Put here: faults in a pod's document, for all its readers.
 Not here: faults of requests and streams (`trouble`, `watch`).
 """
 
@@ -16,7 +16,7 @@ from fake_gpu.kubernetes.forms import Document, time_text
 
 
 class Distortion:
-    """The faults of one cluster's kubelets, applied to documents that nobody else has yet."""
+    """The faults of one cluster's kubelets, applied to documents that are not shared yet."""
 
     def __init__(self, cluster_id: str, faults: Iterable[Fault], ledger: FaultLedger) -> None:
         kinds = ("start_rewritten", "finished_before_started")
@@ -28,7 +28,7 @@ class Distortion:
         return bool(self._faults)
 
     def apply(self, document: Document) -> Document:
-        """Distort what ended in the time of a fault; it stays so while the pod is there."""
+        """Distort the ends in the time of a fault, for as long as the pod exists."""
         for fault in self._faults:
             if not _concerns(fault, document):
                 continue

@@ -1,6 +1,6 @@
 """Events about pods, as the scheduler, the kubelet and the controllers leave them behind.
 
-Put here: which change of a pod is told as which event, and for how long.
+Put here: the event of each change of a pod, and how long it is kept.
 Not here: the changes themselves (`objects`). Nothing that bills may depend on events: real ones
 expire, are aggregated and rate-limited.
 """
@@ -13,7 +13,7 @@ from functools import partial
 from fake_gpu.kubernetes.forms import Document, derived_uid, metadata, time_text
 from fake_gpu.kubernetes.objects import Change
 
-# How long an API server keeps an event, unless it is told otherwise.
+# How long an API server keeps an event, by default.
 EVENT_SECONDS = 3600
 
 
@@ -33,7 +33,7 @@ def event_changes(changes: Iterable[Change], version_at: Callable[[int], int]) -
 
 
 def _reasons(pod: Document) -> Iterator[tuple[str, str]]:
-    """What could be told of a pod as it is now."""
+    """The events of a pod in its present state."""
     status = pod["status"]
     for condition in status.get("conditions", []):
         if condition.get("reason") == "Unschedulable":

@@ -1,8 +1,8 @@
-"""Faults of a Kubernetes API: which are in force now, and that they touched an answer.
+"""Faults of a Kubernetes API: the ones in force now, and counts of the responses that they changed.
 
-Put here: asking for a fault by its kind, and its parameters.
-Not here: what a fault does to an answer (`trouble`, `lists`, `watch`, `timeline`, `distortion`), or
-its description (`fake_gpu.faults.catalogue`).
+Put here: finding a fault by its kind, and its parameters.
+Not here: the effect of a fault on a response (`trouble`, `lists`, `watch`, `timeline`,
+`distortion`), or its description (`fake_gpu.faults.catalogue`).
 """
 
 from __future__ import annotations

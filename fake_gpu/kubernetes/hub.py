@@ -1,7 +1,7 @@
-"""Tells every open watch that time went on, and waits until each has said so to its client.
+"""Wakes every open watch when the clock advances, and waits until each has written to its client.
 
 Put here: the meeting of the driving thread and the server's event loop.
-Not here: what a watch sends (`watch`).
+Not here: the events of a watch (`watch`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lists and gets: selectors, pages, tokens that expire, exact versions.
 
-Put here: what a reading request answers. Not here: watches (`watch`).
+Put here: responses to reading requests. Not here: watches (`watch`).
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _matching(changes: list[Change], namespace: str, params: Params) -> list[Cha
 def _shown(
     view: View, resource: Resource, state: State, found: list[Change], at: int
 ) -> list[Change]:
-    """What was found, without what a fault hides."""
+    """The objects found, without those that a fault hides."""
     if resource.plural == "pods":
         found = _without_mass(view, state, found, at)
     if resource.plural == "events":

@@ -1,4 +1,4 @@
-"""Namespaces and what lives in them besides pods: quotas, owners, claims.
+"""Namespaces and their objects besides pods: quotas, owners, claims.
 
 Put here: one document per kind, from one value of the model.
 Not here: pods (`pods`), nodes (`nodes`), events (`events`), or when a document changes (`objects`).
@@ -62,7 +62,7 @@ def _in_force(dated: tuple[tuple[int, Mapping[str, int]], ...], at: int) -> Mapp
 
 
 def workload_document(life: WorkloadLife, version: int) -> Document:
-    """Deployment, ReplicaSet, StatefulSet, Job, CronJob, with what identifies their pods."""
+    """Deployment, ReplicaSet, StatefulSet, Job, CronJob, with the selectors of their pods."""
     return {
         "apiVersion": life.api_version,
         "kind": life.kind,
@@ -81,7 +81,7 @@ def workload_document(life: WorkloadLife, version: int) -> Document:
     }
 
 
-# Shared by all documents: whoever reads one leaves it as it is.
+# Shared by all documents, which are read only.
 _CONTAINER: Document = {
     "image": "registry.example/train:1",
     "imagePullPolicy": "Always",

@@ -1,6 +1,6 @@
-"""Nodes and what they offer, as documents: Node and ResourceSlice.
+"""Nodes and their resources, as documents: Node and ResourceSlice.
 
-Put here: what the kubelet, the device plugin and the DRA driver write about a node.
+Put here: the fields that the kubelet, the device plugin and the DRA driver write.
 Not here: pods and their owners.
 """
 

@@ -38,10 +38,10 @@ from fake_gpu.kubernetes.namespaced import (
 from fake_gpu.kubernetes.nodes import node_document, slice_document, slice_name
 from fake_gpu.kubernetes.pods import Verb, pod_document, pod_steps
 
-# Where numbering begins: an API server is never at zero when somebody first looks.
+# Where numbering begins: an API server is never at zero at its first query.
 FIRST_RESOURCE_VERSION = 1000
 
-# What exists before what may live in it, when both appear at one second.
+# Containers of objects before their contents, if both appear at one second.
 _RANKS = (
     "Namespace",
     "Node",
@@ -86,7 +86,7 @@ class Change:
 
     @property
     def undistorted(self) -> Document:
-        """As it was before a kubelet wrote anything else of it; nobody is told so."""
+        """The object before the kubelet's first write, which no watch shows."""
         return self.build(self.resource_version)
 
 
@@ -154,8 +154,8 @@ class ObjectHistory:
     def resource_version_at(self, at: int) -> int:
         """The server's resource version when a second has passed.
 
-        It grows every second, as leases that nobody watches make a real one grow: so a bookmark
-        also tells a watcher that time went on.
+        It grows every second, as the leases of a real server make it grow: so a bookmark also
+        shows a watcher that time has passed.
         """
         if not self.changes:
             return FIRST_RESOURCE_VERSION
@@ -205,7 +205,7 @@ def _numbered(cluster: Cluster, distortion: Distortion) -> Iterator[Change]:
 def _order(step: _Step, position: int, going: set[tuple[str, int]]) -> tuple[int, bool, int, int]:
     """By time; objects that go at this second first, so that their names are free again.
 
-    Of those that stay, what must exist first comes first; of those that go, it goes last.
+    Of created objects, the containing one comes first; of deleted ones, it comes last.
     """
     rank = _RANKS.index(step.kind) if step.kind in _RANKS else _LAST_RANK
     stays = (step.uid, step.at) not in going
@@ -230,7 +230,7 @@ def _steps(cluster: Cluster) -> Iterator[_Step]:
 def _life(
     kind: str, namespace: str, name: str, uid: str, times: Iterable[int], gone_at: int | None
 ) -> Iterator[tuple[int, Callable[[_Build], _Step]]]:
-    """For each time at which an object changes, what makes the step; the last one deletes it."""
+    """The change of each time at which an object changes; the last one deletes it."""
     for index, at in enumerate(sorted({t for t in times if gone_at is None or t < gone_at})):
         verb: Verb = "MODIFIED" if index else "ADDED"
         yield at, partial(_Step, at, verb, kind, namespace, name, uid)

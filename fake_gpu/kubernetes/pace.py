@@ -1,9 +1,9 @@
-"""At which instants a driven clock has to stop, so that whoever watches misses no moment.
+"""The instants at which a driven clock has to stop, so that a watcher misses no change.
 
 Put here: the instants. Not here: driving (`fake_gpu.serve`), or any clock.
 
-Most of what happens to a pod is written in its status with its own time, so it may be told later.
-What is known only from *when it was told* needs a stop of its own: pods that vanish or fail
+Most changes of a pod are in its status with their own time, so they may be sent later. A change
+that is known only by *the time of its event* needs a stop of its own: pods that vanish or fail
 without saying when they ended, nodes, quotas, claims and namespaces that change, and faults. Who
 owns a pod has to be asked for while the owner is there.
 """
@@ -20,7 +20,7 @@ HOUR_SECONDS = 3600
 # Bookmarks of a real server come once a minute; a driven one may be much coarser.
 EVERY_SECONDS = HOUR_SECONDS
 
-# What a collector watches besides pods; owners of pods are looked up, not watched.
+# Watched by a collector besides pods; owners of pods are read, not watched.
 WATCHED_KINDS = frozenset({"Node", "Namespace", "ResourceQuota", "ResourceClaim", "ResourceSlice"})
 
 
@@ -35,14 +35,14 @@ def stops(
 ) -> list[int]:
     """The seconds after `started_at`, until and with `ended_at`, in order.
 
-    Without `quota_use`, what a quota has used is told with whatever comes next, once an hour at
-    the latest: every pod changes it.
+    Without `quota_use`, a quota's used amounts are sent with the next event, once an hour at the
+    latest: every pod changes them.
     """
     first_hour = started_at - started_at % HOUR_SECONDS
     wanted = set(range(first_hour, ended_at, HOUR_SECONDS))
     wanted |= set(range(first_hour, ended_at, every_seconds))
-    # Just before an hour ends too: a journal's hour holds what was told within it, and the hour
-    # after the last one that is measured is asked by nobody.
+    # Just before an hour ends too: a journal's hour has the events sent within it, and the hour
+    # after the last measured one is not queried.
     wanted |= {_hour_end(change.at) - 1 for change in history.changes if change.kind == "Pod"}
     wanted |= {
         change.at
@@ -52,7 +52,7 @@ def stops(
     }
     for fault in faults:
         if fault.cluster_id in ("", history.cluster_id):
-            # Just before a fault too: what was told until then was told in time.
+            # Just before a fault too: the events until then are sent in time.
             wanted |= {fault.from_at - 1, fault.from_at, fault.until_at}
     wanted |= _while_owners_are_there(history, sorted(wanted))
     return sorted({at for at in wanted if started_at < at < ended_at} | {ended_at})
@@ -76,7 +76,7 @@ def _is_known_by_its_telling(change: Change) -> bool:
 
 
 def _while_owners_are_there(history: ObjectHistory, planned: list[int]) -> set[int]:
-    """A second for each owner that would be gone before its last pod was told."""
+    """A second for each owner that would be gone before the last event of its pods."""
     came_at: dict[str, int] = {}  # the owner's UID → when its last pod came
     for change in history.changes:
         if change.kind == "Pod" and change.verb == "ADDED":

@@ -1,7 +1,7 @@
 """A pod's life as the documents that the API server shows of it, one per step.
 
-Put here: what the scheduler and the kubelet write into a pod, and when.
-Not here: when things happen (`fleet.model.PodLife` says so), or the order among objects.
+Put here: the fields that the scheduler and the kubelet write into a pod, and when.
+Not here: the times of changes (`fleet.model.PodLife`), or the order among objects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Rule = Callable[[PodLife, int], bool]
 
 @dataclass(frozen=True, slots=True)
 class PodStep:
-    """One change of a pod's document; `bound` and `tried` part what falls on one second."""
+    """One change of a pod's document; `bound` and `tried` order changes of one second."""
 
     at: int
     verb: Verb
@@ -94,7 +94,7 @@ def owner_reference(owner: OwnerRef) -> Document:
     }
 
 
-# --- what was asked for --------------------------------------------------------------------------
+# --- requests ------------------------------------------------------------------------------------
 
 
 def _spec(life: PodLife, step: PodStep) -> Document:
@@ -150,7 +150,7 @@ def _container(container: Container) -> Document:
     return document
 
 
-# --- what the scheduler and the kubelet wrote ----------------------------------------------------
+# --- written by the scheduler and the kubelet ----------------------------------------------------
 
 
 def _status(life: PodLife, step: PodStep) -> Document:
@@ -225,7 +225,7 @@ def _run_at(life: PodLife, container: Container, at: int) -> tuple[int, Run] | N
 
 
 def _ended(life: PodLife, container: Container, run: Run, at: int) -> bool:
-    """Whether the status says so: an end that nobody reported stays `running` for ever."""
+    """Whether the status shows it: an end that was not reported stays `running` for ever."""
     if run.ended_at is None or run.ended_at > at:
         return False
     return life.end_reported or run is not container.runs[-1]

@@ -1,6 +1,6 @@
-"""Which resources the fake API serves, and the discovery documents that say so.
+"""The resources that the fake API serves, and its discovery documents.
 
-Put here: groups, versions, names. Not here: what a request for one of them answers.
+Put here: groups, versions, names. Not here: responses to requests for them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ Served = tuple[Resource, ...]
 
 
 def serves(served: Served, verb: str, group: str, plural: str, subresource: str) -> bool:
-    """Whether anybody may do that: read what is here, or ask who may."""
+    """Whether the access is allowed: reading these resources, or an access review."""
     if subresource:
         return False
     if plural == REVIEW_PLURAL:
@@ -139,7 +139,7 @@ def resource_list(served: Served, group_version: str) -> Document:
 
 
 def version_document(kubernetes_version: str) -> Document:
-    """What `/version` says of `v1.34.1`."""
+    """The `/version` document of `v1.34.1`."""
     major, minor, *_ = kubernetes_version.removeprefix("v").split(".")
     return {
         "major": major,

@@ -1,10 +1,10 @@
 """One cluster's Kubernetes API over HTTP: lists, gets, watches, reviews, discovery.
 
-Put here: requests and what they are answered.
+Put here: requests and responses.
 Not here: the stream of a watch (`watch`), the history behind it (`objects`), starting a server
 (`fake_gpu.serve`).
 
-What it leaves out, because no reader of it needs more: writing, protobuf, tables, OpenAPI.
+It leaves out, because none of its readers needs them: writing, protobuf, tables, OpenAPI.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class KubernetesApi:
         self.app = Starlette(routes=self._routes(), exception_handlers={404: self._unknown_path})
 
     def close(self) -> None:
-        """Nobody is told any more: open watches end, and the clock goes on without."""
+        """No more events are sent: open watches end, and the clock continues."""
         self.clock.remove_listener(self._on_step)
         self.hub.close()
 
@@ -192,7 +192,7 @@ class KubernetesApi:
         return JSONResponse(body, status_code=201)
 
     async def _unknown_path(self, request: Request, exception: Exception) -> Response:
-        """A group that is served says in its own form what it does not have."""
+        """A served group reports an unknown resource in its own form."""
         parts = request.url.path.split("/")[1:3]
         if parts == ["api", "v1"] or (
             parts[0] == "apis" and parts[-1] in resources.group_names(self.resources)

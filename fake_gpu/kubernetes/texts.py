@@ -1,9 +1,9 @@
 """The JSON of objects, which lists and watches show again and again as they are.
 
-Put here: what is remembered of an object's text. Not here: documents (`objects`), requests.
+Put here: the cache of objects' texts. Not here: documents (`objects`), requests.
 
 A version of an object never changes, so its text is made once: a list of an hour later repeats
-most of it, and every watcher is told the same.
+most of it, and every watcher receives the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Texts:
         self.size = 0
 
     def item(self, change: Change) -> str:
-        """As a list shows the object: without what all objects of the list share."""
+        """As a list shows the object: without the fields that all objects of the list share."""
         known = self._items.get(change)
         if known is None:
             document = change.object

@@ -1,4 +1,4 @@
-"""What one API server has in its store, by resource version: states and changes between them.
+"""The store of one API server by resource version: states and changes between them.
 
 Put here: reading an ordered history by number, and a server whose store was set back.
 Not here: how the history comes about (`objects`), or the clock (`server`).
@@ -76,14 +76,14 @@ def _apply(state: State, changes: Sequence[Change]) -> None:
             state[key] = change
 
 
-# After this long the controllers have done again what the backup did not know.
+# After this time the controllers have repeated the changes that the backup lacks.
 REPAIR_SECONDS = 120
 
 
 def set_back(history: ObjectHistory, at: int, lost_seconds: int) -> Timeline:
     """The store after a backup of `at - lost_seconds` was restored at `at`.
 
-    Numbers go on from the backup's, so they repeat. What was lost is done again by the controllers
+    Numbers go on from the backup's, so they repeat. Lost changes are repeated by the controllers
     REPAIR_SECONDS later: until then, deleted pods are back.
     """
     backup_at = at - lost_seconds

@@ -1,6 +1,7 @@
-"""Answers that are no answers: refused, unavailable, throttled, half a body.
+"""Failed responses: refused, unavailable, throttled, half a body.
 
-Put here: faults of whole requests. Not here: faults in what an answer says (`lists`, `watch`).
+Put here: faults of whole requests. Not here: faults in the contents of a response (`lists`,
+`watch`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class Trouble:
         self.view = view
 
     def refuse(self, verb: str, resource: Resource, namespace: str = "", name: str = "") -> None:
-        """Raise what a fault answers instead."""
+        """Raise the response of a fault."""
         at, faults = self.view.second(), self.view.faults
         detail = f"{verb} {resource.plural}"
         if verb == "watch" and faults.meets("watch_dropped", at, detail, resource.plural):
@@ -40,7 +41,7 @@ class Trouble:
         return False
 
     def spoil(self, resource: Resource, body: bytes) -> bytes:
-        """The answer, or what a fault leaves of it."""
+        """The response, or the part of it that a fault leaves."""
         at, faults = self.view.second(), self.view.faults
         if faults.meets("api_truncated", at, f"list {resource.plural}"):
             return body[: len(body) // 2]

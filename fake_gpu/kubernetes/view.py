@@ -1,4 +1,4 @@
-"""What one API server knows now: the present resource version, and how far back it remembers.
+"""The present state of one API server: its resource version, and its oldest one.
 
 Put here: the present, and reading it for one resource.
 Not here: requests (`lists`, `watch`), or the past as such (`timeline`).
@@ -33,7 +33,7 @@ class View:
         ]
 
     def step(self, instant: datetime) -> None:
-        """A driven clock went on, and whoever watches will be told."""
+        """A driven clock advanced, and watches will receive events."""
         self._steps = (self._steps[1], int(instant.timestamp()))
 
     def second(self) -> int:
@@ -52,13 +52,13 @@ class View:
 
     def oldest_version(self, at: int, resource: str = "") -> int:
         """Resource versions before this one are compacted away."""
-        # A driven clock jumps: nobody could have asked between two steps, so what was current at
-        # the one before is still there, however long the step was.
+        # A driven clock jumps: no request can come between two steps, so the version of the
+        # step before is still there, however long the step was.
         kept_from = min(at - self.history_seconds, self._steps[0])
         since = self.timeline(at).version_at(kept_from)
         oldest = max(FIRST_RESOURCE_VERSION, since)
         for fault in self.faults.of_kind("watch_dropped", resource):
             if at >= fault.until_at:
-                # What happened behind the cut is gone when the server answers again.
+                # Events behind the cut are gone when the server responds again.
                 oldest = max(oldest, self.version(fault.until_at))
         return min(oldest, self.version(at))

@@ -1,9 +1,10 @@
-"""The stream of one watch: what was, what changes, bookmarks, and how it ends.
+"""The stream of one watch: existing objects, changes, bookmarks, and its end.
 
-Put here: what is sent when. Not here: who may watch (`server`), or when time goes on (`hub`).
+Put here: the events and their times. Not here: access (`server`), or the clock (`hub`).
 
-In driven mode a bookmark follows every step of the clock, also when nothing changed: it tells the
-watcher that all until then was said. Elsewhere bookmarks come once a minute, as from a real server.
+In driven mode a bookmark follows every step of the clock, also when nothing changed: it shows the
+watcher that all events until then were sent. Elsewhere bookmarks come once a minute, as from a real
+server.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _POLL_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """What one client asked to be told."""
+    """The parameters of one client's watch."""
 
     resource: Resource
     namespace: str
@@ -78,12 +79,12 @@ class WatchRequest:
         )
 
 
-# What happened, and the JSON of the object to which it did.
+# The type of an event, and the JSON of its object.
 Told = tuple[str, str]
 
 
 class _Ended(Exception):
-    """The stream ends here, with what was still to be sent."""
+    """The stream ends here, after the remaining events."""
 
     def __init__(self, last_words: Told | None = None) -> None:
         super().__init__("the watch ended")
@@ -91,7 +92,7 @@ class _Ended(Exception):
 
 
 class _Telling:
-    """What one watcher was told, and what it has to be told next."""
+    """The objects that one watcher knows, and its next events."""
 
     def __init__(self, view: View, wanted: WatchRequest) -> None:
         self.view = view
@@ -171,7 +172,8 @@ class _Telling:
         if is_in:
             return "MODIFIED" if was_in else "ADDED", self._text(change)
         if was_in and before is not None:
-            # What leaves is told as it last was inside, with the number of the change.
+            # An object that leaves the selection is sent in its last state, with the number of the
+            # change.
             return "DELETED", encoded(before.numbered(change.resource_version))
         return None
 
@@ -232,7 +234,7 @@ async def watch_stream(view: View, hub: StepHub, wanted: WatchRequest) -> AsyncI
             hub.told(seat, at)
             if at >= wanted.until or hub.closed:
                 return
-            # A step may have been seen before its wake-up came: what was told is not told again.
+            # A step may have been seen before its wake-up came: events are not sent twice.
             while view.second() == at and not hub.closed:
                 await _next_step(view, seat)
     except _Ended as ended:
@@ -247,7 +249,7 @@ async def _next_step(view: View, seat: Seat) -> None:
         await asyncio.sleep(_POLL_SECONDS)
         return
     await seat.wake.wait()
-    seat.wake.clear()  # whoever changes the clock or closes the hub sets it afterwards
+    seat.wake.clear()  # set again by a change of the clock or the end of the hub
 
 
 def _bookmark(resource: Resource, version: int, initial_end: bool = False) -> Told:

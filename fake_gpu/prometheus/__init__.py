@@ -1,5 +1,5 @@
-"""The samples of the simulated fleet and the HTTP API that answers for them.
+"""The samples of the simulated fleet and the HTTP API that serves them.
 
-Put here: scrapes, series, the query language, its evaluation, the API, what goes wrong with them.
-Not here: what an exporter says at an instant (`fake_gpu.exporters`).
+Put here: scrapes, series, the query language, its evaluation, the API, their faults.
+Not here: the lines of an exporter at an instant (`fake_gpu.exporters`).
 """

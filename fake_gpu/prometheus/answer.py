@@ -1,7 +1,7 @@
-"""The JSON of answers, as a real server writes it.
+"""The JSON of responses, as a real server writes it.
 
 Put here: the envelope, vectors, matrices, label sets.
-Not here: what is in them (`evaluate`), status codes and headers (`app`).
+Not here: their values (`evaluate`), status codes and headers (`app`).
 
 Text is joined from fragments that series keep, instead of being encoded sample by sample: an hour
 of a cluster is mostly a few distinct texts repeated.

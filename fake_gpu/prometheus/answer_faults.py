@@ -1,10 +1,10 @@
-"""Answers that are wrong, incomplete, or none: what faults do between the samples and the asker.
+"""Faults of responses: wrong, incomplete or missing ones, between the samples and the client.
 
-Put here: stores that vanish, partial and cut answers, errors and pages of another kind.
+Put here: stores that vanish, partial and cut responses, errors and pages of another kind.
 Not here: faults of samples (`scrape_faults`, `life_faults`).
 
-These faults are in force at the time of the request. With a clock that stands, a request is taken
-to be made at the time that it asks about, so that a history can be read with its troubles.
+These faults are in force at the time of the request. With a clock that stands still, the time of
+a request is the time that it queries, so that a history can be read with its faults.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOGIN_PAGE = (
     '<form method="POST" action="/login"><button>Log in with OpenShift</button></form>'
     "</body></html>\n"
 )
-# Series that a lost receiver leaves alone in the fault that imitates what was measured.
+# Series that a lost receiver keeps in the fault that imitates a measured one.
 _ALWAYS_WHOLE = ("up", "scrape_duration_seconds", "scrape_samples_scraped")
 
 
@@ -45,7 +45,7 @@ _TAKE_SERIES = (
 
 @dataclass(frozen=True, slots=True)
 class Ruin:
-    """What becomes of a whole answer."""
+    """The effect on a whole response."""
 
     kind: str  # "page": another body; "cut": half the body; "reset": half, then no more
     status: int = 200
@@ -55,7 +55,7 @@ class Ruin:
 
 
 class Cached(NamedTuple):
-    """What a front-end kept, and the fault that made it keep that."""
+    """A response that a front-end cached, and the fault that caused it."""
 
     fault: Fault
     body: bytes
@@ -63,7 +63,7 @@ class Cached(NamedTuple):
 
 @dataclass
 class AnswerFaults:
-    """The faults of one Thanos, and what they have already spoiled."""
+    """The faults of one Thanos, and the responses that they have changed."""
 
     faults: SampleFaults = field(default_factory=lambda: SampleFaults(""))
     stores: Sequence[Store] = ()
@@ -86,7 +86,7 @@ class AnswerFaults:
         return None
 
     def after(self, at: int) -> Ruin | None:
-        """What becomes of a finished answer on its way."""
+        """The effects on a finished response on its way."""
         for kind, ruin in (("truncated_body", "cut"), ("reset_mid_body", "reset")):
             for fault in self._met(kind, at):
                 self._fire(fault, at, kind)
@@ -104,7 +104,7 @@ class AnswerFaults:
     def _fire(self, fault: Fault, at: int, detail: str) -> None:
         self.faults.fire(fault, at, detail)
 
-    # -- what a query finds
+    # -- results of a query
 
     def found(
         self,
@@ -188,7 +188,7 @@ class AnswerFaults:
     def _first(self, fault: Fault) -> Store | None:
         return next((store for store in self.stores if _hit(fault, store)), None)
 
-    # -- what is left of the past
+    # -- the past that remains
 
     def _after_history(self, found: list[RawSeries], at: int) -> list[RawSeries]:
         for fault in self.faults.active("history_vanished", at):
@@ -243,7 +243,7 @@ class AnswerFaults:
         return [fault for fault in self.faults.active(kind, at) if fault != self.but]
 
     def cached(self, at: int, request: str, partial: Callable[[Fault], bytes]) -> Cached | None:
-        """The answer of a front-end that keeps what it once answered in part."""
+        """The response of a front-end that caches partial responses."""
         for fault in self.faults.active("cached_partial", at):
             key = (fault.fault_id, request)
             if key not in self._cached:
@@ -261,7 +261,7 @@ class AnswerFaults:
         return replace(self, faults=self.faults.unheard(), but=but)
 
     def store_errors(self, at: int) -> dict[str, str]:
-        """What `/api/v1/stores` says of each store that is gone, by address."""
+        """The entry of `/api/v1/stores` for each store that is gone, by address."""
         errors: dict[str, str] = {}
         for kind in ("store_vanishes", "store_hangs"):
             for fault in self.faults.active(kind, at):

@@ -1,4 +1,4 @@
-"""What the HTTP API answers, without HTTP: parameters in, replies out.
+"""The HTTP API without HTTP: parameters in, replies out.
 
 Put here: one method per path.
 Not here: routes, headers and compression (`app`), JSON (`answer`), evaluation (`evaluate`).
@@ -68,7 +68,7 @@ class Reply:
     content_type: str = "application/json"
     warned: bool = False
     headers: tuple[tuple[str, str], ...] = ()
-    ruin: Literal["", "cut", "reset"] = ""  # what happens to it on the way
+    ruin: Literal["", "cut", "reset"] = ""  # its fault on the way
 
 
 Handler = Callable[["Api", Parameters, str], Reply]
@@ -190,7 +190,7 @@ class Api:
         return reply
 
     def _without(self, asked: Parameters, ask: Ask, fault: Fault | None = None) -> bytes:
-        """What would be answered otherwise; nobody is told, so nothing is counted."""
+        """The response without faults, which is not sent, so no fault is counted."""
         try:
             return ask(*self.view(asked, self.faults.unheard(fault))).body
         except Refused:
@@ -210,14 +210,14 @@ class Api:
 
     @property
     def extra(self) -> str:
-        """What a Thanos adds to every answer."""
+        """The fields that Thanos adds to every response."""
         return ',"analysis":{}' if self.options.flavour == "thanos" else ""
 
     def success(self, data: str, view: QuerierView) -> Reply:
         body = answer.success(data, view.warnings).encode()
         return Reply(body, warned=bool(view.warnings))
 
-    # -- what there is
+    # -- metadata
 
     def series(self, asked: Parameters, _: str = "") -> Reply:
         view, _dialect = self.view(asked)
@@ -310,7 +310,7 @@ class Api:
         thanos = self.options.flavour == "thanos"
         names = asked.all("replicaLabels[]") or list(self.options.replica_labels)
         deduplicate = thanos and asked.flag("dedup", default=True)
-        # Read to be refused when it makes no sense; it protects nobody, as measured.
+        # Read only to refuse invalid values; it limits nothing, as measured.
         asked.flag("partial_response", default=True)
         is_told = asked.first("max_source_resolution") not in ("", "auto")
         resolution_ms = asked.duration("max_source_resolution", 0) if is_told else 0

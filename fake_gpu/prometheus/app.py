@@ -1,7 +1,7 @@
 """The HTTP API of Prometheus and of a Thanos querier, over any source of series.
 
 Put here: paths, methods, status codes, headers, gzip, and connections that end too early.
-Not here: what is answered (`api`).
+Not here: the responses (`api`).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _TableKey = tuple[str, tuple[Matcher, ...], tuple[int, ...], int, int]
 
 
 class ClusterSeries:
-    """Selects and samples what one cluster's Prometheus replicas scraped."""
+    """Selects and samples the scrapes of one cluster's Prometheus replicas."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ClusterSeries:
     def names_in(
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, now_ms: int, known: set[str]
     ) -> None:
-        """Add the names of the metrics that have samples there; what is known is not looked for."""
+        """Add the names of metrics with samples there; known ones are not searched again."""
         for name, found in self._by_name(matchers, start_ms, end_ms, now_ms, known):
             if any(series.pieces for series in found):
                 known.add(name)
@@ -260,7 +260,7 @@ class ClusterSeries:
                 yield RawSeries(life.label_set(replica), pieces, stale)
 
     def _matches(self, life: Life, replica: Replica, matchers: tuple[Matcher, ...]) -> bool:
-        # Without faults, what a replica adds has been asked for already.
+        # Without faults, the labels that a replica adds have been read already.
         if self._relabelled:
             return life.label_set(replica).matches(matchers)
         return all_match(matchers, life.labels)

@@ -1,7 +1,7 @@
 """When Python's cycle collector rests.
 
 Put here: the pause around work that makes very many small values and no cycles.
-Not here: what a process that only serves does with it (`fake_gpu.serve.settle`).
+Not here: its use in a process that only serves (`fake_gpu.serve.settle`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What an exporter of devices says under faults, and whether that differs from what it would say.
+"""Series of device exporters under faults, and whether they differ from those without.
 
-Put here: counting the faults of which only the numbers tell.
+Put here: counting faults that only change numbers.
 Not here: their effects (`exporters.devices`, `node_stretches`).
 """
 
@@ -47,7 +47,7 @@ class DisturbedSeries(DeviceSeries):
         return found
 
     def _samples(self, lives: Sequence[Life], window: Window) -> list[Sample]:
-        """What the scrapes of one replica find."""
+        """The values that the scrapes of one replica find."""
         cut = window.cut(self._scrapes)
         return sorted(
             (sorted(life.labels.items()), at, value)

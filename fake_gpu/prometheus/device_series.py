@@ -92,7 +92,7 @@ class _Run:
 
 
 class Exporter(Protocol):
-    """What one kind of exporter says of a node."""
+    """The series of one kind of exporter about a node."""
 
     stretches: NodeStretches
 
@@ -117,7 +117,7 @@ class DeviceSeries:
         self.exporter = exporter
         self.line_counts = exporter.line_counts
         self._groups: OrderedDict[int, list[Exposed]] = OrderedDict()
-        # What was asked for last: a month is read window by window, function by function.
+        # The last query: a month is read window by window, function by function.
         self._days: dict[str, dict[int, Segments]] = {}
         self._lives: dict[str, tuple[tuple[int, int], dict[Key, Life]]] = {}
 

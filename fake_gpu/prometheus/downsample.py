@@ -1,7 +1,7 @@
 """Samples as Thanos keeps them when the raw ones are gone: one value per window.
 
-Put here: windows, what a function reads from them, and what is left for somebody who asks for
-raw ones.
+Put here: windows, the values that a function reads from them, and the response to a query of raw
+samples.
 Not here: when this happens (`answer_faults`).
 
 A window ends one millisecond before a multiple of the resolution; its sample is written there, the

@@ -1,7 +1,7 @@
 """Durations and times as the query language and the API's parameters write them.
 
 Put here: `1h30m`, `offset 1ms`, `time=1760000000.5`, `step=300`.
-Not here: what they are used for. All results are whole milliseconds.
+Not here: their use. All results are whole milliseconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a query answers, at an instant or at every step of a range.
+"""The result of a query, at an instant or at every step of a range.
 
 Put here: look-back, ranges that are closed or left-open, refusals.
 Not here: the language (`language`), the four functions (`over_time`), vectors together (`unions`),

@@ -1,7 +1,7 @@
-"""What the exporters of one cluster answer to a scrape right now.
+"""The responses of one cluster's exporters to a scrape at the present time.
 
 Put here: `/metrics` of every target, as text, and the application that serves them.
-Not here: what a Prometheus makes of it (`cluster_series`).
+Not here: the samples that Prometheus stores (`cluster_series`).
 
 Paths: `/kube-state-metrics/metrics`, `/kube-scheduler/metrics/resources`,
 `/dcgm-exporter/NODE/metrics`, `/amd-exporter/NODE/metrics`; `/` lists them.
@@ -55,7 +55,7 @@ class Expositions:
             if pod.holds:
                 self._pods.setdefault(pod.node_name, []).append(pod)
         self.texts: dict[str, tuple[Target, Text]] = {}
-        # The pages remember what they computed, and several may be asked for at once.
+        # The pages cache their results, and several may be requested at once.
         self._lock = threading.Lock()
         for target in targets_of(cluster):
             for path, text in self._of(target):

@@ -1,7 +1,7 @@
-"""The faults of one cluster's samples: which there are, and that they touched an answer.
+"""The faults of one cluster's samples: the kinds, and counts of the responses that they changed.
 
-Put here: asking for faults by kind, reading their parameters, drawing shares.
-Not here: what a fault does (`scrape_faults`, `life_faults`, `answer_faults`), its description
+Put here: finding faults by kind, reading their parameters, drawing shares.
+Not here: the effect of a fault (`scrape_faults`, `life_faults`, `answer_faults`), its description
 (`fake_gpu.faults`).
 """
 
@@ -42,7 +42,7 @@ class SampleFaults:
         self.ledger.fire(fault.fault_id, self.cluster_id or fault.cluster_id, at, detail)
 
     def unheard(self) -> SampleFaults:
-        """The same faults, counted so far, whose further firing nobody counts."""
+        """The same faults with their counts; further changes are not counted."""
         other = copy(self)
         other.ledger = self.ledger.copy()
         return other

@@ -1,6 +1,6 @@
-"""Series that somebody else says: a second kube-state-metrics, and a tenant's own exporter.
+"""Series of other exporters: a second kube-state-metrics, and a tenant's own exporter.
 
-Put here: sources of lives that exist only in the time of a fault.
+Put here: sources of series that exist only in the time of a fault.
 Not here: changes to honest series (`life_faults`).
 """
 
@@ -26,7 +26,7 @@ def _span(fault: Fault) -> tuple[int, int]:
 
 
 class SecondExporter:
-    """Another exporter that says what the first one says, from another place, under its own job."""
+    """A second exporter with the same series, from another place, under its own job."""
 
     def __init__(self, source: LifeSource, target: Target, fault: Fault, faults: SampleFaults):
         self.source = source

@@ -1,10 +1,10 @@
-"""The labels of series: in the order in which servers compare them, and as answers write them.
+"""The labels of series: in the order in which servers compare them, and as responses write them.
 
 Put here: label sets, and their texts, which are made once per series.
 Not here: samples (`series`), which labels a target adds (`targets`).
 
-All series of one metric have the same names of labels. So where each name stands in the sorted
-text, and what external labels say there, is worked out once; a series only fills in its values.
+All series of one metric have the same names of labels. So the place of each name in the sorted
+text, and the external labels, are determined once; a series only fills in its values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LabelPairs = tuple[tuple[str, str], ...]
 Labels = dict[str, str]
 METRIC = "__name__"
 Taker = Callable[[Sequence[str]], tuple[str, ...]]
-# Printable ASCII without quotes, backslashes, and what once was a worry inside HTML.
+# Printable ASCII without quotes, backslashes, and the characters that JSON escapes for HTML.
 _PLAIN = re.compile(r"[ !#-%'-;=?-\[\]-~]*")
 
 
@@ -90,7 +90,7 @@ def _filled(form: str, many: Iterable[tuple[str, ...]], write: Callable[[str], s
 
 
 def taker(places: Sequence[int]) -> Taker:
-    """What picks the values at some places."""
+    """Selects the values at some places."""
     if len(places) > 1:
         return itemgetter(*places)
     return lambda values: tuple([values[place] for place in places])
@@ -102,7 +102,7 @@ def _is_plain(texts: Iterable[str]) -> bool:
 
 
 def _kept(text: str) -> str:
-    """A text that stays what it is when values are filled in around it."""
+    """A constant text between the values of labels."""
     return text.replace("%", "%%")
 
 
@@ -122,7 +122,7 @@ def _quoted(text: str) -> str:
 
 
 class LabelSet:
-    """The labels of one series; what is asked of them is made once."""
+    """The labels of one series, with their texts cached."""
 
     __slots__ = ("_labelled", "_layout", "_mapping", "_nameless", "_order", "_text", "_values")
 
@@ -192,7 +192,7 @@ class LabelSet:
 
     @property
     def nameless(self) -> LabelSet:
-        """The labels of what a function makes of the series."""
+        """The labels of the result of a function over the series."""
         if self._nameless is None:
             if METRIC not in self.mapping:
                 return self

@@ -1,4 +1,4 @@
-"""The part of the query language that the simulated fleet speaks, from text to what is meant.
+"""The supported part of the query language, from text to syntax tree.
 
     metric{label="…", label!="…", label=~"…", label!~"…"} [range] offset 5m
     avg_over_time( … [range] offset …)     also max_, min_, count_
@@ -9,8 +9,8 @@
 Put here: the grammar and its refusals.
 Not here: tokens (`tokens`), values (`evaluate`, `unions`).
 
-Whatever else PromQL has is refused as bad data by a sentence that says so, and never answered by
-an empty result.
+The rest of PromQL is refused as bad data with an error that names it, and never returns an empty
+result.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def asks_for_the_time(query: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def parse_query(query: str) -> Expression:
-    """What a query means; raises ParseError."""
+    """The syntax tree of a query; raises ParseError."""
     parser = _Parser(query)
     expression = parser.expression()
     parser.finish()

@@ -1,7 +1,7 @@
 """Series that faults rename, relabel, cut, or give other values.
 
-Put here: what faults do to the lives of series, each in the time of the fault.
-Not here: what they do to times (`scrape_faults`), or to answers (`answer_faults`).
+Put here: the effects of faults on series, each in the time of the fault.
+Not here: their effects on times (`scrape_faults`) and responses (`answer_faults`).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class FaultedSeries:
             yield changed
 
     def _seen(self, fault: Fault, start_ms: int, end_ms: int, touched: Life) -> None:
-        """Count the fault, when any of what it touched lies in the closed range that is asked."""
+        """Count the fault if one of its changes lies in the closed range of the query."""
         if within(touched.segments, ((start_ms, end_ms + 1),)):
             self.faults.fire(fault, fault.from_at, _name(touched))
 
@@ -171,7 +171,7 @@ def _exporter_moved(fault: Fault, life: Life) -> Life | None:
     moved = {"instance": _elsewhere(own.get("instance", ""))}
     if own.get("pod"):  # OpenShift drops this label of kube-state-metrics
         moved["pod"] = own["pod"] + "-moved"
-    # Only what is the target's own: a pod of the same name that is spoken of stays what it is.
+    # Only the target's own labels: those of a pod that the series describes are kept.
     changed = {key: value for key, value in moved.items() if labels.get(key) == own.get(key)}
     if not changed:
         return life

@@ -93,7 +93,7 @@ def _state_metrics(
 ) -> tuple[list[LifeSource], Counter]:
     shown = families_of(openshift=bool(cluster.openshift_version))
     named = {family.head.name for family in shown}
-    # What a faulty kubelet wrote is only in the documents.
+    # Values that a faulty kubelet wrote are only in the documents.
     distorted = _WRITTEN_BY_KUBELETS if faults.of(*_KUBELET_FAULTS) else frozenset()
     solved = {
         name: of_pod

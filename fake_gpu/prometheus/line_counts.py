@@ -1,7 +1,7 @@
 """How many lines each exposition has through time, without writing any.
 
 Put here: counting.
-Not here: what becomes of the count (`target_series`).
+Not here: the use of the count (`target_series`).
 
 The number of lines of a pod follows from its shape: how many containers in which state, bound or
 not, with an address or not. One document of each shape is made and counted; months have a few

@@ -1,10 +1,10 @@
 """The four functions over many ranges of many series at once, in arrays.
 
-Put here: what `over_time` says, bit by bit, for a day of all devices of a cluster.
+Put here: the results of `over_time`, equal in each bit, for a day of all devices of a cluster.
 Not here: numbers that need care (below zero, not finite, huge), which go one by one.
 
-A mean is one operation after another, and these stay in their order: what is done at once is the
-same operation for all ranges of all series.
+A mean is one operation after another, and these stay in their order: each operation is done for all
+ranges of all series at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # From so many ranges (of all series) on, arrays are quicker.
 MANY = 96
-# Numbers taken together: what fits into a processor's cache several times is no faster.
+# Numbers processed together: larger blocks do not fit into a processor's cache.
 LARGEST_BATCH = 1 << 19
 # Times and ranges whose places are remembered: all metrics of a day ask for the same ones.
 LARGEST_CACHE = 256
@@ -247,7 +247,7 @@ def _direct(samples: Floats, counts: Integers) -> Floats:
 
 
 def _added(sums: Floats, more: Floats) -> tuple[Floats, Floats]:
-    """The new sums, and what rounding took from them."""
+    """The new sums, and their rounding errors."""
     import numpy as np
 
     results = sums + more

@@ -1,10 +1,10 @@
 """Label matchers: `=`, `!=`, `=~`, `!~`, with patterns anchored as Prometheus anchors them.
 
-Put here: what one matcher means, and the translation of its pattern.
-Not here: how matchers are written in a query (`language`), or what they are used on.
+Put here: the meaning of one matcher, and the translation of its pattern.
+Not here: how matchers are written in a query (`language`), or their use.
 
-Patterns are those of RE2. What Python's `re` would read in another way is translated, and what it
-has beyond RE2 (look-around, back references) is refused, so that no query works here only.
+Patterns are those of RE2. Constructs that Python's `re` reads in another way are translated, and
+those beyond RE2 (look-around, back references) are refused, so that no query works here only.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _literal_alternatives(pattern: str) -> frozenset[str] | None:
 
 @lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """The pattern for `fullmatch`; raises BadPattern for what RE2 does not have."""
+    """The pattern for `fullmatch`; raises BadPattern for constructs that RE2 lacks."""
     try:
         return re.compile(_translated(pattern), re.ASCII | re.DOTALL)
     except (re.error, OverflowError) as error:

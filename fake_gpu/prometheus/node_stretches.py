@@ -1,6 +1,6 @@
-"""What every card and instance of a node does over a day: stretches in which nothing changes.
+"""The state of every card and instance of a node over a day, as intervals without a change.
 
-Put here: use, power, energy and trouble of entities, cut into stretches.
+Put here: use, power, energy and trouble of entities, cut into intervals.
 Not here: the series that exporters make of them (`device_series`).
 """
 
@@ -55,7 +55,7 @@ class _Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
-    """What goes wrong with a card, and when that begins and ends."""
+    """An incident of a card, with its start and end."""
 
     incidents: list[Incident]
     marks: list[int]
@@ -111,7 +111,7 @@ class NodeStretches:
                         yield self._stretch(entity, step, start, end, level, None)
 
     def _alone(self, entity: Entity, step: Step, level: _Level) -> Stretch:
-        """A step of a card that nobody else is on, and that is well."""
+        """A step of a healthy card with one holder."""
         known = (step.pct, step.used_mib, level.milliwatts, None)
         state = self._states.setdefault(known, len(self._states))
         from_at, until_at, milliwatts, spent = level

@@ -92,7 +92,7 @@ class ObjectSeries:
         ]
 
     def _document(self, version: Version) -> Document:
-        """Nodes are few, large, and what most families speak of."""
+        """Nodes are few and large, and most families are about them."""
         if version.change.kind != "Node":
             return version.object
         number = version.change.resource_version

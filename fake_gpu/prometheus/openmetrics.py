@@ -40,7 +40,7 @@ MOST_PROCESSES = 8
 
 @dataclass(frozen=True, slots=True)
 class _Export:
-    """What is written, and where."""
+    """The series to write, and the file."""
 
     source: SeriesSource
     matchers: Sequence[Matcher]
@@ -111,7 +111,7 @@ _exported: _Export | None = None
 
 
 def _left_alone() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
 
 
 def _write_shared(day: int) -> Path:

@@ -1,7 +1,7 @@
 """The parameters of a request, from the URL and from a posted form.
 
-Put here: reading and checking them, with the words of the real servers.
-Not here: what is done with them.
+Put here: reading and checking them, with the errors of the real servers.
+Not here: their use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The metrics of pods that a ledger reads, straight from the lives of pods.
 
 Put here: lives of series per pod, made once and kept while the pod is in the window.
-Not here: what is said of a pod (`fake_gpu.exporters.pod_lives`), other metrics (`object_series`).
+Not here: the series of a pod (`fake_gpu.exporters.pod_lives`), other metrics (`object_series`).
 """
 
 from __future__ import annotations

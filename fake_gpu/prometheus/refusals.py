@@ -1,7 +1,7 @@
-"""What the API refuses, with the words and the status of the real servers.
+"""Errors of the API, with the texts and the status of the real servers.
 
 Put here: the kinds of refusal and their HTTP status.
-Not here: faults, which make a server answer what it should not.
+Not here: faults, which make a response wrong.
 """
 
 from __future__ import annotations

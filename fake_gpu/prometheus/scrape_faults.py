@@ -1,10 +1,10 @@
 """Scrapes that are lost, late, shifted, or taken at another interval.
 
-Put here: what faults do to the times of samples.
-Not here: what they do to series (`life_faults`), or to answers (`answer_faults`).
+Put here: the effects of faults on the times of samples.
+Not here: their effects on series (`life_faults`) and responses (`answer_faults`).
 
-A sample has two times: when the scrape really was, which says what it found, and the time that is
-written on it. They differ only here.
+A sample has two times: the true time of the scrape, which decides its values, and the time that is
+written. They differ only here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LARGEST_SKEW_MS = 6 * HOUR_MS
 
 
 class Touch(NamedTuple):
-    """What a fault did to some samples: those that came, went, or were written otherwise."""
+    """The effect of a fault on samples: added, removed or changed ones."""
 
     fault: Fault
     times: list[int]  # in milliseconds
@@ -54,17 +54,17 @@ class Sampling:
     metric: str
     faults: SampleFaults
     collect_ms: int | None  # a collector takes the newest samples at this interval
-    _touches: list[Touch] = field(default_factory=list)  # of which nobody was told yet
+    _touches: list[Touch] = field(default_factory=list)  # not counted yet
 
     def grid(self) -> Grid:
-        # What nobody asks about is not made, and faults are counted where somebody asks.
+        # Only queried samples are made, and faults are counted when a query touches them.
         faulted = bool(self._of((*_LOST_BY_SCRAPES, *_LOST_ON_THE_WAY, *_BY_METRIC, *WRITTEN)))
         if faulted or self._of(("interval_changed",)):
             return Grid(self.block, HOUR_MS, self._told)
         return Grid(self.block, DAY_MS)
 
     def _told(self, from_ms: int, until_ms: int) -> None:
-        """Somebody is told of the samples in a closed range."""
+        """Count the faults of the samples that a query returned in a closed range."""
         for touch in list(self._touches):
             if any(from_ms <= at <= until_ms for at in touch.times):
                 self._touches.remove(touch)
@@ -141,7 +141,8 @@ class Sampling:
                 times = self._rescheduled(fault, times, from_ms, until_ms)
         for fault in self._lost_by_scrapes():
             kept = times if fault == but else self._without(fault, times)
-            # A collector does not take every scrape, so what it lost shows only in what it took.
+            # A collector does not take every scrape, so its losses show only in the samples that it
+            # took.
             if self.collect_ms is None:
                 self._note(fault, _plain(times), _plain(kept))
             times = kept
@@ -194,7 +195,7 @@ class Sampling:
         return samples
 
     def _skewed(self, fault: Fault, samples: list[Sample]) -> list[Sample]:
-        """The cluster's clock is ahead; what seems older than the newest sample is refused."""
+        """The cluster's clock is ahead; samples that seem older than the newest one are refused."""
         ahead = whole(fault, "seconds", 90) * 1000
         low, high = fault.from_at * 1000, fault.until_at * 1000
         shifted: list[Sample] = []

@@ -1,7 +1,8 @@
-"""When targets are scraped: intervals, offsets, late scrapes, and what a collector takes of them.
+"""When targets are scraped: intervals, offsets, late scrapes, and the samples that a collector
+takes.
 
 Put here: the times of the samples of one target in one Prometheus replica.
-Not here: what a scrape finds (`histories`), faults that lose scrapes (`faults`).
+Not here: the values of a scrape (`histories`), faults that lose scrapes (`faults`).
 
 A Prometheus scrapes each target at its own offset within the interval, by a hash of the target and
 of itself, and writes the intended time unless it is late by more than two milliseconds. So most
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-# One scrape in this many is late, by at most this much: what a busy Prometheus shows.
+# One scrape in this many is late, by at most this much, as of a busy Prometheus.
 LATE_ONE_IN = 40
 LATEST_MS = 47
 SMALLEST_LATENESS_MS = 3  # below it, Prometheus writes the intended time
 # One digest of 64 bytes says of 32 scrapes whether they are late, and by how much.
 _SCRAPES_PER_DIGEST = 32
-# What a federation still finds: the look-back of the Prometheus that it asks.
+# The oldest sample that a federation finds: the look-back of the Prometheus that it queries.
 OLDEST_COLLECTED_MS = 300_000
 # Days of scrapes that are remembered, of 23 kB each: of all targets of a fleet for one or two.
 LARGEST_DAY_CACHE = 1024
@@ -166,7 +167,7 @@ class Grid:
         part_ms: int = HOUR_MS,
         told: Callable[[int, int], None] | None = None,
     ) -> None:
-        """`told` hears of every closed range of which somebody is told."""
+        """`told` is called with every closed range that is returned."""
         self._block = block
         self._part_ms = part_ms
         self._told = told
@@ -174,14 +175,14 @@ class Grid:
         self._windows: OrderedDict[tuple[int, int], TimeBlock] = OrderedDict()
 
     def shown(self, from_ms: int, until_ms: int) -> TimeBlock:
-        """The samples in the closed range, of which somebody is told now."""
+        """The samples in the closed range, which are counted as returned."""
         block = self.between(from_ms, until_ms)
         if self._told is not None:
             self._told(from_ms, until_ms)
         return block
 
     def between(self, from_ms: int, until_ms: int) -> TimeBlock:
-        """The samples in the closed range; the same block for whoever asks for the same range."""
+        """The samples in the closed range; the same block for the same range."""
         window = (from_ms, until_ms)
         known = self._windows.get(window)
         if known is None:

@@ -1,6 +1,6 @@
-"""A series before anybody scraped it: stretches with one value, or with many.
+"""A series before any scrape: intervals with one value, or with many.
 
-Put here: segments, joining and clipping them, and what a scrape reads from one.
+Put here: segments, joining and clipping them, and the value that a scrape reads from one.
 Not here: where they come from (`object_series`, `device_series`, `target_series`).
 """
 
@@ -16,7 +16,7 @@ from fake_gpu.prometheus.label_sets import LabelPairs, Labels, LabelSet, Layout
 from fake_gpu.prometheus.sweeps import Sweep
 from fake_gpu.prometheus.targets import Target
 
-# Later than anything, in milliseconds: the end of what has no end.
+# In milliseconds, later than any time: the end of an interval without an end.
 NO_END = 1 << 62
 DAY_MS = 86_400_000
 # Lists of label names that a replica remembers: a few for each metric.
@@ -82,7 +82,7 @@ class Replica:
     def __init__(self, number: int, external: LabelPairs, label: str) -> None:
         self.number = number
         self.external = dict(external)
-        self.label = label  # by which replicas are told apart
+        self.label = label  # distinguishes replicas
         self._layouts: dict[tuple[str, ...], Layout] = {}
 
     def label_set(self, labels: Labels) -> LabelSet:
@@ -118,7 +118,7 @@ class Life:
     label_sets: dict[int, LabelSet] = field(default_factory=dict)  # by the replica's number
 
     def label_set(self, replica: Replica) -> LabelSet:
-        """The labels as the Thanos shows them, of what a replica scraped."""
+        """The labels of a replica's sample as Thanos shows them."""
         known = self.label_sets.get(replica.number)
         if known is None:
             known = self.label_sets[replica.number] = self._labelled(replica)

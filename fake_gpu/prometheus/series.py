@@ -1,7 +1,7 @@
 """Samples as the evaluator takes them: series made of pieces that share their times.
 
-Put here: what a source of series is, and the values that it hands over.
-Not here: labels (`label_sets`), where samples come from (`source`), or what a query makes of them
+Put here: the interface of a source of series, and its values.
+Not here: labels (`label_sets`), where samples come from (`source`), or queries
 (`evaluate`).
 
 All series of one scrape have the same times, and most values stay the same for hours. So a piece
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LARGEST_PIECE_CACHE = 4096
 # And the characters of their texts: a day of one series is 60 kB of them.
 LARGEST_TEXT_CACHE = 4_000_000
-# What stands behind a second: three decimals, unless they are zero.
+# The decimals of a second: three, unless they are zero.
 _DECIMALS = ("", *(f".{thousandths:03d}" for thousandths in range(1, 1000)))
 
 
@@ -50,7 +50,7 @@ class TimeBlock:
 
     def __init__(self, times: Sequence[int], real: Sequence[int] | None = None) -> None:
         self.times = tuple(times)  # of a tuple: itself
-        # When the scrapes really were, which says what they found; faults make the two differ.
+        # The true times of the scrapes, which decide their values; faults make the two differ.
         self.real = self.times if real is None else tuple(real)
         self._arrays: dict[bool, npt.NDArray[np.int64]] = {}
         self._texts: tuple[str, ...] | None = None
@@ -107,7 +107,7 @@ class TimeBlock:
         return self._texts
 
     def line_ends(self, low: int, high: int) -> tuple[bytes, ...]:
-        """The times of a cut as lines of a file end; what joins them comes before each."""
+        """The times of a cut as lines of a file end; each preceded by the separator."""
         if self._ends is None:
             self._ends = tuple([f"{text}\n".encode() for text in self.texts()])
         return (b"", *self._ends[low:high])
@@ -309,13 +309,13 @@ class RowsSource(Protocol):
     """A source that keeps series in tables."""
 
     def rows(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Rows] | None:
-        """What `select` says, as rows in order; None where that cannot be."""
+        """The rows of `select` in order; None where that is impossible."""
         ...
 
 
 @runtime_checkable
 class TablesSource(Protocol):
-    """A source that can say what it has metric by metric."""
+    """A source that lists its series metric by metric."""
 
     def metrics(self, matchers: Sequence[Matcher]) -> set[str]:
         """The names that there may be series of."""
@@ -331,7 +331,7 @@ class TablesSource(Protocol):
 
 
 class SeriesSource(Protocol):
-    """Whatever has series: a fleet, or a handful of samples in a test."""
+    """A source of series: a fleet, or a few samples in a test."""
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
         """The series with samples in the closed range, in the order of their labels."""

@@ -1,10 +1,10 @@
 """`scrape_series_added`: how many series each scrape found that the scrape before did not.
 
 Put here: the beginnings of series, counted per target.
-Not here: the other things that a Prometheus says of its scrapes (`target_series`).
+Not here: the other series about scrapes (`target_series`).
 
-It goes through every series of a target, so it is worked out only for whoever asks for it. As in a
-real server a failed scrape forgets nothing: what comes back with its target is not new.
+It goes through every series of a target, so it is calculated only if it is queried. As in a real
+server a failed scrape forgets nothing: series that return with their target are not new.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SeriesAdded:
         begun: dict[str, list[tuple[int, int, int]]] = {target.name: [] for target in self.targets}
         for source in self.sources:
             for name in source.names():
-                # Devices are told of day by day, and midnight begins nothing.
+                # Devices are read day by day; a series does not begin at midnight.
                 earlier_ms = DAY_MS if isinstance(source, DeviceSeries) else 0
                 for life in source.lives(name, start_ms - earlier_ms, end_ms):
                     if life.target.name in begun:

@@ -1,10 +1,10 @@
 """Series of one metric on their way into a table, by the names of their labels.
 
-Put here: what is worked out once for all series with the same names of labels.
-Not here: what is exposed (`pod_series`, `object_series`), the table (`tables`).
+Put here: results that are equal for all series with the same names of labels.
+Not here: the exposed series (`pod_series`, `object_series`), the table (`tables`).
 
-A day has tens of thousands of series and a handful of lists of names. So which labels a target
-adds, what a matcher asks of which value, and how labels are written is settled for each list.
+A day has tens of thousands of series and a handful of lists of names. So the labels that a
+target adds, the values that a matcher compares, and the text of labels are determined per list.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Shapes:
             shape.add(values, from_at, until, number)
 
     def pour(self, sheet: Sheet, window: tuple[int, int], replicas: Sequence[Replica]) -> None:
-        """What any scrape of a replica met becomes part of a table.
+        """Add the segments that a scrape of a replica met to a table.
 
         Many never meet one: a pod that is bound within a second of its making.
         """
@@ -78,7 +78,7 @@ class Shapes:
 
 
 class _Shape:
-    """Series with the same names of labels: what is the same of all of them, and what is not."""
+    """Series with the same names of labels: their common and their own parts."""
 
     def __init__(
         self, target: Target, name: str, names: Texts, values: Texts, matchers: Sequence[Matcher]
@@ -111,7 +111,7 @@ class _Shape:
         self._numbers.append(number)
 
     def columns(self) -> Columns:
-        """What was added, in milliseconds."""
+        """The segments added, in milliseconds."""
         import numpy as np
 
         return Columns(

@@ -1,7 +1,7 @@
 """The samples of a fleet, as the one Thanos above all its clusters holds them.
 
 Put here: all clusters together, up to now.
-Not here: one cluster's samples (`cluster_series`), what a querier makes of them (`view`), faults.
+Not here: one cluster's samples (`cluster_series`), the querier (`view`), faults.
 
 Nothing walks from scrape to scrape: a series is a few segments of one value, the times are shared
 by all series of a target, and a sample is where the two meet.
@@ -75,7 +75,7 @@ class FleetSeries:
             return list(found)
 
     def rows(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Rows] | None:
-        """What `select` says, as rows of tables in order; None where that cannot be."""
+        """The rows of `select` in order, from tables; None where that is impossible."""
         now_ms = self.now_ms()
         end_ms = min(end_ms, now_ms)
         asked = [cluster for cluster in self.clusters if cluster.may_have(matchers)]
@@ -126,7 +126,7 @@ class FleetSeries:
 def _one_each(found: list[RawSeries]) -> list[RawSeries]:
     """In the order of their labels, and equal labels are one series.
 
-    Two lives are told apart no more when a fault took a label.
+    Two series become one when a fault removes a label.
     """
     orders = [series.label_set.order for series in found]
     ordered = [found[position] for position in sorted(range(len(found)), key=orders.__getitem__)]

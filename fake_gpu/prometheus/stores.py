@@ -1,7 +1,7 @@
-"""The stores that a Thanos querier asks, and `/api/v1/stores`, where it says how they are.
+"""The stores that a Thanos querier queries, and `/api/v1/stores`, which lists their state.
 
-Put here: which store has which series.
-Not here: what happens to stores (`answer_faults`).
+Put here: the series of each store.
+Not here: faults of stores (`answer_faults`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from fake_gpu.prometheus.label_sets import LabelPairs
 
-# What a store says when it has everything until now.
+# The newest time of a store that has all samples until now.
 _NO_MAXIMUM = (1 << 63) - 1
 
 

@@ -1,10 +1,10 @@
-"""What changes every few minutes: one segment for many levels, read for a whole block at once.
+"""Values that change every few minutes: one segment for many levels, read by the block.
 
-Put here: the track of a series through adjoining stretches, and what a metric says along it.
+Put here: the track of a series through adjoining intervals, and its values along it.
 Not here: series of a few segments, which are cheaper one by one (`segments`, `window`).
 
 All metrics of a device change at the same instants. So where each scrape falls is found once per
-block of times, and a metric is one number per stretch, picked for all scrapes together.
+block of times, and a metric is one number per interval, picked for all scrapes together.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Track:
 
 
 class Said(Protocol):
-    """What a metric says along a track."""
+    """The values of a metric along a track."""
 
     def at(self, positions: Integers, times_ms: Integers) -> Floats: ...
 
@@ -84,7 +84,7 @@ class Slopes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
-    """The series is exposed during `[from_ms, until_ms)`, with what is said along the track."""
+    """The series is exposed during `[from_ms, until_ms)`, with the values along the track."""
 
     from_ms: int
     until_ms: int
@@ -111,7 +111,7 @@ class Sweep:
 
 
 def gathered(segments: Sequence[AnySegment]) -> tuple[AnySegment, ...]:
-    """Very many segments of one value each, as few sweeps; others stay what they are."""
+    """Very many segments of one value each, as few sweeps; others are unchanged."""
     from fake_gpu.prometheus.segments import Segment
 
     if len(segments) < MANY_SEGMENTS:

@@ -1,9 +1,9 @@
-"""Series of one metric as columns: what a day holds is sorted once, and a window is cut out of it.
+"""Series of one metric as columns: a day is sorted once, and a window is cut out of it.
 
 Put here: tables of constant segments, and the rows of a window.
 Not here: how rows are written (`answer`, `openmetrics`), or series that vary (`window`).
 
-A pull asks for hour after hour of the same series, and an export for all of them. So labels are
+A pull queries hour after hour of the same series, and an export for all of them. So labels are
 put into order once a day, and where each segment meets the scrapes of a window is found for all
 segments of a metric together. Most of them are then the same cut with the same value.
 """
@@ -177,14 +177,14 @@ class Table:
         return cls(sheet, firsts, segments)
 
     def heads(self) -> list[str]:
-        """What an answer writes before the samples of each series."""
+        """The text of a response before the samples of each series."""
         if len(self._heads) < len(self._firsts):
             texts = self._sheet.texts()
             self._heads = [f'{{"metric":{texts[first]},"values":[' for first in self._firsts]
         return self._heads
 
     def expositions(self) -> list[bytes]:
-        """What an exposition writes before the value of each series."""
+        """The text of an exposition before the value of each series."""
         if len(self._expositions) < len(self._firsts):
             texts = self._sheet.expositions()
             self._expositions = [f"{texts[first]} ".encode() for first in self._firsts]

@@ -1,4 +1,4 @@
-"""What a Prometheus says itself about each scrape: `up` and `scrape_*`.
+"""The series that Prometheus adds for each scrape: `up` and `scrape_*`.
 
 Put here: reachability, and the number of lines of an exposition through time.
 Not here: the lines; how many series are new (`series_added`).
@@ -75,7 +75,7 @@ def _duration(target: Target) -> Noise:
 def counted(
     target: Target, counts: LineCounts, start_ms: int, end_ms: int
 ) -> tuple[AnySegment, ...]:
-    """What adds up at each scrape of a target in a closed range; 0 where it failed."""
+    """The sum at each scrape of a target in a closed range; 0 where it failed."""
     answered = within(_steps(counts, start_ms, end_ms), target.reachable)
     failed = [s for s in up_segments(target) if isinstance(s, Segment) and s.value == 0]
     return gathered(joined(sorted([*answered, *failed], key=lambda segment: segment.from_ms)))

@@ -1,7 +1,7 @@
-"""What a cluster's Prometheus scrapes, and the labels that it adds.
+"""The targets of a cluster's Prometheus, and the labels that it adds.
 
 Put here: targets, and how their labels meet those of an exposition.
-Not here: what an exposition says (`fake_gpu.exporters`), or when it is scraped (`scrapes`).
+Not here: the exposition (`fake_gpu.exporters`), or the times of scrapes (`scrapes`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SCHEDULER = "kube-scheduler"
 DCGM = "dcgm-exporter"
 AMD = "amd-exporter"
 KUBELET = "kubelet"
-# Where each exporter listens, and what OpenShift calls its container and its endpoint.
+# Where each exporter listens, and its container and endpoint in OpenShift.
 _PLACES = {
     KUBE_STATE_METRICS: ("openshift-monitoring", 8443, "kube-rbac-proxy-main", "https-main"),
     SCHEDULER: ("openshift-kube-scheduler", 10259, "kube-scheduler", "https"),
@@ -50,7 +50,7 @@ class Target:
     node: Node | None = None
 
     def labelled(self, name: str, exposed: Iterable[tuple[str, str]]) -> Labels:
-        """The labels of a sample: those exposed, those of the target, and what conflicts make."""
+        """The labels of a sample: those exposed, those of the target, and renamed conflicts."""
         labels = dict(self.labels)
         if self.honor_labels:
             labels.update(exposed)
@@ -62,7 +62,7 @@ class Target:
         return {name: value for name, value in labels.items() if value}
 
     def labelled_up(self, name: str) -> Labels:
-        """The labels of what a Prometheus says itself about the scrapes of this target."""
+        """The labels of Prometheus' own series about the scrapes of this target."""
         return {**dict(self.labels), "__name__": name}
 
 

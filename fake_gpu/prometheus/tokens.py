@@ -1,7 +1,7 @@
 """A query as a list of tokens.
 
 Put here: where a token begins and ends, and Go's quoting of text.
-Not here: what an order of tokens means (`language`).
+Not here: the grammar (`language`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OPENING_QUOTE = "\"'`"
 @dataclass(frozen=True, slots=True)
 class Token:
     kind: Kind
-    text: str  # of a quoted text: what it says, without quotes and escapes
+    text: str  # of a quoted text: without quotes and escapes
     position: int
 
     def described(self) -> str:

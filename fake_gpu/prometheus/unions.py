@@ -1,10 +1,10 @@
 """Vectors that become one: labels put on their series, and `or` between them.
 
-Put here: what `label_replace` and `or` make of vectors that were evaluated already.
+Put here: `label_replace` and `or` over vectors that were evaluated already.
 Not here: the vectors themselves (`evaluate`), the grammar (`language`).
 
-The parts of a union stay what they are: their points are handed on, not copied, unless two vectors
-really have something under equal labels at one step.
+The parts of a union are unchanged: their points are passed on, not copied, unless two vectors have
+points under equal labels at one step.
 """
 
 from __future__ import annotations

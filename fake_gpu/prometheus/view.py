@@ -1,4 +1,4 @@
-"""What a querier makes of its stores: replicas united, stores that are gone left out.
+"""The querier's view of its stores: replicas united, missing stores left out.
 
 Put here: the steps between samples as they were scraped and samples as a query sees them.
 Not here: the samples (`source`), the evaluation (`evaluate`), HTTP (`app`).
@@ -45,7 +45,7 @@ class QuerierView:
         return {series.labels[METRIC_NAME] for series in found if series.pieces}
 
     def rows(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Rows] | None:
-        """What `select` says, as rows of tables; None where it has to be asked."""
+        """The rows of `select`, from tables; None where `select` has to be called."""
         as_they_are = not self.deduplicate and self.in_part is None
         if not (as_they_are and self.faults.leave_samples_alone(self.at)):
             return None

@@ -55,7 +55,7 @@ class Window:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """What ends before or begins after has no sample here, nor the marker of its end."""
+        """A segment that ends before or begins after has no sample here, nor an end marker."""
         earliest = self.start_ms - self.slack_ms - LONGEST_INTERVAL_MS
         return earliest, self.end_ms + self.slack_ms
 

@@ -1,5 +1,5 @@
-"""What a scenario says, read strictly: YAML, traces, mig-parted files, the design's own config.
+"""Scenarios, read strictly: YAML, traces, mig-parted files, the design's own config.
 
-Put here: reading and checking what people write about a fleet.
+Put here: reading and checking descriptions of a fleet.
 Not here: playing it through (`fake_gpu.fleet`).
 """

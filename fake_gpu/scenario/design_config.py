@@ -56,7 +56,7 @@ def is_foreign(text: str) -> bool:
 
 
 def read_foreign(text: str, source: str) -> tuple[Scenario, tuple[str, ...]]:
-    """The configuration as a scenario of one cluster and one day, and what of it is left out."""
+    """The configuration as a scenario of one cluster and one day, and the ignored keys."""
     workloads: tuple[WorkloadSpec, ...] = ()
     warnings: list[str] = []
     try:
@@ -94,7 +94,7 @@ class _Loader(yaml.CSafeLoader):
 
 
 def _document(text: str) -> dict[str, Any]:
-    """The configuration of a text: bare, or what a ConfigMap delivers."""
+    """The configuration of a text: bare, or inside a ConfigMap."""
     if line := too_deep_at(text):
         raise Unreadable(f"more than {MAXIMUM_LEVELS} levels deep", "close brackets", line)
     document = _mapping(yaml.load(text, Loader=_Loader), "the file")
@@ -243,7 +243,7 @@ def _pool(name: str, pool: Mapping[str, Any], warnings: list[str]) -> tuple[str,
 def _leave_out(
     document: Mapping[str, Any], where: str, names: Sequence[str], warnings: list[str]
 ) -> None:
-    """What the operator reads and this fleet does not: said, unless it is empty."""
+    """Keys that the operator reads and this fleet does not; reported unless empty."""
     warnings += [
         f"{where}: `{name}` is left out, no GPU comes of it" for name in names if document.get(name)
     ]

@@ -1,4 +1,4 @@
-"""What can be wrong with what people write about a fleet.
+"""Errors in descriptions of a fleet.
 
 Put here: the errors of reading scenarios, traces and configurations.
 Not here: errors of serving (`fake_gpu.serve`) or of time (`fake_gpu.clock`).
@@ -26,7 +26,7 @@ class Problem:
 
 
 class BadScenario(BadInput):
-    """A scenario file does not say what it has to say; all problems at once."""
+    """A scenario file is invalid; the error lists all problems."""
 
     code = "FAKE-002"
 

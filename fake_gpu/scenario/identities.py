@@ -1,11 +1,11 @@
-"""Which things of a scenario may not be there twice, and what is said when one is.
+"""Names and IDs of a scenario that must be unique, and the error about a second one.
 
 Put here: names and IDs that a scenario gives, compared with each other.
 Not here: names that follow from playing it through (`fleet.names`), or rows of a trace
 (`trace_pods`).
 
-What ends before another of its name begins is not there twice: a workload that is deleted and made
-again later, a namespace with two lives.
+Objects of one name at different times are allowed: a workload that is deleted and created again
+later, a namespace with two lifetimes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOR_EVER = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """One thing: what it is called, where it is written, and when it is there."""
+    """One object: its name, its place in the file, and its time."""
 
     what: str
     scope: str  # the same words elsewhere are another thing

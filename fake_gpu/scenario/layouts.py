@@ -1,6 +1,6 @@
 """MIG layouts by name: those that mig-parted ships, and those of a file.
 
-Put here: a name or selectors to what each card of a node is cut into.
+Put here: a name or selectors to the instances of each card of a node.
 Not here: reading mig-parted files (`domain.mig.parted`), or placing instances (`fleet.hardware`).
 """
 
@@ -35,7 +35,7 @@ class LayoutBook:
     def card_layouts(
         self, layout: Layout, product: str, cards: int
     ) -> tuple[CardLayout | None, ...]:
-        """What each card is cut into; None is a whole card."""
+        """The instances of each card; None is a whole card."""
         result: list[CardLayout | None] = [None] * cards
         for selector, card_layout in self._selected(layout, product):
             for index in cards_selected(selector, cards):

@@ -1,7 +1,7 @@
 """Finding and reading a scenario: a name of the library, a YAML file, a trace.
 
-Put here: from what people type to a checked scenario.
-Not here: what it says (`spec`), or playing it (`fleet.build`).
+Put here: from an argument to a checked scenario.
+Not here: its contents (`spec`), or playing it (`fleet.build`).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Loaded:
     scenario: Scenario
     source: str  # a path, or the name in the library
     layouts: LayoutBook = field(default_factory=LayoutBook)
-    warnings: tuple[str, ...] = ()  # what was read, and is not what its author may think
-    is_timeless: bool = False  # a configuration that says what is, and not from when
+    warnings: tuple[str, ...] = ()  # valid input that may be a mistake
+    is_timeless: bool = False  # a configuration has a state, and no times
 
 
 def library() -> list[str]:

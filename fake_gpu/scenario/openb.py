@@ -1,11 +1,11 @@
 """The openb trace: 8,152 pods of a real GPU cluster, as a scenario.
 
-Put here: reading its two files, and what is invented on top of them.
+Put here: reading its two files, and the values that are invented on top of them.
 Not here: the files; they are Apache-2.0, from hkust-adsl/kubernetes-scheduler-simulator, and are
 not part of this project.
 
-What the files say: when each pod was created, bound and deleted, how many GPUs it had, or which
-thousandths of one; and which nodes there are with which cards. What is invented: namespaces (by
+From the files: when each pod was created, bound and deleted, how many GPUs it had, or which
+thousandths of one; and which nodes there are with which cards. Invented: namespaces (by
 the pod's number), the placement, that a pod starts when it is bound, which nodes share their cards
 (a fraction of a card is a count of 1,000 time-sliced replicas), the calendar (second 0 is
 2026-05-01T00:00:00Z), and the products of the two models that the files do not disclose.

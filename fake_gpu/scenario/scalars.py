@@ -74,7 +74,7 @@ class Span:
 
     @property
     def middle(self) -> int:
-        """About what is drawn."""
+        """About random values."""
         return (self.low + self.high) // 2 if self.form == "even" else self.low
 
     def draw(self, stream: Stream, at_least: int = 0) -> int:

@@ -1,10 +1,10 @@
-"""Reading YAML into frozen dataclasses, strictly, with the line of everything that is wrong.
+"""Reading YAML into frozen dataclasses, strictly, with the line of each error.
 
 Put here: the reader: types to parsers, unknown keys, missing keys, duplicate keys.
-Not here: what a scenario consists of (`spec`), or how a duration is written (`scalars`).
+Not here: the keys of a scenario (`spec`), or how a duration is written (`scalars`).
 
-The dataclasses are the schema: their types say what is allowed, their `key(…)` says what it
-means, and the reference in docs/ is generated from both. YAML's own guesses (a time, an octal
+The dataclasses are the schema: their types define the allowed values, their `key(…)` the
+meaning, and the reference in docs/ is generated from both. YAML's own guesses (a time, an octal
 number, `no` as false) never happen: every scalar is read from its text by the type that is asked.
 """
 
@@ -35,7 +35,7 @@ MAXIMUM_LEVELS = 64
 
 
 class Unreadable(ValueError):
-    """A value is not what it must be: what was seen, how to write it, and where, if known."""
+    """An invalid value: the value found, the valid form, and the place, if known."""
 
     def __init__(self, seen: str, remedy: str, line: int = 0) -> None:
         super().__init__(seen)
@@ -81,7 +81,7 @@ def key(
     factory: Any = dataclasses.MISSING,
     shown: str = "",
 ) -> Any:
-    """A key of the file: what it means, and its default (as the reference shows it)."""
+    """A key of the file: its meaning, and its default (as the reference shows it)."""
     metadata = {"doc": doc, "shown": shown}
     if factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=factory, metadata=metadata)

@@ -1,7 +1,7 @@
 """Random numbers that are the same on every machine and for ever.
 
-Put here: streams of draws, one per thing that is drawn for.
-Not here: what is drawn (`fleet`, `prometheus`, `kubernetes`, `faults`).
+Put here: streams of draws, one per object.
+Not here: the draws (`fleet`, `prometheus`, `kubernetes`, `faults`).
 
 Every draw comes from SHA-256 over the seed and the names of the thing. So adding a workload
 changes nothing about the others, and no floating-point library has a say: exponential and normal

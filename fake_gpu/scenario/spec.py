@@ -4,7 +4,7 @@ Put here: the keys of a scenario file that are neither hardware nor work.
 Not here: reading (`schema`), or finding the file (`load`).
 """
 
-# ruff: noqa: RUF009 (`key` is a dataclass field, with what it means)
+# ruff: noqa: RUF009 (`key` is a dataclass field with a description)
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fake_gpu.scenario.schema import Reader, Shaped, Unreadable, is_null, key
 from fake_gpu.scenario.spec_hardware import NodeSpec
 from fake_gpu.scenario.spec_work import NamespaceSpec, QuotaSpec, WorkloadSpec
 
-# What is scraped, and whether its target's labels give way.
+# The exporters that are scraped, and whether their targets' labels give way.
 JOBS = {
     "kube-state-metrics": True,
     "dcgm-exporter": False,
@@ -192,7 +192,7 @@ class Scenario:
 
     @property
     def pods_about(self) -> int:
-        """How many pods arrivals bring, give or take what is drawn."""
+        """The expected number of pods of the arrivals."""
         found = 0
         for workload in (each for cluster in self.clusters for each in cluster.workloads):
             every = workload.arrivals.every if workload.arrivals else None

@@ -1,10 +1,10 @@
-"""What a scenario says about nodes: cards, MIG layouts, sharing, labels, and what changes.
+"""The keys of nodes: cards, MIG layouts, sharing, labels, and changes.
 
 Put here: the keys below `nodes`.
 Not here: workloads (`spec_work`), clusters and their monitoring (`spec`).
 """
 
-# ruff: noqa: RUF009 (`key` is a dataclass field, with what it means)
+# ruff: noqa: RUF009 (`key` is a dataclass field with a description)
 
 from __future__ import annotations
 

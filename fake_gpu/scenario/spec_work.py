@@ -1,10 +1,10 @@
-"""What a scenario says about work: workloads, their pods, their times, quotas and claims.
+"""The keys of work: workloads, their pods, their times, quotas and claims.
 
 Put here: the keys below `workloads`, `namespaces` and `quotas`.
 Not here: hardware (`spec_hardware`), or how pods find a node (`fleet.scheduler`).
 """
 
-# ruff: noqa: RUF009 (`key` is a dataclass field, with what it means)
+# ruff: noqa: RUF009 (`key` is a dataclass field with a description)
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ClaimSpec:
 
     @property
     def memory_mib(self) -> int:
-        """0 where the claim says none, or what is no whole MiB."""
+        """0 if the claim has none, or if it is no whole number of MiB."""
         quantity = parse_quantity(self.memory)
         mib = Fraction(0) if quantity is None else quantity / 2**20
         return int(mib) if mib.denominator == 1 else 0
@@ -305,7 +305,7 @@ class WorkloadSpec:
         if not 0 <= self.memory_used_pct <= 100:
             raise Unreadable(f"memory_used_pct: {self.memory_used_pct}", "0 to 100")
         if annotated := self.annotations.get("run.ai/simulated-gpu-utilization"):
-            parse_load(annotated)  # says what is wrong with it, here and not when it is played
+            parse_load(annotated)  # raises its errors here, and not while it is played
         names = [c.name for c in self.containers]
         if len(set(names)) != len(names):
             raise Unreadable("two containers of one name", "rename one")

@@ -19,7 +19,7 @@ from fake_gpu.scenario.spec_work import NamespaceSpec, PodSpec, WorkloadSpec
 
 
 def succeeded(old: Scenario, new: Scenario, at: int) -> Scenario:
-    """What `old` says of the time before `at`, and `new` of the time from then on."""
+    """`old` before `at`, and `new` from then on."""
     before, after = _until(old.clusters[0], at), new.clusters[0]
     workloads = _workloads(before.workloads, after.workloads, at)
     known = {each.name for each in before.namespaces}
@@ -35,7 +35,7 @@ def succeeded(old: Scenario, new: Scenario, at: int) -> Scenario:
 
 
 def _until(cluster: ClusterSpec, at: int) -> ClusterSpec:
-    """Without what was to be from `at` on: an earlier change of which nobody heard yet."""
+    """Without the changes from `at` on, which were not visible yet."""
     return replace(
         cluster,
         nodes=tuple(
@@ -136,6 +136,6 @@ def _workloads(
 
 
 def _place(workload: WorkloadSpec) -> tuple[object, ...]:
-    """What makes a pod the same one: its names, its containers, its node and its cards."""
+    """The identity of a pod: its names, its containers, its node and its cards."""
     pod = _pod(workload)
     return workload.namespace, workload.name, pod.node, pod.cards, str(workload.containers)

@@ -1,10 +1,10 @@
-"""What a scenario's faults are about: whether it is there, and in the scenario's time.
+"""Targets of a scenario's faults: whether they exist, and in the scenario's time.
 
 Put here: a fault's cluster, node, card, job, namespace, resource, replica and time, compared with
 the scenario.
-Not here: the form of a fault line (`spec`), or what a fault touched (`fleet.summary`).
+Not here: the form of a fault line (`spec`), or the changes made by a fault (`fleet.summary`).
 
-Who a forged series speaks of is not checked: a tenant that invents series invents names, too.
+The subject of a forged series is not checked: a tenant that invents series invents names, too.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from fake_gpu.kubernetes.resources import RESOURCES
 from fake_gpu.scenario.errors import Problem
 from fake_gpu.scenario.spec import JOBS, ClusterSpec, FaultSpec, Scenario
 
-# Of thousands of nodes nobody reads the list.
+# A list of thousands of nodes is not readable.
 NAMES_SHOWN = 20
 
 
 def target_problems(scenario: Scenario) -> list[Problem]:
-    """Faults about what is not there, each with its line."""
+    """Faults whose target does not exist, each with its line."""
     return [
         Problem(fault.line, f"faults[{number}].{key}", seen, remedy)
         for number, fault in enumerate(scenario.faults)
@@ -49,7 +49,7 @@ def _shown(second: int) -> str:
 
 
 def _of_fault(scenario: Scenario, fault: FaultSpec) -> Iterator[tuple[str, str, str]]:
-    """(key, what was seen, what helps)"""
+    """(key, value found, remedy)"""
     names = [cluster.name for cluster in scenario.clusters]
     clusters = [c for c in scenario.clusters if fault.cluster in ("", c.name)]
     if not clusters:
@@ -93,7 +93,7 @@ def _numbers(
         yield "replica", seen, f"replicas: 0 to {replicas - 1} (`prometheus_replicas`)"
 
 
-# --- what is there ------------------------------------------------------------------------------
+# --- existing targets ---------------------------------------------------------------------------
 
 
 def _nodes(clusters: Sequence[ClusterSpec], _: Scenario) -> Iterator[str]:

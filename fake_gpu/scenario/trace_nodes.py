@@ -1,11 +1,11 @@
 """Nodes for a trace that comes without any: those that it names, and enough for the others.
 
-Put here: which cards a traced node has, and how they are cut.
+Put here: the cards of a traced node, and their layouts.
 Not here: the pods (`trace_pods`), or placing them (`fleet`).
 
-A node that is named has what all its rows need at once: whole cards beside cards that are cut, each
-with a layout of its own. A trace says nothing about shares of a card: who has any describes the
-nodes in a scenario, and names the trace there.
+A named node has the cards that all its rows need at once: whole cards beside cards that are cut,
+each with a layout of its own. A trace has no shares of a card: describe such nodes in a scenario,
+and name the trace there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fake_gpu.scenario.spec_hardware import Layout, MigSpec, NodeSpec
 from fake_gpu.scenario.trace import bad_trace
 from fake_gpu.scenario.trace_pods import TracedPod
 
-# What a trace is about when it does not say which card it is.
+# The product of a trace that does not name one.
 DEFAULT_PRODUCT = "NVIDIA-A100-SXM4-40GB"
 DEFAULT_AMD_PRODUCT = "AMD_Instinct_MI300X_OAM"
 CARDS_PER_NODE = 8
@@ -90,7 +90,7 @@ def _slices(product: str) -> dict[str, str]:
 
 
 def _devices_per_node(pods: Sequence[TracedPod]) -> dict[str, int]:
-    """What each of several equal nodes gives to pods that request the same resources."""
+    """The devices that each of several equal nodes gives to pods with equal requests."""
     largest: dict[str, int] = {}
     for pod in pods:
         for resource, count in pod.requests.items():
@@ -148,7 +148,7 @@ def _node(
     try:
         if wanted:
             return _cut(name, product, whole, wanted)
-        # A node that nobody asks for a card has none, unless a row says which.
+        # A node without requests for cards has none, unless a row names them.
         cards = max(1, whole) if product else 0
         return NodeSpec(name=name, product=product, cards=cards)
     except Unreadable as error:

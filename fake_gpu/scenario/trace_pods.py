@@ -4,7 +4,7 @@ Put here: rows to pods, and pods to workloads.
 Not here: reading rows (`trace`), nodes for the pods (`trace_nodes`).
 
 Rows of one UID are one pod with several resources; without UIDs, rows of one name and one time of
-creation are. What such rows say of the pod has to agree.
+creation are. The other columns of such rows must agree.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from fake_gpu.scenario.schema import Unreadable
 from fake_gpu.scenario.spec_work import KEPT_SECONDS, KNOWN_KINDS, PodSpec, WorkloadSpec
 from fake_gpu.scenario.trace import COLUMNS, TraceRow, bad_trace
 
-# In what rows of one pod may differ; an empty product says nothing.
+# Columns in which rows of one pod may differ; an empty product is ignored.
 OWN_COLUMNS = ("resource", "count", "gpu_product", "uid")
 
 
 @dataclass(slots=True)
 class TracedPod:
-    """One pod of a trace: what its first row says, and what all of them ask for."""
+    """One pod of a trace: the values of its first row, and the requests of all its rows."""
 
     row: TraceRow
     requests: dict[str, int] = field(default_factory=dict)
@@ -105,7 +105,7 @@ def workloads_of(pods: Iterable[TracedPod], source: str) -> tuple[WorkloadSpec, 
     for pod in pods:
         row = pod.row
         listed = ",".join(f"{r}={n}" for r, n in sorted(pod.requests.items()))
-        # A bare pod belongs to nobody, so those of one kind may stand together.
+        # A bare pod has no owner, so those of one kind may be combined.
         name = row.owner_name or "pods"
         grouped[(row.namespace, row.owner_kind or "Pod", name, pod.product, listed)].append(pod)
     return tuple(_workload(key, mine, source) for key, mine in sorted(grouped.items()))

@@ -1,6 +1,6 @@
 """A trace as a scenario of its own, or as more pods of another one.
 
-Put here: clusters and times of a trace, and what it may not have in common with a scenario.
+Put here: clusters and times of a trace, and conflicts with a scenario.
 Not here: pods (`trace_pods`), nodes (`trace_nodes`).
 """
 

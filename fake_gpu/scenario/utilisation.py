@@ -1,7 +1,7 @@
-"""How busy a pod is, in every notation that people use: numbers, ranges, words, phases.
+"""The utilisation of a pod, in all notations: numbers, ranges, words, phases.
 
 Put here: reading utilisation, the design document's literal notation included.
-Not here: what the telemetry makes of it (`exporters`).
+Not here: telemetry (`exporters`).
 
     80                                  per cent, always
     10-30                               a value between the two for each minute, seeded
@@ -52,7 +52,7 @@ LONGEST_LITERAL = 20_000  # characters: a phase for every minute of half a day
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a scenario says; `Load.play` makes it one pod's."""
+    """The load of a scenario; `Load.play` makes it one pod's."""
 
     steps: tuple[tuple[int, int, int], ...]  # (seconds, low, high): equal unless ranged
     repeat: int | None = None
@@ -136,8 +136,8 @@ def _phase(phase: object) -> tuple[int, int, int]:
 def quoted_loads(text: str) -> str:
     """A file's text with every load in the literal notation as one quoted value.
 
-    Lines stay where they are. What begins like the notation and has no end is left to YAML, which
-    says that it cannot read it.
+    Lines stay where they are. A value that begins like the notation and has no end is left to YAML,
+    which refuses it.
     """
     parts = []
     done = 0

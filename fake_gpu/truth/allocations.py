@@ -1,4 +1,4 @@
-"""One row per pod and what it held: from when until when, in which seconds of the window.
+"""One row per pod and the devices that it held: start, end, and seconds in the window.
 
 Put here: the ledger of allocations.
 Not here: sums over them.

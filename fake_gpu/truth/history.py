@@ -1,6 +1,6 @@
-"""The plain rows as small records, and the naive questions that all ledgers ask.
+"""The plain rows as small records, and the naive functions that all ledgers use.
 
-Put here: reading rows; who holds what at a second; edges of what changes.
+Put here: reading rows; the holders of devices at a second; times of changes.
 Not here: any ledger.
 
 A pod *holds* its devices from being bound, and *runs* from the first start of a main container
@@ -62,7 +62,7 @@ class TrueHold:
 
     @property
     def devices(self) -> int:
-        """How many devices that is: a share of a card is one, whatever its size."""
+        """The number of devices: a share of a card is one, in any size."""
         return 1 if self.device.makeup == "shared" else self.count
 
     def runs_at(self, second: int) -> bool:

@@ -1,6 +1,6 @@
-"""One row per node and hour: cards with something running, at most and in seconds.
+"""One row per node and hour: cards in use, the largest number and the seconds.
 
-Put here: the ledger of node-hours, true by device, and what can be known without devices.
+Put here: the ledger of node-hours, true by device, and as known without devices.
 Not here: clusters (`cluster_hours`).
 """
 
@@ -33,7 +33,7 @@ def node_hours(history: History, rows: Rows) -> list[dict[str, Any]]:
 
 
 class _Node:
-    """One node, with what is asked about it in every hour."""
+    """One node, with its counts of every hour."""
 
     def __init__(self, history: History, rows: Rows, cluster_id: str, name: str) -> None:
         self.history = history

@@ -1,7 +1,7 @@
-"""One row per calendar month, namespace, product and profile: seconds, and what they weigh.
+"""One row per calendar month, namespace, product and profile: seconds and weighted seconds.
 
 Put here: the ledger of tenants.
-Not here: prices; the truth knows no money.
+Not here: prices; the truth ledger has no money.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """All families of kube-state-metrics, and the ones that an allow-list of labels makes.
 
 Put here: which families there are, by name and by kind of object.
-Not here: what a family says (`pods`, `nodes`, `namespaced`).
+Not here: the lines of a family (`pods`, `nodes`, `namespaced`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fake_gpu.exporters.kube_state_metrics.forms import (
     prometheus_labels,
 )
 
-# What OpenShift's own monitoring drops, and so does whoever reads through it.
+# Dropped by OpenShift's own monitoring, and so by all of its readers.
 OPENSHIFT_DENIED = frozenset(
     {
         "kube_pod_completion_time",

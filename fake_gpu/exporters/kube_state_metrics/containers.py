@@ -132,7 +132,7 @@ def _family(
 
 
 def _states(init: bool) -> list[Family]:
-    """What kube-state-metrics says of the states of containers, or of init containers."""
+    """The families of the states of containers, or of init containers."""
     prefix = "init_container_status_" if init else "container_status_"
     one, many = ("init container", "init containers") if init else ("container", "containers")
     restarts = "restarts for the init container" if init else "container restarts per container"

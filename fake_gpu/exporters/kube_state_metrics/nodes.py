@@ -1,7 +1,7 @@
 """The families of nodes.
 
 Put here: `kube_node_*`.
-Not here: what a node looks like (`fake_gpu.kubernetes.nodes`).
+Not here: the node's document (`fake_gpu.kubernetes.nodes`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The families of pods.
 
 Put here: `kube_pod_*`.
-Not here: containers (`containers`), what a pod looks like (`fake_gpu.kubernetes.pods`).
+Not here: containers (`containers`), the pod's document (`fake_gpu.kubernetes.pods`).
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _tolerations(pod: Document) -> Iterator[tuple[Pairs, float]]:
 
 
 def _claims(pod: Document) -> Rows:
-    """As kube-state-metrics shows claims since 2026: the spec's name and what it resolved to."""
+    """Claims as kube-state-metrics shows them since 2026: name in the spec, resolved claim."""
     resolved = {
         entry["name"]: entry.get("resourceClaimName", "")
         for entry in _status(pod).get("resourceClaimStatuses") or []
