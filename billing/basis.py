@@ -18,7 +18,7 @@ from billing.invoice import party_entry
 from billing.record import Record
 from billing.sealing import Document, sha256, to_bytes
 from domain.billing_period import BillingPeriod
-from domain.decisions import Decisions, Party, PartyRole, canonical_files, load_decisions
+from domain.decisions import Decisions, Party, PartyRole, canonical_files, load_sealed_copy
 from domain.findings import Check, CheckResult, CoverageStatus, Finding
 from domain.interval import format_instant
 from domain.money import format_nanos
@@ -78,7 +78,7 @@ class Basis:
 
 def sealed_decisions(basis: Mapping[str, Any]) -> Decisions:
     """The decisions as they were sealed, whatever has been decided since."""
-    return load_decisions(basis["decisions"])
+    return load_sealed_copy(basis["decisions"])
 
 
 def sealed_copies(record: Record) -> dict[BillingPeriod, Decisions]:

@@ -103,7 +103,6 @@ def corrections_from(
         books.withdrawn_lines(),
         usage.charges,
         reason_of,
-        basis.currency,
         books.numbers_of(basis.period.name),
     )
 

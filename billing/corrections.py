@@ -21,7 +21,7 @@ from billing.lines import Line, LineKind
 from billing.sealing import Document
 from billing.usage import Charge, ChargeKey
 from domain.billing_period import BillingPeriod
-from domain.money import Money, price_nanos, require_creditable
+from domain.money import format_nanos, price_nanos
 from domain.tenant import BelongsTo
 
 SCHEMA = "gpu-ledger/corrections/1"
@@ -66,7 +66,6 @@ def corrections_of(
     withdrawn: Iterable[WithdrawnLine],
     recounted: Iterable[Charge],
     reason_of: Callable[[ChargeKey], str],
-    currency: str,
     originals: Mapping[str, str],
 ) -> list[Line]:
     """Lines for every charge of a tenant that is not what was billed, in order of the charges.
@@ -75,7 +74,7 @@ def corrections_of(
     one line. `originals` says which document each tenant has for the period.
     """
     charges = {c.key: c for c in recounted if c.key.belongs_to is BelongsTo.TENANT}
-    _require_credits_within(charges, currency)
+    require_credits_within(charges)
     billed = billed_so_far(books, period)
     to_bill_again = _not_billed_again(period, books, withdrawn)
     lines: list[Line] = []
@@ -176,15 +175,12 @@ def _correction(
     )
 
 
-def _require_credits_within(charges: Mapping[ChargeKey, Charge], currency: str) -> None:
-    """No credit is larger than its charge as it is counted now."""
+def require_credits_within(charges: Mapping[ChargeKey, Charge]) -> None:
+    """No credit is larger than its charge: the models guarantee it, and a bill relies on it."""
     for key, credit in charges.items():
-        if key.credited and currency:
-            charge = charges.get(key.charge)
-            require_creditable(
-                Money(-credit.cost_nanos, currency),
-                Money(charge.cost_nanos if charge else 0, currency),
-                (),
-                (),
-                f"a credit for {key.tenant}, {key.gpu_class} {key.mig_profile}",
-            )
+        charge = charges.get(key.charge)
+        largest = charge.cost_nanos if charge else 0
+        assert not key.credited or 0 <= -credit.cost_nanos <= largest, (
+            f"a credit of {format_nanos(-credit.cost_nanos)} for {key.tenant}, {key.gpu_class} "
+            f"{key.mig_profile}; its charge is {format_nanos(largest)}"
+        )

@@ -1,7 +1,7 @@
 """The billing period: a calendar month in UTC, as a value.
 
-Put here: what a period is and which hours it has.
-Not here: whether it is open or closed (that is a fact in the record).
+Put here: the form of a period and its hours.
+Not here: whether it is open or closed (a fact of the record).
 """
 
 from __future__ import annotations
@@ -11,18 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from domain.errors import BadInput
+from domain.errors import InvalidValue
 from domain.interval import Interval, require_aware
 
-# From 2000 to 2999: a year outside of it is a mistyped one.
+# Years from 2000 to 2999; any other year is a typing error.
 _FORM = re.compile(r"2\d{3}-(0[1-9]|1[0-2])", re.ASCII)
 _LONGEST_TEXT_SHOWN = 40
-
-
-class NotABillingPeriod(BadInput):
-    """Text that does not name a month."""
-
-    code = "TIME-003"
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -33,7 +27,7 @@ class BillingPeriod:
 
     def __post_init__(self) -> None:
         if not _FORM.fullmatch(self.name):
-            raise NotABillingPeriod(
+            raise InvalidValue(
                 where="a billing period",
                 seen=f"{self.name[:_LONGEST_TEXT_SHOWN]!r} is not a month",
                 why="an invoice covers exactly one calendar month in UTC",

@@ -9,8 +9,8 @@
     └── CouldNotLook        a source or a place did not let us look               exit 3
 
 Put here: the kinds, which are few, and the four parts of every message. Concrete errors are
-subclasses that live beside the code that raises them, carry a `code` such as `RATE-002`, and
-build their own sentences.
+subclasses beside the code that raises them. Errors with one remedy share a `code`, such as
+`DEC-001`, and its page in docs/errors.
 Not here: findings (`domain.findings`), which are facts about evidence and stop nothing alone.
 
 A message has four parts: where, what was seen (with both numbers), why it matters, what to do.
@@ -19,6 +19,14 @@ A message has four parts: where, what was seen (with both numbers), why it matte
 from __future__ import annotations
 
 from typing import Any, ClassVar
+
+LONGEST_SHOWN = 80
+
+
+def shown(value: object) -> str:
+    """Quote a value from outside on one line: escaped and cut."""
+    quoted = repr(value) if isinstance(value, str) else ascii(value)
+    return quoted if len(quoted) <= LONGEST_SHOWN else f"{quoted[: LONGEST_SHOWN - 1]}…"
 
 
 class LedgerError(Exception):
@@ -79,6 +87,12 @@ class BadInput(WrongUse):
     """A file or a value that people wrote does not say what it has to say."""
 
     code = "INPUT-000"
+
+
+class InvalidValue(BadInput):
+    """One value (a time, an amount, a count, a name) is not in the form that the place needs."""
+
+    code = "VALUE-001"
 
 
 class NotBillable(LedgerError):

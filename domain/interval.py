@@ -1,10 +1,10 @@
 """Half-open intervals of whole seconds in UTC, and the few operations on them.
 
 Put here: overlap, union, subtraction, clipping, splitting at hours.
-Not here: calendar months (`domain.billing_period`), or what an interval means.
+Not here: calendar months (`domain.billing_period`), or the meaning of an interval.
 
-Every interval is `[started_at, ended_at)`. There is no `between`, no minus one microsecond, and
-no naive time: constructing an interval from one raises.
+Every interval is `[started_at, ended_at)`. A time without a zone is
+refused.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from domain.errors import BadInput
+from domain.errors import InvalidValue
 
 HOUR = timedelta(hours=1)
 _SECOND = timedelta(seconds=1)
 
 _LONGEST_TEXT_SHOWN = 60
 
-# One form, spelled out: what `fromisoformat` takes beside it (week dates, fractions it cuts off)
-# depends on the version of Python.
+# One form: the others that `fromisoformat` accepts (week dates, long fractions) depend on the
+# version of Python.
 _FORM = re.compile(
     r"\d{4}-\d{2}-\d{2}"
     r"(?P<time>[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(?P<fraction>\.\d{1,9})?)?"
@@ -32,25 +32,13 @@ _FORM = re.compile(
 )
 
 
-class NotAnInstant(BadInput):
-    """A time without a zone, off the whole second, or written in another form."""
-
-    code = "TIME-001"
-
-
-class NotAnInterval(BadInput):
-    """An end before its start."""
-
-    code = "TIME-002"
-
-
 def require_aware(instant: datetime, where: str = "a time") -> datetime:
-    """Return `instant` in UTC, fraction and all; refuse naive times."""
+    """Return `instant` in UTC with its fraction; refuse a time without a zone."""
     if instant.utcoffset() is None:
-        raise NotAnInstant(
+        raise InvalidValue(
             where=where,
             seen=f"{instant.isoformat()} has no time zone",
-            why="a time without a zone is another hour in another country",
+            why="without a zone the hour is not known",
             remedy="write it in UTC, as 2026-10-01T00:00:00Z",
         )
     try:
@@ -60,7 +48,7 @@ def require_aware(instant: datetime, where: str = "a time") -> datetime:
 
 
 def require_instant(instant: datetime, where: str = "a time") -> datetime:
-    """Return `instant` in UTC; refuse naive times and fractions of a second."""
+    """Return `instant` in UTC; refuse a time without a zone or with a fraction of a second."""
     in_utc = require_aware(instant, where)
     if in_utc.microsecond:
         raise _has_a_fraction(instant.isoformat(), where)
@@ -92,21 +80,21 @@ def hour_of(instant: datetime) -> datetime:
     return require_aware(instant).replace(minute=0, second=0, microsecond=0)
 
 
-def _not_a_time(text: str, where: str) -> NotAnInstant:
-    return NotAnInstant(
+def _not_a_time(text: str, where: str) -> InvalidValue:
+    return InvalidValue(
         where=where,
         seen=f"{text[:_LONGEST_TEXT_SHOWN]!r} is not a time",
-        why="the ledger must know the instant exactly",
+        why="gpu-ledger needs the exact instant",
         remedy="write it in UTC, as 2026-10-01T00:00:00Z",
     )
 
 
-def _has_a_fraction(text: str, where: str) -> NotAnInstant:
-    return NotAnInstant(
+def _has_a_fraction(text: str, where: str) -> InvalidValue:
+    return InvalidValue(
         where=where,
         seen=f"{text[:_LONGEST_TEXT_SHOWN]} has a fraction of a second",
-        why="the ledger counts whole seconds",
-        remedy="round it where it is observed, not where it is counted",
+        why="gpu-ledger counts whole seconds",
+        remedy="write it with whole seconds, as 2026-10-01T00:00:00Z",
     )
 
 
@@ -121,12 +109,12 @@ class Interval:
         object.__setattr__(self, "started_at", require_instant(self.started_at, "started_at"))
         object.__setattr__(self, "ended_at", require_instant(self.ended_at, "ended_at"))
         if self.ended_at < self.started_at:
-            raise NotAnInterval(
+            raise InvalidValue(
                 where="an interval",
                 seen=f"it ends at {format_instant(self.ended_at)}, "
                 f"before it starts at {format_instant(self.started_at)}",
-                why="negative time would be taken off a bill",
-                remedy="swap the two, or find out which one is wrong",
+                why="a negative duration would lower a bill",
+                remedy="swap the two times, or correct the wrong one",
             )
 
     @property
@@ -168,7 +156,7 @@ class Interval:
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """Disjoint, ordered intervals that cover the same instants; touching ones are joined."""
+    """Disjoint, ordered intervals with the same instants; touching ones are joined."""
     merged: list[Interval] = []
     for interval in sorted(i for i in intervals if i):
         if merged and interval.started_at <= merged[-1].ended_at:
@@ -207,7 +195,7 @@ def subtract(left: Iterable[Interval], right: Iterable[Interval]) -> list[Interv
 
 
 def _without(whole: Interval, holes: list[Interval], first: int) -> Iterator[Interval]:
-    """What is left of `whole` between the holes, beginning with hole number `first`."""
+    """The parts of `whole` between the holes, beginning with hole number `first`."""
     at = whole.started_at
     for index in range(first, len(holes)):
         if holes[index].started_at >= whole.ended_at:

@@ -1,7 +1,7 @@
-"""What a pod asks for: its effective request of each device, as the scheduler computes it.
+"""The effective request of a pod for each device, as the scheduler computes it.
 
 Put here: containers, init containers and sidecars made into one number per resource; quantities.
-Not here: what the resource is (`domain.gpu`), or when the pod holds it.
+Not here: the kind of a resource (`domain.gpu`), or when the pod holds it.
 
 Init containers run one after another before the containers, and their devices are handed on, so
 they are never added to those of the containers. A sidecar (an init container that restarts
@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from domain.errors import BadInput
+from domain.errors import InvalidValue
 
 LARGEST_QUANTITY = 2**63 - 1
-"""What Kubernetes keeps in a quantity without losing digits."""
+"""The largest quantity that Kubernetes stores without losing digits."""
 
 _QUANTITY = re.compile(
     r"([+-]?)([0-9]{1,40})(?:\.([0-9]{0,40}))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?",
@@ -35,19 +35,16 @@ _SUFFIXES = {
 Requests = Mapping[str, int]
 
 
-class NotACount(BadInput):
-    """A quantity that is no whole number of devices."""
-
-    code = "POD-001"
+class NotACount(InvalidValue):
+    """A quantity that is not a whole number of devices."""
 
     def __init__(self, where: str, quantity: object) -> None:
         text = repr(quantity)
         super().__init__(
             where=where,
-            seen=f"{text if len(text) <= 80 else text[:79] + '…'} is no whole number of devices",
-            why="devices are counted; a part of one cannot be requested, and a negative number "
-            "would be taken off a bill",
-            remedy="look at the pod as the API server stores it; the request may be damaged",
+            seen=f"{text if len(text) <= 80 else text[:79] + '…'} is not a whole number of devices",
+            why="a pod can request neither a part of a device nor a negative number",
+            remedy="compare it with the pod in the API server",
         )
 
 
@@ -104,7 +101,7 @@ def parse_count(quantity: object, where: str = "a quantity") -> int:
 
 
 def parse_quantity(quantity: object) -> Fraction | None:
-    """Read any Kubernetes quantity, exactly; None where it is none."""
+    """Read any Kubernetes quantity exactly; None for other text."""
     if isinstance(quantity, int) and not isinstance(quantity, bool):
         return Fraction(quantity)
     if isinstance(quantity, str) and (match := _QUANTITY.fullmatch(quantity)):

@@ -1,27 +1,25 @@
-"""Whose use is it: a tenant's, or the provider's own?
+"""Whether a namespace belongs to a tenant or to the provider.
 
-Put here: the rule for namespaces, and how dated decisions change it.
+Put here: the rule for namespaces, and the dated exceptions to it.
 Not here: reading the decisions (`domain.decisions`), or UIDs of namespaces (a `quality` finding).
 
-A tenant is exactly one namespace over all clusters, so there is no map to maintain. The
-provider's own are the namespaces that the platform makes for itself. The list of names is kept
-short on purpose: a name on it that nobody has installed could be taken by a tenant who would
-rather not be billed. Names under `openshift-` and `kube-` cannot be: OpenShift refuses them to
-its users, and Kubernetes reserves `kube-`. `default` is the provider's because it has no owner
-to whom a bill could be sent. Not on the list: namespaces in which a platform runs the pods of its
-users (`rhods-notebooks`, `kubeflow`).
+A tenant is exactly one namespace over all clusters, so there is no map to maintain. The provider's
+own namespaces are those that the platform creates for itself. The list of names is short on
+purpose: a tenant could create a listed namespace that is not installed, and would not be billed.
+Names under `openshift-` and `kube-` are safe: OpenShift refuses them to its users, and Kubernetes
+reserves `kube-`. `default` is the provider's because it has no owner to bill. Not on the list:
+namespaces in which a platform runs the pods of its users (`rhods-notebooks`, `kubeflow`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from domain.errors import BadInput
-from domain.interval import Interval, format_instant
+from domain.interval import Interval
 from domain.validity import Validity
 
 
@@ -43,7 +41,7 @@ SYSTEM_NAMESPACES = frozenset(
         "gpu-operator-resources",
         "nvidia-network-operator",
         "nvidia-dra-driver-gpu",
-        # What labels the nodes. AMD's operator lives in kube-amd-gpu or openshift-amd-gpu.
+        # The labels of nodes. AMD's operator lives in kube-amd-gpu or openshift-amd-gpu.
         "node-feature-discovery",
         # Advanced Cluster Management and what it installs on hubs and spokes.
         "hive",
@@ -64,24 +62,8 @@ SYSTEM_NAMESPACES = frozenset(
 )
 
 
-class TwoAnswersAboutNamespace(BadInput):
-    """Two decisions about one namespace hold at the same instant."""
-
-    code = "TENANT-001"
-
-    def __init__(
-        self, namespace: str, instant: datetime, answers: Sequence[TenantException]
-    ) -> None:
-        super().__init__(
-            where=f"namespace {namespace} at {format_instant(instant)}",
-            seen=" and ".join(f"{a.belongs_to.value} ({a.validity})" for a in answers),
-            why="the same use would be billed and not billed",
-            remedy="end one of the rows of tenants.csv where the other begins",
-        )
-
-
 class TenantException(Protocol):
-    """What a row of tenants.csv says; `domain.decisions` has it."""
+    """A row of tenants.csv (`domain.decisions.rows.Tenant`)."""
 
     @property
     def namespace(self) -> str: ...
@@ -92,7 +74,7 @@ class TenantException(Protocol):
 
 
 def belongs_by_rule(namespace: str) -> BelongsTo:
-    """What holds without a decision: system namespaces are the provider's, all others tenants."""
+    """The rule without a decision: system namespaces are the provider's, all others tenants."""
     if namespace in SYSTEM_NAMESPACES or namespace.startswith(SYSTEM_PREFIXES):
         return BelongsTo.PROVIDER
     return BelongsTo.TENANT
@@ -107,14 +89,13 @@ class Ownership:
             self._exceptions[exception.namespace].append(exception)
 
     def belongs_to(self, namespace: str, instant: datetime) -> BelongsTo:
-        """Whose the namespace is at `instant`; two decisions for one instant are refused."""
-        answers = [e for e in self._exceptions.get(namespace, ()) if e.validity.contains(instant)]
-        if len(answers) > 1:
-            raise TwoAnswersAboutNamespace(namespace, instant, answers)
-        return answers[0].belongs_to if answers else belongs_by_rule(namespace)
+        """Whose the namespace is at `instant`."""
+        found = [e for e in self._exceptions.get(namespace, ()) if e.validity.contains(instant)]
+        assert len(found) < 2, f"{namespace} has two rows of tenants.csv at {instant}"
+        return found[0].belongs_to if found else belongs_by_rule(namespace)
 
     def spans(self, namespace: str, window: Interval) -> list[tuple[Interval, BelongsTo]]:
-        """The window cut where the answer changes, with the answer for each piece."""
+        """The window, cut where the ownership changes."""
         exceptions = self._exceptions.get(namespace, ())
         pieces = window.split_at(edge for e in exceptions for edge in e.validity.edges())
         return [(piece, self.belongs_to(namespace, piece.started_at)) for piece in pieces]

@@ -1,7 +1,7 @@
-"""From when until when a decision holds: half-open, and open-ended until somebody ends it.
+"""The validity of a decision: half-open, and without an end until a row gives one.
 
-Put here: what a validity is, and the few questions that are asked of one.
-Not here: what is decided (`domain.decisions`), or intervals with two ends (`domain.interval`).
+Put here: a validity and its comparison with instants and windows.
+Not here: the decisions (`domain.decisions`), or intervals with two ends (`domain.interval`).
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from domain.interval import Interval, NotAnInterval, format_instant, require_instant
+from domain.errors import InvalidValue
+from domain.interval import Interval, format_instant, require_instant
 
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """`[valid_from, valid_until)`; no end means that it holds until a later row says otherwise."""
+    """`[valid_from, valid_until)`; without an end it holds until a later row ends it."""
 
     valid_from: datetime
     valid_until: datetime | None = None
@@ -25,11 +26,11 @@ class Validity:
             return
         object.__setattr__(self, "valid_until", require_instant(self.valid_until, "valid_until"))
         if self.valid_until <= self.valid_from:
-            raise NotAnInterval(
+            raise InvalidValue(
                 where="a validity",
                 seen=f"it ends at {format_instant(self.valid_until)}, and starts at "
                 f"{format_instant(self.valid_from)}",
-                why="a decision that holds at no instant decides nothing",
+                why="a decision that holds at no instant has no effect",
                 remedy="swap the two, or delete the row",
             )
 

@@ -32,7 +32,6 @@ from domain.gpu import (
 )
 from domain.gpu.cards import HowKnown, physical_cards
 from domain.interval import Interval
-from domain.mig.errors import NoTableWeight
 from warehouse.project import seed_text
 from warehouse.schema import create_table
 
@@ -287,7 +286,4 @@ def _weight(
     kind: DeviceKind, catalogue: Catalogue, decisions: Decisions, instant: datetime
 ) -> Fraction | None:
     """None where the table has no weight: such use is not priced, and a finding says so."""
-    try:
-        return weight(kind, WeightPolicy(decisions.mig_weight(instant).value), catalogue)
-    except NoTableWeight:
-        return None
+    return weight(kind, WeightPolicy(decisions.mig_weight(instant).value), catalogue)

@@ -1,30 +1,20 @@
-"""What people decide, dated and signed: the CSV tables of a home, read, checked and asked.
+"""The decisions of people, dated and with names: the CSV tables of a home.
 
-Put here: the tables, their rows, what holds at an instant, and what is wrong with them.
-Not here: files on a disk, or what a decision does to a figure.
+Put here: the tables, their rows, the rows that hold at an instant, and their problems.
+Not here: files on a disk, or the effect of a decision on a number.
 """
 
 from domain.decisions.book import Decisions
-from domain.decisions.errors import (
-    DecisionsContradict,
-    DecisionsRefused,
-    NoRate,
-    TwoRates,
-    UnknownReference,
-    UnknownTable,
-    UnreadableTable,
-    WrongCell,
-    WrongColumns,
-)
+from domain.decisions.consistency import unknown_to_catalogue
 from domain.decisions.policies import DEFAULT_POLICIES, BillableState
-from domain.decisions.price_changes import (
+from domain.decisions.problems import DecisionsContradict, DecisionsRefused, InvalidDecision
+from domain.decisions.rates import (
     PriceChange,
     PriceChangeNeedsSecondName,
+    Rates,
     unsigned_since,
 )
-from domain.decisions.rates import Rates
 from domain.decisions.reading import load_decisions, load_sealed_copy, read_decisions
-from domain.decisions.references import unknown_to_catalogue
 from domain.decisions.rows import (
     WHOLE,
     AcceptedGap,
@@ -46,7 +36,7 @@ from domain.decisions.rows import (
     TableName,
     Tenant,
 )
-from domain.decisions.sealing import (
+from domain.decisions.sealed_copies import (
     ClosedDecisionEdited,
     Difference,
     canonical_files,
@@ -70,7 +60,7 @@ __all__ = [
     "DecisionsRefused",
     "Difference",
     "GapTreatment",
-    "NoRate",
+    "InvalidDecision",
     "Outage",
     "OutageTreatment",
     "Party",
@@ -87,12 +77,6 @@ __all__ = [
     "Sources",
     "TableName",
     "Tenant",
-    "TwoRates",
-    "UnknownReference",
-    "UnknownTable",
-    "UnreadableTable",
-    "WrongCell",
-    "WrongColumns",
     "canonical_files",
     "canonical_rows",
     "differences",

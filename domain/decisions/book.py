@@ -14,8 +14,7 @@ from functools import cached_property
 
 from domain.billing_period import BillingPeriod
 from domain.decisions.policies import DEFAULT_POLICIES, BillableState, value_of
-from domain.decisions.price_changes import PriceChangeNeedsSecondName
-from domain.decisions.rates import Rates
+from domain.decisions.rates import PriceChangeNeedsSecondName, Rates
 from domain.decisions.rows import (
     AcceptedGap,
     Amendment,
@@ -34,11 +33,11 @@ from domain.decisions.rows import (
     TableName,
     Tenant,
 )
-from domain.decisions.sealing import canonical_rows, held_in
+from domain.decisions.sealed_copies import canonical_rows, held_in
 from domain.gpu.weights import WeightPolicy
 from domain.identity import sha256
 from domain.interval import HOUR, Interval, hour_of, union
-from domain.tenant import BelongsTo, Ownership
+from domain.tenant import Ownership
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,6 @@ class Decisions:
     def price_list(self) -> Rates:
         return Rates(self.rates)
 
-    def rate(self, cluster_id: str, gpu_class: str, mig_profile: str, instant: datetime) -> Rate:
-        """The price that holds; without one `NoRate`, never a price of 0."""
-        return self.price_list.at(cluster_id, gpu_class, mig_profile, instant)
-
     def currency(self, instant: datetime) -> str | None:
         """The ledger's currency: by policy, or that of the prices; None without either."""
         decided = next(
@@ -92,9 +87,6 @@ class Decisions:
     @cached_property
     def ownership(self) -> Ownership:
         return Ownership(self.tenants)
-
-    def belongs_to(self, namespace: str, instant: datetime) -> BelongsTo:
-        return self.ownership.belongs_to(namespace, instant)
 
     def cluster_at(self, cluster_id: str, instant: datetime) -> Cluster | None:
         """The decision to measure a cluster, or None at instants at which it is not measured."""
@@ -175,21 +167,6 @@ class Decisions:
         rows = (row for row in self.outages if row.cluster_id in ("", cluster_id))
         pieces = (row.validity.clipped_to(window) for row in rows)
         return union(piece for piece in pieces if piece)
-
-    @cached_property
-    def _gaps(self) -> dict[tuple[str, Source], list[AcceptedGap]]:
-        gaps: dict[tuple[str, Source], list[AcceptedGap]] = {}
-        for gap in self.accepted_gaps:
-            gaps.setdefault((gap.cluster_id, gap.source), []).append(gap)
-        return gaps
-
-    def accepted_gap(
-        self, cluster_id: str, source: Source, instant: datetime, pod_uid: str = ""
-    ) -> AcceptedGap | None:
-        """What was signed for an instant: the pod's own row, or else the cluster's."""
-        gaps = self._gaps.get((cluster_id, source), ())
-        rows = [g for g in gaps if g.pod_uid in ("", pod_uid) and g.interval.contains(instant)]
-        return max(rows, key=lambda gap: gap.pod_uid != "", default=None)
 
     # Time -----------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
-"""What a single cell can say: reading its text into a value, and writing the value back.
+"""The cells of decision tables: reading their text into values, and writing values back.
 
-Put here: the kinds of cells, their bounds, and what to write instead of what was found.
+Put here: the kinds of cells, their bounds, and the remedy for invalid text.
 Not here: which column has which kind (`domain.decisions.tables`).
 
-Writing is canonical: equal values have equal text, whatever was typed (`1.50` and `1.5`).
+Writing is canonical: equal values have equal text (`1.50` and `1.5` are written `1.5`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import Any, Generic, TypeVar
 from unicodedata import normalize
 
 from domain.billing_period import BillingPeriod
-from domain.decisions.errors import shown
-from domain.errors import BadInput
+from domain.errors import BadInput, shown
 from domain.glyphs import can_be_shown
 from domain.interval import format_instant, parse_instant
 from domain.mig.profile import parse_profile
@@ -41,7 +40,7 @@ _PRODUCT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,250}[A-Za-z0-9])?", re.ASC
 
 
 class CellRefused(ValueError):
-    """A cell's text is not what its column holds; the table reader says where."""
+    """The text of a cell is not valid in its column; the table reader adds the place."""
 
     def __init__(self, seen: str, remedy: str) -> None:
         super().__init__(seen)
@@ -58,7 +57,7 @@ class Cell(Generic[T]):
 
 
 def text() -> Cell[str]:
-    """Free text that says something."""
+    """Free text that is not empty."""
     return Cell(_read_text, str)
 
 
@@ -81,7 +80,7 @@ def printed_text() -> Cell[str]:
 
 def percent() -> Cell[str]:
     """A percentage from 0 to 100 with at most three decimals, in its shortest spelling."""
-    parse = _said_by_domain(parse_nanos)
+    parse = _parsed_by(parse_nanos)
 
     def read(typed: str) -> str:
         nanos = parse(typed)
@@ -94,7 +93,7 @@ def percent() -> Cell[str]:
 
 
 def optional(cell: Cell[T], empty: Any = None) -> Cell[Any]:
-    """A cell that may be empty, and what that means."""
+    """A cell that may be empty, and the value of an empty one."""
 
     def read(typed: str) -> Any:
         return cell.read(typed) if typed else empty
@@ -124,7 +123,7 @@ def profile() -> Cell[str]:
     def read(typed: str) -> str:
         if _PARTITION.fullmatch(typed):
             return typed
-        spelled = str(_said_by_domain(parse_profile)(typed))
+        spelled = str(_parsed_by(parse_profile)(typed))
         if spelled != typed:
             raise CellRefused(f"{shown(typed)}, another spelling of {spelled}", f"write {spelled}")
         return typed
@@ -133,19 +132,19 @@ def profile() -> Cell[str]:
 
 
 def currency() -> Cell[str]:
-    return Cell(_said_by_domain(require_currency), str)
+    return Cell(_parsed_by(require_currency), str)
 
 
 def instant() -> Cell[datetime]:
-    return Cell(_said_by_domain(parse_instant), format_instant)
+    return Cell(_parsed_by(parse_instant), format_instant)
 
 
 def billing_period() -> Cell[BillingPeriod]:
-    return Cell(_said_by_domain(BillingPeriod), str)
+    return Cell(_parsed_by(BillingPeriod), str)
 
 
 def one_of(kind: type[E]) -> Cell[E]:
-    """A word out of a list; upper case and plurals are not guessed at."""
+    """A word out of a list, exactly as listed."""
     by_text = {str(member.value): member for member in kind}
 
     def read(typed: str) -> E:
@@ -168,7 +167,7 @@ def whole_number(least: int, most: int) -> Cell[int]:
 
 def amount_nanos(most_units: int) -> Cell[int]:
     """Money that is not negative, as decimal text."""
-    parse = _said_by_domain(parse_nanos)
+    parse = _parsed_by(parse_nanos)
 
     def read(typed: str) -> int:
         nanos = parse(typed)
@@ -211,16 +210,16 @@ def _read_text(typed: str) -> str:
     return typed
 
 
-def _matching(form: re.Pattern[str], what: str, remedy: str) -> Cell[str]:
+def _matching(form: re.Pattern[str], kind: str, remedy: str) -> Cell[str]:
     def read(typed: str) -> str:
         if not form.fullmatch(typed):
-            raise CellRefused(f"{shown(typed)} is not {what}", f"write {remedy}")
+            raise CellRefused(f"{shown(typed)} is not {kind}", f"write {remedy}")
         return typed
 
     return Cell(read, str)
 
 
-def _said_by_domain(parse: Callable[[str], T]) -> Callable[[str], T]:
+def _parsed_by(parse: Callable[[str], T]) -> Callable[[str], T]:
     def read(typed: str) -> T:
         try:
             return parse(typed)

@@ -20,7 +20,7 @@ from domain.decisions.columns import (
 from domain.decisions.rows import Cluster, Party, PartyRole, Product, Sources, TableName, Tenant
 from domain.decisions.table_form import Column, Objection, Table
 from domain.gpu.catalogue import Vendor
-from domain.gpu.tables import MOST_SLOTS
+from domain.gpu.product_tables import MOST_SLOTS
 from domain.tenant import BelongsTo
 
 LONGEST_INTERVAL_SECONDS = 3_600

@@ -1,28 +1,35 @@
-"""Which price applies: the most specific row that holds, and no guess between two.
+"""Which price applies, and large changes of a price.
 
-Put here: the lookup by cluster, class, profile and instant, and the search for undecided keys.
-Not here: how a price is multiplied and rounded (`domain.money`).
+Put here: the price of a cluster, class, profile and instant; changes that need a second name.
+Not here: how a price is multiplied and rounded (`domain.money`), or whether a missing name blocks a
+close (`quality` makes a finding of it).
 
-A row that names the cluster or the profile stands before one that does not. A row that names only
-the cluster and one that names only the profile are equally specific: which is meant for that
-profile in that cluster must be said by a third row that names both.
+A row that names the cluster or the profile wins over one that does not. A row that names only the
+cluster and one that names only the profile are equally specific: a third row must name both.
+
+The commonest way to get a whole month wrong is a price wrong by a factor of ten or a hundred. A
+price changes when the row that applies changes: a row begins, a more specific row begins, or one
+ends and the more general row applies again. A profile's own price is not compared with the price of
+the whole card: that would need the geometry of the card.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
-from domain.decisions.errors import NoRate, TwoRates
+from domain.decisions.problems import DecisionsContradict
 from domain.decisions.rows import WHOLE, Rate
+from domain.errors import BadInput
 from domain.interval import Interval, format_instant, subtract
 
 Key = tuple[str, str, str]
 
 
 class Rates:
-    """The price list, indexed by what its rows name."""
+    """The price list, indexed by cluster, class and profile."""
 
     def __init__(self, rates: Iterable[Rate] = ()) -> None:
         self._by_key: defaultdict[Key, list[Rate]] = defaultdict(list)
@@ -35,7 +42,7 @@ class Rates:
     def find(
         self, cluster_id: str, gpu_class: str, mig_profile: str, instant: datetime
     ) -> Rate | None:
-        """The price that holds, or None; two equally specific ones are refused."""
+        """The price that holds, or None; raises where two are equally specific."""
         for keys in _from_most_specific(cluster_id, gpu_class, mig_profile):
             rows = [rate for key in keys for rate in self._by_key.get(key, ())]
             valid = [rate for rate in rows if rate.validity.contains(instant)]
@@ -46,24 +53,10 @@ class Rates:
                 return valid[0]
         return None
 
-    def at(self, cluster_id: str, gpu_class: str, mig_profile: str, instant: datetime) -> Rate:
-        """The price that holds; none is an error, never a price of 0."""
-        rate = self.find(cluster_id, gpu_class, mig_profile, instant)
-        if rate is None:
-            or_whole = "" if mig_profile == WHOLE else f" or {WHOLE}"
-            raise NoRate(
-                where=f"{_described(cluster_id, gpu_class, mig_profile)} at "
-                f"{format_instant(instant)}",
-                seen="no row of rates.csv holds",
-                why="use without a price can neither be billed nor given away unseen",
-                remedy=f"add a row for {gpu_class} to rates.csv, for {mig_profile}{or_whole}",
-            )
-        return rate
-
     def spans(
         self, cluster_id: str, gpu_class: str, mig_profile: str, window: Interval
     ) -> list[tuple[Interval, Rate | None]]:
-        """The window cut where the price changes, each piece with its price or None."""
+        """The window, cut where the price changes: each piece with its price or None."""
         levels = _from_most_specific(cluster_id, gpu_class, mig_profile)
         rows = [rate for keys in levels for key in keys for rate in self._by_key.get(key, ())]
         pieces = window.split_at(edge for rate in rows for edge in rate.validity.edges())
@@ -75,14 +68,14 @@ class Rates:
             joined.append((piece, rate))
         return joined
 
-    def undecided(self) -> Iterator[TwoRates]:
-        """Pairs of a cluster's row and a profile's row that no third row decides between."""
+    def undecided(self) -> Iterator[DecisionsContradict]:
+        """Pairs of a cluster's row and a profile's row without a third row for both."""
         for rows in list(self._by_key.values()):
             for rate in rows:
                 if rate.cluster_id and rate.mig_profile == WHOLE:
                     yield from self._undecided_against(rate)
 
-    def _undecided_against(self, of_cluster: Rate) -> Iterator[TwoRates]:
+    def _undecided_against(self, of_cluster: Rate) -> Iterator[DecisionsContradict]:
         cluster_id, gpu_class = of_cluster.cluster_id, of_cluster.gpu_class
         for mig_profile in sorted(self._profiles.get(gpu_class, ())):
             deciding = self._by_key.get((cluster_id, gpu_class, mig_profile), [])
@@ -110,16 +103,16 @@ def _described(cluster_id: str, gpu_class: str, mig_profile: str) -> str:
     return f"{gpu_class} / {mig_profile} in {cluster_id or 'any cluster'}"
 
 
-def _two_rates(where: str, first: Rate, second: Rate) -> TwoRates:
+def _two_rates(where: str, first: Rate, second: Rate) -> DecisionsContradict:
     lines = " and ".join(
         f"line {rate.line} ({rate.money_per_hour} per hour for "
         f"{_described(rate.cluster_id, rate.gpu_class, rate.mig_profile)}, {rate.validity})"
         for rate in (first, second)
     )
-    return TwoRates(
+    return DecisionsContradict(
         where=where,
         seen=f"two rows of rates.csv are equally specific: {lines}",
-        why="the two prices differ, and choosing one would be a guess on a bill",
+        why="gpu-ledger does not choose between two prices",
         remedy="add a row that names both the cluster and the profile, or end one of the two",
     )
 
@@ -135,3 +128,112 @@ def _undecided_time(one: Rate, other: Rate, deciding: Iterable[Rate]) -> list[In
         return []
     decided = [rate.validity.clipped_to(common) for rate in deciding]
     return subtract([common], [piece for piece in decided if piece])
+
+
+# Large changes ------------------------------------------------------------------------------------
+
+LARGEST_CHANGE_PERCENT = 25
+"""A change of exactly a quarter needs one name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceChange:
+    """The price of a class and profile changes at `at` from `before` to `now`."""
+
+    before: Rate
+    now: Rate
+    at: datetime
+
+    @property
+    def brought_by(self) -> Rate:
+        """The row that needs the second name: the one that begins then, or else ends."""
+        return self.now if self.now.valid_from == self.at else self.before
+
+    @property
+    def is_large(self) -> bool:
+        if self.before.currency != self.now.currency:
+            return True  # the two amounts cannot be compared, so two people check it
+        difference = abs(self.now.rate_nanos_per_hour - self.before.rate_nanos_per_hour)
+        return difference * 100 > self.before.rate_nanos_per_hour * LARGEST_CHANGE_PERCENT
+
+    def applies_in(self, window: Interval) -> bool:
+        """Whether anything in the window is billed at the new price."""
+        piece = self.now.validity.clipped_to(window)
+        return piece is not None and self.at < piece.ended_at
+
+    @property
+    def percent(self) -> str:
+        old, new = self.before.rate_nanos_per_hour, self.now.rate_nanos_per_hour
+        if self.before.currency != self.now.currency or old == 0:
+            return ""
+        tenths = abs(new - old) * 1000 // old
+        return f", {'+' if new > old else '-'}{tenths // 10}.{tenths % 10} %"
+
+
+class PriceChangeNeedsSecondName(BadInput):
+    """A price that changes by more than a quarter, signed by one person."""
+
+    code = "DEC-003"
+
+    def __init__(self, change: PriceChange) -> None:
+        now, before, row = change.now, change.before, change.brought_by
+        super().__init__(
+            where=f"rates.csv line {row.line}, column second_name",
+            seen=f"from {format_instant(change.at)} {now.gpu_class} / {now.mig_profile} costs "
+            f"{now.money_per_hour} per hour, after {before.money_per_hour} (line {before.line})"
+            f"{change.percent}; only {row.decided_by} decided it",
+            why=f"a change of more than {LARGEST_CHANGE_PERCENT} % is often a typing error",
+            remedy="let a second person check the price and enter the name in second_name",
+        )
+        self.change = change
+
+
+def unsigned_price_changes(rates: Iterable[Rate]) -> list[PriceChangeNeedsSecondName]:
+    """The large changes without a second name, in order of class, profile, cluster and time."""
+    same_thing: defaultdict[tuple[str, str], list[Rate]] = defaultdict(list)
+    for rate in rates:
+        same_thing[rate.gpu_class, rate.mig_profile].append(rate)
+    unsigned: dict[PriceChange, None] = {}  # each once, even when several clusters see it
+    for _, rows in sorted(same_thing.items()):
+        for cluster_id in sorted({rate.cluster_id for rate in rows}):
+            for change in _changes([r for r in rows if r.cluster_id in ("", cluster_id)]):
+                if change.is_large and not change.brought_by.second_name:
+                    unsigned[change] = None
+    return [PriceChangeNeedsSecondName(change) for change in unsigned]
+
+
+def unsigned_since(
+    sealed: Iterable[Rate], present: Iterable[Rate], at: datetime
+) -> list[PriceChangeNeedsSecondName]:
+    """The large changes at `at` from the sealed prices to the present ones.
+
+    A price that was edited in place shows no change within the present table, only compared with
+    the copy of the last close.
+    """
+    until = [replace(rate, valid_until=at) for rate in sealed if rate.validity.contains(_last(at))]
+    since = [
+        replace(rate, valid_from=max(rate.valid_from, at))
+        for rate in present
+        if rate.valid_until is None or rate.valid_until > at
+    ]
+    changes = unsigned_price_changes([*until, *since])
+    return [problem for problem in changes if problem.change.at == at]
+
+
+def _last(at: datetime) -> datetime:
+    return at - timedelta(seconds=1)
+
+
+def _changes(rows: list[Rate]) -> Iterator[PriceChange]:
+    """The price before and after every edge; over a gap, the last one before it counts."""
+    before: Rate | None = None
+    for edge in sorted({edge for rate in rows for edge in rate.validity.edges()}):
+        now = _applying_at(rows, edge)
+        if before is not None and now is not None and now is not before:
+            yield PriceChange(before, now, edge)
+        before = now or before
+
+
+def _applying_at(rows: list[Rate], instant: datetime) -> Rate | None:
+    valid = [rate for rate in rows if rate.validity.contains(instant)]
+    return max(valid, key=lambda r: (r.specificity, r.valid_from, r.line), default=None)

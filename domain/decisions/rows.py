@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
-from fractions import Fraction
 
 from domain.billing_period import BillingPeriod
 from domain.gpu.catalogue import Vendor
@@ -163,13 +162,6 @@ class Rate(DatedRow):
     @property
     def money_per_hour(self) -> Money:
         return Money(self.rate_nanos_per_hour, self.currency)
-
-    def weight(self, policy_weight: Fraction, unit_share: Fraction) -> Fraction:
-        """By what to multiply: the policy's weight of the card, or the part of one instance.
-
-        `unit_share` is the part of what the profile names: 1, or 1/n for one of n replicas on it.
-        """
-        return policy_weight if self.mig_profile == WHOLE else unit_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""GPUs: which products there are, and what a resource of a cluster is of them.
+"""GPUs: the products, and the classification of resources of a cluster.
 
-Put here: the catalogue, classification, weights, how many cards stand behind a node's numbers.
-Not here: what a card can be cut into (`domain.mig`), or prices (`domain.decisions`).
+Put here: the catalogue, classification, weights, the number of cards of a node.
+Not here: MIG layouts (`domain.mig`), or prices (`domain.decisions`).
 """
 
 from domain.gpu.catalogue import NOT_A_DEVICE as NOT_A_DEVICE
@@ -19,8 +19,8 @@ from domain.gpu.kinds import Kind as Kind
 from domain.gpu.kinds import Reason as Reason
 from domain.gpu.kinds import Unclassified as Unclassified
 from domain.gpu.labels import NodeLabels as NodeLabels
+from domain.gpu.names import RequestedNames as RequestedNames
 from domain.gpu.names import may_be_a_device as may_be_a_device
-from domain.gpu.spellings import RequestedNames as RequestedNames
-from domain.gpu.tables import parse_catalogue as parse_catalogue
+from domain.gpu.product_tables import parse_catalogue as parse_catalogue
 from domain.gpu.weights import WeightPolicy as WeightPolicy
 from domain.gpu.weights import weight as weight

@@ -13,11 +13,11 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from domain.errors import shown
 from domain.gpu.catalogue import Catalogue, Product, Vendor
 from domain.gpu.kinds import Classified, Kind, Reason, Unclassified, part_of_card, whole_card
 from domain.gpu.labels import NodeLabels, mangled_label
 from domain.gpu.names import ResourceName
-from domain.mig.errors import shown
 from domain.mig.geometry import Share
 
 GPU = "amd.com/gpu"

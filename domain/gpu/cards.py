@@ -1,11 +1,11 @@
-"""How many physical cards stand behind a node's numbers, and behind what is allocated of them.
+"""The number of physical cards of a node.
 
-Put here: cards from capacity and labels, and the bounds where the devices are not known.
-Not here: what one resource is (`domain.gpu.classify`), or the packing (`domain.mig.packing`).
+Put here: cards from capacity and labels, with bounds where the devices are not known.
+Not here: the kind of one resource (`domain.gpu.classify`), or the packing (`domain.mig.packing`).
 
-A node's numbers count devices: slices under MIG, replicas under sharing, partitions on AMD. Where
-only those are known, the smallest number of cards over all layouts that the capacity allows is
-given, and the largest beside it: where they are equal, the number is exact.
+A node's capacity counts devices: slices under MIG, replicas under sharing, partitions on AMD. Where
+only those are known, the result is the smallest and the largest number of cards over all layouts
+that the capacity allows. If the two are equal, the number is exact.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from domain.gpu.kinds import DeviceKind, Kind, Reason, Unclassified
 from domain.gpu.labels import NodeLabels
 from domain.gpu.names import may_be_a_device
 from domain.gpu.nvidia import GPU, parse_product_label
-from domain.mig.packing import fewest_cards
+from domain.mig.packing import pack
 from domain.mig.placing import gpu_instances
 from domain.mig.profile import MigProfile, parse_profile
 
@@ -29,7 +29,7 @@ MOST_CARDS = 100_000
 
 
 class HowKnown(StrEnum):
-    """On what a number of cards rests."""
+    """The basis of a number of cards."""
 
     LABEL = "label"  # the node's label counts its cards
     CAPACITY = "capacity"  # the capacity counts cards, or a known part of each
@@ -49,7 +49,7 @@ class CardCount:
 
 @dataclass(frozen=True, slots=True)
 class NodeCards:
-    """The cards of one node, product by product, and what could not be classified."""
+    """The cards of one node by product, and the resources that could not be classified."""
 
     counts: tuple[CardCount, ...]
     unclassified: tuple[tuple[str, Unclassified], ...] = ()
@@ -102,7 +102,7 @@ def physical_cards(
     node_capacity: Mapping[str, int], node_labels: Mapping[str, str], catalogue: Catalogue
 ) -> NodeCards:
     """How many cards a node has, by product."""
-    devices, unclassified = _devices(node_capacity, node_capacity, node_labels, catalogue)
+    devices, unclassified = _devices(node_capacity, node_labels, catalogue)
     labelled = _labelled_cards(NodeLabels(node_labels), catalogue)
     if labelled is not None and labelled[0].product not in devices:
         devices[labelled[0].product] = _Devices(labelled[0])
@@ -110,33 +110,13 @@ def physical_cards(
     return NodeCards(tuple(count for count in counts if count.most), unclassified)
 
 
-def cards_needed(
-    allocated: Mapping[str, int],
-    node_capacity: Mapping[str, int],
-    node_labels: Mapping[str, str],
-    catalogue: Catalogue,
-) -> NodeCards:
-    """On how many cards the allocated devices are: at least and at most, by product."""
-    taken, unclassified = _devices(allocated, node_capacity, node_labels, catalogue)
-    there, _ = _devices(node_capacity, node_capacity, node_labels, catalogue)
-    labelled = _labelled_cards(NodeLabels(node_labels), catalogue)
-    counts = []
-    for name, found in taken.items():
-        offered = there.get(name, _Devices(found.product))
-        counts.append(_needed(found, offered, _card_count(offered, labelled)))
-    return NodeCards(tuple(count for count in counts if count.most), unclassified)
-
-
 def _devices(
-    counted: Mapping[str, int],
-    node_capacity: Mapping[str, int],
-    node_labels: Mapping[str, str],
-    catalogue: Catalogue,
+    node_capacity: Mapping[str, int], node_labels: Mapping[str, str], catalogue: Catalogue
 ) -> tuple[dict[str, _Devices], tuple[tuple[str, Unclassified], ...]]:
-    """Sort counted devices by product."""
+    """The devices of a node by product."""
     devices: dict[str, _Devices] = {}
     unclassified = []
-    for resource, count in sorted(counted.items()):
+    for resource, count in sorted(node_capacity.items()):
         if count <= 0 or not may_be_a_device(resource):
             continue
         kind = classify(resource, node_labels, catalogue, node_capacity=node_capacity)
@@ -166,33 +146,12 @@ def _card_count(devices: _Devices, labelled: tuple[Product, int] | None) -> Card
     least, most = devices.plain_cards, devices.plain_cards
     if devices.instances and product.geometry is not None:
         instances = devices.gpu_instances()
-        least += fewest_cards(product.geometry, instances, {}, None)
+        least += pack(product.geometry, instances, {}, None).card_count
         most += sum(instances.values())
     stated = labelled[1] if labelled is not None and labelled[0] == product else None
     if stated is not None and stated >= least:
         return CardCount(product.product, product.gpu_class, stated, stated, HowKnown.LABEL)
     how_known = HowKnown.LAYOUTS if devices.instances else HowKnown.CAPACITY
-    return CardCount(product.product, product.gpu_class, least, most, how_known)
-
-
-def _needed(taken: _Devices, offered: _Devices, there: CardCount) -> CardCount:
-    """The cards behind allocated devices of one product."""
-    product = taken.product
-    least, most = taken.plain_cards, taken.whole
-    for parts, count in taken.parts.items():
-        most += min(
-            count, max(_cards_of(offered.parts.get(parts, 0), parts), _cards_of(count, parts))
-        )
-    if taken.instances and product.geometry is not None:
-        instances = taken.gpu_instances()
-        on_mig = there.most - offered.plain_cards if there.how_known is HowKnown.LABEL else None
-        all_instances = offered.gpu_instances() if offered.instances else {}
-        fewest = fewest_cards(product.geometry, instances, all_instances, on_mig)
-        spread = sum(taken.instances.values())
-        least += fewest
-        most += max(fewest, min(spread, on_mig) if on_mig is not None else spread)
-    is_plain = not taken.instances and not taken.parts
-    how_known = HowKnown.CAPACITY if is_plain else HowKnown.LAYOUTS
     return CardCount(product.product, product.gpu_class, least, most, how_known)
 
 

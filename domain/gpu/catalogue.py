@@ -1,29 +1,57 @@
 """The catalogue: every GPU product with its class and its slots, every geometry with its profiles.
 
-Put here: the facts as values, and finding a product by what a node, a person or a virtual
-machine calls it.
-Not here: reading the tables (`domain.gpu.tables`), or what a resource is (`domain.gpu.classify`).
+Put here: the facts as values, and finding a product by its name on a node, in a command or in a
+virtual machine.
+Not here: reading the tables (`domain.gpu.product_tables`), or classifying a resource (`classify`).
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import TypeVar
 
-from domain.gpu.errors import UnknownProduct
-from domain.mig.errors import NoMigGeometry
+from domain.errors import WrongUse, shown
 from domain.mig.geometry import Geometry
 from domain.mig.profile import mangled
 
 NOT_A_DEVICE = "not-a-device"
-"""The class of a resource that a vendor's plugin offers and that is no part of any card."""
+"""The class of a resource that a vendor's plugin offers and that is not a part of a card."""
 
 
 Key = TypeVar("Key")
+
+
+class UnknownProduct(WrongUse):
+    """A product that is not in the catalogue."""
+
+    code = "GPU-001"
+
+    def __init__(self, text: str, similar: Sequence[str]) -> None:
+        meant = f"did you mean {', '.join(similar)}? " if similar else ""
+        super().__init__(
+            where="the catalogue of GPU products",
+            seen=f"{shown(text)} is neither a product nor a GPU class",
+            why="only a card with a row has slots, shares and a class",
+            remedy=f"{meant}Add a new card as one row to decisions/products.csv",
+        )
+
+
+class NoMigGeometry(WrongUse):
+    """A question about MIG for a card without MIG."""
+
+    code = "GPU-001"
+
+    def __init__(self, product: str, known: str) -> None:
+        super().__init__(
+            where=f"the product {shown(product)}",
+            seen="its row in the catalogue has no MIG geometry",
+            why="without slots there are no layouts and no shares",
+            remedy=f"choose one of {known}; add a new card as one row to decisions/products.csv",
+        )
 
 
 class Vendor(StrEnum):
@@ -84,7 +112,7 @@ class Catalogue:
         return tuple(p for p in self.products.values() if p.vendor == vendor and not p.is_resource)
 
     def choose(self, text: str) -> Product:
-        """The product that a person means: its name in any case, its class or its geometry."""
+        """The product of a name in any case, a class or a geometry."""
         wanted = text.strip().replace(" ", "-").lower()
         devices = [product for product in self.products.values() if product.is_device]
         for name in (_product_name, _class_name, _geometry_name):
@@ -95,7 +123,7 @@ class Catalogue:
         raise UnknownProduct(text, difflib.get_close_matches(text, known, n=3))
 
     def pci_device_ids(self, text: str) -> frozenset[str]:
-        """The PCI device ids of the card that a person means, or of all cards of that class."""
+        """The PCI device ids of a product, or of all cards of a class."""
         product = self.choose(text)
         if text.strip().lower() != product.gpu_class.lower():
             return product.pci_device_ids
@@ -103,7 +131,7 @@ class Catalogue:
         return frozenset[str]().union(*(p.pci_device_ids for p in same_class))
 
     def geometry_of(self, product: Product) -> Geometry:
-        """The geometry of a product that people ask MIG questions about."""
+        """The geometry of a product; raises NoMigGeometry without one."""
         if product.geometry is None:
             raise NoMigGeometry(product.product, self._some_mig_classes)
         return product.geometry

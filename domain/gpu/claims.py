@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
+from domain.errors import shown
 from domain.gpu.amd import amd_partition, amd_product, classify_amd
 from domain.gpu.catalogue import Catalogue, Product, Vendor
 from domain.gpu.intel import intel_product
@@ -32,9 +33,8 @@ from domain.gpu.kinds import (
 from domain.gpu.labels import NodeLabels
 from domain.gpu.names import parse_resource
 from domain.gpu.nvidia import GPU, parse_product_label
-from domain.mig.errors import NotAMigProfile, shown
 from domain.mig.geometry import InstanceProfile
-from domain.mig.profile import parse_resource_profile
+from domain.mig.profile import NotAMigProfile, parse_resource_profile
 from domain.request import parse_quantity
 
 CLAIM_DRIVERS = ("gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com")

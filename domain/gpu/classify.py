@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from domain.errors import shown
 from domain.gpu.amd import classify_amd
 from domain.gpu.catalogue import Catalogue, Vendor
 from domain.gpu.claims import CLAIM_DRIVERS, classify_claim
@@ -16,7 +17,6 @@ from domain.gpu.kinds import Classified, Kind, Reason, Unclassified, whole_card
 from domain.gpu.labels import NodeLabels
 from domain.gpu.names import LONGEST_RESOURCE, parse_resource
 from domain.gpu.nvidia import classify_nvidia
-from domain.mig.errors import shown
 from domain.mig.profile import mangled
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 
+from domain.errors import shown
 from domain.gpu.catalogue import Catalogue, Product, Vendor
 from domain.gpu.kinds import Classified, Kind, Reason, Unclassified, whole_card
 from domain.gpu.labels import NodeLabels
 from domain.gpu.names import ResourceName
-from domain.mig.errors import shown
 
 PRODUCT_LABEL = "gpu.intel.com/product"
 COUNT_LABEL = "gpu.intel.com/device.count"

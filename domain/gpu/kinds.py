@@ -1,7 +1,7 @@
-"""What a resource is: a device of a known kind and share, or the reason why nobody can say.
+"""The result of classification: a device of a known kind and share, or the reason why not.
 
-Put here: the two answers of classification.
-Not here: how they are found (`domain.gpu.classify`), or weights (`domain.gpu.weights`).
+Put here: the two results.
+Not here: the rules of classification (`domain.gpu.classify`), or weights (`domain.gpu.weights`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
+from domain.errors import CheckFailed, shown
 from domain.gpu.catalogue import Product, Vendor
 from domain.mig.geometry import WHOLE, Share
 
@@ -33,9 +34,9 @@ class Reason(StrEnum):
     """Why a resource is not classified."""
 
     NOT_A_DEVICE = "not_a_device"  # known, and no part of a card
-    UNKNOWN_RESOURCE = "unknown_resource"  # no name of a device that the catalogue knows
+    UNKNOWN_RESOURCE = "unknown_resource"  # not the name of a device in the catalogue
     NO_PRODUCT = "no_product"  # the node's labels do not say which card it has
-    UNKNOWN_PRODUCT = "unknown_product"  # they do, and the catalogue does not have it
+    UNKNOWN_PRODUCT = "unknown_product"  # the catalogue does not have the card of the labels
     UNKNOWN_PROFILE = "unknown_profile"  # the card has no such profile or partition
     AMBIGUOUS = "ambiguous"  # the name or the labels mean more than one thing
     HETEROGENEOUS = "heterogeneous"  # the node's cards differ, and one name stands for all
@@ -44,7 +45,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceKind:
-    """One device of a resource: which card it is of, and what part of it."""
+    """One device of a resource: its card, and its part of the card."""
 
     vendor: Vendor
     kind: Kind
@@ -55,7 +56,7 @@ class DeviceKind:
     memory_share: Fraction
     replicas: int = 1  # how many share the card, instance or partition that the name stands for
     is_claimed: bool = False  # allocated by a ResourceClaim, which no request metric shows
-    evidence: str = ""  # on what this rests, in words
+    evidence: str = ""  # the label or name that shows it, in words
 
     @property
     def share(self) -> Share:
@@ -63,19 +64,34 @@ class DeviceKind:
 
     @property
     def unit_share(self) -> Fraction:
-        """The part of what `mig_profile` names: 1, or 1/n for a replica. For prices by profile."""
+        """The part of the named profile, for prices by profile: 1, or 1/n for a replica."""
         return self.memory_share if self.kind is Kind.SHARE else Fraction(1, self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
 class Unclassified:
-    """Nobody can say what this is. Never a default: it becomes a finding."""
+    """A resource that cannot be classified: it becomes a finding, never a default."""
 
     reason: Reason
     explanation: str
 
 
 Classified = DeviceKind | Unclassified
+
+
+class NotClassified(CheckFailed):
+    """A resource that cannot be classified."""
+
+    code = "GPU-002"
+
+    def __init__(self, resource: str, why_not: str) -> None:
+        super().__init__(
+            where=f"the resource {shown(resource)}",
+            seen=why_not,
+            why="an unknown device has no class, no share and no price, and blocks the close",
+            remedy="give the node's labels with --label, or add the product as one row to "
+            "decisions/products.csv",
+        )
 
 
 def whole_card(product: Product, kind: Kind, evidence: str, replicas: int = 1) -> DeviceKind:

@@ -13,13 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from domain.errors import shown
 from domain.gpu.catalogue import Catalogue, Product
 from domain.gpu.kinds import Classified, Kind, Reason, Unclassified, part_of_card, whole_card
 from domain.gpu.labels import NodeLabels
 from domain.gpu.names import ResourceName
-from domain.mig.errors import NotAMigProfile, shown
 from domain.mig.geometry import Geometry
-from domain.mig.profile import MigProfile, mangled, parse_resource_profile
+from domain.mig.profile import MigProfile, NotAMigProfile, mangled, parse_resource_profile
 
 GPU = "nvidia.com/gpu"
 INVALID = "INVALID"

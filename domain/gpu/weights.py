@@ -3,7 +3,7 @@
 Put here: the four policies.
 Not here: shares, which are conserved (`domain.mig.geometry`), or money.
 
-Under `max` a device weighs the share of the card that nobody else can have: 3g and 4g together
+Under `max` the weight is the share of the card that other tenants cannot use: 3g and 4g together
 weigh 15/14. A whole card weighs 1 under every policy.
 """
 
@@ -14,7 +14,6 @@ from fractions import Fraction
 
 from domain.gpu.catalogue import Catalogue
 from domain.gpu.kinds import WHOLE_CARD, DeviceKind, Kind
-from domain.mig.errors import NoTableWeight
 from domain.mig.profile import parse_profile
 
 
@@ -27,8 +26,8 @@ class WeightPolicy(StrEnum):
     TABLE = "table"  # the weights that mig_profiles.csv states
 
 
-def weight(kind: DeviceKind, policy: WeightPolicy, catalogue: Catalogue) -> Fraction:
-    """The weight of one device; raises NoTableWeight where the table has none."""
+def weight(kind: DeviceKind, policy: WeightPolicy, catalogue: Catalogue) -> Fraction | None:
+    """The weight of one device; None where the table has none."""
     match policy:
         case WeightPolicy.MAX:
             return max(kind.compute_share, kind.memory_share)
@@ -37,18 +36,19 @@ def weight(kind: DeviceKind, policy: WeightPolicy, catalogue: Catalogue) -> Frac
         case WeightPolicy.MEMORY:
             return kind.memory_share
         case WeightPolicy.TABLE:
-            return _table_weight(kind, catalogue) * kind.unit_share
+            stated = _table_weight(kind, catalogue)
+            return None if stated is None else stated * kind.unit_share
 
 
-def _table_weight(kind: DeviceKind, catalogue: Catalogue) -> Fraction:
+def _table_weight(kind: DeviceKind, catalogue: Catalogue) -> Fraction | None:
     """The table's weight of the instance; a compute instance has its part of it."""
     if kind.mig_profile == WHOLE_CARD:
         return Fraction(1)
     product = catalogue.products[kind.product]
     if kind.kind is Kind.PARTITION or product.geometry is None:
-        raise NoTableWeight(kind.gpu_class, kind.mig_profile)
+        return None
     profile = parse_profile(kind.mig_profile)
     found = product.geometry.find(profile)
     if found is None or found.table_weight is None:
-        raise NoTableWeight(kind.gpu_class, kind.mig_profile)
+        return None
     return found.table_weight * Fraction(profile.compute_slices, profile.gpu_slices)

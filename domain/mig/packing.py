@@ -41,16 +41,6 @@ class _TooLong(Exception):
     """The search took more steps than it may."""
 
 
-def fewest_cards(
-    geometry: Geometry,
-    allocated: Mapping[MigProfile, int],
-    offered: Mapping[MigProfile, int],
-    cards: int | None,
-) -> int:
-    """The number of cards of `pack`."""
-    return pack(geometry, allocated, offered, cards).card_count
-
-
 def pack(
     geometry: Geometry,
     allocated: Mapping[MigProfile, int],

@@ -1,11 +1,11 @@
 """mig-parted's configuration files: read as mig-parted reads them, bare or in ConfigMaps.
 
-Put here: which files it accepts, and what they say.
-Not here: whether a configuration fits a card (`domain.mig.fitting`).
+Put here: which files mig-parted accepts, their entries, and whether an entry fits a card.
+Not here: layouts of a card (`domain.mig.layouts`), or the catalogue of cards (`domain.gpu`).
 
 Three things are read that mig-parted does not read: a single number of `devices` (with a warning,
 and `is_accepted` is false), a ConfigMap among other objects, in a `kind: List` or as one of
-several. What mig-parted accepts it may still fail to apply: it looks at the form only.
+several. mig-parted checks only the form of a file; it can still fail to apply it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
-from domain.mig.errors import NotAMigChoice, NotAMigPartedFile, NotAMigProfile, shown
-from domain.mig.profile import LARGEST_NUMBER, MigProfile, parse_profile
-from domain.mig.yaml_tree import Document, Value, read_documents
+from domain.errors import CheckFailed, InvalidValue, shown
+from domain.mig.geometry import Geometry, Share
+from domain.mig.placing import Placed, Unplaceable, place
+from domain.mig.profile import LARGEST_NUMBER, MigProfile, NotAMigProfile, parse_profile
+from domain.mig.yaml_tree import Document, NotAMigPartedFile, Value, read_documents
 
 ACCEPTED = "Selected MIG configuration is valid"
 """What `nvidia-mig-parted assert --valid-config` prints."""
@@ -33,6 +36,21 @@ MOST_PROBLEMS_SHOWN = 20
 """More than a screen of problems is not read."""
 
 _FILTER = re.compile(r"(?:0x)?([0-9A-Fa-f]{4})([0-9A-Fa-f]{4})", re.ASCII)
+
+
+class LayoutDoesNotFit(CheckFailed):
+    """A configuration has instances for a card that no layout of the card holds."""
+
+    code = "MIG-002"
+
+    def __init__(self, where: str, failed: int, total: int) -> None:
+        super().__init__(
+            where=where,
+            seen=f"{failed} of {total} entries fit none of their cards",
+            why="mig-parted accepts such a file, tries every order on the card, fails, and leaves "
+            "the card without instances",
+            remedy="`gpu-ledger mig layouts PRODUCT` lists the layouts of a card",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +96,18 @@ class PartedFile:
         if name is None:
             return self.configs
         if name not in self.configs:
-            raise NotAMigChoice(f"the configurations of {where}", name, _listed(self.configs))
+            raise unknown_choice(f"the configurations of {where}", name, _listed(self.configs))
         return {name: self.configs[name]}
+
+
+def unknown_choice(where: str, chosen: str, known: str) -> InvalidValue:
+    """The error of a profile or configuration that does not exist."""
+    return InvalidValue(
+        where=where,
+        seen=f"{shown(chosen)} is not among {known}",
+        why="the command cannot choose another one in its place",
+        remedy=f"choose one of {known}",
+    )
 
 
 def parse_parted_file(body: str | bytes, where: str = "the file") -> PartedFile:
@@ -293,3 +321,59 @@ def _is_integer(value: Value) -> bool:
 
 def _listed(names: Mapping[str, object]) -> str:
     return ", ".join(sorted(names)[:MOST_PROBLEMS_SHOWN]) or "none"
+
+
+# Fitting ------------------------------------------------------------------------------------------
+
+NOTHING = Share(Fraction(0), Fraction(0))
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFit:
+    """One entry of a configuration on one card."""
+
+    geometry: str
+    slices_add_up: bool  # the result of mig-parted's own table, which counts slices alone
+    placed: Placed | Unplaceable
+    sold: Share
+    unsold: Share
+
+    @property
+    def fits(self) -> bool:
+        return self.placed.fits
+
+
+def fit_entry(entry: PartedEntry, geometry: Geometry) -> EntryFit:
+    """Prove that an entry fits a card, and say which shares it sells."""
+    placed = place(geometry, entry.mig_devices)
+    sold = sold_share(geometry, entry.mig_devices) if placed.fits and entry.mig_enabled else NOTHING
+    whole = Share(Fraction(1), Fraction(1)) if entry.mig_enabled else NOTHING
+    return EntryFit(
+        geometry=geometry.name,
+        slices_add_up=slices_add_up(geometry, entry.mig_devices),
+        placed=placed,
+        sold=sold,
+        unsold=Share(whole.compute - sold.compute, whole.memory - sold.memory),
+    )
+
+
+def sold_share(geometry: Geometry, counts: Mapping[MigProfile, int]) -> Share:
+    """The share of one card that these instances are, per dimension."""
+    total = NOTHING
+    for profile, count in counts.items():
+        share = geometry.share(profile)
+        if count and share is not None:
+            total = total + share.times(Fraction(count))
+    return total
+
+
+def slices_add_up(geometry: Geometry, counts: Mapping[MigProfile, int]) -> bool:
+    """Whether the profiles exist and their compute slices add up to a card's or less.
+
+    mig-parted's table of known configurations checks no more than that: it accepts two 3g and one
+    1g, although two 3g leave no slot.
+    """
+    if any(geometry.canonical(profile) is None for profile in counts):
+        return False
+    slices = sum(profile.compute_slices * count for profile, count in counts.items())
+    return slices <= geometry.compute_slots

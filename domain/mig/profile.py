@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from domain.mig.errors import NotAMigProfile
+from domain.errors import InvalidValue, shown
 
 LONGEST_PROFILE = 253
 """In characters: no name in Kubernetes is longer, and no real profile has more than 20."""
@@ -26,6 +26,18 @@ _ATTRIBUTE = re.compile(r"[A-Za-z](?:[A-Za-z0-9.]*[A-Za-z0-9])?", re.ASCII)
 _INVALID_IN_METRICS = re.compile(r"[^a-zA-Z0-9_]")
 
 RESOURCE_PREFIX = "nvidia.com/mig-"
+
+
+class NotAMigProfile(InvalidValue):
+    """Text that is not written as a MIG profile."""
+
+    def __init__(self, text: str, problem: str) -> None:
+        super().__init__(
+            where="a MIG profile",
+            seen=f"{shown(text)}: {problem}",
+            why="without a valid profile the share of the card is not known",
+            remedy="write it as 1g.5gb, 1c.3g.20gb, 1g.5gb+me or 1g.24gb-me",
+        )
 
 
 def mangled(name: str) -> str:

@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from domain.mig.errors import NodeCannotHold
-from domain.mig.fitting import NOTHING, sold_share
+from domain.errors import CheckFailed, WrongUse
 from domain.mig.geometry import WHOLE, Geometry, Share
 from domain.mig.layouts import Instances, Layout, layouts
-from domain.mig.parted import PartedEntry
+from domain.mig.parted import NOTHING, PartedEntry, sold_share
 from domain.mig.placing import Placed, place
 from domain.mig.profile import MigProfile
 
@@ -28,6 +27,37 @@ MOST_CARDS = 16
 """Of one node. All subsets of the cards are compared: 65,536 of 16 cards, in half a second."""
 
 Counts = Mapping[MigProfile, int]
+
+
+class NodeCannotHold(CheckFailed):
+    """Instances that no layout of a node's cards holds."""
+
+    code = "MIG-002"
+
+    def __init__(self, cards: int, geometry: str, asked: str, reason: str = "") -> None:
+        where = f"{cards} card{'s' if cards != 1 else ''}{f' of {geometry}' if geometry else ''}"
+        super().__init__(
+            where=where,
+            seen=reason or f"no layout of these cards offers {asked}",
+            why="mig-parted would try every order, fail, and leave the cards without instances",
+            remedy="request fewer instances; `gpu-ledger mig layouts PRODUCT` lists the layouts "
+            "of a card",
+        )
+
+
+class LayoutUnknown(WrongUse):
+    """The present instances of the cards of a node are not known."""
+
+    code = "MIG-003"
+
+    def __init__(self, node: str, problem: str) -> None:
+        super().__init__(
+            where=f"the MIG layout of node {node}",
+            seen=problem,
+            why="without the present layout it is not known which instances and pods survive",
+            remedy="give the page of the node's dcgm-exporter (--metrics FILE), or the mig-parted "
+            "file whose configuration is applied (--config FILE)",
+        )
 
 
 @dataclass(frozen=True, slots=True)

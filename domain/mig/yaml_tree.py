@@ -1,10 +1,10 @@
-"""YAML as a bounded tree whose every value knows its line; what strangers write cannot hurt.
+"""YAML from outside as a bounded tree, with the line of each value.
 
 Put here: size, depth and encoding limits, duplicate keys, scalars as mig-parted's reader has them.
-Not here: what the values mean (`domain.mig.parted`).
+Not here: the meaning of the values (`domain.mig.parted`).
 
 The parser in C follows nesting with its own stack and dies on a few ten thousand brackets, so the
-depth is looked at before the tree is built.
+depth is checked before the tree is built.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from domain.mig.errors import NotAMigPartedFile, shown
+import yaml
 
-if TYPE_CHECKING:
-    import yaml
+from domain.errors import BadInput, shown
 
 LARGEST_FILE_BYTES = 1_048_576
 """A ConfigMap cannot be larger in Kubernetes, and mig-parted's file has to fit into one."""
@@ -26,12 +25,26 @@ MOST_LEVELS = 24
 """A configuration in a ConfigMap in a List has 12 levels."""
 
 MOST_VALUES = 100_000
-"""Counting what aliases repeat; a megabyte of aliases could otherwise stand for billions."""
+"""With the repetitions of aliases: a megabyte of aliases can stand for billions of values."""
 
 _TAG = "tag:yaml.org,2002:"
 _INTEGER = re.compile(r"[+-]?(?:0x[0-9a-fA-F]{1,16}|0b[01]{1,64}|[0-9]{1,20})", re.ASCII)
 _WHOLE_FLOAT = re.compile(r"([+-]?[0-9]{1,18})\.0*", re.ASCII)
 _BOOLEANS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
+
+
+class NotAMigPartedFile(BadInput):
+    """A configuration file that mig-parted itself would refuse."""
+
+    code = "MIG-001"
+
+    def __init__(self, where: str, problem: str, remedy: str = "") -> None:
+        super().__init__(
+            where=where,
+            seen=problem,
+            why="mig-parted refuses the whole file, and the cards keep their layout",
+            remedy=remedy or "`nvidia-mig-parted export` writes a valid file to compare with",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +69,6 @@ class Document:
 
 def read_documents(where: str, body: str | bytes) -> list[Document]:
     """The documents of a YAML text; an empty text is one document with no value."""
-    import yaml
-
     text = _text(where, body)
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -94,8 +105,6 @@ def _text(where: str, body: str | bytes) -> str:
 
 
 def _refuse_depth(where: str, events: Iterator[Any]) -> None:
-    import yaml
-
     depth = 0
     for event in events:
         if isinstance(event, yaml.CollectionStartEvent):
@@ -132,8 +141,6 @@ class _TreeBuilder:
         return found
 
     def _built(self, node: yaml.Node) -> tuple[Value, int]:
-        import yaml
-
         line = node.start_mark.line + 1
         if isinstance(node, yaml.SequenceNode):
             items = [self._sized(item) for item in node.value]
@@ -163,9 +170,7 @@ class _TreeBuilder:
         return Value(line, {**merged, **found}), size
 
     def _key(self, node: yaml.Node) -> str:
-        """Keys that are no text become text, as on the way to JSON."""
-        import yaml
-
+        """Keys that are not text become text, as on the way to JSON."""
         content = _scalar(node) if isinstance(node, yaml.ScalarNode) else None
         if content is None:
             raise self._refused(node, "a key is neither text nor a number")

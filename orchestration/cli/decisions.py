@@ -38,8 +38,7 @@ def check(home_path: Path, output: str) -> int:
     Compares the tables with the sealed copy of each closed month, and the prices with those of the
     last closed month. The exit code is 1 if there are problems.
     """
-    from domain.decisions import read_decisions
-    from domain.decisions.references import unknown_to_catalogue
+    from domain.decisions import read_decisions, unknown_to_catalogue
     from orchestration.open_home import OpenHome, decision_files
     from orchestration.steps import compare_with_closed
     from warehouse.classify import catalogue_of
@@ -48,7 +47,7 @@ def check(home_path: Path, output: str) -> int:
     decisions, problems = read_decisions(decision_files(opened.home))
     problems = [*problems, *decisions.problems]
     if not problems:
-        problems += unknown_to_catalogue(decisions, catalogue_of(decisions))
+        problems += unknown_to_catalogue(decisions.rates, catalogue_of(decisions))
         since = compare_with_closed(opened)
         problems += [*since.edits, *since.prices]
     rows = [problem.as_dict() for problem in problems]

@@ -30,7 +30,7 @@ products_option = click.option(
 def read_catalogue(products_path: Path | None) -> Catalogue:
     """The shipped product facts, extended by the rows of a file."""
     from domain.gpu import parse_catalogue
-    from domain.gpu.errors import BadProductFacts
+    from domain.gpu.product_tables import BadProductFacts
     from warehouse.project import seed_text
 
     shipped = (seed_text("gpu_products"), seed_text("mig_profiles"))
@@ -82,7 +82,7 @@ def classify(
     """
     from domain.gpu import Unclassified
     from domain.gpu import classify as classify_resource
-    from domain.gpu.errors import NotClassified
+    from domain.gpu.kinds import NotClassified
 
     catalogue = read_catalogue(products_path)
     found = classify_resource(resource, _labels(labels), catalogue)
@@ -128,13 +128,6 @@ def _facts(found: Classified, catalogue: Catalogue) -> dict[str, object]:
 
 def _weights(found: Classified, catalogue: Catalogue) -> dict[str, object]:
     from domain.gpu import DeviceKind, WeightPolicy, weight
-    from domain.mig.errors import NoTableWeight
 
     assert isinstance(found, DeviceKind), "the unclassified were refused before"
-    weights: dict[str, object] = {}
-    for policy in WeightPolicy:
-        try:
-            weights[f"weight_{policy.value}"] = weight(found, policy, catalogue)
-        except NoTableWeight:
-            weights[f"weight_{policy.value}"] = None
-    return weights
+    return {f"weight_{p.value}": weight(found, p, catalogue) for p in WeightPolicy}

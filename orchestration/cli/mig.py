@@ -19,8 +19,7 @@ from orchestration.cli.output import emit, emit_document, output_option
 if TYPE_CHECKING:
     from domain.gpu import Catalogue
     from domain.mig import Geometry, Layout, MigProfile
-    from domain.mig.fitting import EntryFit
-    from domain.mig.parted import PartedEntry
+    from domain.mig.parted import EntryFit, PartedEntry
 
 Row = dict[str, object]
 
@@ -97,7 +96,7 @@ def layouts(product: str, profiles: str | None, products_path: Path | None, outp
 
 def _profiles(geometry: Geometry, text: str | None) -> list[MigProfile]:
     """The profiles that a person names, exactly or as `1g`; all of the card without a choice."""
-    from domain.mig.errors import NotAMigChoice
+    from domain.mig.parted import unknown_choice
 
     known = [profile.profile for profile in geometry.profiles]
     if text is None:
@@ -110,7 +109,7 @@ def _profiles(geometry: Geometry, text: str | None) -> list[MigProfile]:
     for name in (part.strip() for part in text.split(",")):
         if name not in by_name:
             names = ", ".join(str(profile) for profile in known)
-            raise NotAMigChoice(f"the profiles of {geometry.name}", name, names)
+            raise unknown_choice(f"the profiles of {geometry.name}", name, names)
         if by_name[name] not in chosen:
             chosen.append(by_name[name])
     return chosen
@@ -155,8 +154,7 @@ def check(
     Without --product the cards are those of the entry's filter, or all cards with its profiles; an
     entry then fits if it fits one of them. The exit code is 1 if an entry does not fit.
     """
-    from domain.mig.errors import LayoutDoesNotFit
-    from domain.mig.parted import ACCEPTED, REFUSED, parse_parted_file
+    from domain.mig.parted import ACCEPTED, REFUSED, LayoutDoesNotFit, parse_parted_file
     from domain.mig.yaml_tree import LARGEST_FILE_BYTES
 
     catalogue = read_catalogue(products_path)
@@ -191,7 +189,7 @@ def check(
 
 
 def _entry_rows(entry: PartedEntry, product: str | None, catalogue: Catalogue) -> Iterator[Row]:
-    from domain.mig.fitting import fit_entry
+    from domain.mig.parted import fit_entry
 
     if product is not None and not entry.is_for(catalogue.pci_device_ids(product)):
         yield _row(product, fits=None, reason="its filter is for other cards")

@@ -21,14 +21,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clients.kubeconfig import find_cluster_access
 from clients.kubernetes import KubernetesClient
+from domain.errors import shown
 from domain.gpu import Catalogue, Product
 from domain.gpu.names import may_be_a_device
 from domain.mig import Geometry, MigProfile, parse_profile, parse_resource_profile
-from domain.mig.errors import LayoutUnknown, NodeCannotHold, NotAMigChoice, NotAMigProfile, shown
 from domain.mig.layouts import Instances
-from domain.mig.parted import PartedEntry, PartedFile, parse_parted_file
+from domain.mig.parted import PartedEntry, PartedFile, parse_parted_file, unknown_choice
+from domain.mig.profile import NotAMigProfile
 from domain.mig.reconfiguration import (
     CardState,
+    LayoutUnknown,
+    NodeCannotHold,
     Reconfiguration,
     as_entries,
     plan_configuration,
@@ -398,7 +401,7 @@ def _choose(
     if profile is not None:
         assert parsed is not None, "checked by the command"
         if profile not in parsed.configs:
-            raise NotAMigChoice("the configurations", profile, ", ".join(parsed.configs))
+            raise unknown_choice("the configurations", profile, ", ".join(parsed.configs))
         return profile, planned(parsed.configs[profile])
     assert wanted is not None, "checked by the command"
     own = plan_instances(geometry, cards, wanted)

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from domain.billing_period import BillingPeriod
-from domain.interval import Interval, NotAnInstant, hour_of, parse_instant
+from domain.errors import InvalidValue
+from domain.interval import Interval, hour_of, parse_instant
 
 
 class PeriodType(click.ParamType[BillingPeriod]):
@@ -48,7 +49,7 @@ class HoursType(click.ParamType[Interval]):
 def _hour(text: str) -> Any:
     instant = parse_instant(f"{text}:00:00Z" if len(text.strip()) == 13 else text, "--hours")
     if instant != hour_of(instant):
-        raise NotAnInstant(
+        raise InvalidValue(
             where="--hours",
             seen=f"{text} is not the start of an hour",
             why="evidence is asked and kept by whole hours",

@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from domain.billing_period import BillingPeriod
-from domain.interval import Interval, NotAnInstant, hour_of, parse_instant
+from domain.errors import InvalidValue
+from domain.interval import Interval, hour_of, parse_instant
 
 
 class InstantType(click.ParamType[datetime]):
@@ -42,7 +43,7 @@ class HourType(InstantType):
     ) -> datetime:
         instant = super().convert(value, param, ctx)
         if instant != hour_of(instant):
-            raise NotAnInstant(
+            raise InvalidValue(
                 where=param.opts[0] if param else "an hour",
                 seen=f"{value} is not the start of an hour",
                 why="node-hours are counted by whole hours, named by their start",

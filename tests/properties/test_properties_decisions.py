@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from domain.decisions import (
     Decisions,
+    DecisionsContradict,
     DecisionsRefused,
     PolicyName,
     Rate,
-    TwoRates,
     canonical_files,
     differences,
     load_decisions,
@@ -28,8 +28,8 @@ from domain.decisions import (
     template_files,
 )
 from domain.decisions.cells import LONGEST_TEXT, text
-from domain.decisions.errors import MOST_PROBLEMS_PER_TABLE, shown
-from domain.errors import BadInput
+from domain.decisions.problems import MOST_PROBLEMS_PER_TABLE
+from domain.errors import BadInput, shown
 from domain.interval import Interval
 from tests.decisions_by_hand import HEADERS, SIGNED, SIGNED_LAST, table
 
@@ -212,7 +212,7 @@ def test_prices_are_those_of_the_naive_lookup_and_doubts_are_refused(rows: RateR
             naive = naive_prices(rows, wanted, number)
             try:
                 rate = decisions.price_list.find(*wanted, day(number))
-            except TwoRates:
+            except DecisionsContradict:
                 assert len(naive) > 1
                 doubts.append(wanted)
                 continue
@@ -321,7 +321,7 @@ def answers(decisions: Decisions, instant: datetime) -> list[object]:
             for g in "AB"
             for p in ("whole", "1g.5gb")
         ),
-        *(decisions.belongs_to(name, instant) for name in ("a", "b", "kube-x")),
+        *(decisions.ownership.belongs_to(name, instant) for name in ("a", "b", "kube-x")),
         *(decisions.cluster_at(cluster_id, instant) for cluster_id in ("c1", "c2")),
         sum(outage.seconds for outage in decisions.outage_intervals("c1", window)),
         decisions.policy(PolicyName.GRACE_DAYS, instant).value,

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from domain.gpu import parse_catalogue
 from domain.mig import MigProfile, Placed, layouts, parse_profile, parse_resource_profile, place
-from domain.mig.errors import NotAMigPartedFile, NotAMigProfile
-from domain.mig.fitting import fit_entry, sold_share
-from domain.mig.packing import fewest_cards
-from domain.mig.parted import parse_parted_file
+from domain.mig.packing import pack
+from domain.mig.parted import fit_entry, parse_parted_file, sold_share
 from domain.mig.placing import gpu_instances
+from domain.mig.profile import NotAMigProfile
+from domain.mig.yaml_tree import NotAMigPartedFile
 from warehouse.project import seed_text
 
 GEOMETRIES = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles")).geometries
@@ -69,7 +69,7 @@ def test_the_fewest_cards_lie_between_adding_up_and_one_card_each(
     name, counts = case
     geometry = GEOMETRIES[name]
     many = {profile: count * copies for profile, count in counts.items()}
-    cards = fewest_cards(geometry, many, {}, None)
+    cards = pack(geometry, many, {}, None).card_count
     sold = sold_share(geometry, many)
     assert max(sold.compute, sold.memory) <= cards <= sum(many.values())
     if place(geometry, counts).fits:

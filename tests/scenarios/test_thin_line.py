@@ -474,7 +474,7 @@ def test_nothing_says_why(told: DemoResult) -> None:
         (("usage", "--period", "2026-10", "--by", "lable:x"), "READ-002"),
         (("query", "burn"), "READ-004"),
         (("query", "usage-by-day", "--param", "x=1"), "READ-005"),
-        (("nodes", "--hour", "2026-10-01T02:30:00Z"), "TIME-001"),
+        (("nodes", "--hour", "2026-10-01T02:30:00Z"), "VALUE-001"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_its_page(

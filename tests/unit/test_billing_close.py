@@ -26,7 +26,7 @@ from billing.verifier import verify
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.findings import CheckResult
-from domain.money import Money
+from domain.money import Money, parse_nanos
 from quality.run import check_period
 from tests.marts_by_hand import SIGNED, Pod, World, at
 from warehouse.lease import LeaseHeld, lease
@@ -97,7 +97,7 @@ def test_a_clean_month_gives_one_invoice_per_tenant(world: World) -> None:
         ("INV-000001", "team-a", 5_400_000_000),
         ("INV-000002", "team-b", 15_430_000_000),
     ]
-    assert result.total == Money.parse("20.83", "EUR")
+    assert result.total == Money(parse_nanos("20.83"), "EUR")
 
 
 def test_the_sealed_invoice_says_what_a_pencil_says(world: World) -> None:
@@ -147,7 +147,7 @@ def test_a_dry_run_shows_every_invoice_and_what_stands_against_it(world: World) 
     result = close(world, dry_run=True)
     assert not result.closed
     assert [d.tenant for d in result.invoices] == ["team-a", "team-b"]
-    assert result.total == Money.parse("20.83", "EUR")
+    assert result.total == Money(parse_nanos("20.83"), "EUR")
     assert [finding.code for finding in result.refused_by] == ["GAP-001"]
     assert Record(world.home.record_store()).events() == []
 
@@ -371,7 +371,7 @@ def test_numbers_go_on_in_the_next_period(world: World) -> None:
     november.write()
     result = close(november, now=datetime(2026, 12, 5, tzinfo=UTC))
     assert [(d.number, d.tenant) for d in result.invoices] == [("INV-000003", "team-a")]
-    assert result.total == Money.parse("3.60", "EUR")
+    assert result.total == Money(parse_nanos("3.60"), "EUR")
 
 
 def test_a_february_of_29_days_closes_with_its_last_day(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_a_february_of_29_days_closes_with_its_last_day(tmp_path: Path) -> None:
     )
     february.write()
     result = close(february, now=datetime(2028, 3, 4, tzinfo=UTC))
-    assert result.total == Money.parse("129.60", "EUR")  # 36 h at 3.60
+    assert result.total == Money(parse_nanos("129.60"), "EUR")  # 36 h at 3.60
     record = Record(february.home.record_store())
     [issued] = record.invoices("2028-02")
     document = record.sealed(issued.sha256)
@@ -466,7 +466,7 @@ def test_an_open_ended_outage_credits_to_the_end_of_the_month(world: World) -> N
     world.outages = [f",2026-10-31T00:00:00Z,,credit,flood,{BOB}"]
     world.write()
     # Two days at 3.60 an hour, less the last one.
-    assert close(world).total == Money.parse("86.40", "EUR")
+    assert close(world).total == Money(parse_nanos("86.40"), "EUR")
 
 
 def test_what_was_decided_is_copied_onto_the_invoice(world: World) -> None:

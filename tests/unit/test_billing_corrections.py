@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from billing.books import Books, NoSuchDocument
 from billing.close import close_period
-from billing.corrections import billed_so_far
+from billing.corrections import billed_so_far, require_credits_within
 from billing.events import DocumentStatus
 from billing.gate import PeriodNotBillable
 from billing.record import Record
@@ -24,11 +25,13 @@ from billing.recount import (
     recount_period,
 )
 from billing.render import render_documents
+from billing.usage import Charge, ChargeKey
 from billing.verifier import verify
 from billing.voiding import CannotBeVoided, void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.decisions import Decisions
+from domain.tenant import BelongsTo
 from quality.run import check_period
 from tests.marts_by_hand import SIGNED, Pod, World, at
 from tests.unit.test_billing_explain import land
@@ -390,3 +393,18 @@ def test_a_correction_never_stands_on_a_document_of_an_earlier_month(closed: Led
     assert closed.close(september, day(11, 21)) == {"a": 3_600_000_000}
     billed = closed.close(closed.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
     assert billed == {"a": 7_200_000_000}
+
+
+@pytest.mark.parametrize(("credit", "is_refused"), [(-10, False), (-11, True), (1, True)])
+def test_a_credit_above_its_charge_is_refused(credit: int, is_refused: bool) -> None:
+    key = ChargeKey(
+        "a", BelongsTo.TENANT, "A100", "whole", "c1", Fraction(1), "max", day(10, 1), "rate-1"
+    )
+    charge = Charge(key, day(10, 2), 1, "EUR", 36_000, 10)
+    credited = replace(charge, key=replace(key, credited=True), cost_nanos=credit)
+    charges = {c.key: c for c in (charge, credited)}
+    if is_refused:
+        with pytest.raises(AssertionError, match="a credit of"):
+            require_credits_within(charges)
+    else:
+        require_credits_within(charges)

@@ -82,9 +82,9 @@ def test_layouts_as_a_table_and_as_csv(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("mig", "layouts", "Tesla-T4"), "MIG-004"),
-        (("mig", "layouts", "A100-40BG"), "GPU-002"),
-        (("mig", "layouts", A100, "--profiles", "1g.10gb,5g.20gb"), "MIG-006"),
+        (("mig", "layouts", "Tesla-T4"), "GPU-001"),
+        (("mig", "layouts", "A100-40BG"), "GPU-001"),
+        (("mig", "layouts", A100, "--profiles", "1g.10gb,5g.20gb"), "VALUE-001"),
     ],
 )
 def test_a_question_about_nothing_is_wrong_use(
@@ -111,7 +111,7 @@ def test_checking_a_file_says_what_fits_where_and_what_stays_unsold(
     assert rows["other-card", 1]["fits"] is None
     assert rows["quiet", 1]["note"] == "line 13 overrides it"
     assert rows["quiet", 2]["slots"] == "no instances"
-    assert shown.err.startswith("MIG-003")
+    assert shown.err.startswith("MIG-002")
 
 
 def test_without_a_product_the_filter_or_the_profiles_choose_the_cards(
@@ -139,7 +139,7 @@ def test_a_file_that_mig_parted_refuses_is_wrong_use(
         "version: v1\nmig-configs: {a: [{devices: none, mig-enabled: true, mig-devices: {}}]}"
     )
     assert run("mig", "check", str(path)) == 2
-    assert capsys.readouterr().err.startswith("MIG-002")
+    assert capsys.readouterr().err.startswith("MIG-001")
     path.write_text(
         "version: v1\nmig-configs: {a: [{devices: 0, mig-enabled: true, mig-devices: {}}]}"
     )
@@ -170,7 +170,7 @@ def test_classify_says_that_nobody_can_say(capsys: pytest.CaptureFixture[str]) -
     assert run("gpu", "classify", "nvidia.com/gpu") == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.startswith("GPU-003")
+    assert shown.err.startswith("GPU-002")
     assert "no_product" in shown.err
     assert run("gpu", "classify", "nvidia.com/gpu", "--label", "nonsense") == 2
 
@@ -191,6 +191,6 @@ def test_a_row_of_ones_own_extends_what_the_commands_know(
     assert json.loads(capsys.readouterr().out)["gpu_class"] == "R100-288GB"
     path.write_bytes(b"\xff\xfe")
     assert run("gpu", "classify", "nvidia.com/gpu", *options) == 2
-    assert capsys.readouterr().err.startswith("GPU-001")
+    assert capsys.readouterr().err.startswith("DEC-001")
     path.write_bytes(b"x" * 5_000_000)
     assert run("gpu", "classify", "nvidia.com/gpu", *options) == 2

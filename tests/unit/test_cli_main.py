@@ -38,11 +38,11 @@ def test_an_impossible_period_is_refused_in_four_parts(tmp_path: Path) -> None:
     assert ran.returncode == 2
     assert ran.stdout == ""
     assert ran.stderr == (
-        "TIME-003 a billing period\n"
+        "VALUE-001 a billing period\n"
         "  seen: '2026-13' is not a month\n"
         "  why:  an invoice covers exactly one calendar month in UTC\n"
         "  hint: write it as 2026-10\n"
-        "  see:  gpu-ledger explain TIME-003\n"
+        "  see:  gpu-ledger explain VALUE-001\n"
     )
 
 
@@ -71,7 +71,7 @@ def test_a_place_that_cannot_be_written_is_said_in_four_parts(tmp_path: Path) ->
 
 
 def test_the_page_of_a_code_is_printed_without_a_home(tmp_path: Path) -> None:
-    for code, title in (("GAP-001", "# GAP-001: hour_not_measured"), ("time-003", "# TIME-003")):
+    for code, title in (("GAP-001", "# GAP-001: hour_not_measured"), ("value-001", "# VALUE-001")):
         ran = run("explain", code, cwd=tmp_path)
         assert (ran.returncode, ran.stdout.startswith(title)) == (0, True)
     ran = run("explain", "GAP-999", cwd=tmp_path)

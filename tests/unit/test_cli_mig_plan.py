@@ -188,9 +188,9 @@ def test_a_present_layout_needs_no_commands(kubeconfig: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--want", "1g.5gb=1"), 2, "MIG-008"),
+        (("--want", "1g.5gb=1"), 2, "MIG-003"),
         (("--want", "1g.5gb=x"), 2, "'1g.5gb=x' is not PROFILE=N"),
-        (("--want", "3g.20gb=5", "--metrics", "@page.prom"), 1, "MIG-007"),
+        (("--want", "3g.20gb=5", "--metrics", "@page.prom"), 1, "MIG-002"),
         (("--profile", "all-1g.5gb"), 2, "--profile needs --config FILE"),
         ((), 2, "give --want or --profile"),
     ],

@@ -20,7 +20,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from domain.decisions.errors import DecisionsRefused
+from domain.decisions import DecisionsRefused
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from orchestration.build import build_defs

@@ -151,7 +151,7 @@ def evidence_problems(landing: Store, record: Record) -> tuple[LedgerError, ...]
     [
         ("home//config.toml", "not UTF-8", "hours", "HOME-003"),
         ("home//config.toml", "a folder", "usage", "HOME-001"),
-        ("home/decisions/clusters.csv", "not UTF-8", "hours", "DEC-007"),
+        ("home/decisions/clusters.csv", "not UTF-8", "hours", "DEC-001"),
         ("home/decisions/clusters.csv", "a folder", "hours", "PLACE-001"),
         ("home/build/switched.json", "truncated", "publish", "STORE-005"),
         ("home/landing/….json", "truncated", "hours", "LAND-002"),

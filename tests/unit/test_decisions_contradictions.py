@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from domain.decisions import DecisionsContradict, UnknownReference, read_decisions
+from domain.decisions import DecisionsContradict, InvalidDecision, read_decisions
 from domain.errors import BadInput
 from tests.decisions_by_hand import SIGNED, table
 
@@ -182,7 +182,7 @@ def test_a_currency_that_was_decided_is_that_of_the_prices() -> None:
 def test_a_budget_in_a_currency_without_prices_is_refused() -> None:
     rates = table("rates", ",A100-40GB,whole,USD,1,2026-10-01,,|,")
     (problem,) = problems(rates, table("budgets", "team-a,,EUR,100"))
-    assert isinstance(problem, UnknownReference)
+    assert isinstance(problem, InvalidDecision)
     assert problems(table("budgets", "team-a,,EUR,100")) == []
 
 
@@ -197,7 +197,7 @@ def test_a_budget_in_a_currency_without_prices_is_refused() -> None:
 def test_a_decision_about_an_unknown_cluster_is_refused(name: str, row: str) -> None:
     clusters = table("clusters", "c1,prod,2026-10-01,,both,30,30")
     (problem,) = problems(clusters, table(name, row))
-    assert isinstance(problem, UnknownReference)
+    assert isinstance(problem, InvalidDecision)
     assert problem.where == f"{name}.csv line 2, column cluster_id"
     assert "is it c1?" in problem.remedy
     assert problems(clusters, table(name, row.replace("c2", "c1"))) == []
@@ -207,7 +207,7 @@ def test_no_name_is_called_unknown_while_its_own_row_could_not_be_read() -> None
     rows = ["c1,prod,yesterday,,both,30,30", "c2,lab,2026-10-01,,both,30,30"]
     broken = table("clusters", *rows)
     rates = table("rates", "c1,A100-40GB,whole,EUR,1,2026-10-01,,|,")
-    assert [problem.code for problem in problems(broken, rates)] == ["DEC-003"]
+    assert [problem.code for problem in problems(broken, rates)] == ["DEC-001"]
 
 
 def test_a_price_of_zero_needs_a_reason() -> None:
@@ -215,5 +215,5 @@ def test_a_price_of_zero_needs_a_reason() -> None:
     assert problems(free) == []
     silent = {name: text.replace("pilot phase", "") for name, text in free.items()}
     (problem,) = problems(silent)
-    assert problem.code == "DEC-003"
+    assert problem.code == "DEC-001"
     assert problem.where == "rates.csv line 2, column reason"

@@ -11,11 +11,11 @@ from fractions import Fraction
 
 import pytest
 
-from domain.decisions import canonical_files, unknown_to_catalogue
+from domain.decisions import WHOLE, canonical_files, unknown_to_catalogue
 from domain.gpu import classify, parse_catalogue
 from domain.gpu.catalogue import Catalogue
 from domain.gpu.kinds import DeviceKind
-from domain.gpu.tables import PRODUCT_COLUMNS
+from domain.gpu.product_tables import PRODUCT_COLUMNS
 from domain.gpu.weights import WeightPolicy, weight
 from domain.money import format_nanos, price_nanos
 from tests.decisions_by_hand import HEADERS, decided, table
@@ -48,23 +48,27 @@ def test_a_card_that_nobody_knew_is_priced_by_rows_alone(resource: str, hours_co
     known = catalogue(canonical_files(decisions.rows)["products.csv"])
     kind = classify(resource, LABELS, known)
     assert isinstance(kind, DeviceKind), kind
-    rate = decisions.rate("c1", kind.gpu_class, kind.mig_profile, AT)
-    weighed = rate.weight(weight(kind, WeightPolicy.MAX, known), kind.unit_share)
+    rate = decisions.price_list.find("c1", kind.gpu_class, kind.mig_profile, AT)
+    assert rate is not None
+    of_card = weight(kind, WeightPolicy.MAX, known)
+    weighed = of_card if rate.mig_profile == WHOLE else kind.unit_share
+    assert weighed is not None
     assert format_nanos(price_nanos(3600, weighed, rate.rate_nanos_per_hour)) == hours_cost
 
 
 def test_without_its_row_the_card_is_unknown_and_its_prices_too() -> None:
     decisions = decided(X200, PRICES)
     assert not isinstance(classify("nvidia.com/gpu", LABELS, catalogue()), DeviceKind)
-    assert len(unknown_to_catalogue(decisions, catalogue())) == 2
+    assert len(unknown_to_catalogue(decisions.rates, catalogue())) == 2
     known = catalogue(canonical_files(decisions.rows)["products.csv"])
-    assert unknown_to_catalogue(decisions, known) == []
+    assert unknown_to_catalogue(decisions.rates, known) == []
 
 
 def test_a_replica_on_a_slice_costs_its_part_of_the_slices_price() -> None:
-    rate = decided(X200, PRICES).rate("c1", "X200-288GB", "1g.36gb", AT)
-    weighed = rate.weight(Fraction(1, 32), unit_share=Fraction(1, 4))
-    assert format_nanos(price_nanos(3600, weighed, rate.rate_nanos_per_hour)) == "0.3125"
+    rate = decided(X200, PRICES).price_list.find("c1", "X200-288GB", "1g.36gb", AT)
+    assert rate is not None
+    assert rate.mig_profile == "1g.36gb"
+    assert format_nanos(price_nanos(3600, Fraction(1, 4), rate.rate_nanos_per_hour)) == "0.3125"
 
 
 def test_the_table_has_the_columns_of_the_shipped_one() -> None:

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 
 import pytest
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import (
     Decisions,
-    NoRate,
+    DecisionsContradict,
     Rate,
     Rates,
-    TwoRates,
     load_decisions,
     read_decisions,
     unknown_to_catalogue,
 )
-from domain.gpu.tables import parse_catalogue
+from domain.gpu.product_tables import parse_catalogue
 from domain.interval import Interval
-from domain.money import Money
+from domain.money import Money, parse_nanos
 from tests.decisions_by_hand import decided, table
 from warehouse.project import seed_text
 
@@ -53,7 +51,9 @@ def rates(*rows: str) -> Decisions:
 
 
 def price(decisions: Decisions, cluster: str, profile: str, at: datetime = AT) -> str:
-    return str(decisions.rate(cluster, A100, profile, at).money_per_hour)
+    found = decisions.price_list.find(cluster, A100, profile, at)
+    assert found is not None
+    return str(found.money_per_hour)
 
 
 def test_the_most_specific_row_wins() -> None:
@@ -77,8 +77,8 @@ def test_a_price_holds_from_its_first_instant_to_before_its_last() -> None:
     )
     assert price(decisions, "c1", "whole", AT - timedelta(seconds=1)) == "1 EUR"
     assert price(decisions, "c1", "whole", AT) == "1.2 EUR"
-    with pytest.raises(NoRate, match="2026-10-20T00:00:00Z"):
-        price(decisions, "c1", "whole", datetime(2026, 10, 20, tzinfo=UTC))
+    after = datetime(2026, 10, 20, tzinfo=UTC)
+    assert decisions.price_list.find("c1", A100, "whole", after) is None
 
 
 def test_a_specific_price_that_has_ended_leaves_the_general_one() -> None:
@@ -91,27 +91,18 @@ def test_a_specific_price_that_has_ended_leaves_the_general_one() -> None:
     ("cluster", "gpu_class", "profile"),
     [("c1", "H100-80GB", "whole"), ("c1", "A100", "whole"), ("c1", "a100-40gb", "whole")],
 )
-def test_no_price_is_an_error_and_never_zero(cluster: str, gpu_class: str, profile: str) -> None:
+def test_without_a_row_there_is_no_price(cluster: str, gpu_class: str, profile: str) -> None:
     decisions = rates(rate_row("1"))
-    with pytest.raises(NoRate):
-        decisions.rate(cluster, gpu_class, profile, AT)
     assert decisions.price_list.find(cluster, gpu_class, profile, AT) is None
 
 
 def test_a_price_for_one_cluster_is_none_for_another() -> None:
-    with pytest.raises(NoRate):
-        rates(rate_row("1", cluster="c1")).rate("c2", A100, "whole", AT)
+    decisions = rates(rate_row("1", cluster="c1"))
+    assert decisions.price_list.find("c2", A100, "whole", AT) is None
 
 
 def test_a_price_of_zero_is_a_price() -> None:
     assert price(rates(rate_row("0")), "c1", "whole") == "0 EUR"
-
-
-def test_a_card_price_is_weighed_and_a_profile_price_only_shared() -> None:
-    whole, profile = (rates(rate_row("1", profile=p)).rates[0] for p in ("whole", "1g.5gb"))
-    assert whole.weight(Fraction(1, 7), unit_share=Fraction(1)) == Fraction(1, 7)
-    assert profile.weight(Fraction(1, 7), unit_share=Fraction(1)) == 1
-    assert profile.weight(Fraction(1, 28), unit_share=Fraction(1, 4)) == Fraction(1, 4)
 
 
 def test_a_month_is_cut_where_the_price_changes_and_gaps_are_shown() -> None:
@@ -149,7 +140,7 @@ def test_a_general_price_that_changes_under_a_specific_one_cuts_nothing() -> Non
 
 def undecided(*rows: str) -> list[str]:
     _, problems = read_decisions(table("rates", *rows))
-    assert {problem.code for problem in problems} <= {"RATE-002"}
+    assert {problem.code for problem in problems} <= {"DEC-002"}
     return [problem.where for problem in problems]
 
 
@@ -204,7 +195,7 @@ def test_equally_specific_prices_of_different_classes_are_in_no_doubt() -> None:
 def test_a_doubt_is_refused_at_the_lookup_too() -> None:
     rows = [rate_row("1", cluster="c1"), rate_row("2", profile="1g.5gb")]
     each = [load_decisions(table("rates", row)).rates[0] for row in rows]
-    with pytest.raises(TwoRates, match=r"1 EUR per hour.*2 EUR per hour"):
+    with pytest.raises(DecisionsContradict, match=r"1 EUR per hour.*2 EUR per hour"):
         Rates(each).find("c1", A100, "1g.5gb", AT)
     assert Rates(each).find("c1", A100, "whole", AT) == each[0]
     assert Rates(each).find("c2", A100, "1g.5gb", AT) == each[1]
@@ -270,7 +261,7 @@ def test_the_change_is_told_with_both_prices_and_percent() -> None:
     assert problem.where == "rates.csv line 3, column second_name"
     assert problem.seen == (
         "from 2026-10-01T00:00:00Z A100-40GB / whole costs 18.03 EUR per hour, "
-        "after 1.803 EUR (line 2), +900.0 %; Ada signed alone"
+        "after 1.803 EUR (line 2), +900.0 %; only Ada decided it"
     )
 
 
@@ -331,7 +322,7 @@ def test_prices_for_what_no_product_is_are_found() -> None:
         rate_row("6", gpu_class="MI300X", profile="cpx_nps4"),
         rate_row("7", gpu_class="L4", profile="1g.5gb"),
     )
-    found = unknown_to_catalogue(decisions, catalogue)
+    found = unknown_to_catalogue(decisions.rates, catalogue)
     assert sorted(problem.where for problem in found) == [
         "rates.csv line 5, column mig_profile",
         "rates.csv line 6, column gpu_class",
@@ -342,5 +333,5 @@ def test_prices_for_what_no_product_is_are_found() -> None:
 
 
 def test_a_price_per_hour_is_money() -> None:
-    assert the_rate(rate_per_hour="1.803").money_per_hour == Money.parse("1.803", "EUR")
+    assert the_rate(rate_per_hour="1.803").money_per_hour == Money(parse_nanos("1.803"), "EUR")
     assert Interval(AT, AT + timedelta(hours=1)).seconds == 3600

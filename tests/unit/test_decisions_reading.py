@@ -12,15 +12,12 @@ import pytest
 
 from domain.decisions import (
     DecisionsRefused,
-    UnknownTable,
-    UnreadableTable,
-    WrongCell,
-    WrongColumns,
+    InvalidDecision,
     load_decisions,
     read_decisions,
 )
-from domain.decisions.csv_reading import LARGEST_FILE_BYTES, LONGEST_LINE, MOST_ROWS
-from domain.decisions.errors import MOST_PROBLEMS_PER_TABLE, MOST_PROBLEMS_SHOWN
+from domain.decisions.problems import MOST_PROBLEMS_PER_TABLE, MOST_PROBLEMS_SHOWN
+from domain.decisions.reading import LARGEST_FILE_BYTES, LONGEST_LINE, MOST_ROWS
 from domain.decisions.rows import Rate
 from domain.errors import BadInput
 from tests.decisions_by_hand import HEADERS, table
@@ -119,7 +116,7 @@ def test_a_table_that_is_not_there_is_empty_and_so_are_no_tables_at_all() -> Non
 )
 def test_other_encodings_are_refused(body: bytes, seen: str) -> None:
     problem = the_problem({"rates.csv": body})
-    assert isinstance(problem, UnreadableTable)
+    assert isinstance(problem, InvalidDecision)
     assert seen in problem.seen
     assert "UTF-8" in problem.remedy
 
@@ -138,7 +135,7 @@ def test_a_wrong_byte_is_shown_with_its_line() -> None:
 )  # fmt: skip
 def test_characters_that_nobody_sees_are_refused(character: str, name: str) -> None:
     problem = the_problem({"rates.csv": f"{RATES}\n{RATE.replace('agreed', f'a{character}b')}"})
-    assert isinstance(problem, UnreadableTable)
+    assert isinstance(problem, InvalidDecision)
     assert problem.where == "rates.csv line 2"
     assert name in problem.seen
 
@@ -155,7 +152,7 @@ def test_a_forgotten_quote_costs_its_own_line_only() -> None:
 @pytest.mark.parametrize("cell", ['"agreed"!', '"agreed" ', '"a"b"'])
 def test_text_behind_a_closed_quote_is_refused_and_not_joined_to_it(cell: str) -> None:
     problem = the_problem({"rates.csv": f"{RATES}\n{RATE.replace('agreed', cell)}"})
-    assert isinstance(problem, UnreadableTable)
+    assert isinstance(problem, InvalidDecision)
     assert "close the quote" in problem.remedy
 
 
@@ -168,7 +165,7 @@ def test_a_row_with_a_cell_too_many_or_too_few_is_refused(cells: str) -> None:
 def test_a_header_says_at_once_what_is_missing_unknown_and_doubled() -> None:
     header = RATES.replace("currency", "curency").replace("reason", "decided_by")
     problem = the_problem({"rates.csv": f"{header}\n{RATE}"})
-    assert isinstance(problem, WrongColumns)
+    assert isinstance(problem, InvalidDecision)
     assert problem.seen == (
         "missing: currency, reason; unknown: 'curency' (is it currency?); "
         "more than once: 'decided_by'"
@@ -179,18 +176,18 @@ def test_a_header_says_at_once_what_is_missing_unknown_and_doubled() -> None:
 @pytest.mark.parametrize("separator", [";", "\t"])
 def test_a_table_with_another_separator_is_told_so(separator: str) -> None:
     problem = the_problem({"rates.csv": f"{RATES}\n{RATE}".replace(",", separator)})
-    assert isinstance(problem, WrongColumns)
+    assert isinstance(problem, InvalidDecision)
     assert "separated by commas" in problem.remedy
 
 
 @pytest.mark.parametrize("body", ["", "\n\n", "# rates\n", "\ufeff", ",,,\n"])
 def test_an_emptied_file_is_not_a_table_without_rows(body: str) -> None:
-    assert isinstance(the_problem({"rates.csv": body}), WrongColumns)
+    assert isinstance(the_problem({"rates.csv": body}), InvalidDecision)
 
 
 def test_a_file_of_another_name_is_refused_and_its_neighbour_named() -> None:
     problem = the_problem({"rate.csv": f"{RATES}\n{RATE}"})
-    assert isinstance(problem, UnknownTable)
+    assert isinstance(problem, InvalidDecision)
     assert problem.remedy == "rename it to rates.csv"
 
 
@@ -295,7 +292,7 @@ def test_a_bad_cell_is_named_by_file_line_and_column(name: str, column: str, bad
     cells = CELLS[name].split(",")
     cells[HEADERS[name].split(",").index(column)] = f'"{bad}"'
     problem = the_problem({f"{name}.csv": f"# a table\n{HEADERS[name]}\n{','.join(cells)}"})
-    assert isinstance(problem, WrongCell)
+    assert isinstance(problem, InvalidDecision)
     assert problem.where == f"{name}.csv line 3, column {column}"
     assert problem.remedy
 
@@ -353,7 +350,7 @@ def test_the_refusal_shows_twenty_problems_and_counts_the_others() -> None:
     with pytest.raises(DecisionsRefused) as refused:
         load_decisions({"rates.csv": f"{RATES}\n{rows}"})
     assert refused.value.seen.startswith("25 problems\n")
-    assert refused.value.seen.count("DEC-003") == MOST_PROBLEMS_SHOWN
+    assert refused.value.seen.count("DEC-001") == MOST_PROBLEMS_SHOWN
     assert refused.value.seen.endswith("… and 5 more")
     assert len(refused.value.problems) == 25
 

@@ -163,7 +163,7 @@ def test_a_change_of_what_held_is_shown_as_a_row_that_is_gone_and_one_that_is_ne
     present = rates(PRICE.replace("1.5", "15"), OTHER).valid_in(OCTOBER)
     assert present.sha256 != sealed.sha256
     found = differences(sealed.rows, present.rows)
-    assert [(d.table, d.what) for d in found] == [("rates", "gone"), ("rates", "new")]
+    assert [(d.table, d.change) for d in found] == [("rates", "gone"), ("rates", "new")]
     assert ",1.5," in found[0].cells
     assert ",15," in found[1].cells
 

@@ -1,11 +1,11 @@
-"""How many cards stand behind a node's numbers and behind what is allocated of them."""
+"""The number of physical cards of a node, from its capacity and labels."""
 
 from __future__ import annotations
 
 import pytest
 
 from domain.gpu import parse_catalogue
-from domain.gpu.cards import HowKnown, NodeCards, cards_needed, physical_cards
+from domain.gpu.cards import HowKnown, NodeCards, physical_cards
 from warehouse.project import seed_text
 
 CATALOGUE = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"))
@@ -84,100 +84,6 @@ def test_what_cannot_be_classified_is_said_and_spoils_exactness() -> None:
     assert physical_cards(monitoring, {}, CATALOGUE).unclassified == ()
 
 
-@pytest.mark.parametrize(
-    ("allocated", "capacity", "labels", "least", "most"),
-    [
-        ({"nvidia.com/gpu": 3}, {"nvidia.com/gpu": 8}, node(A100, count="8"), 3, 3),
-        # ⌈r / n⌉ at least; spread out at most
-        (
-            {"nvidia.com/gpu": 7},
-            {"nvidia.com/gpu": 40},
-            node(f"{A100}-SHARED", count="4", replicas="10"),
-            1,
-            4,
-        ),
-        (
-            {"nvidia.com/gpu": 1},
-            {"nvidia.com/gpu": 40},
-            node(f"{A100}-SHARED", count="4", replicas="10"),
-            1,
-            1,
-        ),
-        (
-            {"nvidia.com/gpu": 11},
-            {"nvidia.com/gpu": 40},
-            node(f"{A100}-SHARED", count="4", replicas="10"),
-            2,
-            4,
-        ),
-        # MIG: one 3g and two 1g can share a card
-        (
-            {"nvidia.com/mig-3g.20gb": 1, "nvidia.com/mig-1g.5gb": 2},
-            {"nvidia.com/mig-3g.20gb": 2, "nvidia.com/mig-1g.5gb": 7},
-            node(A100, count="2"),
-            1,
-            2,
-        ),
-        # what else is offered forces a second card
-        (
-            {"nvidia.com/mig-3g.20gb": 2},
-            {"nvidia.com/mig-3g.20gb": 2, "nvidia.com/mig-4g.20gb": 2},
-            node(A100, count="2"),
-            2,
-            2,
-        ),
-        # whole cards and slices never share one
-        (
-            {"nvidia.com/gpu": 2, "nvidia.com/mig-1g.5gb": 1},
-            {"nvidia.com/gpu": 6, "nvidia.com/mig-1g.5gb": 14},
-            node(A100, count="8"),
-            3,
-            3,
-        ),
-        (
-            {"nvidia.com/gpu": 8},
-            {"nvidia.com/gpu": 56},
-            node(f"{A100}-MIG-1g.5gb", count="56"),
-            2,
-            8,
-        ),
-        # replicas of instances: ten replicas at 4 are three instances
-        (
-            {"nvidia.com/gpu": 10},
-            {"nvidia.com/gpu": 16},
-            node(f"{A100}-MIG-3g.20gb-SHARED", replicas="4"),
-            2,
-            3,
-        ),
-        # compute instances: three 1c.3g can live in one 3g
-        (
-            {"nvidia.com/mig-1c.3g.20gb": 3},
-            {"nvidia.com/mig-1c.3g.20gb": 12},
-            node(A100, count="2"),
-            1,
-            2,
-        ),
-        ({"amd.com/gpu": 9}, {"amd.com/gpu": 64}, CPX, 2, 8),
-        ({}, {"nvidia.com/gpu": 8}, node(A100, count="8"), 0, 0),
-    ],
-)
-def test_the_cards_behind_what_is_allocated(
-    allocated: dict[str, int],
-    capacity: dict[str, int],
-    labels: dict[str, str],
-    least: int,
-    most: int,
-) -> None:
-    found = cards_needed(allocated, capacity, labels, CATALOGUE)
-    assert bounds(found) == (least, most)
-    assert found.is_exact is (least == most)
-
-
 def test_damaged_numbers_are_survived() -> None:
-    found = cards_needed(
-        {"nvidia.com/mig-1g.5gb": 10**15, "nvidia.com/gpu": -3},
-        {"nvidia.com/mig-1g.5gb": -1},
-        node(A100, count="8"),
-        CATALOGUE,
-    )
-    assert found.least > 0
+    capacity = {"nvidia.com/mig-1g.5gb": 10**15, "nvidia.com/gpu": -3}
+    assert physical_cards(capacity, node(A100), CATALOGUE).least > 0

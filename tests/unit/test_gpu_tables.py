@@ -7,10 +7,9 @@ from fractions import Fraction
 import pytest
 
 from domain.gpu import DeviceKind, Vendor, WeightPolicy, classify, parse_catalogue, weight
-from domain.gpu.errors import BadProductFacts, UnknownProduct
-from domain.gpu.tables import LARGEST_TABLE_CHARACTERS
+from domain.gpu.catalogue import NoMigGeometry, UnknownProduct
+from domain.gpu.product_tables import LARGEST_TABLE_CHARACTERS, BadProductFacts
 from domain.mig import layouts, parse_profile
-from domain.mig.errors import NoMigGeometry
 from warehouse.project import seed_text
 
 PRODUCTS, PROFILES = seed_text("gpu_products"), seed_text("mig_profiles")

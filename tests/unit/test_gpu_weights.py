@@ -7,7 +7,6 @@ from fractions import Fraction
 import pytest
 
 from domain.gpu import DeviceKind, WeightPolicy, classify, parse_catalogue, weight
-from domain.mig.errors import NoTableWeight
 from warehouse.project import seed_text
 
 CATALOGUE = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"))
@@ -80,5 +79,4 @@ def test_four_wide_instances_exhaust_a_cards_memory_and_weigh_a_whole_card() -> 
     ],
 )
 def test_the_table_has_no_weight_by_default(resource: str, labels: dict[str, str]) -> None:
-    with pytest.raises(NoTableWeight):
-        weight(device(resource, labels), WeightPolicy.TABLE, CATALOGUE)
+    assert weight(device(resource, labels), WeightPolicy.TABLE, CATALOGUE) is None

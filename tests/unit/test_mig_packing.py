@@ -8,7 +8,7 @@ import pytest
 
 from domain.gpu import parse_catalogue
 from domain.mig import layouts, parse_profile
-from domain.mig.packing import MOST_INSTANCES, fewest_cards
+from domain.mig.packing import MOST_INSTANCES, pack
 from domain.mig.profile import MigProfile
 from warehouse.project import seed_text
 
@@ -73,32 +73,32 @@ def test_the_bound_is_the_true_minimum_over_all_layouts(
 ) -> None:
     expected = by_trying_all(allocated, offered, cards)
     assert expected is not None, "the case itself must be possible"
-    assert fewest_cards(A100, counts(allocated), counts(offered), cards) == expected
+    assert pack(A100, counts(allocated), counts(offered), cards).card_count == expected
 
 
 def test_what_else_is_offered_can_force_more_cards() -> None:
     """Two 3g fit one card; but where two 4g are offered too, each of them shares with one 3g."""
     allocated = counts((0, 0, 2, 0, 0))
-    assert fewest_cards(A100, allocated, {}, None) == 1
-    assert fewest_cards(A100, allocated, counts((0, 0, 2, 2, 0)), 2) == 2
-    assert fewest_cards(A100, allocated, counts((0, 0, 2, 2, 0)), 3) == 1
+    assert pack(A100, allocated, {}, None).card_count == 1
+    assert pack(A100, allocated, counts((0, 0, 2, 2, 0)), 2).card_count == 2
+    assert pack(A100, allocated, counts((0, 0, 2, 2, 0)), 3).card_count == 1
 
 
 @pytest.mark.parametrize(("count", "cards"), [(0, 0), (1, 1), (7, 1), (8, 2), (14, 2), (15, 3)])
 def test_small_slices_fill_card_after_card(count: int, cards: int) -> None:
-    assert fewest_cards(A100, {NAMES[0]: count}, {}, None) == cards
+    assert pack(A100, {NAMES[0]: count}, {}, None).card_count == cards
 
 
 def test_contradicting_numbers_give_what_the_allocated_alone_need() -> None:
-    assert fewest_cards(A100, counts((9, 0, 0, 0, 0)), counts((1, 0, 0, 0, 0)), 1) == 2
-    assert fewest_cards(A100, counts((1, 0, 0, 0, 0)), counts((70, 0, 0, 0, 0)), 2) == 1
+    assert pack(A100, counts((9, 0, 0, 0, 0)), counts((1, 0, 0, 0, 0)), 1).card_count == 2
+    assert pack(A100, counts((1, 0, 0, 0, 0)), counts((70, 0, 0, 0, 0)), 2).card_count == 1
 
 
 def test_too_many_instances_get_the_plain_bound() -> None:
     many = MOST_INSTANCES + 1
-    assert fewest_cards(A100, {NAMES[0]: many}, {NAMES[0]: many}, None) == -(-many // 7)
+    assert pack(A100, {NAMES[0]: many}, {NAMES[0]: many}, None).card_count == -(-many // 7)
     both = {NAMES[2]: many, NAMES[0]: 1}
-    assert fewest_cards(A100, both, both, None) == -(-(4 * many + 1) // 8)
+    assert pack(A100, both, both, None).card_count == -(-(4 * many + 1) // 8)
 
 
 def test_a_large_mixed_node_is_answered_in_bounded_time() -> None:
@@ -106,5 +106,5 @@ def test_a_large_mixed_node_is_answered_in_bounded_time() -> None:
     geometry = GEOMETRIES["rtx-pro-6000-96gb"]
     offered = {p.profile: 5 for p in geometry.profiles if p.media_engines <= 1}
     allocated = dict.fromkeys(offered, 3)
-    found = fewest_cards(geometry, allocated, offered, 40)
+    found = pack(geometry, allocated, offered, 40).card_count
     assert found >= -(-sum(allocated.values()) // 4)

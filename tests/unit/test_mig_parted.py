@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from domain.errors import InvalidValue
 from domain.gpu import parse_catalogue
 from domain.mig import Placed, Share, parse_profile
-from domain.mig.errors import NotAMigChoice, NotAMigPartedFile
-from domain.mig.fitting import fit_entry, slices_add_up, sold_share
-from domain.mig.parted import PartedEntry, parse_parted_file
-from domain.mig.yaml_tree import LARGEST_FILE_BYTES, MOST_LEVELS, MOST_VALUES
+from domain.mig.parted import PartedEntry, fit_entry, parse_parted_file, slices_add_up, sold_share
+from domain.mig.yaml_tree import LARGEST_FILE_BYTES, MOST_LEVELS, MOST_VALUES, NotAMigPartedFile
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from warehouse.project import seed_text
@@ -293,7 +292,7 @@ def test_the_limits_leave_room_for_every_real_file() -> None:
 def test_a_configuration_that_is_not_there_cannot_be_chosen() -> None:
     parsed = parse_parted_file(BARE)
     assert parsed.chosen("f", None) == parsed.configs
-    with pytest.raises(NotAMigChoice):
+    with pytest.raises(InvalidValue):
         parsed.chosen("f", "all-balanced")
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from domain.mig import MigProfile, parse_profile, parse_resource_profile
-from domain.mig.errors import NotAMigProfile
-from domain.mig.profile import mangled
+from domain.mig.profile import NotAMigProfile, mangled
 
 
 @pytest.mark.parametrize(

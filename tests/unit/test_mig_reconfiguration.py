@@ -10,10 +10,10 @@ import pytest
 
 from domain.gpu import parse_catalogue
 from domain.mig import layouts, parse_profile
-from domain.mig.errors import NodeCannotHold
 from domain.mig.parted import parse_parted_file
 from domain.mig.reconfiguration import (
     CardState,
+    NodeCannotHold,
     as_entries,
     plan_configuration,
     plan_instances,

@@ -11,26 +11,18 @@ from fractions import Fraction
 
 import pytest
 
+from domain.errors import InvalidValue
 from domain.money import (
     LARGEST_NANOS,
-    AmountOutOfBounds,
-    CannotApportion,
-    CreditTooLarge,
-    CurrenciesDiffer,
     Money,
-    NotACurrency,
-    NotAnAmount,
     apportion,
-    creditable,
     divide_rounding_half_even,
     format_estimate,
     format_nanos,
     minor_unit_digits,
     parse_nanos,
     price_nanos,
-    require_creditable,
     round_lines_to_minor_units,
-    round_to_minor_units,
 )
 
 EUR = "EUR"
@@ -38,7 +30,7 @@ CENT = 10_000_000  # nanos
 
 
 def eur(text: str) -> Money:
-    return Money.parse(text, EUR)
+    return Money(parse_nanos(text), EUR)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +60,7 @@ def test_decimal_text_is_read_exactly(text: str, nanos: int) -> None:
      "9" * 30, "1" * 1_000_000],
 )  # fmt: skip
 def test_text_that_is_not_exact_nanos_is_refused(text: str) -> None:
-    with pytest.raises(NotAnAmount) as refused:
+    with pytest.raises(InvalidValue) as refused:
         parse_nanos(text)
     assert len(refused.value.message()) < 500
 
@@ -100,12 +92,10 @@ def test_one_nano_beyond_38_digits_is_refused_and_the_last_one_before_is_kept() 
     assert int("9" * 38) == LARGEST_NANOS
     assert LARGEST_NANOS < 2**127
     assert Money(LARGEST_NANOS, EUR).nanos == LARGEST_NANOS
-    with pytest.raises(AmountOutOfBounds):
+    with pytest.raises(InvalidValue):
         Money(LARGEST_NANOS + 1, EUR)
-    with pytest.raises(AmountOutOfBounds):
-        Money(LARGEST_NANOS, EUR) + Money(1, EUR)
-    with pytest.raises(AmountOutOfBounds):
-        Money(-LARGEST_NANOS, EUR) - Money(1, EUR)
+    with pytest.raises(InvalidValue):
+        Money(-LARGEST_NANOS - 1, EUR)
 
 
 @pytest.mark.parametrize("nanos", [1.0, True, Decimal(1), "1"])
@@ -114,41 +104,14 @@ def test_money_is_made_of_whole_numbers_only(nanos: object) -> None:
         Money(nanos, EUR)  # type: ignore[arg-type]
 
 
-def test_sums_and_differences_are_exact() -> None:
-    assert eur("0.1") + eur("0.2") == eur("0.3")
-    assert eur("1") - eur("0.000000001") == eur("0.999999999")
-    assert -eur("1.5") == eur("-1.5")
-    assert Money.sum([eur("1.1"), eur("2.2"), eur("-0.3")], EUR) == eur("3")
-    assert Money.sum([], EUR) == eur("0")
-    assert sorted([eur("2"), eur("-1"), eur("1")]) == [eur("-1"), eur("1"), eur("2")]
-    assert eur("2") >= eur("2") > eur("1")
-    assert not eur("0")
-    assert eur("-1")
-
-
 def test_the_text_of_the_largest_amount_keeps_every_digit() -> None:
     assert str(Money(LARGEST_NANOS, EUR)) == "9" * 29 + "." + "9" * 9 + " EUR"
     assert str(eur("1.803")) == "1.803 EUR"
 
 
-def test_two_currencies_never_meet() -> None:
-    usd = Money.parse("1", "USD")
-    for meet in (
-        lambda: eur("1") + usd,
-        lambda: eur("1") - usd,
-        lambda: eur("1") < usd,
-        lambda: eur("1") >= usd,
-        lambda: Money.sum([usd], EUR),
-        lambda: creditable(eur("1"), [usd], []),
-    ):
-        with pytest.raises(CurrenciesDiffer):
-            meet()
-    assert eur("1") != usd
-
-
 @pytest.mark.parametrize("text", ["", "eur", "EURO", "E1R", "€", "EU\n", "ＥＵＲ"])
 def test_a_currency_is_three_capital_letters(text: str) -> None:
-    with pytest.raises(NotACurrency):
+    with pytest.raises(InvalidValue):
         Money(1, text)
 
 
@@ -209,7 +172,7 @@ def test_a_rounded_weight_would_lose_money_and_the_fraction_does_not() -> None:
 
 
 def test_a_price_that_38_digits_cannot_hold_is_refused() -> None:
-    with pytest.raises(AmountOutOfBounds):
+    with pytest.raises(InvalidValue):
         price_nanos(10**20, Fraction(1), 10**30)
 
 
@@ -217,9 +180,10 @@ def test_a_price_that_38_digits_cannot_hold_is_refused() -> None:
     ("currency", "digits", "rounded"),
     [("EUR", 2, "12.34"), ("JPY", 0, "12"), ("KWD", 3, "12.345"), ("CLF", 4, "12.345")],
 )
-def test_what_can_be_paid_depends_on_the_currency(currency: str, digits: int, rounded: str) -> None:
+def test_minor_units_depend_on_the_currency(currency: str, digits: int, rounded: str) -> None:
     assert minor_unit_digits(currency) == digits
-    assert round_to_minor_units(Money.parse("12.345", currency)) == Money.parse(rounded, currency)
+    lines = {"a": parse_nanos("12.345")}
+    assert round_lines_to_minor_units(lines, currency).lines == {"a": parse_nanos(rounded)}
 
 
 @pytest.mark.parametrize(
@@ -229,17 +193,21 @@ def test_what_can_be_paid_depends_on_the_currency(currency: str, digits: int, ro
         (1_200_000_000, "EUR", "1.20 EUR"),
         (0, "EUR", "0.00 EUR"),
         (1_999_999_999, "JPY", "1 JPY"),
+        (-1_239_999_999, "EUR", "-1.23 EUR"),
+        (-1, "EUR", "0.00 EUR"),
     ],
 )
 def test_an_estimate_is_shown_in_whole_minor_units(nanos: int, currency: str, shown: str) -> None:
     assert format_estimate(nanos, currency) == shown
 
 
-def test_a_total_is_rounded_half_even_to_the_cent() -> None:
-    assert round_to_minor_units(eur("0.125")) == eur("0.12")
-    assert round_to_minor_units(eur("0.135")) == eur("0.14")
-    assert round_to_minor_units(eur("0.125000001")) == eur("0.13")
-    assert round_to_minor_units(eur("-0.125")) == eur("-0.12")
+@pytest.mark.parametrize(
+    ("exact", "cents"),
+    [("0.125", "0.12"), ("0.135", "0.14"), ("0.125000001", "0.13"), ("-0.125", "-0.12")],
+)
+def test_a_total_is_rounded_half_even_to_the_cent(exact: str, cents: str) -> None:
+    total = round_lines_to_minor_units({"a": parse_nanos(exact)}, EUR).total_nanos
+    assert total == parse_nanos(cents)
 
 
 def test_ten_over_three_equal_parts_goes_to_the_first_key() -> None:
@@ -273,7 +241,7 @@ def test_parts_that_weigh_nothing_get_nothing() -> None:
 
 @pytest.mark.parametrize("weights", [{}, {"a": 0}, {"a": 2, "b": -1}])
 def test_an_amount_that_no_part_can_take_is_refused(weights: dict[str, int]) -> None:
-    with pytest.raises(CannotApportion):
+    with pytest.raises(ValueError, match="cannot share"):
         apportion(1, weights)
 
 
@@ -315,23 +283,3 @@ def test_yen_are_rounded_to_whole_yen() -> None:
     invoice = round_lines_to_minor_units(lines, "JPY")
     assert invoice.total_nanos == parse_nanos("21")
     assert invoice.lines == {"a": parse_nanos("11"), "b": parse_nanos("10")}
-
-
-def test_a_credit_may_take_a_line_with_its_corrections_to_zero_and_no_further() -> None:
-    line, corrections, earlier = eur("10"), [eur("-2.5"), eur("0.5")], [eur("3")]
-    assert creditable(line, corrections, earlier) == eur("5")
-    assert require_creditable(eur("5"), line, corrections, earlier) == eur("5")
-    with pytest.raises(CreditTooLarge, match=r"5\.01 EUR.*5 EUR.*0\.01 EUR"):
-        require_creditable(eur("5.01"), line, corrections, earlier)
-
-
-def test_nothing_is_creditable_on_a_line_that_was_corrected_away() -> None:
-    assert creditable(eur("10"), [eur("-12")], []) == eur("0")
-    assert require_creditable(eur("0"), eur("10"), [eur("-12")], []) == eur("0")
-    with pytest.raises(CreditTooLarge):
-        require_creditable(eur("0.000000001"), eur("10"), [eur("-12")], [])
-
-
-def test_a_credit_below_zero_would_be_a_charge() -> None:
-    with pytest.raises(CreditTooLarge):
-        require_creditable(eur("-1"), eur("10"), [], [])

@@ -13,7 +13,7 @@ import pytest
 from domain.billing_period import BillingPeriod
 from domain.decisions import load_decisions
 from domain.interval import Interval
-from domain.tenant import BelongsTo, Ownership, TwoAnswersAboutNamespace, belongs_by_rule
+from domain.tenant import BelongsTo, Ownership, belongs_by_rule
 
 OCTOBER = BillingPeriod("2026-10").interval
 TENTH = datetime(2026, 10, 10, tzinfo=UTC)
@@ -70,18 +70,3 @@ def test_a_month_is_cut_where_the_answer_changes() -> None:
         (Interval(TWENTIETH, OCTOBER.ended_at), BelongsTo.TENANT),
     ]
     assert owner.spans("team-a", OCTOBER) == [(OCTOBER, BelongsTo.TENANT)]
-
-
-def test_two_answers_at_one_instant_are_refused_and_both_are_named() -> None:
-    """Loading refuses such rows already; whoever builds them otherwise is refused here."""
-    rows = [
-        load_decisions({"tenants.csv": HEADER + text}).tenants[0]
-        for text in (
-            "shared,provider,2026-10-10,2026-10-20,trial,Ada,2026-10-01",
-            "shared,tenant,2026-10-15,,sold,Ada,2026-10-01",
-        )
-    ]
-    owner = Ownership(rows)
-    assert owner.belongs_to("shared", TENTH) is BelongsTo.PROVIDER
-    with pytest.raises(TwoAnswersAboutNamespace, match=r"provider .* and tenant"):
-        owner.belongs_to("shared", datetime(2026, 10, 16, tzinfo=UTC))
