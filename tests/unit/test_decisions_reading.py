@@ -159,7 +159,7 @@ def test_text_behind_a_closed_quote_is_refused_and_not_joined_to_it(cell: str) -
 @pytest.mark.parametrize("cells", [RATE + ",", RATE.removesuffix(","), "c1"])
 def test_a_row_with_a_cell_too_many_or_too_few_is_refused(cells: str) -> None:
     problem = the_problem({"rates.csv": f"{RATES}\n{cells}"})
-    assert problem.seen == f"{cells.count(',') + 1} cells, and the header has 11"
+    assert problem.seen == f"{cells.count(',') + 1} cells; the header has 11"
 
 
 def test_a_header_says_at_once_what_is_missing_unknown_and_doubled() -> None:
@@ -357,7 +357,7 @@ def test_the_refusal_shows_twenty_problems_and_counts_the_others() -> None:
 
 def test_a_file_of_more_than_100_megabytes_is_refused_unread() -> None:
     problem = the_problem({"rates.csv": b"\x00" * (LARGEST_FILE_BYTES + 1)})
-    assert "100000001 bytes, and at most 100000000 are read" in problem.seen
+    assert "100000001 bytes, at most 100000000 are read" in problem.seen
 
 
 def test_a_file_of_exactly_100_megabytes_is_read_to_its_end_and_refused_for_its_one_line() -> None:
