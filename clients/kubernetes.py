@@ -1,4 +1,4 @@
-"""A client of the Kubernetes API: get, list, patch, create, access reviews.
+"""A client of the Kubernetes API: get, list, watch, patch, apply, create, access reviews.
 
 Put here: requests, their limits, and the discovery of resource names.
 Not here: addresses and credentials (`clients.kubeconfig`), or the meaning of objects.
@@ -30,7 +30,10 @@ READ_SECONDS = 60.0
 PAGE_LIMIT = 500  # objects of a page, as kubectl requests them
 PAGES_LIMIT = 2_000  # a million objects of one kind: the server repeats itself
 ANSWER_BYTES_LIMIT = 64 << 20  # a page of 500 pods has about 5 MB
+WATCH_SECONDS = 300  # how long the server keeps a watch open; then the watcher lists again
+EVENT_BYTES_LIMIT = 4 << 20  # an object of etcd has at most 1.5 MB
 MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class KubernetesClient:
@@ -97,8 +100,62 @@ class KubernetesClient:
         parameters = {"fieldManager": field_manager}
         return self._request("PATCH", path, parameters, body=patch, content_type=MERGE_PATCH)
 
+    def apply(
+        self, path: str, document: Document, *, field_manager: str, force: bool = False
+    ) -> Document:
+        """The object after a server-side apply: the fields of the document, and no other field
+        that this manager applied before. Without `force` a field of another manager is a 409.
+        """
+        parameters = {"fieldManager": field_manager, "force": "true" if force else "false"}
+        return self._request("PATCH", path, parameters, body=document, content_type=APPLY_PATCH)
+
     def create(self, path: str, document: Document) -> Document:
         return self._request("POST", path, body=document)
+
+    def watch(
+        self, path: str, resource_version: str, parameters: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[str, Document]]:
+        """Events (ADDED, MODIFIED, DELETED and the object) after a version, until the server ends
+        the stream, at the latest after WATCH_SECONDS.
+        """
+        wanted = {
+            **(parameters or {}),
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        token = self._access.current_token()
+        secret = secret_of(token)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        timeout = httpx.Timeout(WATCH_SECONDS + READ_SECONDS, connect=CONNECT_SECONDS)
+        try:
+            with self._http.stream(
+                "GET", path, params=wanted, headers=headers, timeout=timeout
+            ) as response:
+                if response.status_code != 200:
+                    body = whole_body(response.iter_bytes(), READ_SECONDS, ANSWER_BYTES_LIMIT)
+                    self._document(path, response, body, secret)
+                for line in _lines(response.iter_bytes()):
+                    event = msgspec.json.decode(line)
+                    if event["type"] == "ERROR":
+                        status = event["object"]
+                        raise ServerRefused(
+                            self.url,
+                            path,
+                            int(status.get("code") or 500),
+                            str(status.get("reason") or ""),
+                            str(status.get("message") or ""),
+                            "",
+                        )
+                    yield event["type"], event["object"]
+        except BodyOverLimit as cause:
+            raise NotKubernetes(self.url, path, str(cause)) from None
+        except (msgspec.DecodeError, KeyError, TypeError) as cause:
+            raise NotKubernetes(self.url, path, f"no event of a watch: {cause!r}"[:200]) from None
+        except httpx.HTTPError as cause:
+            seen = secret.taken_out_of(f"{type(cause).__name__}: {cause}")[:200]
+            raise ServerUnreachable(self.url, path, seen) from None
 
     def is_allowed(
         self, verb: str, group: str, resource: str, namespace: str = "", subresource: str = ""
@@ -185,6 +242,16 @@ class KubernetesClient:
         if not isinstance(document, dict):
             raise NotKubernetes(self.url, path, "an answer that is no JSON object")
         return document
+
+
+def _lines(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The lines of a stream, each when it is complete."""
+    rest = b""
+    for part in parts:
+        *lines, rest = (rest + part).split(b"\n")
+        yield from (line for line in lines if line)
+        if len(rest) > EVENT_BYTES_LIMIT:
+            raise BodyOverLimit(f"an event of more than {EVENT_BYTES_LIMIT} bytes")
 
 
 def resource_path(api_version: str, plural: str, namespace: str = "", name: str = "") -> str:

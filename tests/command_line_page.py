@@ -30,12 +30,12 @@ def command_line_page() -> str:
     return "\n".join(parts)
 
 
-def _sections(command: click.Command, path: str) -> Iterator[str]:
+def _sections(command: click.Command, path: str, heading: str = "###") -> Iterator[str]:
     yield _help(command, path)
     if isinstance(command, click.Group):
         for name in sorted(command.commands):
-            yield f"### {path} {name}\n"
-            yield _help(command.commands[name], f"{path} {name}")
+            yield f"{heading} {path} {name}\n"
+            yield from _sections(command.commands[name], f"{path} {name}", f"{heading}#")
 
 
 def _help(command: click.Command, path: str) -> str:

@@ -42,10 +42,16 @@ def _leaves() -> Iterator[tuple[str, click.Command]]:
     context = click.Context(cli)
     for name in COMMANDS:
         command = cli.get_command(context, name)
-        if isinstance(command, click.Group):
-            yield from ((f"{name} {leaf}", command.commands[leaf]) for leaf in command.commands)
-        elif command is not None:
-            yield name, command
+        if command is not None:
+            yield from _leaves_of(name, command)
+
+
+def _leaves_of(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    for name, inner in command.commands.items():
+        yield from _leaves_of(f"{path} {name}", inner)
 
 
 def differences(command: str, printed: str) -> list[str]:

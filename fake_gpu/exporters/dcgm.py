@@ -7,8 +7,9 @@ Put here: names, labels and values of `DCGM_FI_*`.
 Not here: how busy a device is (`devices`), or the labels that Prometheus adds.
 
 Its habits, as found in its code and its issues: a GPU with MIG is not exported itself; the
-utilisation fields do not exist for instances; of several pods that share a card, only one is
-named; with virtual GPUs each is, beside a series of the card, all with the card's value.
+utilisation, PCIe, row and vGPU fields do not exist for instances; of several pods that share a
+card, only one is named; with virtual GPUs each is, beside a series of the card, all with the card's
+value.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Style:
     pod_uid: bool = False
     virtual_gpus: bool = False
     pci_bus_id: bool = True  # absent from old versions
+    driver_version: bool = True
 
     @classmethod
     def of(cls, monitoring: Monitoring) -> Style:
@@ -70,6 +72,8 @@ class Field:
     value: Value
     decimals: int = 0  # 0: written with %d; 6: with %f
     of_instances: bool = True
+    of_mig_cards: bool = False
+    """Whether a card with MIG enabled, but without instances, has it."""
     profiling: bool = False
 
     def text(self, value: float) -> str:
@@ -84,20 +88,22 @@ def _field(
     kind: MetricKind = "gauge",
     decimals: int = 0,
     of_instances: bool = True,
+    of_mig_cards: bool = True,
 ) -> Field:
-    return Field(
-        Head(f"DCGM_FI_DEV_{name}", text, kind), value, decimals, of_instances, profiling=False
-    )
+    head = Head(f"DCGM_FI_DEV_{name}", text, kind)
+    return Field(head, value, decimals, of_instances, of_mig_cards)
 
 
-def _profiled(name: str, text: str, part: float, decimals: int = 6) -> Field:
+def _profiled(
+    name: str, text: str, part: float, decimals: int = 6, *, of_instances: bool = True
+) -> Field:
     """A profiling field: a fixed part of how busy the entity is."""
     places = 6 if decimals else 0
 
     def value(reading: Reading) -> float:
         return round(reading.busy * part, places)
 
-    return Field(Head(f"DCGM_FI_PROF_{name}", text), value, decimals, profiling=True)
+    return Field(Head(f"DCGM_FI_PROF_{name}", text), value, decimals, of_instances, profiling=True)
 
 
 def _clock(idle: int, busy: int) -> Value:
@@ -152,11 +158,37 @@ FIELDS: tuple[Field, ...] = (
         _constant(0),
         kind="counter",
     ),
-    _field("PCIE_REPLAY_COUNTER", "Total number of PCIe retries.", _constant(0), kind="counter"),
-    _field("GPU_UTIL", "GPU utilization (in %).", _percent(1), of_instances=False),
-    _field("MEM_COPY_UTIL", "Memory utilization (in %).", _percent(0.6), of_instances=False),
-    _field("ENC_UTIL", "Encoder utilization (in %).", _constant(0), of_instances=False),
-    _field("DEC_UTIL", "Decoder utilization (in %).", _constant(0), of_instances=False),
+    _field(
+        "PCIE_REPLAY_COUNTER",
+        "Total number of PCIe retries.",
+        _constant(0),
+        kind="counter",
+        of_instances=False,
+    ),
+    _field(
+        "GPU_UTIL", "GPU utilization (in %).", _percent(1), of_instances=False, of_mig_cards=False
+    ),
+    _field(
+        "MEM_COPY_UTIL",
+        "Memory utilization (in %).",
+        _percent(0.6),
+        of_instances=False,
+        of_mig_cards=False,
+    ),
+    _field(
+        "ENC_UTIL",
+        "Encoder utilization (in %).",
+        _constant(0),
+        of_instances=False,
+        of_mig_cards=False,
+    ),
+    _field(
+        "DEC_UTIL",
+        "Decoder utilization (in %).",
+        _constant(0),
+        of_instances=False,
+        of_mig_cards=False,
+    ),
     _field("XID_ERRORS", "Value of the last XID error encountered.", _xid),
     _field("FB_FREE", "Framebuffer memory free (in MiB).", _free),
     _field("FB_USED", "Framebuffer memory used (in MiB).", lambda reading: reading.step.used_mib),
@@ -170,21 +202,35 @@ FIELDS: tuple[Field, ...] = (
         "Total number of NVLink bandwidth counters for all lanes.",
         _constant(0),
         kind="counter",
+        of_mig_cards=False,
     ),
-    _field("VGPU_LICENSE_STATUS", "vGPU License status", _constant(0)),
+    _field(
+        "VGPU_LICENSE_STATUS",
+        "vGPU License status",
+        _constant(0),
+        of_instances=False,
+        of_mig_cards=False,
+    ),
     _field(
         "UNCORRECTABLE_REMAPPED_ROWS",
         "Number of remapped rows for uncorrectable errors",
         _uncorrectable,
         kind="counter",
+        of_instances=False,
     ),
     _field(
         "CORRECTABLE_REMAPPED_ROWS",
         "Number of remapped rows for correctable errors",
         _constant(0),
         kind="counter",
+        of_instances=False,
     ),
-    _field("ROW_REMAP_FAILURE", "Whether remapping of rows has failed", _constant(0)),
+    _field(
+        "ROW_REMAP_FAILURE",
+        "Whether remapping of rows has failed",
+        _constant(0),
+        of_instances=False,
+    ),
     _profiled("GR_ENGINE_ACTIVE", "Ratio of time the graphics engine is active.", 1.0),
     _profiled("SM_ACTIVE", "The ratio of cycles an SM has at least 1 warp assigned.", 0.9),
     _profiled("SM_OCCUPANCY", "The ratio of number of warps resident on an SM.", 0.65),
@@ -197,8 +243,8 @@ FIELDS: tuple[Field, ...] = (
     _profiled("PIPE_FP64_ACTIVE", "Ratio of cycles the fp64 pipes are active.", 0.05),
     _profiled("PIPE_FP32_ACTIVE", "Ratio of cycles the fp32 pipes are active.", 0.25),
     _profiled("PIPE_FP16_ACTIVE", "Ratio of cycles the fp16 pipes are active.", 0.35),
-    _profiled("PCIE_TX_BYTES", _PCIE.format("transmitted"), 1.2e9, 0),
-    _profiled("PCIE_RX_BYTES", _PCIE.format("received"), 2.4e9, 0),
+    _profiled("PCIE_TX_BYTES", _PCIE.format("transmitted"), 1.2e9, 0, of_instances=False),
+    _profiled("PCIE_RX_BYTES", _PCIE.format("received"), 2.4e9, 0, of_instances=False),
     _profiled("NVLINK_TX_BYTES", _NVLINK.format("transmitted"), 9e9, 0),
     _profiled("NVLINK_RX_BYTES", _NVLINK.format("received"), 9e9, 0),
 )
@@ -343,7 +389,9 @@ def identity(node: Node, entity: Entity, style: Style) -> Pairs:
             ("GPU_I_PROFILE", entity.profile),
             ("GPU_I_ID", str(entity.gpu_instance_id)),
         ]
-    labels += [(style.hostname_label, node.name), ("DCGM_FI_DRIVER_VERSION", node.driver_version)]
+    labels.append((style.hostname_label, node.name))
+    if style.driver_version:
+        labels.append(("DCGM_FI_DRIVER_VERSION", node.driver_version))
     return tuple(labels)
 
 

@@ -98,6 +98,8 @@ def _sharing_labels(spec: NodeSpec, product: str, prefix: str) -> dict[str, str]
 
 def _mig_labels(spec: NodeSpec, product: Product, cuts: Sequence[CardCut]) -> dict[str, str]:
     assert spec.mig is not None, "asked only for nodes with MIG"
+    if all(cut.placed is None for cut in cuts):
+        return {}  # MIG is enabled on no card: labels as without MIG
     made = [(cut, placed) for cut in cuts for placed in cut.placed or ()]
     names = Counter(name for _, placed in made for name in instance_names(placed))
     if spec.mig.strategy == "single":

@@ -5,7 +5,11 @@ Not here: the project's own scenario file (`spec`).
 
 The design document's: which GPU of which node is used by which pod, and how much. The operator's:
 pools of nodes (`nodePools`), old (`gpuProduct`, `gpuCount`, `gpuMemory`) or new (`gpu: {profile}`).
-A pool says nothing about the number of its nodes, so each becomes one node of the pool's name.
+A pool says nothing about the number of its nodes, so a scenario has one node of the pool's name; in
+a real cluster (`fake_gpu.cluster`) it is every node with the pool's label.
+
+A node of the design document's format may also have `mig-strategy` (else the file's), `replicas`
+(of each device, time-sliced) and `driver-version`.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -21,7 +26,7 @@ from fake_gpu.fleet.hardware import products, similar_products
 from fake_gpu.scenario.errors import BadScenario, Problem
 from fake_gpu.scenario.schema import MAXIMUM_LEVELS, Unreadable, too_deep_at
 from fake_gpu.scenario.spec import ClusterSpec, Scenario
-from fake_gpu.scenario.spec_hardware import Layout, MigSpec, NodeSpec
+from fake_gpu.scenario.spec_hardware import Layout, MigSpec, NodeSpec, SharingSpec
 from fake_gpu.scenario.spec_work import CardLoadSpec, ContainerSpec, PodSpec, WorkloadSpec
 from fake_gpu.scenario.utilisation import parse_load
 
@@ -39,6 +44,9 @@ _SCENARIO_KEY = re.compile(r"^clusters\s*:", re.MULTILINE)
 # Where the fake GPU operator's ConfigMap has its configuration.
 OPERATOR_KEY = "topology.yml"
 
+NODE_KEYS = {"gpu-memory", "gpu-product", "gpus", "mig-strategy", "replicas", "driver-version"}
+DRIVER_VERSION = "550.127.08"
+
 PROFILES = {
     "a100": ("NVIDIA-A100-SXM4-40GB", 8),
     "h100": ("NVIDIA-H100-80GB-HBM3", 8),
@@ -55,16 +63,37 @@ def is_foreign(text: str) -> bool:
     return bool(_FOREIGN_KEY.search(text)) and not _SCENARIO_KEY.search(text)
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignNodes:
+    """The nodes of a configuration; `pool_label` is empty unless they stand for pools of nodes."""
+
+    nodes: tuple[NodeSpec, ...]
+    workloads: tuple[WorkloadSpec, ...] = ()
+    pool_label: str = ""
+    warnings: tuple[str, ...] = ()
+
+
 def read_foreign(text: str, source: str) -> tuple[Scenario, tuple[str, ...]]:
     """The configuration as a scenario of one cluster and one day, and the ignored keys."""
-    workloads: tuple[WorkloadSpec, ...] = ()
-    warnings: list[str] = []
+    found = foreign_nodes(text, source)
+    cluster = ClusterSpec(name="fake", nodes=found.nodes, workloads=found.workloads)
+    scenario = Scenario(name=source, from_=START, until=START + DAY, clusters=(cluster,))
+    return scenario, found.warnings
+
+
+def foreign_nodes(
+    text: str, source: str, profiles: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+) -> ForeignNodes:
+    """The nodes of a configuration; `profiles` are the operator's profiles besides the known ones.
+
+    Raises BadScenario.
+    """
     try:
         document = _document(text[:MAXIMUM_CHARACTERS])
         if "nodePools" in document:
-            nodes = _pools(document, warnings)
-        else:
-            nodes, workloads = _nodes(document)
+            return _pools(document, profiles)
+        nodes, workloads = _nodes(document)
+        return ForeignNodes(nodes, workloads)
     except Unreadable as error:
         problem = Problem(error.line, "" if error.line else "nodes", error.seen, error.remedy)
         raise BadScenario(source, [problem]) from error
@@ -74,9 +103,6 @@ def read_foreign(text: str, source: str) -> tuple[Scenario, tuple[str, ...]]:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         problem = Problem(0, "nodes", f"a value is missing or of another kind: {error!r}", SEE)
         raise BadScenario(source, [problem]) from error
-    cluster = ClusterSpec(name="fake", nodes=nodes, workloads=workloads)
-    scenario = Scenario(name=source, from_=START, until=START + DAY, clusters=(cluster,))
-    return scenario, tuple(warnings)
 
 
 class _Loader(yaml.CSafeLoader):
@@ -128,7 +154,7 @@ def _nodes(document: Mapping[str, Any]) -> tuple[tuple[NodeSpec, ...], tuple[Wor
     users: dict[tuple[str, str], _User] = {}
     places: dict[str, str] = {}
     for name, entry in _mapping(document.get("nodes"), "nodes").items():
-        _known(_mapping(entry, name), {"gpu-memory", "gpu-product", "gpus"}, name)
+        _known(_mapping(entry, name), NODE_KEYS, name)
         gpus = entry.get("gpus") or []
         for index, gpu in enumerate(gpus):
             place = f"{name} gpu {index}"
@@ -138,14 +164,20 @@ def _nodes(document: Mapping[str, Any]) -> tuple[tuple[NodeSpec, ...], tuple[Wor
                 raise Unreadable(seen, "every GPU has an ID of its own")
             places[card] = place
             _use(users, str(name), index, gpu.get("metrics") or {})
+        strategy = str(entry.get("mig-strategy", document.get("mig-strategy", "none")))
+        product = str(entry.get("gpu-product", ""))
+        replicas = int(entry.get("replicas", 1))
         nodes.append(
             NodeSpec(
                 name=str(name),
-                product=str(entry.get("gpu-product", "")),
+                product=product,
+                mig=_mig(product, strategy),
+                sharing=SharingSpec(replicas) if replicas != 1 else None,
+                driver_version=str(entry.get("driver-version", DRIVER_VERSION)),
                 cards=len(gpus),
                 card_ids=tuple(str(gpu["id"]) for gpu in gpus),
                 memory_mib=int(entry["gpu-memory"]) if "gpu-memory" in entry else None,
-                labels={"nvidia.com/mig.strategy": str(document.get("mig-strategy", "none"))},
+                labels={"nvidia.com/mig.strategy": strategy},
             )
         )
     return tuple(nodes), tuple(_pod(*key, user) for key, user in users.items())
@@ -196,48 +228,110 @@ def _pod(namespace: str, pod: str, user: _User) -> WorkloadSpec:
 # --- the fake GPU operator ----------------------------------------------------------------------
 
 
-def _pools(document: Mapping[str, Any], warnings: list[str]) -> tuple[NodeSpec, ...]:
+def _pools(document: Mapping[str, Any], profiles: Mapping[str, Mapping[str, Any]]) -> ForeignNodes:
     known = {"nodePools", "nodePoolLabelKey", "migStrategy", "gpuOperator"}
     _known(document, known, "the file")
+    warnings: list[str] = []
     label = str(document.get("nodePoolLabelKey", "run.ai/simulated-gpu-node-pool"))
     strategy = str(document.get("migStrategy", "none"))
     nodes = []
     _leave_out(document, "the file", ("gpuOperator",), warnings)
     for name, pool in _mapping(document["nodePools"], "nodePools").items():
-        product, count, memory = _pool(str(name), _mapping(pool, str(name)), warnings)
-        mig = strategy in ("single", "mixed") and bool(products()[product].mig_family)
+        found = _pool(str(name), _mapping(pool, str(name)), profiles, warnings)
         nodes.append(
             NodeSpec(
                 name=str(name),
-                product=product,
-                cards=count,
-                memory_mib=memory,
-                mig=MigSpec(Layout("all-disabled", ())) if mig else None,
+                product=found.product,
+                cards=found.cards,
+                memory_mib=found.memory_mib,
+                mig=_mig(found.product, strategy),
+                driver_version=found.driver_version,
                 labels={label: str(name), "run.ai/fake.gpu": "true"},
             )
         )
-    return tuple(nodes)
+    return ForeignNodes(tuple(nodes), pool_label=label, warnings=tuple(warnings))
 
 
-def _pool(name: str, pool: Mapping[str, Any], warnings: list[str]) -> tuple[str, int, int | None]:
+def _mig(product: str, strategy: str) -> MigSpec | None:
+    """MIG that is not enabled yet, where the cards and the strategy allow it."""
+    if strategy not in ("single", "mixed"):
+        return None
+    if product not in products() or not products()[product].mig_family:
+        return None
+    return MigSpec(Layout("all-disabled", ()), "single" if strategy == "single" else "mixed")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    product: str
+    cards: int
+    memory_mib: int | None
+    driver_version: str = DRIVER_VERSION
+
+
+def _pool(
+    name: str,
+    pool: Mapping[str, Any],
+    profiles: Mapping[str, Mapping[str, Any]],
+    warnings: list[str],
+) -> _Pool:
     where = f"pool {name}"
     _leave_out(pool, where, ("otherDevices", "resources", "numa"), warnings)
     if "gpu" in pool:
         _known(pool, {"gpu", "numa", "resources"}, where)
-        gpu = _mapping(pool["gpu"], where)
-        _known(gpu, {"backend", "profile", "overrides"}, f"{where} gpu")
-        _leave_out(gpu, f"{where} gpu", ("overrides",), warnings)
-        profile = str(gpu.get("profile", ""))
-        if profile not in PROFILES:
-            raise Unreadable(f"{where}: no profile {profile!r}", "one of: " + ", ".join(PROFILES))
-        product, count = PROFILES[profile]
-        return product, count, None
+        return _profiled_pool(_mapping(pool["gpu"], where), f"{where} gpu", profiles, warnings)
     _known(pool, {"gpuProduct", "gpuCount", "gpuMemory", "otherDevices", "resources"}, where)
-    product = str(pool.get("gpuProduct", "Tesla-K80"))
-    if product not in products():
-        raise Unreadable(f"{where}: no product {product!r}", similar_products(product))
+    product = _product(str(pool.get("gpuProduct", "Tesla-K80")), where)
     memory = int(pool["gpuMemory"]) if "gpuMemory" in pool else None
-    return product, int(pool.get("gpuCount", 1)), memory
+    return _Pool(product, int(pool.get("gpuCount", 1)), memory)
+
+
+def _profiled_pool(
+    gpu: Mapping[str, Any],
+    where: str,
+    profiles: Mapping[str, Mapping[str, Any]],
+    warnings: list[str],
+) -> _Pool:
+    """A pool by the name of a profile, with parts of the profile overridden."""
+    _known(gpu, {"backend", "profile", "overrides"}, where)
+    name = str(gpu.get("profile", ""))
+    profile: Mapping[str, Any] = profiles.get(name, {})
+    if not profile and name not in PROFILES:
+        listed = ", ".join(sorted({*PROFILES, *profiles}))
+        raise Unreadable(f"{where}: no profile {name!r}", f"one of: {listed}")
+    product, cards = PROFILES.get(name, ("", 1))
+    overrides = _mapping(gpu.get("overrides") or {}, f"{where} overrides")
+    unread = sorted(set(overrides) - {"system", "device_defaults", "devices"})
+    _leave_out(overrides, f"{where} overrides", unread, warnings)
+    merged = _merged(profile, overrides)
+    system = _mapping(merged.get("system") or {}, where)
+    defaults = _mapping(merged.get("device_defaults") or {}, where)
+    memory = _mapping(defaults.get("memory") or {}, where)
+    if "name" in defaults:
+        product = _product(str(defaults["name"]).replace(" ", "-"), where)
+    if merged.get("devices"):
+        cards = len(merged["devices"])
+    return _Pool(
+        product,
+        cards,
+        int(memory["total_bytes"]) // 2**20 if "total_bytes" in memory else None,
+        str(system.get("driver_version", DRIVER_VERSION)),
+    )
+
+
+def _product(name: str, where: str) -> str:
+    if name not in products():
+        raise Unreadable(f"{where}: no product {name!r}", similar_products(name))
+    return name
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Mappings merged key by key; other values of `changes` replace those of `base`."""
+    merged = dict(base)
+    for key, value in changes.items():
+        is_inner = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value) if is_inner else value
+    return merged
 
 
 def _leave_out(

@@ -16,6 +16,7 @@ import click
 
 from domain.errors import LedgerError
 from domain.interval import format_instant, parse_instant
+from orchestration.cli.fake_cluster import cluster as cluster_command
 from orchestration.cli.output import emit, output_option, progress
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ def command() -> None:
 
     SCENARIO is a name of the library, a YAML file, or a CSV trace of real pods.
     """
+
+
+command.add_command(cluster_command)
 
 
 LIST_EPILOG = """\b

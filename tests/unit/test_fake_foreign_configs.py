@@ -6,6 +6,7 @@ import pytest
 
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.status_updater import topology
+from fake_gpu.scenario.design_config import foreign_nodes
 from fake_gpu.scenario.errors import BadScenario, DoesNotFit
 from tests.fleets import check_invariants, cluster_of, loaded
 
@@ -201,6 +202,44 @@ def test_a_config_map_without_a_configuration_is_refused() -> None:
     )
 
 
+def test_a_profile_and_its_overrides_say_what_cards_a_pool_has() -> None:
+    profile = {
+        "system": {"driver_version": "570.1.2", "cuda_version": "12.8"},
+        "device_defaults": {"name": "Tesla T4", "memory": {"total_bytes": 16 * 2**30}},
+        "devices": [{"index": 0}, {"index": 1}],
+    }
+    text = """\
+nodePools:
+  own: {gpu: {profile: mine, overrides: {device_defaults: {memory: {total_bytes: 8589934592}}}}}
+  known: {gpu: {profile: a100}}
+nodePoolLabelKey: pool
+migStrategy: single
+"""
+    found = foreign_nodes(text, "topology", {"mine": profile})
+    assert found.pool_label == "pool"
+    own, known = found.nodes
+    assert (own.product, own.cards, own.memory_mib) == ("Tesla-T4", 2, 8192)
+    assert own.driver_version == "570.1.2"
+    assert (known.product, known.cards, known.memory_mib) == ("NVIDIA-A100-SXM4-40GB", 8, None)
+    assert known.mig is not None
+    assert known.mig.strategy == "single"
+    assert own.mig is None
+
+
+def test_a_node_may_have_a_strategy_and_replicas_of_its_own() -> None:
+    text = """\
+mig-strategy: mixed
+nodes:
+  a: {gpu-product: A100-SXM4-40GB, mig-strategy: single, gpus: [{id: GPU-0}]}
+  b: {gpu-product: Tesla-T4, replicas: 4, gpus: [{id: GPU-1}]}
+"""
+    a, b = build_fleet(loaded(text)).clusters[0].nodes
+    assert a.states[0].labels["nvidia.com/mig.strategy"] == "single"
+    assert a.states[0].labels["nvidia.com/gpu.product"] == "A100-SXM4-40GB"
+    assert a.states[0].capacity == {"nvidia.com/gpu": 1}
+    assert b.states[0].capacity == {"nvidia.com/gpu": 4}
+
+
 def test_what_is_left_out_is_said() -> None:
     text = """\
 nodePools:
@@ -214,7 +253,7 @@ gpuOperator: {}
     assert loaded(text).warnings == (
         "pool old: `otherDevices` is left out, no GPU comes of it",
         "pool new: `resources` is left out, no GPU comes of it",
-        "pool new gpu: `overrides` is left out, no GPU comes of it",
+        "pool new gpu overrides: `driver_version` is left out, no GPU comes of it",
     )
     assert loaded(TOPOLOGY).warnings == ()
     assert told("nodePools: {a: {gpu: {profile: h100, profiles: 2}}}") == (

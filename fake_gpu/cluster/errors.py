@@ -1,0 +1,53 @@
+"""What can be wrong with simulated GPUs in a cluster.
+
+Put here: the errors of this package.
+Not here: errors of the API server (`clients.kubernetes_errors`) and of the configuration's format
+(`fake_gpu.scenario.errors`).
+"""
+
+from __future__ import annotations
+
+from domain.errors import BadInput, CouldNotLook, WrongUse
+
+
+class InvalidClusterConfiguration(BadInput):
+    """A configuration that no simulated GPUs can be made of."""
+
+    code = "FAKE-020"
+
+    def __init__(self, where: str, seen: str) -> None:
+        super().__init__(
+            where=where,
+            seen=seen,
+            why="the nodes keep the GPUs of the last valid configuration",
+            remedy="correct it; gpu-ledger fake cluster check FILE lists every problem",
+        )
+
+
+class KubeletUnreachable(CouldNotLook):
+    """The kubelet's sockets do not respond."""
+
+    code = "FAKE-021"
+
+    def __init__(self, socket: str, seen: str) -> None:
+        super().__init__(
+            where=f"the kubelet's socket {socket}",
+            seen=seen,
+            why="the node offers no simulated GPUs until the plugin is registered",
+            remedy="check that the kubelet runs and that its folder is mounted; on nodes of kwok "
+            "use the overlay kwok",
+        )
+
+
+class NoSuchSimulatedDevice(WrongUse):
+    """A failure was requested for a node or a device that is not simulated."""
+
+    code = "FAKE-022"
+
+    def __init__(self, node: str, seen: str) -> None:
+        super().__init__(
+            where=f"node {node}",
+            seen=seen,
+            why="a failure of another device would be simulated",
+            remedy="list the devices: kubectl get configmap topology-NODE -o yaml",
+        )

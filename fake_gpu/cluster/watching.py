@@ -1,0 +1,87 @@
+"""A copy of the objects of one list of the API server, kept up to date by a watch.
+
+Put here: listing, watching, and beginning again after an error.
+Not here: what is done about changes (`agent`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from clients.kubernetes import KubernetesClient
+from domain.errors import LedgerError
+
+RETRY_SECONDS = 1.0
+
+log = logging.getLogger("fake_gpu.cluster")
+
+Document = dict[str, Any]
+
+
+class WatchedObjects(threading.Thread):
+    """The objects of a path; `changed` is set after every change."""
+
+    def __init__(
+        self,
+        client: KubernetesClient,
+        path: str,
+        changed: threading.Event,
+        stop: threading.Event,
+        parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(name=f"watch {path}", daemon=True)
+        self._client = client
+        self._path = path
+        self._parameters = dict(parameters or {})
+        self._changed = changed
+        self._halt = stop
+        self._objects: dict[tuple[str, str], Document] = {}
+        self._lock = threading.Lock()
+        self.is_complete = threading.Event()
+
+    def objects(self) -> list[Document]:
+        """The objects by namespace and name."""
+        with self._lock:
+            return [self._objects[key] for key in sorted(self._objects)]
+
+    def find(self, name: str, namespace: str = "") -> Document | None:
+        with self._lock:
+            return self._objects.get((namespace, name))
+
+    def run(self) -> None:
+        while not self._halt.is_set():
+            try:
+                version = self._list()
+                for kind, found in self._client.watch(self._path, version, self._parameters):
+                    if self._halt.is_set():
+                        return
+                    self._take(kind, found)
+            except LedgerError as error:
+                log.warning("%s; listing again", error.seen)
+                self._halt.wait(RETRY_SECONDS)
+
+    def _list(self) -> str:
+        page = self._client.get(self._path, self._parameters)
+        with self._lock:
+            self._objects = {_key(found): found for found in page["items"]}
+        self.is_complete.set()
+        self._changed.set()
+        return str(page["metadata"]["resourceVersion"])
+
+    def _take(self, kind: str, found: Document) -> None:
+        if kind == "BOOKMARK":
+            return
+        with self._lock:
+            if kind == "DELETED":
+                self._objects.pop(_key(found), None)
+            else:
+                self._objects[_key(found)] = found
+        self._changed.set()
+
+
+def _key(found: Document) -> tuple[str, str]:
+    metadata = found["metadata"]
+    return str(metadata.get("namespace", "")), str(metadata["name"])
