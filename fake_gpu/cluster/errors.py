@@ -20,7 +20,7 @@ class InvalidClusterConfiguration(BadInput):
             where=where,
             seen=seen,
             why="the nodes keep the GPUs of the last valid configuration",
-            remedy="correct it; gpu-ledger fake cluster check FILE lists every problem",
+            remedy="correct it, and check it: gpu-ledger fake cluster check FILE",
         )
 
 

@@ -66,7 +66,15 @@ namespace_option = click.option(
 )
 
 
-@click.group(name="cluster", no_args_is_help=True)
+EPILOG = """\b
+Examples:
+  gpu-ledger fake cluster check topology.yml
+  kubectl apply -k deploy/fake-gpu/overlays/kwok
+  gpu-ledger fake cluster fail node-a --mode unhealthy --device 0
+"""
+
+
+@click.group(name="cluster", no_args_is_help=True, epilog=EPILOG)
 def cluster() -> None:
     """Show simulated GPUs on the nodes of a real Kubernetes cluster.
 

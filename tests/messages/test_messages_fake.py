@@ -19,6 +19,9 @@ import pytest
 
 from domain.errors import LedgerError
 from fake_gpu.clock import driven, fixed
+from fake_gpu.cluster.configuration import read_configuration
+from fake_gpu.cluster.errors import NoSuchSimulatedDevice
+from fake_gpu.cluster.plugin import list_pod_resources
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import library_text, load_scenario, read_scenario
@@ -93,6 +96,10 @@ def a_row_that_cannot_be() -> None:
     parse_trace(",".join(COLUMNS) + "\n" + row + "\n", "pods.csv")
 
 
+def a_device_that_is_not_simulated() -> None:
+    raise NoSuchSimulatedDevice("node-a", "device '7' is none of 0, GPU-0")
+
+
 PROVOKED: dict[str, Callable[[], object]] = {
     "FAKE-001": lambda: driven(NOON).advance_to(NOON.replace(hour=11)),
     "FAKE-002": lambda: read_scenario(BAD, "mine.yaml", None),
@@ -104,6 +111,9 @@ PROVOKED: dict[str, Callable[[], object]] = {
     "FAKE-008": a_port_that_is_taken,
     "FAKE-009": another_past,
     "FAKE-010": lambda: fleet(HEAD + ONE_NAME),
+    "FAKE-020": lambda: read_configuration("nodes: [", "topology.yml"),
+    "FAKE-021": lambda: list_pod_resources(Path("/nowhere/kubelet.sock")),
+    "FAKE-022": a_device_that_is_not_simulated,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ from uuid import UUID, uuid5
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
 from domain.interval import format_instant
@@ -24,7 +26,9 @@ from fake_gpu.cluster.agent import (
 from fake_gpu.cluster.backends import Backend, KubeletBackend, KwokBackend
 from fake_gpu.cluster.exporter import Exporter
 from fake_gpu.cluster.topology import read_topology
+from orchestration.cli.main import cli
 from tests.applying_api import ApplyingApi
+from tests.json_output import differences
 from tests.stub_kubelet import StubKubelet, eventually
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
@@ -372,7 +376,7 @@ def test_the_energy_is_the_integral_of_the_power() -> None:
     world.pods = [pod("p", {"containers": [container("main", 1)]})]
     world.step(0)
     world.step(40)
-    [(_, millijoules)] = world.samples("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION")
+    [(_, millijoules)] = world.samples("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION_total")
     assert millijoules == 3_400_000
 
 
@@ -589,3 +593,14 @@ def test_a_failure_on_a_node_with_a_kubelet_reaches_it(kubelet_world: World) -> 
     world.step()
     expected = {"g0": "Healthy", "g1": "Unhealthy", "g2": "Healthy"}
     eventually(lambda: kubelet.devices.get("nvidia.com/gpu") == expected)
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+def test_a_configuration_is_checked_before_it_is_applied(tmp_path: Path) -> None:
+    path = tmp_path / "topology.yml"
+    path.write_text(DESIGN)
+    printed = CliRunner().invoke(cli, ["fake", "cluster", "check", str(path), "-o", "json"])
+    assert differences("fake cluster check", printed.stdout) == []
+    assert [row["shown_pod"] for row in json.loads(printed.stdout)] == ["team-a/pod"] * 2

@@ -65,6 +65,7 @@ def test_health_changes_reach_the_kubelet(kubelet: StubKubelet, plugin: Resource
     eventually(lambda: kubelet.devices[GPU] == {"GPU-1": "Healthy"})
     plugin.offer(TWO, {}, NONE)
     eventually(lambda: kubelet.devices[GPU] == TWO)
+    assert len(kubelet.registered) == 1
 
 
 def test_a_refused_allocate_has_the_message(kubelet: StubKubelet, plugin: ResourcePlugin) -> None:
