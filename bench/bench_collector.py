@@ -67,8 +67,9 @@ def measure() -> list[Measurement]:
 
 def _collected(pages: list[bytes], folder: Path) -> tuple[float, float, float]:
     """Seconds of the processor: of the first list, of the quickest later one, of parsing."""
+    from clients.kubeconfig import ClusterAccess
+    from clients.kubernetes import KubernetesClient
     from domain.clock import StoppedClock
-    from ingestion.kubernetes.client import ApiClient, ApiSettings
     from ingestion.kubernetes.listing import ask_list
     from ingestion.kubernetes.observations import ListedPage
     from ingestion.kubernetes.spool import JournalWriter
@@ -83,7 +84,7 @@ def _collected(pages: list[bytes], folder: Path) -> tuple[float, float, float]:
         return found
 
     unpacking: list[float] = []
-    client = ApiClient(ApiSettings("https://api.example"), httpx.MockTransport(answer))
+    client = KubernetesClient(ClusterAccess("https://api.example"), httpx.MockTransport(answer))
     state, writer = JournalState(), JournalWriter(FolderStore(folder), CLUSTER_ID, "bench", "bench")
 
     def take(page: ListedPage) -> None:

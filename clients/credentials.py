@@ -1,23 +1,27 @@
-"""What opens an API server to us: a token, a CA, a certificate of our own.
+"""The credentials of a client: a bearer token, an authority, a certificate of our own.
 
 Put here: reading them from their files, and the errors of files that cannot be used.
-Not here: requests (`client`).
+Not here: requests (`clients.kubernetes`, `clients.prometheus`, `ingestion.thanos`).
 
-There is no way to skip verification: a server is trusted through the system's or a given CA. A
-token goes over TLS only, and is read again from its file for every request, because it rotates.
+Verification cannot be skipped: a server is trusted through the system's or a given authority. A
+token is sent over TLS only, and is read again from its file for every request, because it rotates.
 """
 
 from __future__ import annotations
 
+import re
 import ssl
+import tempfile
 from pathlib import Path
 
-from clients import bearer_token
-from domain.errors import WrongUse
+from domain.errors import CouldNotLook, WrongUse
+
+# The characters of a header. RFC 6750 allows fewer, but tokens of Rancher contain a colon.
+_TOKEN = re.compile(rb"[\x21-\x7e]+")
 
 
-class CredentialUnreadable(WrongUse):
-    """A token, a CA or a certificate could not be read."""
+class CredentialUnreadable(CouldNotLook):
+    """A token, an authority or a certificate could not be read."""
 
     code = "KUBE-004"
 
@@ -25,13 +29,14 @@ class CredentialUnreadable(WrongUse):
         super().__init__(
             where=str(path),
             seen=cause,
-            why="without it the API server does not let anybody look",
-            remedy="check that the volume with the ServiceAccount's token is mounted and readable",
+            why="the server refuses requests without it, or is not known to be the right one",
+            remedy="check that the path is right and the file readable by this user; in a pod, "
+            "that the volume with the ServiceAccount's token is mounted",
         )
 
 
 class TokenWithoutTls(WrongUse):
-    """A token would travel readable."""
+    """A token would be sent without encryption."""
 
     code = "KUBE-005"
 
@@ -39,30 +44,53 @@ class TokenWithoutTls(WrongUse):
         super().__init__(
             where=url,
             seen="a token is configured, and the URL is not https",
-            why="whoever reads the token on its way can read the cluster",
+            why="anyone on the network could read the token, and the cluster with it",
             remedy="write the URL with https:// and give the CA file",
         )
 
 
 def read_token(path: Path) -> str:
+    """The token in a file; raises CredentialUnreadable, which never contains the content."""
     try:
-        return bearer_token.read_token(path)
-    except bearer_token.NoToken as cause:
-        raise CredentialUnreadable(path, f"no readable token: {cause}") from None
+        content = path.read_bytes().strip()
+    except OSError as cause:
+        raise CredentialUnreadable(path, f"no readable token: {describe(cause)}") from None
+    if not _TOKEN.fullmatch(content):
+        # httpx would refuse such a header with an error that contains it.
+        seen = "no readable token: its content has not the form of a bearer token"
+        raise CredentialUnreadable(path, seen)
+    return content.decode("ascii")
 
 
-def tls_context(
-    ca_file: Path | None, certificate_file: Path | None, key_file: Path | None
+def make_tls_context(
+    authority: Path | None = None,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    authority_pem: str = "",
+    certificate_pem: str = "",
 ) -> ssl.SSLContext:
+    """Verification by the system's or a given authority; with a certificate of our own, if any.
+
+    `certificate_pem` contains the key, too.
+    """
+    path: Path | str = authority or "the authority"
     try:
-        context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
-        if certificate_file is not None:
-            context.load_cert_chain(certificate_file, key_file)
+        context = ssl.create_default_context(
+            cafile=str(authority) if authority else None, cadata=authority_pem or None
+        )
+        path = certificate or "the client certificate"
+        if certificate is not None:
+            context.load_cert_chain(certificate, key)
+        if certificate_pem:
+            # Python reads a client certificate from a file only.
+            with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+                file.write(certificate_pem)
+                file.flush()
+                context.load_cert_chain(file.name)
     except (OSError, ssl.SSLError) as cause:
-        path = ca_file or certificate_file or Path()
-        raise CredentialUnreadable(path, f"no usable certificate: {_said(cause)}") from None
+        raise CredentialUnreadable(path, f"no usable certificate: {describe(cause)}") from None
     return context
 
 
-def _said(cause: Exception) -> str:
+def describe(cause: Exception) -> str:
     return f"{type(cause).__name__}: {cause}"[:200]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,7 @@ from typing import Any
 
 import yaml
 
-from clients.bearer_token import NoToken, read_token
-from clients.credentials import CredentialUnreadable
+from clients.credentials import CredentialUnreadable, make_tls_context, read_token
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 KUBECONFIG_BYTES_LIMIT = 4 << 20  # a file of a thousand contexts has 2 MB
@@ -34,14 +34,20 @@ class ClusterAccess:
     token_file: Path | None = None  # read for every request, because tokens rotate
     certificate_pem: str = ""
     key_pem: str = ""
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    proxy: str = ""  # else HTTPS_PROXY and NO_PROXY are used
 
     def current_token(self) -> str:
-        if self.token_file is None:
-            return self.token
-        try:
-            return read_token(self.token_file)
-        except NoToken as cause:
-            raise CredentialUnreadable(self.token_file, f"no readable token: {cause}") from None
+        return self.token if self.token_file is None else read_token(self.token_file)
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        if not self.url.startswith("https://"):
+            return None
+        own = f"{self.certificate_pem}\n{self.key_pem}\n" if self.certificate_pem else ""
+        return make_tls_context(
+            self.ca_file, self.certificate_file, self.key_file, self.ca_pem, own
+        )
 
 
 def find_cluster_access(

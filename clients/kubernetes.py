@@ -1,27 +1,31 @@
 """A client of the Kubernetes API: get, list, watch, patch, apply, create, access reviews.
 
-Put here: requests, their limits, and the discovery of resource names.
-Not here: addresses and credentials (`clients.kubeconfig`), or the meaning of objects.
+Put here: requests, and the limits of lists and watches.
+Not here: addresses and credentials (`clients.kubeconfig`), reading the bytes of a response
+(`clients.kubernetes_responses`), or the meaning of objects.
 
-A token is sent over TLS only. An error never repeats it.
+A token is sent over TLS only. No error, and no document, repeats it.
 """
 
 from __future__ import annotations
 
-import ssl
-import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import msgspec
 
-from clients.credentials import CredentialUnreadable, TokenWithoutTls
+from clients.credentials import TokenWithoutTls
+from clients.json_text import NOT_JSON, unique_json
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes_errors import NotKubernetes, ServerRefused, ServerUnreachable
-from clients.redaction import Secret, secret_of
-from clients.wire import BodyOverLimit, transport_to, whole_body
+from clients.kubernetes_responses import KubernetesResponse
+from clients.redaction import secret_of
+from clients.wire import transport_to
 
 Document = dict[str, Any]
 
@@ -29,34 +33,58 @@ CONNECT_SECONDS = 10.0
 READ_SECONDS = 60.0
 PAGE_LIMIT = 500  # objects of a page, as kubectl requests them
 PAGES_LIMIT = 2_000  # a million objects of one kind: the server repeats itself
-ANSWER_BYTES_LIMIT = 64 << 20  # a page of 500 pods has about 5 MB
-WATCH_SECONDS = 300  # how long the server keeps a watch open; then the watcher lists again
-EVENT_BYTES_LIMIT = 4 << 20  # an object of etcd has at most 1.5 MB
+WATCH_SECONDS = 1_800  # the server ends a watch then; it sends a bookmark about once a minute
+SILENCE_SECONDS = 150.0  # two bookmarks are missing: the connection is dead, whatever TCP reports
+EVENT_KINDS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
+VERSION_DIGITS_LIMIT = 19  # a resource version has 64 bits
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list; `more` is the token of the next part, "" for the last one."""
+
+    documents: tuple[Document, ...]
+    version: int
+    more: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK."""
+
+    kind: str
+    document: Document
+    version: int
+    byte_count: int = 0
 
 
 class KubernetesClient:
     """One API server. `transport` replaces the network in tests."""
 
-    def __init__(self, access: ClusterAccess, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        access: ClusterAccess,
+        transport: httpx.BaseTransport | None = None,
+        *,
+        silence_seconds: float = SILENCE_SECONDS,
+        watch_seconds: int = WATCH_SECONDS,
+    ) -> None:
         has_token = bool(access.token or access.token_file)
         if has_token and not access.url.startswith("https://"):
             raise TokenWithoutTls(access.url)
-        self.url = access.url
+        self.url = access.url.rstrip("/")
         self._access = access
+        self._silence_seconds = silence_seconds
+        self._watch_seconds = watch_seconds
         self._plurals: dict[str, dict[str, str]] = {}
-        self._http = httpx.Client(
-            base_url=access.url,
-            transport=transport or transport_to(access.url, tls=_tls(access)),
-            timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
-            headers={"Accept": "application/json", "User-Agent": "gpu-ledger"},
-            # A redirect leads to a login page, and would carry the token to another host.
-            follow_redirects=False,
-        )
+        # Not httpx.Client, which logs the reason phrase: a proxy may repeat the token in it.
+        # Redirects are not followed: they lead to a login page, and would carry the token there.
+        self._transport = transport or transport_to(self.url, access.proxy, access.tls_context())
 
     def close(self) -> None:
-        self._http.close()
+        self._transport.close()
 
     def get(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Document:
         """One object, or the whole of a short list."""
@@ -75,21 +103,31 @@ class KubernetesClient:
         self, path: str, parameters: Mapping[str, str | int] | None = None
     ) -> Iterator[Document]:
         """Every object of a list, page by page."""
-        following = ""
-        for _ in range(PAGES_LIMIT):
-            wanted = {**(parameters or {}), "limit": PAGE_LIMIT}
-            if following:
-                wanted["continue"] = following
-            page = self.get(path, wanted)
-            items = page.get("items")
-            if not isinstance(items, list):
-                raise NotKubernetes(self.url, path, "a JSON document without items")
-            yield from (item for item in items if isinstance(item, dict))
-            metadata = page.get("metadata")
-            following = str(metadata.get("continue") or "") if isinstance(metadata, dict) else ""
-            if not following:
-                return
-        raise NotKubernetes(self.url, path, f"more than {PAGES_LIMIT} pages of one list")
+        for page in self._pages(path, parameters or {}, PAGE_LIMIT):
+            yield from page.documents
+
+    def pages(self, path: str, limit: int = PAGE_LIMIT) -> Iterator[Page]:
+        """The pages of one consistent list. HistoryGone when its token expires before the end."""
+        for page in self._pages(path, {}, limit):
+            if not page.version:
+                raise NotKubernetes(self.url, path, "a list without a resourceVersion")
+            yield page
+
+    def watch(
+        self, path: str, version: int, parameters: Mapping[str, str | int] | None = None
+    ) -> Iterator[WatchEvent]:
+        """Every change after `version`, until the server ends the stream."""
+        wanted = {
+            **(parameters or {}),
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": self._watch_seconds,
+        }
+        with self._open("GET", path, wanted, read_seconds=self._silence_seconds) as response:
+            response.require_json()
+            for line in response.lines():
+                yield self._watch_event(response, line)
 
     def merge_patch(self, path: str, patch: Document, *, field_manager: str) -> Document:
         """The object after a JSON merge patch (RFC 7386) in the name of a field manager.
@@ -112,56 +150,13 @@ class KubernetesClient:
     def create(self, path: str, document: Document) -> Document:
         return self._request("POST", path, body=document)
 
-    def watch(
-        self, path: str, resource_version: str, parameters: Mapping[str, str] | None = None
-    ) -> Iterator[tuple[str, Document]]:
-        """Events (ADDED, MODIFIED, DELETED and the object) after a version, until the server ends
-        the stream, at the latest after WATCH_SECONDS.
-        """
-        wanted = {
-            **(parameters or {}),
-            "watch": "true",
-            "resourceVersion": resource_version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(WATCH_SECONDS),
-        }
-        token = self._access.current_token()
-        secret = secret_of(token)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        timeout = httpx.Timeout(WATCH_SECONDS + READ_SECONDS, connect=CONNECT_SECONDS)
-        try:
-            with self._http.stream(
-                "GET", path, params=wanted, headers=headers, timeout=timeout
-            ) as response:
-                if response.status_code != 200:
-                    body = whole_body(response.iter_bytes(), READ_SECONDS, ANSWER_BYTES_LIMIT)
-                    self._document(path, response, body, secret)
-                for line in _lines(response.iter_bytes()):
-                    event = msgspec.json.decode(line)
-                    if event["type"] == "ERROR":
-                        status = event["object"]
-                        raise ServerRefused(
-                            self.url,
-                            path,
-                            int(status.get("code") or 500),
-                            str(status.get("reason") or ""),
-                            str(status.get("message") or ""),
-                            "",
-                        )
-                    yield event["type"], event["object"]
-        except BodyOverLimit as cause:
-            raise NotKubernetes(self.url, path, str(cause)) from None
-        except (msgspec.DecodeError, KeyError, TypeError) as cause:
-            raise NotKubernetes(self.url, path, f"no event of a watch: {cause!r}"[:200]) from None
-        except httpx.HTTPError as cause:
-            seen = secret.taken_out_of(f"{type(cause).__name__}: {cause}")[:200]
-            raise ServerUnreachable(self.url, path, seen) from None
-
     def is_allowed(
         self, verb: str, group: str, resource: str, namespace: str = "", subresource: str = ""
     ) -> bool:
         """Whether this client's own user may do that, by a SelfSubjectAccessReview."""
-        attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
+        attributes = {"verb": verb, "group": group, "resource": resource}
+        if namespace:
+            attributes["namespace"] = namespace
         if subresource:
             attributes["subresource"] = subresource
         review = {
@@ -172,6 +167,19 @@ class KubernetesClient:
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         status = self.create(path, review).get("status")
         return isinstance(status, dict) and status.get("allowed") is True
+
+    def cluster_id(self) -> str:
+        """The UID of the kube-system namespace, which no other cluster has."""
+        meta = self.get("/api/v1/namespaces/kube-system").get("metadata", {})
+        return str(meta.get("uid", "")) if isinstance(meta, Mapping) else ""
+
+    def server_time(self) -> float | None:
+        """The server's clock by the Date of a response, in whole seconds."""
+        try:
+            with self._open("GET", "/version") as response:
+                return parsedate_to_datetime(response.response.headers["date"]).timestamp()
+        except (KeyError, ValueError, TypeError, OverflowError):
+            return None
 
     def object_path(self, api_version: str, kind: str, namespace: str, name: str) -> str:
         """The path of a namespaced object; "" if the server does not serve its kind."""
@@ -194,6 +202,23 @@ class KubernetesClient:
             }
         return self._plurals[api_version].get(kind, "")
 
+    def _pages(self, path: str, parameters: Mapping[str, str | int], limit: int) -> Iterator[Page]:
+        following = ""
+        for _ in range(PAGES_LIMIT):
+            wanted = {**parameters, "limit": limit}
+            if following:
+                wanted["continue"] = following
+            document = self.get(path, wanted)
+            items, meta = document.get("items"), document.get("metadata")
+            if not isinstance(items, list):
+                raise NotKubernetes(self.url, path, "a JSON document without items")
+            following = str(meta.get("continue") or "") if isinstance(meta, dict) else ""
+            objects = tuple(item for item in items if isinstance(item, dict))
+            yield Page(objects, version_of(meta), following)
+            if not following:
+                return
+        raise NotKubernetes(self.url, path, f"more than {PAGES_LIMIT} pages of one list")
+
     def _request(
         self,
         method: str,
@@ -202,56 +227,83 @@ class KubernetesClient:
         body: Document | None = None,
         content_type: str = "application/json",
     ) -> Document:
+        with self._open(method, path, parameters, body, content_type) as response:
+            response.require_json()
+            return self._document(path, response.body())
+
+    @contextmanager
+    def _open(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, str | int] | None = None,
+        body: Document | None = None,
+        content_type: str = "application/json",
+        read_seconds: float | None = None,
+    ) -> Iterator[KubernetesResponse]:
+        """The response to a request, of whatever status, before its body was read."""
         token = self._access.current_token()
         secret = secret_of(token)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        content = None
-        if body is not None:
-            headers["Content-Type"] = content_type
-            content = msgspec.json.encode(body)
+        timeout = httpx.Timeout(read_seconds or READ_SECONDS, connect=CONNECT_SECONDS)
+        request = httpx.Request(
+            method,
+            httpx.URL(self.url + path, params=dict(parameters or {})),
+            headers={
+                "Accept": "application/json",
+                "Accept-Encoding": "gzip",
+                "User-Agent": "gpu-ledger",
+                **({"Authorization": f"Bearer {token}"} if token else {}),
+                **({"Content-Type": content_type} if body is not None else {}),
+            },
+            content=msgspec.json.encode(body) if body is not None else None,
+            extensions={"timeout": timeout.as_dict()},
+        )
         try:
-            with self._http.stream(
-                method, path, params=dict(parameters or {}), headers=headers, content=content
-            ) as response:
-                answer = whole_body(response.iter_bytes(), READ_SECONDS, ANSWER_BYTES_LIMIT)
-        except BodyOverLimit as cause:
-            raise NotKubernetes(self.url, path, str(cause)) from None
+            with closing(self._transport.handle_request(request)) as response:
+                yield KubernetesResponse(response, self.url, path, secret)
         except httpx.HTTPError as cause:
             seen = secret.taken_out_of(f"{type(cause).__name__}: {cause}")[:200]
             raise ServerUnreachable(self.url, path, seen) from None
-        return self._document(path, response, answer, secret)
 
-    def _document(
-        self, path: str, response: httpx.Response, body: bytes, secret: Secret
-    ) -> Document:
+    def _watch_event(self, response: KubernetesResponse, line: bytes) -> WatchEvent:
+        event = self._document(response.path, line)
+        kind, document = event.get("type"), event.get("object")
+        if kind not in EVENT_KINDS or not isinstance(document, dict):
+            raise NotKubernetes(self.url, response.path, "a line that is no watch event")
+        if kind == "ERROR":
+            code, reason = document.get("code"), document.get("reason", "")
+            status = code if isinstance(code, int) else 500
+            gone = reason in ("Expired", "Gone")
+            response.fail(410 if gone else status, reason, document.get("message", ""))
+        response.refuse_our_secret(line)
+        return WatchEvent(kind, document, version_of(document.get("metadata")), len(line))
+
+    def _document(self, path: str, body: bytes) -> Document:
         try:
-            document = msgspec.json.decode(body)
-        except (ValueError, RecursionError):
-            document = None
-        if response.status_code not in (200, 201):
-            status = document if isinstance(document, dict) else {}
-            reason = str(status.get("reason") or response.reason_phrase)
-            raise ServerRefused(
-                self.url,
-                path,
-                response.status_code,
-                secret.taken_out_of(reason),
-                secret.taken_out_of(str(status.get("message") or "")),
-                response.headers.get("retry-after", ""),
-            )
+            document = _decode(body.rstrip())
+        except NOT_JSON as cause:
+            raise NotKubernetes(self.url, path, f"no whole JSON document: {cause}") from None
         if not isinstance(document, dict):
-            raise NotKubernetes(self.url, path, "an answer that is no JSON object")
+            raise NotKubernetes(self.url, path, "a JSON value that is no object")
         return document
 
 
-def _lines(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """The lines of a stream, each when it is complete."""
-    rest = b""
-    for part in parts:
-        *lines, rest = (rest + part).split(b"\n")
-        yield from (line for line in lines if line)
-        if len(rest) > EVENT_BYTES_LIMIT:
-            raise BodyOverLimit(f"an event of more than {EVENT_BYTES_LIMIT} bytes")
+def _decode(body: bytes) -> object:
+    """The value of a JSON text, also with half a surrogate; ValueError where a key occurs twice."""
+    try:
+        document = msgspec.json.decode(body)
+        if len(msgspec.json.encode(document)) == len(body):
+            return document  # with a key twice, it would be shorter than its text
+    except ValueError:
+        pass
+    return unique_json(body)
+
+
+def version_of(meta: object) -> int:
+    """The resource version in an object's metadata (a number since Kubernetes 1.35); 0 without."""
+    text = meta.get("resourceVersion", "") if isinstance(meta, Mapping) else ""
+    is_version = isinstance(text, str) and text.isdecimal() and len(text) <= VERSION_DIGITS_LIMIT
+    return int(text) if is_version else 0
 
 
 def resource_path(api_version: str, plural: str, namespace: str = "", name: str = "") -> str:
@@ -268,24 +320,3 @@ def resource_path(api_version: str, plural: str, namespace: str = "", name: str 
 def _group_path(api_version: str) -> str:
     text = quote(api_version, safe="/")
     return f"/apis/{text}" if "/" in text else f"/api/{text}"
-
-
-def _tls(access: ClusterAccess) -> ssl.SSLContext | None:
-    if not access.url.startswith("https://"):
-        return None
-    try:
-        context = ssl.create_default_context(
-            cafile=str(access.ca_file) if access.ca_file else None, cadata=access.ca_pem or None
-        )
-        if access.certificate_pem:
-            # Python reads a client certificate from a file only.
-            with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-                file.write(f"{access.certificate_pem}\n{access.key_pem}\n")
-                file.flush()
-                context.load_cert_chain(file.name)
-    except (OSError, ssl.SSLError) as cause:
-        where = access.ca_file or "the kubeconfig"
-        raise CredentialUnreadable(
-            where, f"no usable certificate: {type(cause).__name__}: {cause}"[:200]
-        ) from None
-    return context

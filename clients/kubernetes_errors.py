@@ -62,5 +62,5 @@ class NotKubernetes(CouldNotLook):
         )
 
 
-class HistoryGone(Exception):
-    """410: the server no longer has what we want to go on from."""
+class HistoryGone(ServerRefused):
+    """410: the server no longer has the version from which a list or a watch would go on."""

@@ -8,8 +8,8 @@ A response with a warning or an error is not data: the caller decides nothing fr
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
@@ -17,7 +17,7 @@ from typing import ClassVar
 import httpx
 import msgspec
 
-from clients.credentials import TokenWithoutTls
+from clients.credentials import TokenWithoutTls, make_tls_context
 from clients.redaction import secret_of
 from clients.wire import BodyOverLimit, transport_to, whole_body
 from domain.errors import CouldNotLook
@@ -76,21 +76,12 @@ class PrometheusClient:
     ) -> None:
         self.url = url.rstrip("/")
         self._token = token
-        tls: ssl.SSLContext | None = None
-        if ca_file is not None:
-            try:
-                tls = ssl.create_default_context(cafile=str(ca_file))
-            except (OSError, ssl.SSLError) as cause:
-                raise PrometheusFailed(self.url, f"{ca_file} is no CA file: {cause}") from None
-        self._http = httpx.Client(
-            transport=transport or transport_to(self.url, tls=tls),
-            timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
-            headers={"Accept": "application/json", "User-Agent": "gpu-ledger"},
-            follow_redirects=False,
-        )
+        tls = make_tls_context(ca_file) if ca_file is not None else None
+        # Not httpx.Client: it logs the reason phrase, in which a proxy may repeat the token.
+        self._transport = transport or transport_to(self.url, tls=tls)
 
     def close(self) -> None:
-        self._http.close()
+        self._transport.close()
 
     def raw_samples(self, range_selector: str, at: datetime) -> list[Series]:
         """The raw samples of a range selector such as `up[30m]`, up to and including `at`."""
@@ -104,12 +95,22 @@ class PrometheusClient:
             "max_source_resolution": "0s",
             "partial_response": "false",
         }
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
         secret = secret_of(token)
+        timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+        request = httpx.Request(
+            "POST",
+            f"{self.url}/api/v1/query",
+            data=form,
+            headers={
+                "Accept": "application/json",
+                "Accept-Encoding": "gzip",
+                "User-Agent": "gpu-ledger",
+                **({"Authorization": f"Bearer {token}"} if token else {}),
+            },
+            extensions={"timeout": timeout.as_dict()},
+        )
         try:
-            with self._http.stream(
-                "POST", f"{self.url}/api/v1/query", data=form, headers=headers
-            ) as response:
+            with closing(self._transport.handle_request(request)) as response:
                 body = whole_body(response.iter_bytes(), READ_SECONDS, ANSWER_BYTES_LIMIT)
         except BodyOverLimit as cause:
             raise PrometheusFailed(self.url, str(cause)) from None

@@ -16,8 +16,11 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
+import msgspec
+
 from domain.interval import format_instant
 
+_JSON = msgspec.json.Encoder(order="sorted")
 _ALLOWED = "only text, bytes, whole numbers, decimals, fractions, times, lists and mappings"
 
 
@@ -35,6 +38,11 @@ def sha256(value: object) -> str:
 def sha256_bytes(body: bytes) -> str:
     """The hash of bytes as they are (a file, an answer)."""
     return hashlib.sha256(body).hexdigest()
+
+
+def canonical_json(value: object) -> bytes:
+    """JSON with sorted keys and no spaces: equal values have equal bytes."""
+    return _JSON.encode(value)
 
 
 def chain(previous_sha256: str, value: object) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import WATCH_SECONDS, KubernetesClient
 from domain.errors import WrongUse
 from orchestration.open_home import OpenHome
 
 if TYPE_CHECKING:
-    from ingestion.kubernetes.client import ApiClient
     from ingestion.kubernetes.collector import Collector
 
 # A driven clock goes an hour a step: watches that end every half hour would begin at every step.
@@ -38,23 +39,21 @@ class NoApiServer(WrongUse):
 
 def client_of(
     opened: OpenHome, cluster_id: str, *, url: str = "", driven: bool = False
-) -> ApiClient:
+) -> KubernetesClient:
     """Asks the API server of a cluster as its settings say, or the same server at another URL."""
-    from ingestion.kubernetes.client import WATCH_SECONDS, ApiClient, ApiSettings
-
     kubernetes = opened.settings.cluster(cluster_id).kubernetes
     if kubernetes is None:
         raise NoApiServer(opened.home.config_path, cluster_id)
     server = kubernetes.connection
-    settings = ApiSettings(
+    access = ClusterAccess(
         url or server.url,
         token_file=_file(server.token_file),
         ca_file=_file(server.ca_file),
-        client_certificate_file=_file(server.client_certificate_file),
-        client_key_file=_file(server.client_key_file),
+        certificate_file=_file(server.client_certificate_file),
+        key_file=_file(server.client_key_file),
         proxy=server.proxy,
     )
-    return ApiClient(settings, watch_seconds=DRIVEN_WATCH_SECONDS if driven else WATCH_SECONDS)
+    return KubernetesClient(access, watch_seconds=DRIVEN_WATCH_SECONDS if driven else WATCH_SECONDS)
 
 
 def collector_of(

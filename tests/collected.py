@@ -19,12 +19,13 @@ from typing import Any
 
 import uvicorn
 
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import KubernetesClient
 from domain.interval import Interval, hour_of
 from fake_gpu.clock import VirtualClock, driven, epoch
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.model import Cluster, Fault
 from fake_gpu.kubernetes.server import KubernetesApi
-from ingestion.kubernetes.client import ApiClient, ApiSettings
 from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.lifecycle import decode_rows
 from ingestion.kubernetes.pull import pull_hours
@@ -83,7 +84,7 @@ class World:
             "retry": QUICK,
             "lockstep": True,
         } | settings
-        client = ApiClient(ApiSettings(self.url))
+        client = KubernetesClient(ClusterAccess(self.url))
         self.collector = Collector(client, self.spool, self.clock, CollectorSettings(**wanted))
         self._stop = threading.Event()
         self._thread = self.collector.run_in_thread(self._stop)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from clients.kubernetes import KubernetesClient
+from clients.kubernetes import KubernetesClient, WatchEvent, version_of
 from domain.errors import LedgerError
 
 RETRY_SECONDS = 1.0
@@ -55,30 +55,30 @@ class WatchedObjects(threading.Thread):
         while not self._halt.is_set():
             try:
                 version = self._list()
-                for kind, found in self._client.watch(self._path, version, self._parameters):
+                for event in self._client.watch(self._path, version, self._parameters):
                     if self._halt.is_set():
                         return
-                    self._take(kind, found)
+                    self._take(event)
             except LedgerError as error:
                 log.warning("%s; listing again", error.seen)
                 self._halt.wait(RETRY_SECONDS)
 
-    def _list(self) -> str:
+    def _list(self) -> int:
         page = self._client.get(self._path, self._parameters)
         with self._lock:
             self._objects = {_key(found): found for found in page["items"]}
         self.is_complete.set()
         self._changed.set()
-        return str(page["metadata"]["resourceVersion"])
+        return version_of(page["metadata"])
 
-    def _take(self, kind: str, found: Document) -> None:
-        if kind == "BOOKMARK":
+    def _take(self, event: WatchEvent) -> None:
+        if event.kind == "BOOKMARK":
             return
         with self._lock:
-            if kind == "DELETED":
-                self._objects.pop(_key(found), None)
+            if event.kind == "DELETED":
+                self._objects.pop(_key(event.document), None)
             else:
-                self._objects[_key(found)] = found
+                self._objects[_key(event.document)] = event.document
         self._changed.set()
 
 

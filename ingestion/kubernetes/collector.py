@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from clients.kubernetes import KubernetesClient
 from domain.clock import Clock
 from domain.errors import CouldNotLook, WrongUse
-from ingestion.kubernetes.client import ApiClient
 from ingestion.kubernetes.health import Health
 from ingestion.kubernetes.hours import Calendar
-from ingestion.kubernetes.listing import ask_list, look_up_owner, may_watch
+from ingestion.kubernetes.listing import look_up_owner, may_watch, take_list
 from ingestion.kubernetes.lockstep import Lockstep
 from ingestion.kubernetes.observations import (
     Access,
@@ -94,7 +94,7 @@ class Collector:
     """Watches one cluster until it is told to stop."""
 
     def __init__(
-        self, client: ApiClient, spool: Store, clock: Clock, settings: CollectorSettings
+        self, client: KubernetesClient, spool: Store, clock: Clock, settings: CollectorSettings
     ) -> None:
         self.client = client
         self.clock = clock
@@ -350,7 +350,7 @@ class Collector:
         self._apply(self._ask_list(resource, "second_look", "too much was missing"))
 
     def _ask_list(self, resource: str, why: str, reason: str) -> Listed:
-        return ask_list(self.client, self.clock, resource, why, reason, self._take_page)
+        return take_list(self.client, self.clock, resource, why, reason, self._take_page)
 
     def _take_page(self, page: ListedPage) -> None:
         if page.resource == "pods":

@@ -1,7 +1,7 @@
-"""Taking one list, whole; or what came of it, and why it is not whole.
+"""The requests of a collector: complete lists, its rights, the owners of pods.
 
-Put here: pages, and beginning again when a page's token expired.
-Not here: what a list means (`state`), or when one is due (`collector`, `hours`).
+Put here: pages, and a new list when the token of a page expired.
+Not here: the meaning of a list (`state`), or when one is due (`collector`, `hours`).
 """
 
 from __future__ import annotations
@@ -9,33 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from clients.kubernetes_errors import HistoryGone
+from clients.kubernetes import KubernetesClient
+from clients.kubernetes_errors import HistoryGone, ServerRefused
 from domain.clock import Clock
 from domain.errors import LedgerError
-from ingestion.kubernetes.client import ApiClient
 from ingestion.kubernetes.observations import Listed, ListedPage
+from ingestion.kubernetes.watched_resources import PATHS, owner_path
 
-# A list whose token expired is begun again at once, this often: the next one is most likely whole.
 LIST_TRIES_LIMIT = 3
+"""A list whose token expired is begun again at once; the next one is most likely complete."""
 
 TOKEN_EXPIRED = "the list's token expired before its last page"
 
 
-def ask_list(
-    client: ApiClient,
+def take_list(
+    client: KubernetesClient,
     clock: Clock,
     resource: str,
     why: str,
     reason: str,
     take: Callable[[ListedPage], None],
 ) -> Listed:
-    """Ask for every page, each taken as it comes; the list is whole only when the last one came."""
+    """Request every page and take each as it arrives; complete only if the last page arrived."""
     began_at = clock.now()
     trouble = TOKEN_EXPIRED
     for _ in range(LIST_TRIES_LIMIT):
         version, asked_at = 0, clock.now()
         try:
-            for page in client.pages(resource):
+            for page in client.pages(PATHS[resource]):
                 first, version = not version, version or page.version
                 at = clock.now()
                 take(ListedPage(resource, at, why, page.documents, version, first, asked_at))
@@ -50,22 +51,34 @@ def ask_list(
     return Listed(resource, clock.now(), began_at, why, (), 0, False, trouble, paged=True)
 
 
-def may_watch(client: ApiClient, resource: str) -> bool | None:
-    """What the server says about our rights; None when it says nothing."""
+def is_allowed(client: KubernetesClient, verb: str, resource: str) -> bool:
+    """Whether the server lets this collector do that in all namespaces."""
+    group = PATHS[resource].split("/")[2] if PATHS[resource].startswith("/apis/") else ""
+    return client.is_allowed(verb, group, resource)
+
+
+def may_watch(client: KubernetesClient, resource: str) -> bool | None:
+    """Whether a resource may be listed and watched; None without a response."""
     try:
-        return all(client.may(resource, verb) for verb in ("list", "watch"))
-    except (LedgerError, HistoryGone):
+        return all(is_allowed(client, verb, resource) for verb in ("list", "watch"))
+    except LedgerError:
         return None
 
 
-def look_up_owner(client: ApiClient, owner: Mapping[str, str]) -> dict[str, Any] | None:
-    """An owner's document; empty when there is none to be had, None when nobody answered."""
+def look_up_owner(client: KubernetesClient, owner: Mapping[str, str]) -> dict[str, Any] | None:
+    """The owner of a pod or of an owner; None without a response.
+
+    Empty where the owner is gone, not readable, or of a kind that is not looked up.
+    """
+    path = owner_path(
+        owner.get("apiVersion", ""),
+        owner.get("kind", ""),
+        owner.get("namespace", ""),
+        owner.get("name", ""),
+    )
     try:
-        return client.owner(
-            owner.get("apiVersion", ""),
-            owner.get("kind", ""),
-            owner.get("namespace", ""),
-            owner.get("name", ""),
-        )
-    except (LedgerError, HistoryGone):
+        return client.get(path) if path else {}
+    except ServerRefused as refused:
+        return {} if refused.status in (403, 404) else None
+    except LedgerError:
         return None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from ingestion.kubernetes.client import OWNER_PLURALS, PATHS
+from ingestion.kubernetes.watched_resources import OWNER_PLURALS, PATHS
 from ingestion.yaml_text import yaml_text
 
 Document = dict[str, Any]

@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from clients.kubernetes_errors import HistoryGone, ServerRefused
+from clients.kubernetes import KubernetesClient
+from clients.kubernetes_errors import ServerRefused
 from domain.clock import Clock
 from domain.errors import LedgerError
 from domain.interval import format_instant
-from ingestion.kubernetes.client import PATHS, ApiClient
+from ingestion.kubernetes.listing import is_allowed
 from ingestion.kubernetes.spool import latest_segments
+from ingestion.kubernetes.watched_resources import PATHS
 from ingestion.probe import OPERATORS, OPERATORS_SPELLED, WATCHED_LABEL, ProbeLine, clock_line
 from warehouse.store import Store
 
@@ -28,12 +30,13 @@ SILENT_AFTER = timedelta(hours=2)
 """After the start of the last hour of which anything was written: an hour and its closing."""
 
 
-def probe(cluster_id: str, client: ApiClient, spool: Store, clock: Clock) -> list[ProbeLine]:
+def probe(cluster_id: str, client: KubernetesClient, spool: Store, clock: Clock) -> list[ProbeLine]:
     """Look at an API server as its collector would, and at what the collector wrote."""
     try:
         found = client.cluster_id()
-    except (LedgerError, HistoryGone) as error:
-        return [_unreached(error), *_journal_line(cluster_id, spool, clock.now())]
+    except LedgerError as error:
+        unreached = ProbeLine("API server answers", False, error.seen, error.remedy)
+        return [unreached, *_journal_line(cluster_id, spool, clock.now())]
     if found != cluster_id:
         seen = f"it is the cluster {found}"
         remedy = "compare url in config.toml with the cluster_id in decisions/clusters.csv"
@@ -47,26 +50,20 @@ def probe(cluster_id: str, client: ApiClient, spool: Store, clock: Clock) -> lis
     ]
 
 
-def _unreached(error: Exception) -> ProbeLine:
-    if isinstance(error, LedgerError):
-        return ProbeLine("API server answers", False, error.seen, error.remedy)
-    return ProbeLine("API server answers", False, str(error), "ask again in a minute")
-
-
-def _clock_lines(client: ApiClient, clock: Clock) -> Iterator[ProbeLine]:
+def _clock_lines(client: KubernetesClient, clock: Clock) -> Iterator[ProbeLine]:
     try:
         seconds = client.server_time()
-    except (LedgerError, HistoryGone):
+    except LedgerError:
         return
     if seconds is not None:
         yield clock_line(seconds, clock.now().timestamp())
 
 
-def _right_lines(client: ApiClient) -> Iterator[ProbeLine]:
+def _right_lines(client: KubernetesClient) -> Iterator[ProbeLine]:
     """Whether each resource may be listed and watched, and whether it is there at all."""
     for resource in PATHS:
         try:
-            refused = [verb for verb in ("list", "watch") if not client.may(resource, verb)]
+            refused = [verb for verb in ("list", "watch") if not is_allowed(client, verb, resource)]
             if refused:
                 yield ProbeLine(
                     f"may read {resource}",
@@ -76,21 +73,21 @@ def _right_lines(client: ApiClient) -> Iterator[ProbeLine]:
                     "writes",
                 )
                 continue
-            next(iter(client.pages(resource, limit=1)))
+            next(iter(client.pages(PATHS[resource], limit=1)))
             yield ProbeLine(f"may read {resource}", True, "listed and watched")
         except ServerRefused as error:
             absent = error.status == 404 and resource in NOT_EVERYWHERE
             seen = "this cluster does not serve them" if absent else error.seen
             yield ProbeLine(f"may read {resource}", absent, seen, "" if absent else error.remedy)
-        except (LedgerError, HistoryGone) as error:
+        except LedgerError as error:
             yield ProbeLine(f"may read {resource}", False, str(error).splitlines()[0], "ask again")
 
 
-def _operator_lines(client: ApiClient) -> Iterator[ProbeLine]:
+def _operator_lines(client: KubernetesClient) -> Iterator[ProbeLine]:
     """On OpenShift, a namespace without the label is not scraped by cluster monitoring."""
     try:
-        namespaces = [_meta(one) for page in client.pages("namespaces") for one in page.documents]
-    except (LedgerError, HistoryGone):
+        namespaces = [_meta(one) for one in client.items(PATHS["namespaces"])]
+    except LedgerError:
         return
     by_name = {str(meta.get("name", "")): meta for meta in namespaces}
     if not any(name.startswith("openshift-") for name in by_name):

@@ -31,7 +31,6 @@ class Record:
     digest: bytes
     body: bytes  # the projection as it is written: smaller than as objects
     facts: PodFacts = field(default_factory=PodFacts)
-    owner_uid: str = ""  # of its controller
     short: Stored | None = None  # once it was needed: as the list of ended pods has it
 
     def projection(self) -> Stored:
@@ -72,8 +71,6 @@ class Stream:
     listing: set[str] = field(default_factory=set)  # seen by the list that is being taken
     listed_at: datetime | None = None  # when its first page came: it shows nothing later
     known_count: int = 0  # how many were known when it began
-    passed: dict[str, int] = field(default_factory=dict)  # asked for no device in the last list
-    passing: dict[str, int] = field(default_factory=dict)  # and in the one that is being taken
     suspects: set[str] = field(default_factory=set)  # left out by one list
     suspects_version: int = 0
 
@@ -129,8 +126,7 @@ def recorded(
     meta = {k: v for k, v in projection["metadata"].items() if k != "resourceVersion"}
     content = written(projection | {"metadata": meta})
     digest = hashlib.blake2b(content, digest_size=16).digest()
-    owner_uid = meta.get("owner", {}).get("uid", "")
-    return Record(uid, version, at, digest, written(projection), facts, owner_uid), notes
+    return Record(uid, version, at, digest, written(projection), facts), notes
 
 
 def written(content: object) -> bytes:

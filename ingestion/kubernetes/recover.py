@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from clients.kubernetes import version_of
 from domain.interval import parse_instant
-from ingestion.kubernetes.documents import version_of
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.records import Stream, bury, recorded
 from ingestion.kubernetes.spool import Segment, SegmentDamaged, latest_segments, parse_lines

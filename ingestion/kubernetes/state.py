@@ -119,21 +119,13 @@ class JournalState:
         """For pods that matter, the first owner of each chain that was not looked up, by UID."""
         unknown: dict[str, Projection] = {}
         for document in documents:
-            if self._owners_known(uid_of(document), version_in(document)) or not matters(document):
+            if not matters(document):
                 continue
             meta = owner_projection(document)["metadata"]
             owner = self.kinship.next_unknown(meta.get("owner", {}))
             if owner:
                 unknown[owner["uid"]] = owner | {"namespace": meta.get("namespace", "")}
         return unknown
-
-    def _owners_known(self, uid: str, version: int) -> bool:
-        """Whether this version of a pod is known, and its owners were all looked up."""
-        pods = self.streams["pods"]
-        known = pods.records.get(uid)
-        if known is not None and 0 < version == known.version:
-            return not self.kinship.next_unknown({"uid": known.owner_uid})
-        return 0 < version == pods.passed.get(uid)
 
     # --- observations -------------------------------------------------------------------------
 
@@ -217,7 +209,7 @@ class JournalState:
             uid, version = uid_of(document), version_in(document)
             known = stream.records.get(uid)
             # Who mattered once was asked for devices, and that does not change.
-            if not uid or (known is None and self._passes(stream, uid, version, document)):
+            if not uid or (known is None and page.resource == "pods" and not matters(document)):
                 continue
             stream.listing.add(uid)
             if known is not None and known.facts.ended_at and version <= known.version:
@@ -226,15 +218,6 @@ class JournalState:
                 self._seen(stream, document, version, via, at, seen_at, lines)
         if ended and via == "hourly_list":
             lines.append(line_of("still_there", at, resource=page.resource) | {"objects": ended})
-
-    def _passes(self, stream: Stream, uid: str, version: int, document: Document) -> bool:
-        """Whether a pod asks for no device, which one version says for good."""
-        if stream.resource != "pods":
-            return False
-        if 0 < version == stream.passed.get(uid) or not matters(document):
-            stream.passing[uid] = version
-            return True
-        return False
 
     def _list(self, listed: Listed, at: datetime, lines: list[Line]) -> None:
         stream = self.streams[listed.resource]
@@ -245,7 +228,6 @@ class JournalState:
                 began_at=listed.began_at,
             )
             self._page(whole, at, lines)
-        stream.passed, stream.passing = stream.passing, {}
         header = line_of("listed", at, resource=listed.resource, why=listed.why)
         header |= {"began_at": format_instant(listed.began_at.replace(microsecond=0))}
         header |= {"complete": listed.complete, "reason": listed.reason}
@@ -304,7 +286,6 @@ class JournalState:
         lines.append(contradiction_line(at, stream.resource, "", note))
         for record in stream.records.values():
             record.version = 0
-        stream.passed = {}
         stream.version = 0
         self.relist[stream.resource] = "resource version went back"
 

@@ -11,11 +11,12 @@ import threading
 from dataclasses import dataclass
 from datetime import datetime
 
+from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import HistoryGone, ServerRefused
 from domain.clock import Clock
 from domain.errors import LedgerError
-from ingestion.kubernetes.client import ApiClient
 from ingestion.kubernetes.observations import Bookmark, Broken, Event, Observation
+from ingestion.kubernetes.watched_resources import PATHS
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Watcher(threading.Thread):
     def __init__(
         self,
         resource: str,
-        client: ApiClient,
+        client: KubernetesClient,
         items: queue.Queue[Item],
         clock: Clock,
         retry: Retry,
@@ -130,7 +131,7 @@ class Watcher(threading.Thread):
             try:
                 heard = self._read_stream()
             except HistoryGone as gone:
-                need = NeedsList(self.resource, self._clock.now(), "expired", str(gone)[:200])
+                need = NeedsList(self.resource, self._clock.now(), "expired", gone.seen[:200])
                 if not self._wait_for_list(need):
                     return
                 continue
@@ -154,7 +155,7 @@ class Watcher(threading.Thread):
         """
         heard = 0
         self.tries += 1
-        for event in self._client.watch(self.resource, self.version):
+        for event in self._client.watch(PATHS[self.resource], self.version):
             if self._halt.is_set():
                 break
             if self._restart_version:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ingestion.json_text import NOT_JSON, members
+from clients.json_text import NOT_JSON, members
 from ingestion.manifest import Outcome
 from ingestion.thanos.client import Reply
 

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from clients.json_text import NOT_JSON
 from domain.interval import Interval
 from ingestion.catalogue import Ask, Entry
-from ingestion.json_text import NOT_JSON
 from ingestion.landing import PackedBody, packed
 from ingestion.manifest import Answer, Outcome
 from ingestion.settings import ClusterSource

@@ -26,10 +26,9 @@ from urllib.parse import urlencode
 
 import httpx
 
-from clients.bearer_token import NoToken, read_token
+from clients.credentials import make_tls_context, read_token
 from clients.redaction import Secret, secret_of
 from clients.wire import transport_to
-from domain.errors import CouldNotLook
 from ingestion.settings import Connection
 
 TRIES_LIMIT = 5
@@ -63,20 +62,6 @@ CHUNK_BYTES = 1 << 18
 _HERE = ("127.0.0.1", "::1", "localhost")
 
 RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-
-
-class CredentialUnreadable(CouldNotLook):
-    """A token, certificate or authority file cannot be read."""
-
-    code = "ASK-001"
-
-    def __init__(self, path: str, cause: str) -> None:
-        super().__init__(
-            where=path,
-            seen=f"cannot be read: {cause}",
-            why="without it the server would answer nothing, or not be who it says",
-            remedy="check the path in config.toml and that the file is readable by this user",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +165,8 @@ class ThanosClient:
             return Reply(0, "", b"", failure=f"not sent: the attempt has taken {limit}", tries=0)
         with self._budget_lock:
             self._request_count += 1
-        token = _secret(self._connection.token_file) if self._connection.token_file else ""
+        file = self._connection.token_file
+        token = read_token(Path(file)) if file else ""
         request = self._request(method, path, form, token)
         secret = secret_of(token)
         try:
@@ -332,29 +318,20 @@ def _retry_after(headers: httpx.Headers) -> float | None:
     return max(seconds, 0.0)
 
 
-def _secret(path: str) -> str:
-    try:
-        return read_token(Path(path))
-    except NoToken as cause:
-        raise CredentialUnreadable(path, str(cause)) from None
-
-
 def _is_here(connection: Connection) -> bool:
     """On this machine there is no line to save, and gzip costs more than what it carries."""
     return httpx.URL(connection.url).host in _HERE and not connection.proxy
 
 
 def _tls(connection: Connection) -> ssl.SSLContext | None:
-    """Always verified, where anything is encrypted: there is no setting that switches it off."""
     if not connection.url.startswith("https://"):
         return None
-    try:
-        context = ssl.create_default_context(cafile=connection.ca_file or None)
-    except (OSError, ssl.SSLError) as cause:
-        raise CredentialUnreadable(connection.ca_file, str(cause)) from None
-    if connection.client_certificate_file:
-        try:
-            context.load_cert_chain(connection.client_certificate_file, connection.client_key_file)
-        except (OSError, ssl.SSLError) as cause:
-            raise CredentialUnreadable(connection.client_certificate_file, str(cause)) from None
-    return context
+    return make_tls_context(
+        _path(connection.ca_file),
+        _path(connection.client_certificate_file),
+        _path(connection.client_key_file),
+    )
+
+
+def _path(name: str) -> Path | None:
+    return Path(name) if name else None

@@ -21,8 +21,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from clients.json_text import NOT_JSON, labels_of
 from domain.interval import Interval
-from ingestion.json_text import NOT_JSON, labels_of
 from ingestion.thanos.answer import NO_HISTOGRAMS, RawSeries
 from ingestion.thanos.sample_columns import (
     MalformedSeries,

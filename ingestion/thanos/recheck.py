@@ -16,10 +16,10 @@ from datetime import datetime
 
 import msgspec
 
+from clients.json_text import NOT_JSON
 from domain.interval import HOUR, Interval
 from ingestion.catalogue import rechecked_entries
 from ingestion.hours import HourEntry
-from ingestion.json_text import NOT_JSON
 from ingestion.manifest import Hour, Outcome, whole_hours
 from ingestion.settings import ClusterSource
 from ingestion.thanos.answer import REASON_LENGTH_LIMIT

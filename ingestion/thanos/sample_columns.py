@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ingestion.json_text import NOT_JSON
+from clients.json_text import NOT_JSON
 
 SECONDS_LIMIT = 10**15
 """Later times do not fit into 64 bits as milliseconds."""

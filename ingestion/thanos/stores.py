@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ingestion.json_text import NOT_JSON
+from clients.json_text import NOT_JSON
 
 NAMES_LENGTH_LIMIT = 200
 """A reason is a sentence; all names are in the landed answer."""

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from clients.json_text import NOT_JSON, labels_of
 from domain.interval import HOUR, Interval
 from ingestion.catalogue import MOST_READING, READING_UNITS, TELEMETRY_ENTRIES
-from ingestion.json_text import NOT_JSON, labels_of
 from ingestion.thanos.answer import RawSeries
 from ingestion.thanos.decode import HOUR_MS, SERIES_LIMIT
 from ingestion.thanos.sample_columns import MalformedSeries, decode_texts

@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 
 import click
 
-from clients.bearer_token import NoToken, read_token
-from clients.credentials import CredentialUnreadable
+from clients.credentials import read_token
 from clients.kubeconfig import SERVICE_ACCOUNT, ClusterAccess, find_cluster_access
 from clients.kubernetes import KubernetesClient
 from clients.prometheus import PrometheusClient
@@ -536,10 +535,7 @@ def _prometheus_token(options: dict[str, Any], access: ClusterAccess) -> str:
         file = SERVICE_ACCOUNT / "token"
     if file is None:
         return access.current_token()
-    try:
-        return read_token(file)
-    except NoToken as cause:
-        raise CredentialUnreadable(file, f"no readable token: {cause}") from None
+    return read_token(file)
 
 
 def _records(options: dict[str, Any]) -> Records:

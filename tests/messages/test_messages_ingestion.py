@@ -1,6 +1,6 @@
 """Every message of asking and landing, each from an input that provokes it, beside its golden file.
 
-Put here: STORE, HOME, LEASE, CONF, LAND, ASK and PULL.
+Put here: STORE, HOME, LEASE, CONF, LAND and PULL.
 Not here: messages of the collector or of other packages.
 
 After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest
@@ -25,8 +25,7 @@ from domain.errors import LedgerError
 from domain.interval import Interval
 from ingestion.landing import APPEND_TRIES_LIMIT, Landing
 from ingestion.rebuild import rebuild
-from ingestion.settings import Connection, load_settings, parse_settings
-from ingestion.thanos.client import ThanosClient
+from ingestion.settings import load_settings, parse_settings
 from ingestion.thanos.pull import pull_hours
 from tests.samples_by_hand import CLUSTER, HOUR, TEN, Server, healthy
 from warehouse.home import Home
@@ -157,9 +156,6 @@ PROVOKED: dict[str, Callable[[Path], object]] = {
     "LAND-002": manifest_changed,
     "LAND-003": chain_busy,
     "LAND-004": decoded_otherwise,
-    "ASK-001": lambda folder: ThanosClient(
-        Connection("https://hub.test", ca_file=str(folder / "ca.crt"))
-    ),
     "PULL-001": not_whole_hours,
     "PULL-002": too_early,
 }

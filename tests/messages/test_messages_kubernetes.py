@@ -13,12 +13,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import KubernetesClient
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
 from domain.interval import parse_instant
-from ingestion.kubernetes.client import ApiClient, ApiSettings
 from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.spool import parse_lines
+from ingestion.kubernetes.watched_resources import PATHS
 from warehouse.store import FolderStore
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -27,8 +29,8 @@ NOON = parse_instant("2026-10-01T12:00:00Z")
 KUBE_SYSTEM = {"metadata": {"uid": "22222222-aaaa-4bbb-8ccc-000000000002"}}
 
 
-def server(answer: Callable[[httpx.Request], httpx.Response], **settings: Path) -> ApiClient:
-    return ApiClient(ApiSettings(URL, **settings), httpx.MockTransport(answer))
+def server(answer: Callable[[httpx.Request], httpx.Response], **settings: Path) -> KubernetesClient:
+    return KubernetesClient(ClusterAccess(URL, **settings), httpx.MockTransport(answer))
 
 
 def unreachable(request: httpx.Request) -> httpx.Response:
@@ -55,12 +57,14 @@ def another_cluster() -> None:
 
 
 PROVOKED: dict[str, Callable[[], object]] = {
-    "KUBE-001": lambda: list(server(unreachable).pages("pods")),
-    "KUBE-002": lambda: list(server(forbidding).pages("pods")),
-    "KUBE-003": lambda: list(server(logging_in).pages("pods")),
-    "KUBE-004": lambda: list(server(forbidding, token_file=Path("/no/such/token")).pages("pods")),
-    "KUBE-005": lambda: ApiClient(
-        ApiSettings("http://api.prod-eu.example:8080", token_file=Path("/no/such/token"))
+    "KUBE-001": lambda: list(server(unreachable).pages(PATHS["pods"])),
+    "KUBE-002": lambda: list(server(forbidding).pages(PATHS["pods"])),
+    "KUBE-003": lambda: list(server(logging_in).pages(PATHS["pods"])),
+    "KUBE-004": lambda: list(
+        server(forbidding, token_file=Path("/no/such/token")).pages(PATHS["pods"])
+    ),
+    "KUBE-005": lambda: KubernetesClient(
+        ClusterAccess("http://api.prod-eu.example:8080", token_file=Path("/no/such/token"))
     ),
     "KUBE-006": another_cluster,
     "JRNL-001": lambda: list(

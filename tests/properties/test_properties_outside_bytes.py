@@ -25,7 +25,8 @@ import httpx
 import pytest
 import yaml
 
-from clients.kubeconfig import read_kubeconfig
+from clients.kubeconfig import ClusterAccess, read_kubeconfig
+from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import HistoryGone
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
@@ -33,7 +34,6 @@ from domain.identity import sha256_bytes
 from domain.interval import HOUR, Interval
 from domain.mig.parted import parse_parted_file
 from fake_gpu.scenario.load import library_text, load_scenario
-from ingestion.kubernetes.client import ApiClient, ApiSettings
 from ingestion.kubernetes.lifecycle import decode
 from ingestion.kubernetes.observations import Event, Listed
 from ingestion.kubernetes.pull import pull_hours as pull_journal
@@ -269,7 +269,9 @@ def collected(resource: str, rng: random.Random) -> JournalState | None:
         status = rng.choice((200,) * 9 + (429, 403, 500))
         return httpx.Response(status, headers=headers(rng), content=body)
 
-    client = ApiClient(ApiSettings("https://api.example:6443"), httpx.MockTransport(answer))
+    client = KubernetesClient(
+        ClusterAccess("https://api.example:6443"), httpx.MockTransport(answer)
+    )
     state, writer = JournalState(), JournalWriter(MemoryStore(), "c1", "fuzz", "0.1.0")
     at = TEN + timedelta(minutes=5)
     refused = 0

@@ -20,7 +20,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ingestion.kubernetes.client import ApiClient, ApiSettings
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import KubernetesClient
 from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.spool import parse_lines, segments
@@ -131,8 +132,8 @@ def _is_pod(line: Line, name: str) -> bool:
 
 def main(text: str) -> None:
     settings = json.loads(text)
-    api = ApiSettings(
-        settings["url"], Path(settings["token_file"]), ca_file=Path(settings["ca_file"])
+    api = ClusterAccess(
+        settings["url"], token_file=Path(settings["token_file"]), ca_file=Path(settings["ca_file"])
     )
     wanted = CollectorSettings(
         cluster_id=settings["cluster_id"],
@@ -142,7 +143,7 @@ def main(text: str) -> None:
     clock = PushedClock(Path(settings["clock"]))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    Collector(ApiClient(api), open_store(settings["spool"]), clock, wanted).run(stop)
+    Collector(KubernetesClient(api), open_store(settings["spool"]), clock, wanted).run(stop)
 
 
 if __name__ == "__main__":

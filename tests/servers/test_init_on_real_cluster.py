@@ -15,10 +15,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import KubernetesClient
 from domain.clock import SystemClock
 from ingestion.acm import ALLOWLIST_NAME, HUB_NAMESPACE, LIST_NAMESPACES
-from ingestion.kubernetes.client import PATHS, ApiClient, ApiSettings
 from ingestion.kubernetes.probe import probe
+from ingestion.kubernetes.watched_resources import PATHS
 from orchestration.cli.init import init
 from tests.servers.control_plane import ControlPlane, control_plane
 from tests.servers.process import wait_for
@@ -102,8 +104,10 @@ def test_the_doctor_sees_that_rights_are_missing_and_that_init_gives_them(
 ) -> None:
     with plane.client() as admin:
         system = admin.get("/api/v1/namespaces/kube-system").json()
-        settings = ApiSettings(plane.url, plane.token_file("collector"), ca_file=plane.ca_file)
-        client = ApiClient(settings)
+        settings = ClusterAccess(
+            plane.url, token_file=plane.token_file("collector"), ca_file=plane.ca_file
+        )
+        client = KubernetesClient(settings)
         spool, clock = FolderStore(tmp_path / "spool"), SystemClock()
 
         def wrong() -> set[str]:

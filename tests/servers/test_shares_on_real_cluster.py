@@ -18,11 +18,12 @@ from typing import Any
 import httpx
 import pytest
 
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import KubernetesClient
 from domain.gpu import claimed_resource
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.scenario.load import load_scenario
-from ingestion.kubernetes.client import ApiClient, ApiSettings
 from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.lines import Line
 from ingestion.kubernetes.rows import rows_of
@@ -128,7 +129,9 @@ def lines(
 
 def collected(plane: ControlPlane, admin: httpx.Client, folder: Path) -> list[Line]:
     system = admin.get("/api/v1/namespaces/kube-system").json()["metadata"]["uid"]
-    client = ApiClient(ApiSettings(plane.url, plane.token_file("collector"), plane.ca_file))
+    client = KubernetesClient(
+        ClusterAccess(plane.url, plane.ca_file, token_file=plane.token_file("collector"))
+    )
     spool, stop = FolderStore(folder), threading.Event()
     clock = PushedClock(folder / "ahead")
     collector = Collector(client, spool, clock, CollectorSettings(system, flush_seconds=1))

@@ -9,7 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from clients import kubernetes as client_module
+from clients import kubernetes_responses as responses_module
 from clients.credentials import CredentialUnreadable, TokenWithoutTls
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import (
     HistoryGone,
     NotKubernetes,
@@ -17,11 +21,9 @@ from clients.kubernetes_errors import (
     ServerUnreachable,
 )
 from domain.clock import StoppedClock
-from ingestion.kubernetes import answers as answers_module
-from ingestion.kubernetes import client as client_module
-from ingestion.kubernetes.client import ApiClient, ApiSettings, owner_path
-from ingestion.kubernetes.listing import ask_list
+from ingestion.kubernetes.listing import is_allowed, look_up_owner, take_list
 from ingestion.kubernetes.observations import ListedPage
+from ingestion.kubernetes.watched_resources import PATHS, owner_path
 from tests.kubernetes_by_hand import NOON
 
 URL = "https://api.example:6443"
@@ -29,8 +31,8 @@ TOKEN_OF_RANCHER = "kubeconfig-u-abcde:xq7p2n9v"
 Answer = Callable[[httpx.Request], httpx.Response]
 
 
-def talking(answer: Answer, **settings: object) -> ApiClient:
-    return ApiClient(ApiSettings(URL, **settings), httpx.MockTransport(answer))  # type: ignore[arg-type]
+def talking(answer: Answer, **settings: object) -> KubernetesClient:
+    return KubernetesClient(ClusterAccess(URL, **settings), httpx.MockTransport(answer))  # type: ignore[arg-type]
 
 
 def saying(body: object, status: int = 200, **headers: str) -> Answer:
@@ -63,7 +65,7 @@ def test_pages_are_followed_until_there_is_no_more() -> None:
         more = {"": "t1", "t1": "t2", "t2": ""}[request.url.params.get("continue", "")]
         return httpx.Response(200, json=a_list({"n": len(asked)}, more=more))
 
-    pages = list(talking(answer).pages("pods"))
+    pages = list(talking(answer).pages(PATHS["pods"]))
     assert [page.documents[0]["n"] for page in pages] == [1, 2, 3]
     assert asked == [
         {"limit": "500"},
@@ -75,7 +77,7 @@ def test_pages_are_followed_until_there_is_no_more() -> None:
 def test_a_server_that_pages_for_ever_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "PAGES_LIMIT", 3)
     with pytest.raises(NotKubernetes, match="more than 3 pages"):
-        list(talking(saying(a_list(more="again"))).pages("pods"))
+        list(talking(saying(a_list(more="again"))).pages(PATHS["pods"]))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +94,7 @@ def test_a_server_that_pages_for_ever_is_noticed(monkeypatch: pytest.MonkeyPatch
 )
 def test_what_is_no_list_is_never_taken_for_an_empty_one(answer: Answer) -> None:
     with pytest.raises(NotKubernetes):
-        list(talking(answer).pages("pods"))
+        list(talking(answer).pages(PATHS["pods"]))
 
 
 def test_an_object_that_is_no_text_makes_its_list_none() -> None:
@@ -100,34 +102,34 @@ def test_an_object_that_is_no_text_makes_its_list_none() -> None:
     page = a_list({"metadata": {"uid": "a"}}, {"metadata": {"uid": "b", "labels": {"x": "?"}}})
     body = json.dumps(page).encode().replace(b"?", b"\xff")
     taken: list[ListedPage] = []
-    got = ask_list(talking(saying(body)), StoppedClock(NOON), "nodes", "hourly", "", taken.append)
+    got = take_list(talking(saying(body)), StoppedClock(NOON), "nodes", "hourly", "", taken.append)
     assert ([page.documents for page in taken], got.complete) == ([()], False)
     assert "no whole JSON document" in got.reason
 
 
 def test_labels_that_are_half_a_letter_are_read_all_the_same() -> None:
     body = json.dumps(a_list({"metadata": {"uid": "a", "labels": {"l": "\ud800"}}}))
-    (page,) = talking(saying(body)).pages("pods")
+    (page,) = talking(saying(body)).pages(PATHS["pods"])
     assert page.documents[0]["metadata"]["labels"] == {"l": "\ud800"}
 
 
 def test_an_answer_without_end_is_refused_before_it_fills_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(answers_module, "PAGE_BYTES_LIMIT", 1000)
+    monkeypatch.setattr(responses_module, "BODY_BYTES_LIMIT", 1000)
     with pytest.raises(NotKubernetes, match="more than 1000 bytes"):
-        list(talking(saying(" " * 2000)).pages("pods"))
+        list(talking(saying(" " * 2000)).pages(PATHS["pods"]))
 
 
 def test_a_token_that_expired_between_pages_is_history_gone() -> None:
     with pytest.raises(HistoryGone):
-        list(talking(saying(status(410, "Expired"), 410)).pages("pods"))
+        list(talking(saying(status(410, "Expired"), 410)).pages(PATHS["pods"]))
 
 
 @pytest.mark.parametrize("code", [401, 403, 404, 429, 500, 503])
 def test_a_refusal_keeps_its_status_and_its_reason(code: int) -> None:
     with pytest.raises(ServerRefused, match="it is Because") as caught:
-        list(talking(saying(status(code, "Because"), code)).pages("pods"))
+        list(talking(saying(status(code, "Because"), code)).pages(PATHS["pods"]))
     assert (caught.value.status, caught.value.reason) == (code, "Because")
 
 
@@ -135,7 +137,7 @@ def test_a_refusal_keeps_its_status_and_its_reason(code: int) -> None:
 def test_a_server_that_asks_for_time_gets_it_within_reason(header: str, seconds: int) -> None:
     answer = saying(status(429, "TooManyRequests"), 429, retry_after=header)
     with pytest.raises(ServerRefused) as caught:
-        list(talking(answer).watch("pods", 1))
+        list(talking(answer).watch(PATHS["pods"], 1))
     assert caught.value.retry_after_seconds == seconds
 
 
@@ -143,7 +145,7 @@ def test_a_redirect_is_not_followed() -> None:
     """A token must not travel to wherever an answer points."""
     answer = saying("", 302, location="https://elsewhere.example/")
     with pytest.raises(ServerRefused):
-        list(talking(answer).pages("pods"))
+        list(talking(answer).pages(PATHS["pods"]))
 
 
 # --- watches -------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ def event(kind: str, version: str, **parts: object) -> bytes:
 
 def test_a_watch_passes_on_what_it_is_told() -> None:
     body = event("ADDED", "8") + event("BOOKMARK", "12")
-    told = list(talking(saying(body)).watch("pods", 7))
+    told = list(talking(saying(body)).watch(PATHS["pods"], 7))
     assert [(e.kind, e.version) for e in told] == [("ADDED", 8), ("BOOKMARK", 12)]
 
 
@@ -167,7 +169,7 @@ def test_a_watch_asks_for_bookmarks_from_where_it_was() -> None:
         asked.append(dict(request.url.params))
         return httpx.Response(200, content=b"", headers={"content-type": "application/json"})
 
-    assert list(talking(answer).watch("nodes", 41)) == []
+    assert list(talking(answer).watch(PATHS["nodes"], 41)) == []
     assert asked == [
         {
             "watch": "true",
@@ -183,7 +185,7 @@ def test_a_watch_asks_for_bookmarks_from_where_it_was() -> None:
 )
 def test_a_410_inside_the_stream_is_history_gone(error: dict[str, object]) -> None:
     body = event("ADDED", "8") + json.dumps({"type": "ERROR", "object": error}).encode() + b"\n"
-    stream = talking(saying(body)).watch("pods", 7)
+    stream = talking(saying(body)).watch(PATHS["pods"], 7)
     assert next(stream).version == 8
     with pytest.raises(HistoryGone):
         next(stream)
@@ -199,13 +201,13 @@ def test_a_410_inside_the_stream_is_history_gone(error: dict[str, object]) -> No
 )
 def test_a_stream_that_breaks_off_or_says_nonsense_is_refused(body: bytes, seen: str) -> None:
     with pytest.raises(NotKubernetes, match=seen):
-        list(talking(saying(body)).watch("pods", 7))
+        list(talking(saying(body)).watch(PATHS["pods"], 7))
 
 
 def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers_module, "EVENT_BYTES_LIMIT", 1000)
+    monkeypatch.setattr(responses_module, "EVENT_BYTES_LIMIT", 1000)
     with pytest.raises(NotKubernetes, match="more than 1000 bytes"):
-        list(talking(saying(b"x" * 2000)).watch("pods", 7))
+        list(talking(saying(b"x" * 2000)).watch(PATHS["pods"], 7))
 
 
 def test_a_server_that_cannot_be_reached_says_so() -> None:
@@ -213,9 +215,9 @@ def test_a_server_that_cannot_be_reached_says_so() -> None:
         raise httpx.ConnectError("connection refused", request=request)
 
     for ask in (
-        lambda c: list(c.pages("pods")),
-        lambda c: list(c.watch("pods", 1)),
-        lambda c: c.may("pods", "list"),
+        lambda c: list(c.pages(PATHS["pods"])),
+        lambda c: list(c.watch(PATHS["pods"], 1)),
+        lambda c: is_allowed(c, "list", "pods"),
     ):
         with pytest.raises(ServerUnreachable, match="connection refused"):
             ask(talking(answer))
@@ -236,19 +238,19 @@ def test_the_token_is_read_again_for_every_request(tmp_path: Path) -> None:
     talker = talking(answer, token_file=token_file)
     for token in ("first", "second\n", TOKEN_OF_RANCHER):
         token_file.write_text(token)
-        list(talker.pages("pods"))
+        list(talker.pages(PATHS["pods"]))
     assert sent == ["Bearer first", "Bearer second", f"Bearer {TOKEN_OF_RANCHER}"]
 
 
 def test_a_token_travels_over_tls_only(tmp_path: Path) -> None:
     with pytest.raises(TokenWithoutTls):
-        ApiClient(ApiSettings("http://api.example:8080", token_file=tmp_path / "token"))
+        KubernetesClient(ClusterAccess("http://api.example:8080", token_file=tmp_path / "token"))
 
 
 def test_a_token_that_cannot_be_read_says_which_file(tmp_path: Path) -> None:
     talker = talking(saying(a_list()), token_file=tmp_path / "missing")
     with pytest.raises(CredentialUnreadable, match="missing"):
-        list(talker.pages("pods"))
+        list(talker.pages(PATHS["pods"]))
 
 
 @pytest.mark.parametrize("content", ["", "s3cr3t\nc4n4ry", "s3cr3t c4n4ry", "s3cr3t\0", "s3cr3tä"])
@@ -256,7 +258,7 @@ def test_what_is_no_token_is_neither_sent_nor_said(tmp_path: Path, content: str)
     token_file = tmp_path / "token"
     token_file.write_text(content)
     with pytest.raises(CredentialUnreadable, match="form of a bearer token") as caught:
-        list(talking(saying(a_list()), token_file=token_file).pages("pods"))
+        list(talking(saying(a_list()), token_file=token_file).pages(PATHS["pods"]))
     assert "s3cr3t" not in caught.value.message()
 
 
@@ -264,7 +266,7 @@ def test_certificates_that_are_none_are_refused(tmp_path: Path) -> None:
     bad = tmp_path / "ca.crt"
     bad.write_text("no certificate")
     with pytest.raises(CredentialUnreadable, match=r"ca\.crt"):
-        ApiClient(ApiSettings(URL, ca_file=bad))
+        KubernetesClient(ClusterAccess(URL, ca_file=bad))
 
 
 def test_no_way_leads_around_verification() -> None:
@@ -287,7 +289,7 @@ def test_no_way_leads_around_verification() -> None:
     ],
 )
 def test_only_a_clear_yes_is_a_yes(answer: dict[str, object], allowed: bool) -> None:
-    assert talking(saying(answer, 201)).may("resourceclaims", "list") is allowed
+    assert is_allowed(talking(saying(answer, 201)), "list", "resourceclaims") is allowed
 
 
 def test_a_review_names_the_group_of_the_resource() -> None:
@@ -298,8 +300,8 @@ def test_a_review_names_the_group_of_the_resource() -> None:
         return httpx.Response(201, json={"status": {"allowed": True}})
 
     talker = talking(answer)
-    talker.may("pods", "watch")
-    talker.may("resourceslices", "list")
+    is_allowed(talker, "watch", "pods")
+    is_allowed(talker, "list", "resourceslices")
     assert asked == [
         {"group": "", "resource": "pods", "verb": "watch"},
         {"group": "resource.k8s.io", "resource": "resourceslices", "verb": "list"},
@@ -323,7 +325,8 @@ def test_only_a_known_kind_with_a_possible_name_is_looked_up() -> None:
 
 
 def test_an_owner_that_is_gone_or_not_readable_is_no_owner() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "namespace": "team-a", "name": "a-5d"}
     for code in (403, 404):
-        talker = talking(saying(status(code, "No"), code))
-        assert talker.owner("apps/v1", "ReplicaSet", "team-a", "train-5d9c") == {}
-    assert talking(saying({})).owner("example.com/v1", "Unknown", "team-a", "x") == {}
+        assert look_up_owner(talking(saying(status(code, "No"), code)), owner) == {}
+    assert look_up_owner(talking(saying(status(500, "No"), 500)), owner) is None
+    assert look_up_owner(talking(saying({})), owner | {"kind": "Unknown"}) == {}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from clients.kubernetes import KubernetesClient
 from fake_gpu.clock import epoch
 from fake_gpu.fleet.model import Cluster, Fault
 from ingestion.hours import FIRST_UNWATCHED
@@ -161,14 +162,12 @@ def test_a_list_that_never_gets_whole_closes_nothing_and_the_hour_says_so(tmp_pa
 
 def run_paged(tmp_path: Path, wanted: Fault) -> World:
     """The same with lists of four pods a page."""
-    import ingestion.kubernetes.client as client
-
-    before = client.ApiClient.pages.__defaults__
-    client.ApiClient.pages.__defaults__ = (4,)
+    before = KubernetesClient.pages.__defaults__
+    KubernetesClient.pages.__defaults__ = (4,)
     try:
         return run(tmp_path, wanted)
     finally:
-        client.ApiClient.pages.__defaults__ = before
+        KubernetesClient.pages.__defaults__ = before
 
 
 def test_lost_rights_close_nothing_and_are_written_down(tmp_path: Path) -> None:

@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import KubernetesClient, WatchEvent
 from domain.clock import StoppedClock
 from domain.interval import parse_instant
 from fake_gpu.clock import epoch
 from fake_gpu.fleet.model import PodLife
 from ingestion.hours import FIRST_UNWATCHED
-from ingestion.kubernetes.client import ApiClient, ApiSettings, WatchEvent
 from ingestion.kubernetes.collector import Collector, CollectorSettings, WrongCluster
 from ingestion.kubernetes.lifecycle import decode
 from ingestion.kubernetes.pull import pull_hours
 from ingestion.kubernetes.tables import TABLES, table_schema
+from ingestion.kubernetes.watched_resources import PATHS
 from ingestion.kubernetes.watcher import Retry
 from ingestion.manifest import Outcome
 from tests.collected import World, world
@@ -269,20 +271,20 @@ def test_two_collectors_at_once_double_nothing(tmp_path: Path) -> None:
 def test_a_collector_refuses_another_clusters_server(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:
         settings = CollectorSettings(cluster_id="22222222-aaaa-4bbb-8ccc-000000000002")
-        client = ApiClient(ApiSettings(made.url))
+        client = KubernetesClient(ClusterAccess(made.url))
         collector = Collector(client, made.spool, made.clock, settings)
         with pytest.raises(WrongCluster):
             collector._begin()
         assert made.spool.list("journal/") == []
 
 
-class Stumbling(ApiClient):
+class Stumbling(KubernetesClient):
     """Its watch of nodes meets what nobody has thought of."""
 
-    def watch(self, resource: str, version: int) -> Iterator[WatchEvent]:
-        if resource == "nodes":
+    def watch(self, path: str, version: int) -> Iterator[WatchEvent]:
+        if path == PATHS["nodes"]:
             raise ZeroDivisionError
-        return super().watch(resource, version)
+        return super().watch(path, version)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -290,7 +292,7 @@ def test_a_collector_does_not_outlive_its_watches(tmp_path: Path) -> None:
     """Without the watch of nodes its hours would look watched, and what came would be lost."""
     with world(quiet_cluster(), tmp_path, START) as made:
         settings = CollectorSettings(CLUSTER_ID, retry=Retry(0.01, 0.01))
-        collector = Collector(Stumbling(ApiSettings(made.url)), made.spool, made.clock, settings)
+        collector = Collector(Stumbling(ClusterAccess(made.url)), made.spool, made.clock, settings)
         stop = threading.Event()
         late = threading.Timer(10, stop.set)
         late.start()

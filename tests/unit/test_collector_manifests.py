@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from ingestion.kubernetes.client import OWNER_PLURALS, PATHS
 from ingestion.kubernetes.manifests import (
     GROUP,
     HEALTH_PORT,
     CollectorPlace,
     collector_manifests,
 )
+from ingestion.kubernetes.watched_resources import OWNER_PLURALS, PATHS
 
 CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"
 

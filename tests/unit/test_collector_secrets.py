@@ -20,16 +20,19 @@ import httpx
 import pytest
 import zstandard
 
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import HistoryGone
 from clients.redaction import REDACTED
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
 from domain.interval import Interval
-from ingestion.kubernetes.client import ApiClient, ApiSettings
 from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.health import answer as health_answer
+from ingestion.kubernetes.listing import is_allowed
 from ingestion.kubernetes.pull import pull_hours
 from ingestion.kubernetes.state import RESOURCES
+from ingestion.kubernetes.watched_resources import PATHS
 from ingestion.landing import Landing
 from tests.collected import PATIENCE_SECONDS, QUICK
 from tests.kubernetes_by_hand import NOON
@@ -151,10 +154,10 @@ class Server:
         return httpx.Response(200, json={"metadata": {"resourceVersion": "7"}, "items": []})
 
 
-def client_of(server: Server, folder: Path) -> ApiClient:
+def client_of(server: Server, folder: Path) -> KubernetesClient:
     (folder / "token").write_text(CANARY + "\n")
-    settings = ApiSettings("https://api.test:6443", token_file=folder / "token")
-    return ApiClient(settings, httpx.MockTransport(server))
+    settings = ClusterAccess("https://api.test:6443", token_file=folder / "token")
+    return KubernetesClient(settings, httpx.MockTransport(server))
 
 
 @pytest.mark.parametrize("echoes_lists", [False, True], ids=["watches", "lists"])
@@ -205,9 +208,9 @@ def test_what_a_server_repeats_of_our_token_is_written_nowhere(
 def test_no_error_says_the_token(tmp_path: Path, echo: Echo) -> None:
     client = client_of(Server(echo, echoes_lists=True), tmp_path)
     for ask in (
-        lambda: list(client.pages("pods")),
-        lambda: list(client.watch("nodes", 7)),
-        lambda: client.may("pods", "list"),
+        lambda: list(client.pages(PATHS["pods"])),
+        lambda: list(client.watch(PATHS["nodes"], 7)),
+        lambda: is_allowed(client, "list", "pods"),
         lambda: client.get("/version"),
     ):
         try:

@@ -15,9 +15,10 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import KubernetesClient, WatchEvent
+from clients.kubernetes_responses import EVENT_BYTES_LIMIT
 from domain.clock import StoppedClock
-from ingestion.kubernetes.answers import EVENT_BYTES_LIMIT
-from ingestion.kubernetes.client import ApiClient, ApiSettings, WatchEvent
 from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.observations import Bookmark, Event
 from ingestion.kubernetes.watcher import (
@@ -65,7 +66,9 @@ class CrowdedQueue(queue.Queue[Item]):
 
 
 def test_what_waits_for_a_collector_is_bounded() -> None:
-    client = ApiClient(ApiSettings("https://api.example"), httpx.MockTransport(lambda _: NOTHING))
+    client = KubernetesClient(
+        ClusterAccess("https://api.example"), httpx.MockTransport(lambda _: NOTHING)
+    )
     collector = Collector(client, MemoryStore(), StoppedClock(NOON), CollectorSettings("c-1"))
     assert collector._items.maxsize == WAITING_LIMIT
 
@@ -90,7 +93,9 @@ def test_long_objects_take_the_places_of_several() -> None:
 def test_a_watch_says_how_long_its_words_are() -> None:
     line = b'{"type": "ADDED", "object": {"metadata": {"resourceVersion": "7"}}}'
     told = httpx.Response(200, content=line + b"\n", headers={"content-type": "application/json"})
-    client = ApiClient(ApiSettings("https://api.example"), httpx.MockTransport(lambda _: told))
+    client = KubernetesClient(
+        ClusterAccess("https://api.example"), httpx.MockTransport(lambda _: told)
+    )
     stop, items = threading.Event(), Waiting()
     watcher = Watcher("nodes", client, items, StoppedClock(NOON), Retry(0.0, 0.0), stop)
     assert watcher._read_stream() == 1

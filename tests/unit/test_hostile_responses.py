@@ -16,12 +16,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import KubernetesClient
 from domain.clock import StoppedClock
 from domain.decisions.rows import Source
 from domain.errors import LedgerError
 from domain.interval import HOUR, Interval
 from ingestion.hours import hour_ledger
-from ingestion.kubernetes.client import ApiClient, ApiSettings
+from ingestion.kubernetes.watched_resources import PATHS
 from ingestion.landing import Landing
 from ingestion.manifest import Attempt, Outcome
 from ingestion.settings import Connection
@@ -222,20 +224,21 @@ def test_a_hostile_list_of_the_kubernetes_api_is_no_list(name: str) -> None:
             **({"stream": content} if content else {"content": hostile.content}),
         )
 
-    client = ApiClient(ApiSettings("https://api.example:6443"), httpx.MockTransport(answer))
+    client = KubernetesClient(
+        ClusterAccess("https://api.example:6443"), httpx.MockTransport(answer)
+    )
     with pytest.raises(LedgerError):
-        list(client.pages("pods"))
+        list(client.pages(PATHS["pods"]))
     with pytest.raises(LedgerError):
-        list(client.watch("pods", 7))
+        list(client.watch(PATHS["pods"], 7))
     assert client.server_time() is None or "Date" not in name
 
 
-def test_an_object_with_a_key_twice_is_refused_when_it_is_read() -> None:
+def test_an_object_with_a_key_twice_is_refused() -> None:
     twice = POD.replace(b'"spec":{}', b'"spec":{"nodeName":"a"},"spec":{"nodeName":"b"}')
     listed = respond(LIST % twice)
-    client = ApiClient(
-        ApiSettings("https://api.example:6443"), httpx.MockTransport(lambda request: listed)
+    client = KubernetesClient(
+        ClusterAccess("https://api.example:6443"), httpx.MockTransport(lambda request: listed)
     )
-    [page] = client.pages("pods")
     with pytest.raises(LedgerError, match="occurs twice"):
-        page.documents[0]["spec"]
+        list(client.pages(PATHS["pods"]))

@@ -13,10 +13,12 @@ from typing import Any
 
 import httpx
 
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import KubernetesClient
 from domain.clock import StoppedClock
-from ingestion.kubernetes.client import PATHS, ApiClient, ApiSettings
 from ingestion.kubernetes.probe import SILENT_AFTER, probe
 from ingestion.kubernetes.spool import segment_key
+from ingestion.kubernetes.watched_resources import PATHS
 from ingestion.probe import ProbeLine
 from warehouse.store import FolderStore
 
@@ -54,7 +56,7 @@ def probed(tmp_path: Path, change: Change = lambda _: None, hours_ago: int = 0) 
         hour = NOW.replace(minute=0) - timedelta(hours=hours_ago)
         spool.create(segment_key(CLUSTER_ID, hour, 1), b"{}\n")
     transport = httpx.MockTransport(lambda request: change(request) or fine(request))
-    client = ApiClient(ApiSettings("https://api.example:6443"), transport)
+    client = KubernetesClient(ClusterAccess("https://api.example:6443"), transport)
     return probe(CLUSTER_ID, client, spool, StoppedClock(NOW))
 
 

@@ -18,16 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from clients import kubernetes, prometheus
+from clients import kubernetes, kubernetes_responses, prometheus
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import NotKubernetes, ServerUnreachable
 from clients.prometheus import PrometheusClient, PrometheusFailed
 from idle_pruner import alerts
 from idle_pruner.cluster import ObjectName
-from ingestion.kubernetes import answers
-from ingestion.kubernetes import client as collector_client
-from ingestion.kubernetes.client import ApiClient, ApiSettings
+from ingestion.kubernetes.watched_resources import PATHS
 from ingestion.settings import Connection
 from ingestion.thanos import client as thanos_client
 from ingestion.thanos.client import ThanosClient
@@ -107,9 +105,9 @@ def test_a_query_ends_when_its_time_is_over(url: str) -> None:
 def test_a_page_of_objects_ends_when_its_time_is_over(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "PAGE_SECONDS_LIMIT", 1.0)
+    monkeypatch.setattr(kubernetes_responses, "BODY_SECONDS_LIMIT", 1.0)
     began = time.monotonic()
-    client = ApiClient(ApiSettings(url))
+    client = KubernetesClient(ClusterAccess(url))
     with pytest.raises(NotKubernetes, match="still arrived after 1 s"):
         client.get("/api/v1/pods")
     assert time.monotonic() - began < GIVES_UP_SECONDS
@@ -124,7 +122,7 @@ def get_from_kubernetes(url: str) -> object:
 
 
 def watch_of_the_collector(url: str) -> object:
-    return next(ApiClient(ApiSettings(url), silence_seconds=0.5).watch("pods", 7))
+    return next(KubernetesClient(ClusterAccess(url), silence_seconds=0.5).watch(PATHS["pods"], 7))
 
 
 def pull(url: str) -> object:
@@ -174,7 +172,7 @@ def slow_url(
 def test_a_head_that_trickles_ends_every_client(
     slow_url: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (prometheus, kubernetes, collector_client):
+    for module in (prometheus, kubernetes):
         monkeypatch.setattr(module, "CONNECT_SECONDS", 0.5)
         monkeypatch.setattr(module, "READ_SECONDS", 0.5)
     monkeypatch.setattr(thanos_client, "CONNECT_TIMEOUT_SECONDS", 0.5)
@@ -189,7 +187,7 @@ def test_the_clients_of_the_pruner_end_when_the_time_of_a_body_is_over(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prometheus, "READ_SECONDS", 0.3)
-    monkeypatch.setattr(kubernetes, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(kubernetes_responses, "BODY_SECONDS_LIMIT", 0.3)
     began = time.monotonic()
     with pytest.raises(PrometheusFailed, match=r"still arrived after 0\.3 s"):
         query_prometheus(url)

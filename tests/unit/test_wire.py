@@ -16,9 +16,11 @@ from contextlib import closing, contextmanager
 import httpx
 import pytest
 
+from clients.kubeconfig import ClusterAccess
+from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import NotKubernetes, ServerUnreachable
 from clients.wire import IDLE_SECONDS, KeptConnections
-from ingestion.kubernetes.client import ApiClient, ApiSettings
+from ingestion.kubernetes.watched_resources import PATHS
 
 TLS = ssl.create_default_context()
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
@@ -230,7 +232,7 @@ def test_a_question_is_sent_whole() -> None:
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nContent-Type: application/json", b"HTTP/1"])
 def test_a_head_that_breaks_off_has_no_list_behind_it(head: bytes) -> None:
     with talking((head,)) as (parrot, _), pytest.raises((NotKubernetes, ServerUnreachable)):
-        list(ApiClient(ApiSettings(parrot.url)).pages("pods"))
+        list(KubernetesClient(ClusterAccess(parrot.url)).pages(PATHS["pods"]))
 
 
 def test_a_second_answer_is_none_to_the_next_question() -> None:
@@ -288,7 +290,7 @@ def test_a_proxy_is_asked_instead_of_the_server(
         if named == "environment":
             monkeypatch.setenv("http_proxy", parrot.url.removeprefix("http://"))
         proxy = parrot.url if named == "settings" else ""
-        client = ApiClient(ApiSettings("http://api.example:8080", proxy=proxy))
+        client = KubernetesClient(ClusterAccess("http://api.example:8080", proxy=proxy))
         with closing(client):
             assert client.cluster_id() == "c-1"
         assert parrot.heard[0].startswith(b"GET http://api.example:8080/api/v1/namespaces/")
@@ -301,5 +303,5 @@ def test_a_server_that_needs_no_proxy_is_asked_itself(
     with talking((NAMESPACE,)) as (parrot, _):
         monkeypatch.setenv("http_proxy", "http://proxy.invalid:3128")
         monkeypatch.setenv("no_proxy", named.replace("PORT", parrot.url.rpartition(":")[2]))
-        with closing(ApiClient(ApiSettings(parrot.url))) as client:
+        with closing(KubernetesClient(ClusterAccess(parrot.url))) as client:
             assert client.cluster_id() == "c-1"
