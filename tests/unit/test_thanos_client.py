@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
+from clients.credentials import CredentialUnreadable
 from ingestion.settings import Connection
 from ingestion.thanos.client import (
     TRIES_LIMIT,
     WAIT_BUDGET_SECONDS,
-    CredentialUnreadable,
     Reply,
     ThanosClient,
 )
