@@ -18,7 +18,7 @@ from billing.books import Books
 from billing.commits import commit_close, plan_from
 from billing.events import Event, Ledger
 from billing.gate import require_billable
-from billing.grounds import FactsChangedSinceCheck, read_grounds
+from billing.grounds import FactsChangedSinceCheck, FactsReader, read_grounds
 from billing.guard import require_writable
 from billing.mirror import read_estimates, write_estimates
 from billing.plan import Plan
@@ -97,11 +97,13 @@ def close_period(
     progress: Progress | None = None,
     model_pages: Callable[[], bytes] | None = None,
     facts_sha256: str | None = None,
+    reader: FactsReader | None = None,
 ) -> CloseResult:
     """Close a period, or show what closing it would do. Closing a closed one changes nothing.
 
     With `facts_sha256`, the hash that a dry run showed, other facts are refused.
-    With `model_pages` the month's bundle explains its columns.
+    With `model_pages` the month's bundle explains its columns. With `reader`, `check` has read the
+    facts already.
     """
     record = Record(home.record_store())
     ledger = record.ledger()
@@ -112,7 +114,9 @@ def close_period(
     if not dry_run:
         _require_grace_over(period, decisions, clock)
     books = Books(record, ledger)
-    check_result, plan = _check_and_plan(home, period, decisions, check_period, books, clock)
+    check_result, plan = _check_and_plan(
+        home, period, decisions, check_period, books, clock, reader
+    )
     if facts_sha256 not in (None, check_result.facts_sha256):
         raise FactsChangedSinceCheck(period, facts_sha256, check_result.facts_sha256)
     if dry_run:
@@ -152,9 +156,10 @@ def _check_and_plan(
     check_period: CheckPeriod,
     books: Books,
     clock: Clock,
+    reader: FactsReader | None,
 ) -> tuple[CheckResult, Plan]:
     check_result = check_period()
-    grounds = read_grounds(home, home.warehouse_path, period, decisions, check_result)
+    grounds = read_grounds(home, home.warehouse_path, period, decisions, check_result, reader)
     return check_result, plan_from(books, grounds, clock.now().replace(microsecond=0))
 
 

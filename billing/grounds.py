@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from billing.basis import Basis
 from billing.capacity_reader import read_provider_facts
@@ -25,6 +26,9 @@ from warehouse.connection import connected
 from warehouse.content import period_sha256
 from warehouse.home import Home
 from warehouse.project import seed_text
+
+if TYPE_CHECKING:
+    import duckdb
 
 PRODUCT_FACTS = ("gpu_products", "mig_profiles")
 LIBRARIES = ("duckdb", "dbt-core")
@@ -54,15 +58,35 @@ class Grounds:
     provider: ProviderFacts
 
 
+class FactsReader:
+    """Reads the facts that a close needs, on the connection on which they are checked."""
+
+    def __init__(self, period: BillingPeriod) -> None:
+        self.period = period
+        self._read: dict[str, tuple[Usage, ProviderFacts]] = {}
+
+    def __call__(self, connection: duckdb.DuckDBPyConnection, check_result: CheckResult) -> None:
+        self._read = {check_result.facts_sha256: _read(connection, self.period, check_result)}
+
+    def facts_of(self, check_result: CheckResult) -> tuple[Usage, ProviderFacts] | None:
+        """The facts with the hash of the check; None if no check has read them."""
+        return self._read.get(check_result.facts_sha256)
+
+
 def read_grounds(
     home: Home,
     facts_path: Path,
     period: BillingPeriod,
     decisions: Decisions,
     check_result: CheckResult,
+    reader: FactsReader | None = None,
 ) -> Grounds:
-    """The basis and what was used, of the facts that were checked; other facts are refused."""
-    usage, provider = _read_checked(facts_path, period, check_result)
+    """The basis and the used facts; facts other than the checked ones are refused.
+
+    Without facts from `reader` they are read from the file, and their hash is compared.
+    """
+    read = reader.facts_of(check_result) if reader else None
+    usage, provider = read or _read_checked(facts_path, period, check_result)
     basis = Basis(
         period=period,
         currency=_currency(decisions, period, usage),
@@ -84,13 +108,19 @@ def product_facts() -> dict[str, str]:
 def _read_checked(
     facts_path: Path, period: BillingPeriod, check_result: CheckResult
 ) -> tuple[Usage, ProviderFacts]:
-    """What is read and what is hashed come from one connection, so they are the same facts."""
+    """Read the facts on the connection on which their hash is compared."""
     with connected(facts_path, read_only=True) as connection:
         found = period_sha256(connection, period.name)
         if found != check_result.facts_sha256:
             raise FactsChangedSinceCheck(period, check_result.facts_sha256, found)
-        usage = read_usage(connection, period)
-        return usage, read_provider_facts(connection, period, usage, check_result.coverage_statuses)
+        return _read(connection, period, check_result)
+
+
+def _read(
+    connection: duckdb.DuckDBPyConnection, period: BillingPeriod, check_result: CheckResult
+) -> tuple[Usage, ProviderFacts]:
+    usage = read_usage(connection, period)
+    return usage, read_provider_facts(connection, period, usage, check_result.coverage_statuses)
 
 
 def _currency(decisions: Decisions, period: BillingPeriod, usage: Usage) -> str:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ingestion.hours import DueWindow
     from ingestion.landing import Landing, LandingReport
     from ingestion.manifest import Attempt
+    from quality.run import Also
     from warehouse.build import BuildResult
 
 Progress = Callable[[int, int, str], None]
@@ -202,21 +203,29 @@ def compact(opened: OpenHome) -> None:
     compact_settled(opened.landing, opened.home.runs, opened.clock.now())
 
 
-def check_period(opened: OpenHome, period: BillingPeriod) -> CheckResult:
-    """Check the facts that are in the warehouse, when they are those that were counted.
+def check_period(opened: OpenHome, period: BillingPeriod, also: Also | None = None) -> CheckResult:
+    """Check the facts of a period; facts that are not as counted are counted again first.
 
-    The end of each chain of manifests is compared with the one that the last check saw.
+    The end of each chain of manifests is compared with the end at the last check.
+    `also`: reads the checked facts, on the connection of the check.
     """
     from ingestion.heads import heads_of, keep_heads, require_kept_heads
+    from warehouse.build import PeriodIsClosed
+    from warehouse.switched import WarehouseLost
 
     landing, record = opened.landing.store, opened.record.store
     require_kept_heads(landing, record)
     heads = heads_of(landing)
-    have_facts(opened, period)
+    have_facts(opened, period, deep=False)  # the check itself compares their hash
     since = compare_with_closed(opened, period)
     decisions = opened.decisions
     decisions = replace(decisions, problems=(*decisions.problems, *since.prices))
-    check_result = _check(opened, period, decisions, since.edits)
+    try:
+        check_result = _check(opened, period, decisions, since.edits, also)
+    except WarehouseLost:
+        with contextlib.suppress(PeriodIsClosed):
+            refresh(opened, period)
+        check_result = _check(opened, period, decisions, since.edits, also)
     keep_heads(record, heads)
     return check_result
 
@@ -226,10 +235,11 @@ def _check(
     period: BillingPeriod,
     decisions: Decisions,
     edits: Sequence[LedgerError] = (),
+    also: Also | None = None,
 ) -> CheckResult:
     from quality.run import check_period as check_facts_of
 
-    check_result = check_facts_of(opened.home, period, decisions, opened.clock, edits)
+    check_result = check_facts_of(opened.home, period, decisions, opened.clock, edits, also)
     standing.note_checked(opened.home, check_result, opened.clock.now())
     return check_result
 
@@ -286,11 +296,11 @@ def count_before_close(
     return found
 
 
-def have_facts(opened: OpenHome, period: BillingPeriod) -> None:
-    """Count again what was cut out of the warehouse, lost with its log, or edited in it.
+def have_facts(opened: OpenHome, period: BillingPeriod, *, deep: bool = True) -> None:
+    """Count facts again that were cut out of the warehouse or lost with its log.
 
-    So are facts of which nobody wrote down what they were, and those of a closed period that are
-    not there. An open period that nobody has counted stays as it is.
+    `deep` also finds edited facts, by their hash. Facts without a note of their hash, and missing
+    facts of a closed period, are counted again as well. An open period without facts stays so.
     """
     from warehouse.build import PeriodIsClosed
     from warehouse.switched import WarehouseLost, periods_in, require_intact, switched_periods
@@ -300,7 +310,7 @@ def have_facts(opened: OpenHome, period: BillingPeriod) -> None:
     if not (was_counted or is_there or period.name in opened.record.closed_periods()):
         return
     try:
-        require_intact(opened.home, period.name, deep=True)
+        require_intact(opened.home, period.name, deep=deep)
         if was_counted and is_there:
             return
     except WarehouseLost:
@@ -352,12 +362,15 @@ def close(
     something was decided, they are counted again first.
     """
     from billing.close import close_period
+    from billing.grounds import FactsReader
     from orchestration.publishing import model_page
+
+    reader = FactsReader(period)
 
     def checked() -> CheckResult:
         if standing.needs_build(opened, period):
             refresh(opened, period)
-        return check_period(opened, period)
+        return check_period(opened, period, reader)
 
     return close_period(
         opened.home,
@@ -369,6 +382,7 @@ def close(
         holder=holder(),
         model_pages=lambda: model_page(opened.home),
         facts_sha256=facts_sha256,
+        reader=reader,
     )
 
 

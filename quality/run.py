@@ -6,7 +6,7 @@ Not here: any rule (`coverage`, `reconciliation`, `conservation`, `unknowns`, `c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -57,10 +57,13 @@ from quality.unknowns import (
 from warehouse.connection import connected, writing
 from warehouse.content import period_sha256
 from warehouse.home import Home
-from warehouse.switched import require_intact
+from warehouse.switched import intact_sha256, require_intact
 
 if TYPE_CHECKING:
     import duckdb
+
+
+Also = Callable[["duckdb.DuckDBPyConnection", CheckResult], None]
 
 
 class FactsMissing(CouldNotLook):
@@ -83,18 +86,23 @@ def check_period(
     decisions: Decisions,
     clock: Clock,
     edits: Sequence[LedgerError] = (),
+    also: Also | None = None,
 ) -> CheckResult:
-    """Check the facts that are in the warehouse now, and write down what was checked.
+    """Check the facts in the warehouse and record the result; raises WarehouseLost for other facts.
 
-    `edits`: how the decision tables differ from what closed periods were billed by.
+    `edits`: the differences of the decision tables from the copies of closed periods.
+    `also`: reads the checked facts, on the connection of the check.
     """
     if not home.warehouse_path.is_file():
         raise FactsMissing(home, period)
     with writing(home) as connection:
         if not facts.has_period(connection, period.name):
             raise FactsMissing(home, period)
-        check_result = check_facts(connection, period, decisions, clock, edits)
+        facts_sha256 = intact_sha256(connection, home, period.name)
+        check_result = check_facts(connection, period, decisions, clock, edits, facts_sha256)
         write_check_result(connection, check_result, clock.now())
+        if also is not None:
+            also(connection, check_result)
     return check_result
 
 
@@ -104,15 +112,19 @@ def check_facts(
     decisions: Decisions,
     clock: Clock,
     edits: Sequence[LedgerError] = (),
+    facts_sha256: str = "",
 ) -> CheckResult:
-    """The check of the facts behind a connection; nothing is written."""
+    """The check of the facts behind a connection; nothing is written.
+
+    `facts_sha256`: the hash of these facts, if the caller has it.
+    """
     due = due_time(period, clock)
     expectations = expectations_of(decisions, due)
     signed = signed_gaps_of(decisions)
     coverage = facts.read_coverage(connection, period.name)
     stretches = facts.read_missing_stretches(connection, period.name)
     checked = tuple(coverage_statuses(expectations, coverage, signed, due, stretches))
-    facts_sha256 = period_sha256(connection, period.name)
+    facts_sha256 = facts_sha256 or period_sha256(connection, period.name)
     checks, broken = _checks(connection, period, checked, facts_sha256)
     required = required_checks(facts.row_counts(connection, period.name, WITH_ROWS))
     findings = [

@@ -62,13 +62,14 @@ class Switched:
 
     def require_content(
         self, connection: duckdb.DuckDBPyConnection, path: Path, period: str, schema: str = "marts"
-    ) -> None:
-        """Raise WarehouseLost when what is in the tables is not what was switched in."""
+    ) -> str:
+        """The hash of the tables; raises WarehouseLost if it is not that of the switched facts."""
         found = self.present_sha256(connection, period, schema)
         if found not in (self.facts_sha256, *self.reshaped_sha256s):
             counted = self.facts_sha256
             seen = f"its facts hash to {found[:12]}…, {counted[:12]}… were counted"
             raise WarehouseLost(path, period, seen)
+        return found
 
     def present_sha256(
         self, connection: duckdb.DuckDBPyConnection, period: str, schema: str = "marts"
@@ -120,6 +121,16 @@ def require_intact(home: Home, period: str, *, deep: bool = False) -> None:
         noted.require_counts(path, period, row_counts(connection).get(period, {}))
         if deep:
             noted.require_content(connection, path, period)
+
+
+def intact_sha256(connection: duckdb.DuckDBPyConnection, home: Home, period: str) -> str:
+    """The hash of all facts of a period; raises WarehouseLost when they are not as switched in."""
+    noted = switched_periods(home).get(period)
+    if noted is None:
+        return period_sha256(connection, period)
+    found = noted.require_content(connection, home.warehouse_path, period)
+    has_other_marts = noted.row_counts and set(noted.row_counts) != set(mart_names(connection))
+    return period_sha256(connection, period) if has_other_marts else found
 
 
 def find_again(home: Home, period: str, facts_sha256: str) -> bool:

@@ -19,7 +19,7 @@ from billing.close import (
     close_period,
 )
 from billing.gate import PeriodNotBillable
-from billing.grounds import FactsChangedSinceCheck
+from billing.grounds import FactsChangedSinceCheck, FactsReader
 from billing.record import Record, RecordMovedOn
 from billing.render import RenderedDifferently, render_documents
 from billing.verifier import verify
@@ -242,6 +242,29 @@ def test_facts_that_changed_after_they_were_checked_are_not_sealed(world: World)
             dry_run=False,
         )
     assert Record(world.home.record_store()).events() == []
+
+
+def test_close_seals_facts_that_were_read_during_their_check(world: World) -> None:
+    """Facts that change after the check are not read again, so they cannot be sealed."""
+    world.write()
+    clock, reader = StoppedClock(NOVEMBER_FOURTH), FactsReader(world.period)
+    result = check_period(world.home, world.period, world.decisions, clock, also=reader)
+    expected = close(world, dry_run=True)
+    world.pods.append(Pod("team-c", "late", at("11 00:00"), at("11 01:00")))
+    world.write()
+    closed = close_period(
+        world.home,
+        world.period,
+        world.decisions,
+        lambda: result,
+        clock,
+        dry_run=False,
+        reader=reader,
+    )
+    assert closed.facts_sha256 == expected.facts_sha256
+    assert [(d.tenant, d.billed_nanos) for d in closed.invoices] == [
+        (d.tenant, d.billed_nanos) for d in expected.invoices
+    ]
 
 
 NOT_A_NAME = ["../../../../x", "..", "a/b", "team\x00a", ".hidden", "a" * 600]
