@@ -9,6 +9,7 @@ Not here: the servers themselves (`serve`).
     GET  /-/fleet                                 names and URLs
     POST /-/scenario  (YAML)                       take a changed scenario over; 409 keeps the old
     GET  /metrics                                  how often that was done, and how often refused
+    GET  /-/truth?grain=…                          the truth ledger, with what clients changed
     GET  /topology, /topology/nodes/{node}         who uses which card now
 """
 
@@ -27,8 +28,10 @@ from starlette.routing import Route
 from domain.errors import LedgerError
 from domain.interval import format_instant, parse_instant
 from fake_gpu.exporters.exposition import Head, Line, family_text
+from fake_gpu.fleet.export import plain_rows
 from fake_gpu.fleet.status_updater import topology
 from fake_gpu.scenario.load import read_scenario
+from fake_gpu.truth.ledger import GRAINS, ledger
 
 if TYPE_CHECKING:
     from fake_gpu.serve import Running
@@ -52,6 +55,7 @@ def make_control_app(running: Running) -> Starlette:
             Route("/-/faults", control.faults),
             Route("/-/fleet", control.fleet),
             Route("/-/scenario", control.scenario, methods=["POST"]),
+            Route("/-/truth", control.truth),
             Route("/metrics", control.metrics),
             Route("/topology", control.topology),
             Route("/topology/nodes/{node}", control.topology),
@@ -117,6 +121,14 @@ class _Control:
         except LedgerError as error:
             return JSONResponse(error.as_dict(), 409)
         return JSONResponse({"taken_over": self.running.fleet.name})
+
+    async def truth(self, request: Request) -> Response:
+        """The rows of `gpu-ledger fake truth`, for the fleet as it is served now."""
+        grain = request.query_params.get("grain", "allocations")
+        if grain not in GRAINS:
+            return JSONResponse({"seen": f"no grain {grain!r}: {', '.join(GRAINS)}"}, 404)
+        fleet = self.running.fleet
+        return JSONResponse(await run_in_threadpool(lambda: ledger(plain_rows(fleet), grain)))
 
     async def metrics(self, _: Request) -> Response:
         counts = self.running.take_overs

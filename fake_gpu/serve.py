@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from functools import lru_cache
@@ -25,14 +25,16 @@ from fake_gpu.clock import VirtualClock
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.model import Fleet, instant
+from fake_gpu.kubernetes.writes import WorkloadPatch, WrittenObjects
 from fake_gpu.scenario.load import Loaded
-from fake_gpu.takeover import TakeOvers, going_on, require_same_past
+from fake_gpu.takeover import TakeOvers, first_free_second, going_on, require_same_past
 
 if TYPE_CHECKING:
     import uvicorn
 
+    from fake_gpu.kubernetes.forms import Document
     from fake_gpu.kubernetes.objects import ObjectHistory
-    from fake_gpu.kubernetes.server import KubernetesApi
+    from fake_gpu.kubernetes.server import ChangeWorkload, KubernetesApi
     from fake_gpu.prometheus.source import FleetSeries
 
 LOOPBACK = "127.0.0.1"
@@ -86,7 +88,13 @@ class Views:
     metrics: dict[str, Asgi]
 
 
-def build_views(fleet: Fleet, clock: VirtualClock, ledger: FaultLedger) -> Views:
+def build_views(
+    fleet: Fleet,
+    clock: VirtualClock,
+    ledger: FaultLedger,
+    written: Mapping[str, WrittenObjects] | None = None,
+    change_workload: ChangeWorkload | None = None,
+) -> Views:
     """Everything that a fleet shows, over one clock."""
     from fake_gpu.kubernetes.objects import ObjectHistory
     from fake_gpu.kubernetes.server import KubernetesApi
@@ -102,7 +110,13 @@ def build_views(fleet: Fleet, clock: VirtualClock, ledger: FaultLedger) -> Views
         thanos=make_app(source, clock, ApiOptions(replica_labels=tuple(labels))),
         kubernetes={
             c.cluster_id: KubernetesApi(
-                c, clock, history=histories[c.cluster_id], faults=fleet.faults, ledger=ledger
+                c,
+                clock,
+                history=histories[c.cluster_id],
+                faults=fleet.faults,
+                ledger=ledger,
+                written=(written or {}).get(c.cluster_id),
+                change_workload=change_workload,
             )
             for c in fleet.clusters
         },
@@ -135,6 +149,7 @@ class Running:
     take_overs: TakeOvers = field(default_factory=TakeOvers)
     _loaded: Loaded | None = None  # the served scenario, if there is one
     _views: Views | None = None
+    _written: dict[str, WrittenObjects] = field(default_factory=dict)  # by cluster ID
     _switches: dict[str, Switch] = field(default_factory=dict)
     _servers: list[uvicorn.Server] = field(default_factory=list)
     _thread: threading.Thread | None = None
@@ -163,20 +178,53 @@ class Running:
         with self._driving:  # the clock stands until the new fleet is shown, if it is driven
             try:
                 loaded = going_on(self._loaded, read(), self.clock)
-                fleet = build_fleet(loaded)
-                require_same_past(self.fleet, fleet, self.clock.now_seconds())
+                self._go_on_with(loaded)
             except LedgerError:
                 self.take_overs.refused += 1
                 self.take_overs.is_last_taken = False
                 raise
-            views = build_views(fleet, self.clock, self.ledger)
-            assert self._views is not None, "views are there from the start"
-            for api in self._views.kubernetes.values():
-                api.close()
-            self._loaded = loaded
-            self._show(fleet, views)
             self.take_overs.taken += 1
             self.take_overs.is_last_taken = True
+
+    def change_workload(self, cluster_id: str, patch: WorkloadPatch) -> Document:
+        """Go on with the scenario in which a client scales or annotates a workload from the next
+        second on; the object as it is then. Raises Refusal."""
+        from fake_gpu.kubernetes.answers import Refusal
+        from fake_gpu.kubernetes.writes import with_patch
+
+        if self.clock.mode == "fixed" or self._loaded is None:
+            message = "the clock of this fleet stands: serve it with --live or --driven"
+            raise Refusal(405, "MethodNotAllowed", message)
+        [name] = [c.name for c in self.fleet.clusters if c.cluster_id == cluster_id]
+        with self._driving:
+            at = first_free_second(self.clock)
+            scenario = with_patch(self._loaded.scenario, name, patch, at)
+            try:
+                self._go_on_with(replace(self._loaded, scenario=scenario))
+            except LedgerError as error:
+                raise Refusal(422, "Invalid", error.message()) from None
+            changed = [
+                change
+                for change in self.histories[cluster_id].changes
+                if (change.at, change.kind) == (at, patch.kind)
+                and (change.namespace, change.name) == (patch.namespace, patch.name)
+            ]
+        return changed[-1].object
+
+    def _go_on_with(self, loaded: Loaded) -> None:
+        fleet = build_fleet(loaded)
+        require_same_past(self.fleet, fleet, self.clock.now_seconds())
+        views = self.build_views(fleet)
+        assert self._views is not None, "views are there from the start"
+        for api in self._views.kubernetes.values():
+            api.close()
+        self._loaded = loaded
+        self._show(fleet, views)
+
+    def build_views(self, fleet: Fleet) -> Views:
+        for cluster in fleet.clusters:
+            self._written.setdefault(cluster.cluster_id, WrittenObjects())
+        return build_views(fleet, self.clock, self.ledger, self._written, self.change_workload)
 
     def close(self) -> None:
         """Stop all servers and wake all waiters of the clock."""
@@ -219,7 +267,7 @@ def serve(
     loaded = None if isinstance(scenario, Fleet) else scenario
     fleet = scenario if isinstance(scenario, Fleet) else build_fleet(scenario)
     running = Running(fleet, clock, FaultLedger(), _loaded=loaded)
-    running._show(fleet, build_views(fleet, clock, running.ledger))
+    running._show(fleet, running.build_views(fleet))
     running._switches["control"] = Switch(make_control_app(running), clock)
     sockets = _listen(host, port, list(_in_order(running._switches)))
     _start(running, sockets)

@@ -47,9 +47,14 @@ def going_on(old: Loaded | None, new: Loaded, clock: VirtualClock) -> Loaded:
     """The new scenario; of configurations without times, the old one until now and then the new."""
     if old is None or not (old.is_timeless and new.is_timeless):
         return new
-    ahead = clock.speed * PLAYING_SECONDS if clock.mode == "running" else 0
-    at = clock.now_seconds() + 1 + int(ahead)
+    at = first_free_second(clock)
     return replace(new, scenario=succeeded(old.scenario, new.scenario, at))
+
+
+def first_free_second(clock: VirtualClock) -> int:
+    """The first second about which nothing is told while a changed fleet is played."""
+    ahead = clock.speed * PLAYING_SECONDS if clock.mode == "running" else 0
+    return clock.now_seconds() + 1 + int(ahead)
 
 
 def require_same_past(old: Fleet, new: Fleet, now: int) -> None:

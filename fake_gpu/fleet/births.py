@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fake_gpu.fleet.model import OwnerRef, WorkloadLife
+from fake_gpu.fleet.model import OwnerRef, WorkloadChange, WorkloadLife
 from fake_gpu.scenario.seeds import Family, Stream
 from fake_gpu.scenario.spec_work import WorkloadSpec
 from fake_gpu.scenario.utilisation import Load, parse_load
@@ -188,9 +188,26 @@ class Maker:
                 replicas=self.spec.replicas,
                 owner=owner,
                 labels=self.spec.labels,
+                changes=self._changes_of(kind, name),
             )
             self.objects[(kind, name)] = known
         return OwnerRef(api_version, kind, name, known.uid)
+
+    def _changes_of(self, kind: str, name: str) -> tuple[WorkloadChange, ...]:
+        """What is set on one of its objects: those above it have no replicas, others all have."""
+        who = f"{kind}/{name}"
+        is_above = who in {f"{owner.kind}/{owner.name}" for owner in self.spec.owners}
+        is_own = (kind, name) == (self.spec.kind, self.spec.name)
+        target = who if is_above else ""
+        replicas, annotations = self.spec.replicas, dict[str, str]()
+        found = []
+        for change in self.spec.changes:
+            if not is_above and change.replicas is not None:
+                replicas = change.replicas
+            if (is_above or is_own) and change.owner == target:
+                annotations = dict(change.annotations)
+            found.append(WorkloadChange(change.at, replicas, annotations))
+        return tuple(found)
 
     def _template_hash(self) -> str:
         text = f"{self.spec.namespace}/{self.spec.name}/{self.spec.requests}"

@@ -48,6 +48,7 @@ from fake_gpu.fleet.model_pods import (
     PodPhase,
     QuotaLife,
     Run,
+    WorkloadChange,
     WorkloadLife,
     effective_requests,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "Run",
     "ScrapeJob",
     "Utilisation",
+    "WorkloadChange",
     "WorkloadLife",
     "effective_requests",
     "holds",

@@ -183,6 +183,15 @@ class PodLife:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadChange:
+    """The object of a workload from a second on."""
+
+    at: int
+    replicas: int
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadLife:
     """An owner object: Deployment, ReplicaSet, StatefulSet, Job, CronJob, or any custom kind."""
 
@@ -197,6 +206,12 @@ class WorkloadLife:
     replicas: int = 1
     owner: OwnerRef | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    changes: tuple[WorkloadChange, ...] = ()
+
+    def state_at(self, at: int) -> WorkloadChange:
+        """Its replicas and annotations at a second, and since when it has them."""
+        first = WorkloadChange(self.created_at, self.replicas)
+        return next((change for change in self.changes[::-1] if change.at <= at), first)
 
 
 @dataclass(frozen=True, slots=True)

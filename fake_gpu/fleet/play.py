@@ -61,6 +61,7 @@ class Play:
     _pending: list[Life] = field(default_factory=list)
     _heap: list[tuple[int, int, int, Action]] = field(default_factory=list)
     _counter: int = 0
+    _attempts: dict[tuple[int, int], int] = field(default_factory=dict)  # by maker and replica
     _done: list[PodLife] = field(default_factory=list)
 
     # --- events -------------------------------------------------------------------------------
@@ -102,6 +103,9 @@ class Play:
         if maker.spec.kind == "DaemonSet" and not maker.spec.pods:
             for node in self.room.nodes_matching(maker.spec):
                 self._bear_at(maker, Birth(max(node.created_at, maker.from_at), 0, 0, 0, node.name))
+        for change in maker.spec.changes:
+            if change.replicas is not None:
+                self.at(change.at, CHANGES, lambda now: self._scale(maker, now))
         if maker.spec.until is not None:
             self.at(maker.spec.until, CHANGES, lambda now: self._stop_workload(maker, now))
 
@@ -162,6 +166,10 @@ class Play:
         namespace = maker.spec.namespace
         if now >= maker.until_at or not self.namespaces.takes_pods(namespace, now):
             return
+        if maker.spec.changes:
+            if birth.replica >= maker.spec.replicas_at(now):
+                return
+            self._attempts[id(maker), birth.replica] = birth.attempt
         if not self.quotas.admits(maker.spec, now):
             self.quotas.wait(namespace, lambda t: self.bear(maker, birth, t))
             return
@@ -331,6 +339,19 @@ class Play:
             node = life.spec.node if maker.spec.kind == "DaemonSet" else ""
             again = Birth(now, life.group, life.replica, life.attempt + 1, node)
             self.at(now, ASKS, lambda t: self.bear(maker, again, t))
+
+    def _scale(self, maker: Maker, now: int) -> None:
+        """Pods above the wanted number are deleted, and missing ones made."""
+        wanted, living = maker.spec.replicas_at(now), self.pods_of(maker)
+        for life in living:
+            if life.replica >= wanted:
+                stop(self, life, now, "deleted", replace_it=False)
+        # A StatefulSet makes a pod again when the one of its name is gone.
+        waits = maker.spec.kind == "StatefulSet"
+        there = {p.replica for p in living if waits or p.deletion_requested_at is None}
+        for replica in sorted(set(range(wanted)) - there):
+            attempt = self._attempts.get((id(maker), replica), -1) + 1
+            self._bear_at(maker, Birth(now, 0, replica, attempt))
 
     def _stop_workload(self, maker: Maker, now: int) -> None:
         for life in self.pods_of(maker):

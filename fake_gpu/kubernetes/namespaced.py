@@ -7,6 +7,8 @@ Not here: pods (`pods`), nodes (`nodes`), events (`events`), or when a document 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
 
 from fake_gpu.fleet.model import ClaimLife, NamespaceLife, QuotaLife, WorkloadLife
 from fake_gpu.kubernetes.forms import Document, metadata, quantities, time_text
@@ -61,8 +63,12 @@ def _in_force(dated: tuple[tuple[int, Mapping[str, int]], ...], at: int) -> Mapp
     return current
 
 
-def workload_document(life: WorkloadLife, version: int) -> Document:
+def workload_document(life: WorkloadLife, at: int, version: int) -> Document:
     """Deployment, ReplicaSet, StatefulSet, Job, CronJob, with the selectors of their pods."""
+    state = life.state_at(at)
+    numbers = [life.replicas, *(change.replicas for change in life.changes if change.at <= at)]
+    generation = 1 + sum(before != after for before, after in pairwise(numbers))
+    life = replace(life, replicas=state.replicas)
     return {
         "apiVersion": life.api_version,
         "kind": life.kind,
@@ -74,7 +80,8 @@ def workload_document(life: WorkloadLife, version: int) -> Document:
             resource_version=version,
             labels=dict(life.labels) | (_of_job(life) if life.kind == "Job" else {}),
             owners=[owner_reference(life.owner)] if life.owner else None,
-            generation=1,
+            generation=generation,
+            annotations=dict(state.annotations),
         ),
         "spec": _workload_spec(life),
         "status": _workload_status(life),

@@ -272,9 +272,9 @@ def _quota_steps(life: QuotaLife) -> Iterator[_Step]:
 
 
 def _workload_steps(life: WorkloadLife) -> Iterator[_Step]:
-    times = [life.created_at]
-    for _, step in _life(life.kind, life.namespace, life.name, life.uid, times, life.gone_at):
-        yield step(partial(workload_document, life))
+    times = [life.created_at, *(change.at for change in life.changes)]
+    for at, step in _life(life.kind, life.namespace, life.name, life.uid, times, life.gone_at):
+        yield step(partial(workload_document, life, at))
 
 
 def _claim_steps(life: ClaimLife) -> Iterator[_Step]:

@@ -46,8 +46,12 @@ RESOURCES = (
     Resource("apps/v1", "deployments", "Deployment", True, ("deploy",)),
     Resource("apps/v1", "replicasets", "ReplicaSet", True, ("rs",)),
     Resource("apps/v1", "statefulsets", "StatefulSet", True, ("sts",)),
+    Resource(
+        "autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True, ("hpa",)
+    ),
     Resource("batch/v1", "cronjobs", "CronJob", True, ("cj",)),
     Resource("batch/v1", "jobs", "Job", True),
+    Resource("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding", True),
     Resource("resource.k8s.io/v1", "resourceclaims", "ResourceClaim", True),
     Resource("resource.k8s.io/v1", "resourceslices", "ResourceSlice", False),
 )
@@ -63,21 +67,35 @@ def resources_of(workloads: Iterable[WorkloadLife]) -> tuple[Resource, ...]:
 ACCESS_REVIEWS = "authorization.k8s.io/v1"
 REVIEW_PLURAL = "selfsubjectaccessreviews"
 
-# Nothing is ever written here.
 VERBS = ("get", "list", "watch")
+WRITTEN = ("events", "horizontalpodautoscalers", "rolebindings")
+"""Clients create, patch and delete these; nothing in a scenario makes them, but for some Events."""
+SCALED = ("deployments", "statefulsets")
+
+
+def is_patched(resource: Resource) -> bool:
+    """Whether a patch may change its replicas or annotations: workloads and custom kinds."""
+    is_custom = resource not in RESOURCES
+    return resource.plural in SCALED or is_custom
 
 
 Served = tuple[Resource, ...]
 
 
 def serves(served: Served, verb: str, group: str, plural: str, subresource: str) -> bool:
-    """Whether the access is allowed: reading these resources, or an access review."""
-    if subresource:
-        return False
+    """Whether the access is allowed: reading, an access review, or a write that is accepted."""
     if plural == REVIEW_PLURAL:
-        return (verb, group) == ("create", ACCESS_REVIEWS.partition("/")[0])
-    known = any((group, plural) == (resource.group, resource.plural) for resource in served)
-    return known and verb in VERBS
+        return (verb, group) == ("create", ACCESS_REVIEWS.partition("/")[0]) and not subresource
+    for resource in served:
+        if (group, plural) == (resource.group, resource.plural):
+            if subresource:
+                return (subresource, verb) in (("scale", "get"), ("scale", "patch")) and (
+                    plural in SCALED
+                )
+            if verb in ("create", "patch", "delete") and plural in WRITTEN:
+                return True
+            return verb in VERBS or (verb == "patch" and is_patched(resource))
+    return False
 
 
 def core_versions() -> Document:

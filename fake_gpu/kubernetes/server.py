@@ -4,7 +4,8 @@ Put here: requests and responses.
 Not here: the stream of a watch (`watch`), the history behind it (`objects`), starting a server
 (`fake_gpu.serve`).
 
-It leaves out, because none of its readers needs them: writing, protobuf, tables, OpenAPI.
+It leaves out, because none of its clients needs them: other writes than those of `writes`,
+protobuf, tables, OpenAPI.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
@@ -34,8 +36,21 @@ from fake_gpu.kubernetes.texts import encoded
 from fake_gpu.kubernetes.trouble import Trouble
 from fake_gpu.kubernetes.view import View
 from fake_gpu.kubernetes.watch import WatchRequest, watch_stream
+from fake_gpu.kubernetes.writes import (
+    BODY_BYTES_LIMIT,
+    WorkloadPatch,
+    WrittenObjects,
+    merged_patch,
+    require_same,
+    scale_document,
+    workload_patch,
+)
 
 _Endpoint = Callable[[Request], Awaitable[Response]]
+ChangeWorkload = Callable[[str, WorkloadPatch], Document]
+"""From a cluster's ID and a patch to the changed object; raises Refusal."""
+MERGE_PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
+"""Of replicas and annotations both kinds make the same."""
 
 
 class KubernetesApi:
@@ -55,6 +70,8 @@ class KubernetesApi:
         ledger: FaultLedger | None = None,
         history_seconds: int = 300,
         token: str = "",
+        written: WrittenObjects | None = None,
+        change_workload: ChangeWorkload | None = None,
     ) -> None:
         self.cluster = cluster
         self.clock = clock
@@ -66,6 +83,8 @@ class KubernetesApi:
         self.token = token
         self.resources = resources_of(cluster.workloads)
         self.is_silent = False
+        self.written = written or WrittenObjects()
+        self._change_workload = change_workload
         self._trouble = Trouble(self.view)
         clock.add_listener(self._on_step)
         self.app = Starlette(routes=self._routes(), exception_handlers={404: self._unknown_path})
@@ -108,8 +127,26 @@ class KubernetesApi:
         if resource.namespaced:
             inside = f"{resource.path}/namespaces/{{namespace}}/{resource.plural}"
             routes += [Route(inside, many), Route(f"{inside}/{{name}}", one)]
+            routes += self._write_routes(resource, inside)
         else:
             routes.append(Route(f"{resource.path}/{resource.plural}/{{name}}", one))
+        return routes
+
+    def _write_routes(self, resource: Resource, inside: str) -> list[Route]:
+        name = f"{inside}/{{name}}"
+        if resource.plural in resources.WRITTEN:
+            return [
+                Route(inside, self._writing(resource, self._create), methods=["POST"]),
+                Route(name, self._writing(resource, self._patch_written), methods=["PATCH"]),
+                Route(name, self._writing(resource, self._delete), methods=["DELETE"]),
+            ]
+        if not resources.is_patched(resource):
+            return []
+        routes = [Route(name, self._writing(resource, self._patch_workload), methods=["PATCH"])]
+        if resource.plural in resources.SCALED:
+            scale = self._writing(resource, self._patch_scale)
+            routes.append(Route(f"{name}/scale", scale, methods=["PATCH"]))
+            routes.append(Route(f"{name}/scale", self._scale(resource)))
         return routes
 
     # --- requests -----------------------------------------------------------------------------
@@ -129,6 +166,8 @@ class KubernetesApi:
     def _list(self, resource: Resource, request: Request) -> Response:
         self._trouble.refuse("list", resource, _namespace(request))
         text = read_list(self.view, resource, _namespace(request), dict(request.query_params))
+        if resource.plural in resources.WRITTEN:
+            text = self._with_written(resource, _namespace(request), text)
         body = self._trouble.spoil(resource, text.encode())
         return Response(body, media_type="application/json")
 
@@ -146,11 +185,83 @@ class KubernetesApi:
                 self._admit(request)
                 name = request.path_params["name"]
                 self._trouble.refuse("get", resource, _namespace(request), name)
+                written = self.written.find(resource, _namespace(request), name)
+                if written is not None:
+                    return _json(written)
                 return _json(read_one(self.view, resource, _namespace(request), name))
             except Refusal as refusal:
                 return _refused(refusal)
 
         return get
+
+    def _with_written(self, resource: Resource, namespace: str, text: str) -> str:
+        """The last page of a list also has what clients wrote."""
+        written = self.written.of(resource, namespace)
+        page = json.loads(text) if written else {}
+        if not written or page["metadata"].get("continue"):
+            return text
+        return json.dumps(page | {"items": [*page["items"], *written]}, separators=(",", ":"))
+
+    def _scale(self, resource: Resource) -> _Endpoint:
+        async def get(request: Request) -> Response:
+            try:
+                self._admit(request)
+                name = request.path_params["name"]
+                found = read_one(self.view, resource, _namespace(request), name)
+                return _json(scale_document(resource, found))
+            except Refusal as refusal:
+                return _refused(refusal)
+
+        return get
+
+    def _writing(
+        self, resource: Resource, write: Callable[[Resource, str, str, Document], Document]
+    ) -> _Endpoint:
+        """A request that writes: its body is one JSON object, and it runs beside the event loop."""
+
+        async def handle(request: Request) -> Response:
+            try:
+                self._admit(request)
+                verb = {"POST": "create", "PATCH": "patch"}.get(request.method, "delete")
+                namespace, name = _namespace(request), request.path_params.get("name", "")
+                self._trouble.refuse(verb, resource, namespace, name)
+                body = await _body(request)
+                made = await run_in_threadpool(write, resource, namespace, name, body)
+                return _json(made, 201 if verb == "create" else 200)
+            except Refusal as refusal:
+                return _refused(refusal)
+
+        return handle
+
+    def _create(self, resource: Resource, namespace: str, name: str, body: Document) -> Document:
+        return self.written.create(resource, namespace, body, self.view.second())
+
+    def _patch_written(
+        self, resource: Resource, namespace: str, name: str, body: Document
+    ) -> Document:
+        return self.written.patch(resource, namespace, name, body)
+
+    def _delete(self, resource: Resource, namespace: str, name: str, body: Document) -> Document:
+        return self.written.delete(resource, namespace, name, self.view.second())
+
+    def _patch_workload(
+        self, resource: Resource, namespace: str, name: str, body: Document
+    ) -> Document:
+        if self._change_workload is None:
+            raise Refusal(405, "MethodNotAllowed", "this server is read only")
+        current = read_one(self.view, resource, namespace, name)
+        wanted = workload_patch(resource, current, body)
+        return self._change_workload(self.cluster.cluster_id, wanted)
+
+    def _patch_scale(
+        self, resource: Resource, namespace: str, name: str, body: Document
+    ) -> Document:
+        current = read_one(self.view, resource, namespace, name)
+        require_same(current, body)
+        scale = merged_patch(scale_document(resource, current), body)
+        replicas = {"spec": {"replicas": scale["spec"].get("replicas", 0)}}
+        changed = self._patch_workload(resource, namespace, name, replicas)
+        return scale_document(resource, changed)
 
     def _answering(self, answer: Callable[[Request], Document]) -> _Endpoint:
         async def plain(request: Request) -> Response:
@@ -209,6 +320,26 @@ async def _ok(request: Request) -> Response:
     return PlainTextResponse("ok")
 
 
+async def _body(request: Request) -> Document:
+    if request.method == "DELETE":
+        return {}
+    kind = request.headers.get("content-type", "").partition(";")[0]
+    if request.method == "PATCH" and kind not in MERGE_PATCHES:
+        raise Refusal(415, "UnsupportedMediaType", f"a patch is one of {', '.join(MERGE_PATCHES)}")
+    text = b""
+    async for part in request.stream():
+        text += part
+        if len(text) > BODY_BYTES_LIMIT:
+            raise Refusal(413, "RequestEntityTooLarge", "the request body is too large")
+    try:
+        body = json.loads(text)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict) or not isinstance(body.get("metadata", {}), dict):
+        raise Refusal(400, "BadRequest", "the body is not a JSON object")
+    return body
+
+
 def _namespace(request: Request) -> str:
     namespace: str = request.path_params.get("namespace", "")
     return namespace
@@ -218,8 +349,8 @@ def _bytes(document: Document) -> bytes:
     return encoded(document).encode()
 
 
-def _json(document: Document) -> Response:
-    return Response(_bytes(document), media_type="application/json")
+def _json(document: Document, status: int = 200) -> Response:
+    return Response(_bytes(document), status, media_type="application/json")
 
 
 def _refused(refusal: Refusal) -> Response:

@@ -242,6 +242,18 @@ class OwnerSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerChangeSpec:
+    """What a person or a program sets on the object of a workload, or on one above it."""
+
+    at: Time = key("When.")
+    replicas: int | None = key("How many pods then; as before when left out.", default=None)
+    annotations: Mapping[str, str] = key("All its annotations from then on.", factory=dict)
+    owner: str = key(
+        "The object above the workload, as Notebook/lab; its own when left out.", default=""
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadSpec:
     name: str = key("Its name.")
     namespace: str = key("Whose it is.")
@@ -274,6 +286,10 @@ class WorkloadSpec:
     arrivals: ArrivalsSpec | None = key("Pods or Jobs that come one after another.", default=None)
     lifetime: DrawnSpan | None = key("How long a pod runs; for ever when left out.", default=None)
     pods: tuple[PodSpec, ...] = key("Pods with exact times.", factory=tuple)
+    changes: tuple[OwnerChangeSpec, ...] = key(
+        "Later numbers of replicas and annotations; of workloads without `pods` and `arrivals`.",
+        factory=tuple,
+    )
     node: str = key("Only on this node.", default="")
     node_selector: Mapping[str, str] = key("Only on nodes with these labels.", factory=dict)
     scheduling: DrawnSpan = key(
@@ -306,6 +322,13 @@ class WorkloadSpec:
             raise Unreadable(f"memory_used_pct: {self.memory_used_pct}", "0 to 100")
         if annotated := self.annotations.get("run.ai/simulated-gpu-utilization"):
             parse_load(annotated)  # raises its errors here, and not while it is played
+        if self.changes and (self.pods or self.arrivals):
+            raise Unreadable("`changes` beside `pods` or `arrivals`", "give one of them")
+        moments = [change.at for change in self.changes]
+        if moments != sorted(moments):
+            raise Unreadable("its changes go backwards", "write them in the order of `at`")
+        if any(not 0 <= (c.replicas or 0) <= MAXIMUM_REPLICAS for c in self.changes):
+            raise Unreadable("a number of replicas", f"0 to {MAXIMUM_REPLICAS}")
         names = [c.name for c in self.containers]
         if len(set(names)) != len(names):
             raise Unreadable("two containers of one name", "rename one")
@@ -317,6 +340,11 @@ class WorkloadSpec:
     @property
     def api_version(self) -> str:
         return self.api or KNOWN_KINDS[self.kind]
+
+    def replicas_at(self, at: int) -> int:
+        """How many pods it wants at a second."""
+        numbers = [c.replicas for c in self.changes if c.replicas is not None and c.at <= at]
+        return numbers[-1] if numbers else self.replicas
 
     def all_containers(self) -> tuple[ContainerSpec, ...]:
         """Init and sidecar containers in their order, then main ones."""

@@ -207,6 +207,7 @@ Examples:
   gpu-ledger fake serve demo                              the state at the scenario's end
   gpu-ledger fake serve demo --at 2026-10-07T12:00:00Z    the state at that time
   gpu-ledger fake serve demo --live --speed 3600          one hour per second
+  gpu-ledger fake serve demo --live --at 2026-10-06T03:00:00Z --speed 60
   gpu-ledger fake serve demo --driven --port 9400         the clock moves by POST /-/clock
 """
 
@@ -217,8 +218,12 @@ Examples:
 @click.option(
     "--port", type=int, default=0, help="Port of the Thanos API; the others follow (0: free ports)."
 )
-@click.option("--at", "at_text", help="Time at which the clock stands.")
-@click.option("--live", is_flag=True, help="Run the clock from the scenario's start.")
+@click.option(
+    "--at",
+    "at_text",
+    help="Time at which the clock stands; with --live or --driven, at which it starts.",
+)
+@click.option("--live", is_flag=True, help="Run the clock from the scenario's start, or --at.")
 @click.option(
     "--speed", type=float, default=1.0, show_default=True, help="Speed of the clock, with --live."
 )
@@ -247,27 +252,31 @@ def serve(
     data: Path | None,
     output: str,
 ) -> None:
-    """Serve a Thanos API, and for each cluster a Kubernetes API and /metrics."""
+    """Serve a Thanos API, and for each cluster a Kubernetes API and /metrics.
+
+    With --live or --driven, clients may scale and annotate workloads and post Events. Pods, samples
+    and the truth ledger (/-/truth of the control port) follow from the next second on.
+    """
     from fake_gpu.clock import VirtualClock
     from fake_gpu.fleet.model import instant
     from fake_gpu.serve import serve as start_serving
     from fake_gpu.serve import settle
 
-    if sum((at_text is not None, live, driven)) > 1:
-        raise click.UsageError("--at, --live and --driven exclude each other.")
+    if live and driven:
+        raise click.UsageError("--live and --driven exclude each other.")
     if reloads and not (live or driven):
         raise click.UsageError("--reload needs a clock that goes on: --live or --driven.")
     watched = _watched(scenario) if reloads else None
     loaded = _load(scenario, data)
-    begin: datetime = instant(loaded.scenario.from_)
+    start: datetime = instant(loaded.scenario.from_)
+    begin = parse_instant(at_text, "--at") if at_text else start
     if live:
         clock = VirtualClock(begin, "running", speed)
     elif driven:
         clock = VirtualClock(begin, "driven")
     else:
         end: datetime = instant(loaded.scenario.until)
-        when = parse_instant(at_text, "--at") if at_text else end
-        clock = VirtualClock(when, "fixed")
+        clock = VirtualClock(begin if at_text else end, "fixed")
     with start_serving(loaded, clock, host=host, port=port) as running:
         settle()
         emit(_addresses(running), output)

@@ -7,6 +7,7 @@ Not here: decisions and actions (`idle_pruner`).
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,7 +23,7 @@ from clients.kubeconfig import SERVICE_ACCOUNT, ClusterAccess, find_cluster_acce
 from clients.kubernetes import KubernetesClient
 from clients.prometheus import PrometheusClient
 from domain.billing_period import BillingPeriod
-from domain.clock import SystemClock
+from domain.clock import Clock
 from domain.errors import LedgerError
 from domain.interval import format_instant, parse_instant
 from idle_pruner.cluster import STOPPABLE_KINDS, ObjectName
@@ -37,6 +38,7 @@ from idle_pruner.settings import (
     PruneSettings,
 )
 from orchestration.cli.output import emit, emit_document, emit_done, output_option, progress
+from orchestration.open_home import CLOCK_VARIABLE, clock_of
 from warehouse.home import Home
 from warehouse.reports.questions import ask, question
 from warehouse.reports.source import open_facts
@@ -406,7 +408,7 @@ def restore(kind: str, workload: str, output: str, **options: Any) -> int:
     with _kubernetes(options) as client:
         # A restore queries no samples.
         pruner = Pruner(
-            client, PrometheusClient("http://localhost"), records, PruneSettings(), SystemClock()
+            client, PrometheusClient("http://localhost"), records, PruneSettings(), _clock()
         )
         record = pruner.restore(target, "It was requested on the command line.")
     done = {"kind": kind, "namespace": namespace, "name": name, "restored_at": record.at}
@@ -466,7 +468,7 @@ def saved_money(stop: Stop, costs: HourlyCosts, now: datetime) -> tuple[Decimal,
 
 def _stop_row(stop: Stop, costs: HourlyCosts) -> dict[str, Any]:
     record, restored = stop.stopped, stop.restored
-    saved = saved_money(stop, costs, SystemClock().now())
+    saved = saved_money(stop, costs, _clock().now())
     return {
         "namespace": record.namespace,
         "kind": record.kind,
@@ -507,7 +509,7 @@ def _pruner(options: dict[str, Any], settings: PruneSettings) -> Iterator[Pruner
             options["prometheus_ca_file"],
         )
         try:
-            yield Pruner(client, prometheus, _records(options), settings, SystemClock())
+            yield Pruner(client, prometheus, _records(options), settings, _clock())
         finally:
             prometheus.close()
 
@@ -538,6 +540,11 @@ def _prometheus_token(options: dict[str, Any], access: ClusterAccess) -> str:
     return read_token(file)
 
 
+def _clock() -> Clock:
+    """The machine's; with $GPU_LEDGER_NOW that of a simulated fleet."""
+    return clock_of(os.environ.get(CLOCK_VARIABLE, ""))
+
+
 def _records(options: dict[str, Any]) -> Records:
     home: Path | None = options["home_path"]
     default = RECORDS if home is None else home / RECORDS_OF_A_HOME
@@ -557,7 +564,7 @@ def _run_daemon(pruner: Pruner, options: dict[str, Any]) -> None:
 
     def log(level: str, message: str, **fields: Any) -> None:
         if as_json:
-            now = format_instant(SystemClock().now().replace(microsecond=0))
+            now = format_instant(_clock().now().replace(microsecond=0))
             click.echo(json.dumps({"at": now, "level": level, "message": message, **fields}))
         else:
             shown = " ".join(f"{key}={value}" for key, value in fields.items())
