@@ -39,9 +39,12 @@ IDLE_SECONDS = 10.0
 
 
 def transport_to(
-    url: str, proxy: str = "", tls: ssl.SSLContext | None = None
+    url: str, proxy: str = "", tls: ssl.SSLContext | None = None, address: str = ""
 ) -> httpx.BaseTransport:
-    """Straight to the server, or through the proxy of the settings or of the environment."""
+    """Straight to the server, or through the proxy of the settings or of the environment.
+
+    `address` is one of several addresses of the server's name; a proxy chooses one itself.
+    """
     there = urlsplit(url)
     # NO_PROXY names a host, or a host with its port.
     names = (there.hostname or "", there.netloc.rpartition("@")[2])
@@ -49,7 +52,8 @@ def transport_to(
         named = getproxies()
         proxy = named.get(there.scheme) or named.get("all") or ""
         proxy = "" if proxy and any(map(proxy_bypass, names)) else proxy
-    return KeptConnections(url, tls, proxy if "://" in proxy or not proxy else f"http://{proxy}")
+    proxy = proxy if "://" in proxy or not proxy else f"http://{proxy}"
+    return KeptConnections(url, tls, proxy, address="" if proxy else address)
 
 
 class BodyOverLimit(Exception):
@@ -89,9 +93,11 @@ class KeptConnections(httpx.BaseTransport):
         proxy: str = "",
         *,
         idle_seconds: float = IDLE_SECONDS,
+        address: str = "",
     ) -> None:
         there = httpx.URL(url)
         self._host = there.raw_host.decode("ascii")
+        self._address = address or self._host
         self._port = there.port or (443 if there.scheme == "https" else 80)
         self._tls = (tls or ssl.create_default_context()) if there.scheme == "https" else None
         self._proxy = _Proxy(proxy) if proxy else None
@@ -138,13 +144,14 @@ class KeptConnections(httpx.BaseTransport):
     def _connected(self, seconds: float | None) -> _Connection:
         """A new connection to the server; a proxy and TLS on the way share its limit of time."""
         deadline = None if seconds is None else time.monotonic() + seconds
-        there = self._proxy or self
+        there = self._proxy
         if self._proxy is not None and self._proxy.scheme not in ("http", "https"):
             seen = f"a proxy with {self._proxy.scheme}://; gpu-ledger speaks to proxies over"
             raise httpx.ProxyError(f"{seen} http:// and https://")
         connection: _Connection | None = None
         try:
-            connection = plain = socket.create_connection((there._host, there._port), seconds)
+            place = (there._host, there._port) if there else (self._address, self._port)
+            connection = plain = socket.create_connection(place, seconds)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._proxy is not None and self._proxy.tls is not None:
                 connection = plain = self._proxy.tls.wrap_socket(

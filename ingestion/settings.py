@@ -118,6 +118,19 @@ class ClusterSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertSettings:
+    """Where alerts are sent, and which cluster's budgets count where clusters differ."""
+
+    send: bool = False
+    alertmanagers: tuple[str, ...] = ()  # every peer; a name with several addresses is as many
+    token_file: str = ""
+    ca_file: str = ""
+    client_certificate_file: str = ""
+    client_key_file: str = ""
+    hub: str = ""  # cluster ID
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All of config.toml."""
 
@@ -128,6 +141,7 @@ class Settings:
     close_on_schedule: bool = False
     postgres_url_file: str = ""
     review_clusters: Mapping[str, str] = field(default_factory=dict)  # cluster ID → kubeconfig
+    alerts: AlertSettings = AlertSettings()
 
     def cluster(self, cluster_id: str) -> ClusterSettings:
         """The settings of a cluster; refuses one that config.toml does not know."""
@@ -184,7 +198,8 @@ class _Reader:
         self._where = where
 
     def settings(self, tables: dict[str, Any]) -> Settings:
-        self._only(tables, "", {"places", "ask", "schedule", "portal", "thanos", "clusters"})
+        known = {"places", "ask", "schedule", "alerts", "portal", "thanos", "clusters"}
+        self._only(tables, "", known)
         places = self._table(tables, "places", {"landing": str, "record": str})
         for key, location in places.items():
             self._address("places", key, place_fault(location))
@@ -203,7 +218,39 @@ class _Reader:
         for cluster_id, kubeconfig in portal.get("review_clusters", {}).items():
             self._expect("portal.review_clusters", cluster_id, kubeconfig, str)
         pod_labels = self._texts("ask", "pod_labels", ask.get("pod_labels", []), None)
-        return Settings(clusters=clusters, pod_labels=pod_labels, **places, **schedule, **portal)
+        alerts = self._alerts(tables, clusters)
+        return Settings(
+            clusters=clusters, pod_labels=pod_labels, alerts=alerts, **places, **schedule, **portal
+        )
+
+    def _alerts(
+        self, tables: dict[str, Any], clusters: Mapping[str, ClusterSettings]
+    ) -> AlertSettings:
+        kinds = {"send": bool, "alertmanagers": list}
+        keys = {f.name: kinds.get(f.name, str) for f in fields(AlertSettings)}
+        table = self._table(tables, "alerts", keys)
+        peers = self._texts("alerts", "alertmanagers", table.pop("alertmanagers", []), None)
+        for url in peers:
+            fault = server_fault(url, sends_token=bool(table.get("token_file")))
+            self._address("alerts", "alertmanagers", fault)
+        self._require_pair("alerts", table)
+        hub = table.get("hub", "")
+        if hub and hub not in clusters:
+            known = ", ".join(sorted(clusters)) or "none"
+            self._refuse(
+                "alerts",
+                "hub",
+                f"{hub!r} is no cluster here; there are: {known}",
+                "write the cluster ID of the hub, as in [clusters.CLUSTER_ID]",
+            )
+        if table.get("send") and not peers:
+            self._refuse(
+                "alerts",
+                "send",
+                "send is true, and alertmanagers is empty",
+                'write alertmanagers = ["https://…"], the addresses without /api/v2',
+            )
+        return AlertSettings(alertmanagers=peers, **table)
 
     def _thanos(self, name: str, table: dict[str, Any]) -> ThanosSettings:
         section = f"thanos.{name}"
@@ -289,6 +336,12 @@ class _Reader:
         sends_token = "token_file" in values
         self._address(section, "proxy", proxy_fault(values.get("proxy", "")))
         self._address(section, "url", server_fault(url, sends_token=sends_token))
+        self._require_pair(section, values)
+        if values.get("timeout_seconds", 1) < 1:
+            self._refuse(section, "timeout_seconds", "it is below 1", "give whole seconds")
+        return Connection(**{**values, "url": url.rstrip("/")})
+
+    def _require_pair(self, section: str, values: Mapping[str, Any]) -> None:
         if bool(values.get("client_certificate_file")) != bool(values.get("client_key_file")):
             self._refuse(
                 section,
@@ -296,9 +349,6 @@ class _Reader:
                 "a client certificate and its key come in two files, and one is missing",
                 "give both client_certificate_file and client_key_file",
             )
-        if values.get("timeout_seconds", 1) < 1:
-            self._refuse(section, "timeout_seconds", "it is below 1", "give whole seconds")
-        return Connection(**{**values, "url": url.rstrip("/")})
 
     def _address(self, section: str, key: str, fault: Fault | None) -> None:
         if fault:

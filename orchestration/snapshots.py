@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from billing.rendering import is_file_of
 from domain.errors import LedgerError
 from domain.money import parse_nanos
+from orchestration.alerting import all_budget_steps
 from orchestration.open_home import OpenHome
 from warehouse.about import read_about
 from warehouse.snapshots import (
@@ -54,7 +55,8 @@ def _snapshot(opened: OpenHome) -> Written | None:
     if about is None:
         return None
     record = opened.record
-    return write_snapshots(opened.home, about.periods, _issued(record), _corrections(record))
+    steps = all_budget_steps(opened)
+    return write_snapshots(opened.home, about.periods, _issued(record), _corrections(record), steps)
 
 
 def _issued(record: Record) -> list[Issued]:

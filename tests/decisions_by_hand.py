@@ -16,7 +16,8 @@ HEADERS = {
     "tenants": "namespace,belongs_to,valid_from,valid_until,reason,decided_by,decided_on",
     "rates": "cluster_id,gpu_class,mig_profile,currency,rate_per_hour,valid_from,valid_until,"
     "reason,decided_by,decided_on,second_name",
-    "budgets": "tenant,billing_period,currency,amount,reason,decided_by,decided_on",
+    "budgets": "tenant,billing_period,currency,amount,reason,decided_by,decided_on,workload,label,"
+    "actual_steps,forecast_steps",
     "outages": "cluster_id,started_at,ended_at,treatment,reason,decided_by,decided_on",
     "accepted_gaps": "cluster_id,source,started_at,ended_at,treatment,reason,decided_by,"
     "decided_on,pod_uid",
@@ -32,7 +33,7 @@ HEADERS = {
 
 SIGNED_LAST = {"clusters", "tenants", "budgets", "outages", "policies", "parties", "products"}
 
-EMPTY_LAST = {"parties": 7}
+EMPTY_LAST = {"budgets": 4, "parties": 7}
 """Columns after the signature, which the rows of tests leave empty."""
 
 

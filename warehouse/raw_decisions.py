@@ -142,11 +142,10 @@ def _rate_spans(
 
 
 def _budgets(decisions: Decisions, period: BillingPeriod) -> Iterator[Row]:
-    for tenant in sorted({row.tenant for row in decisions.budgets}):
-        budget = decisions.budget(tenant, period)
-        if budget is not None:
+    for budget in decisions.budgets_of(period):
+        if budget.is_of_tenant:
             yield {
-                "tenant": tenant,
+                "tenant": budget.tenant,
                 "currency": budget.currency,
                 "budget_nanos": budget.amount_nanos,
             }

@@ -129,6 +129,33 @@ class Correction:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetStep:
+    """One step of a budget in one month, and its state."""
+
+    billing_period: str
+    tenant: str
+    budget: str
+    source: str
+    workload_kind: str
+    workload_name: str
+    label_key: str
+    label_value: str
+    currency: str
+    amount_nanos: int
+    cost_nanos: int
+    forecast_nanos: int
+    forecast_method: str
+    rate_nanos_per_hour: int
+    spent_at: datetime | None
+    counted_until: datetime
+    step_kind: str
+    step_pct: int
+    state: str  # not reached, reached or delivered
+    reached_at: datetime | None
+    delivered_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """What one call of `write_snapshots` did."""
 
@@ -179,6 +206,29 @@ _FILES = {
     "number": "VARCHAR",
     "name": "VARCHAR",
     "sha256": "VARCHAR",
+}
+_BUDGET_STEPS = {
+    "billing_period": "VARCHAR",
+    "tenant": "VARCHAR",
+    "budget": "VARCHAR",
+    "source": "VARCHAR",
+    "workload_kind": "VARCHAR",
+    "workload_name": "VARCHAR",
+    "label_key": "VARCHAR",
+    "label_value": "VARCHAR",
+    "currency": "VARCHAR",
+    "amount_nanos": "DECIMAL(38,0)",
+    "cost_nanos": "DECIMAL(38,0)",
+    "forecast_nanos": "DECIMAL(38,0)",
+    "forecast_method": "VARCHAR",
+    "rate_nanos_per_hour": "DECIMAL(38,0)",
+    "spent_at": "TIMESTAMPTZ",
+    "counted_until": "TIMESTAMPTZ",
+    "step_kind": "VARCHAR",
+    "step_pct": "BIGINT",
+    "state": "VARCHAR",
+    "reached_at": "TIMESTAMPTZ",
+    "delivered_at": "TIMESTAMPTZ",
 }
 _CORRECTIONS = {
     "corrects_period": "VARCHAR",
@@ -288,6 +338,7 @@ def write_snapshots(
     periods: Sequence[AboutPeriod],
     documents: Sequence[Issued],
     corrections: Sequence[Correction],
+    budget_steps: Sequence[BudgetStep] = (),
 ) -> Written:
     """Write the snapshots whose rows changed, and switch all of them at once.
 
@@ -303,7 +354,8 @@ def write_snapshots(
             with connected(":memory:") as connection:
                 connection.execute(f"attach '{_quoted(scratch)}' as scratch")
                 connection.execute(f"attach '{_quoted(home.warehouse_path)}' as w (read_only)")
-                return _write(connection, home.snapshots, periods, documents, corrections)
+                _gather(connection, periods, documents, corrections, budget_steps)
+                return _write(connection, home.snapshots)
         except (duckdb.CatalogException, duckdb.BinderException) as cause:
             names = tuple(one.billing_period for one in periods)
             said = str(cause).splitlines()[0]
@@ -313,21 +365,15 @@ def write_snapshots(
             scratch.with_name(f"{scratch.name}.wal").unlink(missing_ok=True)
 
 
-def _write(
-    connection: duckdb.DuckDBPyConnection,
-    folder: Path,
-    periods: Sequence[AboutPeriod],
-    documents: Sequence[Issued],
-    corrections: Sequence[Correction],
-) -> Written:
-    _gather(connection, periods, documents, corrections)
+def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> Written:
     owned = _tenant_tables()
     hashes = {table: _rows_by_tenant(connection, table) for table in owned}
     names = {
         tenant: _name(tenant, *(hashes[table].get(tenant, "") for table in owned))
         for [tenant] in connection.execute("from tenants order by tenant").fetchall()
     }
-    of_provider = (*PROVIDER_MARTS, "coverage", "corrections", "documents", "findings", "periods")
+    others = ("budget_steps", "coverage", "corrections", "documents", "findings", "periods")
+    of_provider = (*PROVIDER_MARTS, *others)
     provider = _name("", *(_rows_sha256(connection, table) for table in of_provider))
     changed = {tenant: name for tenant, name in names.items() if not (folder / name).is_file()}
     _sort_by_tenant(connection, owned, changed)
@@ -349,6 +395,7 @@ def _gather(
     periods: Sequence[AboutPeriod],
     documents: Sequence[Issued],
     corrections: Sequence[Correction],
+    budget_steps: Sequence[BudgetStep],
 ) -> None:
     """Views and tables with every row that any snapshot has, under the names in the files."""
     connection.execute("use w")
@@ -369,6 +416,7 @@ def _gather(
     )
     _table(connection, "document_files", _FILES, files)
     _table(connection, "corrections", _CORRECTIONS, (_fields(one) for one in corrections))
+    _table(connection, "budget_steps", _BUDGET_STEPS, (_fields(one) for one in budget_steps))
     checked = "w.quality.coverage_statuses" if "coverage_statuses" in quality else _NO_STATES
     connection.execute(f"create table coverage as {_COVERAGE.format(checked=checked)}")
     findings = "from w.quality.findings" if "findings" in quality else _NO_FINDINGS
@@ -383,7 +431,7 @@ def _gather(
         "select distinct billing_period, cluster_id, pod_uid, tenant from of_tenants_fct_pod_hours"
         ") as pods using (billing_period, cluster_id, pod_uid)"
     )
-    for table in ("documents", "document_files"):
+    for table in ("budget_steps", "documents", "document_files"):
         connection.execute(f"create view of_tenants_{table} as from {table}")
     connection.execute(_TENANTS)
     connection.execute(_TENANT_CLUSTERS)
@@ -396,8 +444,8 @@ def _gather(
 
 
 def _tenant_tables() -> tuple[str, ...]:
-    tables = ("coverage", "dim_clusters", "dim_pod_labels", "document_files", "documents")
-    return (*TENANT_MARTS, *tables, "periods")
+    tables = ("budget_steps", "coverage", "dim_clusters", "dim_pod_labels", "document_files")
+    return (*TENANT_MARTS, *tables, "documents", "periods")
 
 
 def _sort_by_tenant(

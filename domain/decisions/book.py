@@ -125,17 +125,27 @@ class Decisions:
         return next((p for p in rows if holds(p, instant)), None)
 
     def budget(self, tenant: str, period: BillingPeriod) -> Budget | None:
-        """The budget of one period: its own row, or else the row for every period.
+        """The budget of a whole tenant in one period."""
+        return next(
+            (one for one in self.budgets_of(period) if one.tenant == tenant and one.is_of_tenant),
+            None,
+        )
+
+    def budgets_of(self, period: BillingPeriod) -> list[Budget]:
+        """At most one budget of each tenant, workload and label: the period's own row, or else the
+        row for every period.
 
         A budget in another currency than the period's prices is none: there is no share of it.
         """
         currency = self.currency(period.started_at)
-        rows = {
-            budget.billing_period: budget
-            for budget in self.budgets
-            if budget.tenant == tenant and currency in (None, budget.currency)
-        }
-        return rows.get(period) or rows.get(None)
+        found: dict[tuple[str, ...], Budget] = {}
+        for row in self.budgets:
+            key = (row.tenant, *row.scope)
+            if currency not in (None, row.currency) or row.billing_period not in (None, period):
+                continue
+            if key not in found or row.billing_period == period:
+                found[key] = row
+        return list(found.values())
 
     # Policies -------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from unicodedata import normalize
 
 from domain.billing_period import BillingPeriod
+from domain.budgets import LARGEST_STEP, STEPS_LIMIT
 from domain.errors import BadInput, shown
 from domain.glyphs import can_be_shown
 from domain.interval import format_instant, parse_instant
@@ -188,6 +189,37 @@ def share() -> Cell[Fraction]:
         return number
 
     return Cell(read, str)
+
+
+def pair(separator: str, example: str) -> Cell[tuple[str, str]]:
+    """Two texts, such as a label and its value; only the second may contain the separator."""
+
+    def read(typed: str) -> tuple[str, str]:
+        first, _, second = typed.partition(separator)
+        if not (first and second and len(typed) <= LONGEST_TEXT):
+            raise CellRefused(shown(typed), f"write it as {example}")
+        return first, second
+
+    return Cell(read, separator.join)
+
+
+def steps() -> Cell[tuple[int, ...]]:
+    """Percentages of a budget, the lower ones first; `none` for no step."""
+
+    def read(typed: str) -> tuple[int, ...]:
+        if typed == "none":
+            return ()
+        found = [int(one) if _WHOLE_NUMBER.fullmatch(one) else 0 for one in typed.split(" ")]
+        is_valid = all(1 <= step <= LARGEST_STEP for step in found)
+        if not is_valid or sorted(set(found)) != found or len(found) > STEPS_LIMIT:
+            raise CellRefused(
+                shown(typed),
+                f"write at most {STEPS_LIMIT} whole percentages from 1 to {LARGEST_STEP}, each "
+                "higher than the one before it, such as 50 75 90 100; or none",
+            )
+        return tuple(found)
+
+    return Cell(read, lambda steps: " ".join(map(str, steps)) or "none")
 
 
 def day() -> Cell[date]:

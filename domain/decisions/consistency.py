@@ -51,7 +51,11 @@ _DECISIONS: dict[TableName, Callable[[Any], Hashable]] = {
 
 # Tables without validity: one row per subject.
 _UNDATED_SUBJECTS: dict[TableName, Callable[[Any], tuple[str, ...]]] = {
-    TableName.BUDGETS: lambda row: (row.tenant, str(row.billing_period or "every month")),
+    TableName.BUDGETS: lambda row: (
+        row.tenant,
+        *filter(None, row.scope),
+        str(row.billing_period or "every month"),
+    ),
     TableName.PRODUCTS: lambda row: (row.product,),
     TableName.AMENDMENTS: lambda row: (str(row.billing_period), row.amended_table),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from domain.budgets import DEFAULT_ACTUAL_STEPS, DEFAULT_FORECAST_STEPS
 from domain.decisions import cells
 from domain.decisions.cells import CellRefused
 from domain.decisions.columns import (
@@ -16,7 +17,6 @@ from domain.decisions.columns import (
     VALID_FROM,
     VALID_UNTIL,
     dated,
-    nothing_to_object,
     second_name,
     two_people,
 )
@@ -34,6 +34,12 @@ def _check_rate(row: Rate) -> Iterable[Objection]:
     yield from dated(row)
     if row.second_name:
         yield from two_people(row)
+
+
+def _check_budget(row: Budget) -> Iterable[Objection]:
+    if row.workload != ("", "") and row.label != ("", ""):
+        remedy = "limit either a workload or a label in one row"
+        yield Objection("label", "a label beside a workload", remedy)
 
 
 def _check_policy(row: Policy) -> Iterable[Objection]:
@@ -83,7 +89,8 @@ RATES = Table(
 
 BUDGETS = Table(
     TableName.BUDGETS,
-    "What a tenant means to spend; a row for one period stands before the row for every period.",
+    "What a tenant means to spend; a row for one period is used instead of the row for every "
+    "period.",
     Budget,
     (
         Column("tenant", cells.namespace(), "the tenant (its namespace)", "team-a"),
@@ -102,8 +109,36 @@ BUDGETS = Table(
             field="amount_nanos",
         ),
         *SIGNED,
+        Column(
+            "workload",
+            cells.optional(cells.pair("/", "Deployment/chat"), ("", "")),
+            "kind and name of a workload, to limit its cost alone; empty is the whole tenant",
+            "",
+            may_be_absent=True,
+        ),
+        Column(
+            "label",
+            cells.optional(cells.pair("=", "team=vision"), ("", "")),
+            "a label of pods that config.toml keeps, to limit the cost of these pods alone",
+            "",
+            may_be_absent=True,
+        ),
+        Column(
+            "actual_steps",
+            cells.optional(cells.steps(), DEFAULT_ACTUAL_STEPS),
+            "percentages of the amount at which the cost is reported; empty is 50 75 90 100",
+            "50 75 90 100",
+            may_be_absent=True,
+        ),
+        Column(
+            "forecast_steps",
+            cells.optional(cells.steps(), DEFAULT_FORECAST_STEPS),
+            "percentages at which the forecast is reported, or none; empty is 100",
+            "100",
+            may_be_absent=True,
+        ),
     ),
-    nothing_to_object,
+    _check_budget,
 )
 
 

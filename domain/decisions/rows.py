@@ -14,6 +14,7 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from domain.billing_period import BillingPeriod
+from domain.budgets import DEFAULT_ACTUAL_STEPS, DEFAULT_FORECAST_STEPS
 from domain.gpu.catalogue import Vendor
 from domain.identity import sha256
 from domain.interval import Interval
@@ -172,6 +173,20 @@ class Budget(Row):
     billing_period: BillingPeriod | None = None
     currency: str
     amount_nanos: int
+    workload: tuple[str, str] = ("", "")  # kind and name; ('', '') is the whole tenant
+    label: tuple[str, str] = ("", "")  # key and value
+    actual_steps: tuple[int, ...] = DEFAULT_ACTUAL_STEPS
+    forecast_steps: tuple[int, ...] = DEFAULT_FORECAST_STEPS
+
+    @property
+    def scope(self) -> tuple[str, str, str, str]:
+        """What the budget is about, inside its tenant."""
+        return (*self.workload, *self.label)
+
+    @property
+    def is_of_tenant(self) -> bool:
+        """Whether the budget is about all of the tenant's cost."""
+        return not any(self.scope)
 
     @property
     def amount(self) -> Money:

@@ -54,6 +54,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "nodes": ("nodes", "nodes", "List active worker nodes and GPUs by hour."),
     "inventory": ("inventory", "inventory", "List every card and MIG instance, and its holder."),
     "quota": ("inventory", "quota", "List quotas beside what is used and allocated."),
+    "budgets": ("alerts", "budgets", "List budgets and the state of each of their steps."),
+    "alerts": ("alerts", "alerts", "Send alerts about budgets and the ledger to Alertmanager."),
     "prune": ("prune", "prune", "Find idle GPU workloads, scale them to zero, restore them."),
     "query": ("query", "query", "Run a named query over the marts."),
     "publish": ("publish", "publish", "Copy the marts into a DuckDB file and Parquet for readers."),

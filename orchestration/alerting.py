@@ -1,0 +1,179 @@
+"""Budgets of a home and the alerts about them: where states come from, and where alerts go.
+
+Put here: joining decisions, facts, records and the Alertmanagers of the settings.
+Not here: the arithmetic (`domain.budgets`), alerts and records (`portal.alerting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clients.alertmanager import Alertmanager, peer_addresses
+from clients.credentials import read_token, tls_context
+from domain.billing_period import BillingPeriod
+from domain.budgets import BudgetOfMonth
+from domain.errors import WrongUse
+from domain.interval import parse_instant
+from orchestration.open_home import OpenHome
+from portal.alerting.alerts import NOT_KNOWN_AFTER, not_known_alert
+from portal.alerting.deliveries import Deliveries, delivered_at, step_key
+from portal.alerting.sending import SendResult, send_alerts
+from warehouse.reports.budgets import BudgetState, budget_states, decided_budgets
+from warehouse.reports.source import Facts, open_facts
+from warehouse.snapshot_reader import Snapshots
+from warehouse.snapshots import BudgetStep
+
+if TYPE_CHECKING:
+    from clients.alertmanager import Alert
+
+
+class SendingIsOff(WrongUse):
+    """Alerts were to be sent, and the settings do not say so."""
+
+    code = "ALERT-003"
+
+    def __init__(self, where: Path) -> None:
+        super().__init__(
+            where=f"{where}: [alerts]",
+            seen="send is not true",
+            why="on this site the PrometheusRules of deploy/alerts may send the same alerts; both "
+            "together would notify everything twice",
+            remedy="write send = true and alertmanagers, and remove the PrometheusRules; see "
+            "gpu-ledger doctor",
+        )
+
+
+def budgets_of_month(opened: OpenHome, facts: Facts, period: BillingPeriod) -> list[BudgetOfMonth]:
+    return decided_budgets(opened.decisions, period)
+
+
+def states_of_month(opened: OpenHome, facts: Facts, period: BillingPeriod) -> list[BudgetState]:
+    """The budgets of a counted month; raises NoFactsYet."""
+    return budget_states(facts, period, budgets_of_month(opened, facts, period))
+
+
+def send(opened: OpenHome) -> SendResult:
+    """Post what is due to every Alertmanager of the settings, and record it.
+
+    Raises SendingIsOff, AlertmanagerFailed.
+    """
+    settings = opened.settings.alerts
+    if not settings.send:
+        raise SendingIsOff(opened.home.config_path)
+    now = opened.clock.now().replace(microsecond=0)
+    with open_facts(opened.home) as facts:
+        months = {
+            period: states_of_month(opened, facts, period)
+            for period in _months_to_send(opened, facts, now)
+        }
+    others = not_known_alerts(opened, months, now)
+    peers = alertmanagers(opened)
+    try:
+        deliveries = Deliveries(opened.record.store)
+        return send_alerts(peers, deliveries, months, others, now)
+    finally:
+        for peer in peers:
+            peer.close()
+
+
+def _months_to_send(opened: OpenHome, facts: Facts, now: datetime) -> list[BillingPeriod]:
+    """The present month, and the one before it until it is closed."""
+    closed = opened.record.closed_periods()
+    present = BillingPeriod.containing(now)
+    months = [present.previous(), present]
+    return [one for one in months if one.name in facts.periods and one.name not in closed]
+
+
+def not_known_alerts(
+    opened: OpenHome, months: Mapping[BillingPeriod, Sequence[BudgetState]], now: datetime
+) -> list[Alert]:
+    """Alerts for every budget whose tenant lacks data that should have been there for hours."""
+    alerts = []
+    for period, states in months.items():
+        overdue = min(now, period.ended_at) - NOT_KNOWN_AFTER
+        for state in states:
+            until = _complete_until(opened, state)
+            if until < overdue:
+                alerts.append(not_known_alert(state.budget, until, now))
+    return alerts
+
+
+def _complete_until(opened: OpenHome, state: BudgetState) -> datetime:
+    """How far the data of the tenant's clusters is complete, as the portal shows it."""
+    snapshots = Snapshots(opened.home.snapshots)
+    tenant = state.budget.tenant
+    if tenant not in snapshots.tenants():
+        return state.costs.counted_until
+    with snapshots.opened(tenant) as facts:
+        rows = facts.rows(
+            "select data_complete_to from periods where billing_period = $period",
+            {"period": state.budget.billing_period.name},
+        )
+    return rows[0]["data_complete_to"] if rows else state.costs.counted_until
+
+
+def alertmanagers(opened: OpenHome) -> list[Alertmanager]:
+    """Every peer of the settings; raises CredentialUnreadable."""
+    settings = opened.settings.alerts
+    files = (settings.ca_file, settings.client_certificate_file, settings.client_key_file)
+    ca, certificate, key = (Path(name) if name else None for name in files)
+    tls = tls_context(ca, certificate, key)
+    token_file = Path(settings.token_file)
+    token = (lambda: read_token(token_file)) if settings.token_file else (lambda: "")
+    return [
+        Alertmanager(url, address, token, tls)
+        for url in settings.alertmanagers
+        for address in peer_addresses(url)
+    ]
+
+
+def budget_steps(opened: OpenHome, states: Sequence[BudgetState]) -> list[BudgetStep]:
+    """One row per budget and step, with its delivery."""
+    deliveries = Deliveries(opened.record.store)
+    periods = {state.budget.billing_period for state in states}
+    delivered = {period: delivered_at(deliveries.events(period)) for period in periods}
+    rows = []
+    for state in states:
+        budget, costs = state.budget, state.costs
+        for kind, step, reached_at in state.steps:
+            sent = delivered[budget.billing_period].get(step_key(budget, kind, step))
+            rows.append(
+                BudgetStep(
+                    billing_period=budget.billing_period.name,
+                    tenant=budget.tenant,
+                    budget=budget.name,
+                    source=budget.source.value,
+                    workload_kind=budget.workload[0],
+                    workload_name=budget.workload[1],
+                    label_key=budget.label[0],
+                    label_value=budget.label[1],
+                    currency=budget.currency,
+                    amount_nanos=budget.amount_nanos,
+                    cost_nanos=costs.cost_nanos,
+                    forecast_nanos=costs.forecast_nanos(),
+                    forecast_method=costs.forecast_method,
+                    rate_nanos_per_hour=costs.rate_nanos_per_hour,
+                    spent_at=costs.spent_at(budget.amount_nanos),
+                    counted_until=costs.counted_until,
+                    step_kind=kind.value,
+                    step_pct=step,
+                    state="delivered" if sent else "reached" if reached_at else "not reached",
+                    reached_at=reached_at,
+                    delivered_at=parse_instant(sent) if sent else None,
+                )
+            )
+    return rows
+
+
+def all_budget_steps(opened: OpenHome) -> list[BudgetStep]:
+    """The steps of every counted month, for the snapshots."""
+    with open_facts(opened.home) as facts:
+        states = [
+            state
+            for name in facts.periods
+            for state in states_of_month(opened, facts, BillingPeriod(name))
+        ]
+    return budget_steps(opened, states)

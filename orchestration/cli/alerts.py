@@ -1,0 +1,155 @@
+"""`gpu-ledger budgets` and `gpu-ledger alerts`: steps of budgets, and sending what is due.
+
+Put here: the commands, their rows and documents.
+Not here: states and records (`orchestration.alerting`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from domain.billing_period import BillingPeriod
+from domain.money import format_nanos
+from orchestration.cli.output import (
+    emit,
+    emit_document,
+    emit_done,
+    home_option,
+    output_option,
+)
+from orchestration.cli.periods import takes_a_month
+
+if TYPE_CHECKING:
+    from warehouse.snapshots import BudgetStep
+
+BUDGETS_SCHEMA = "gpu-ledger/budgets/1"
+COLUMNS = (
+    "tenant",
+    "budget",
+    "amount",
+    "currency",
+    "cost",
+    "used_pct",
+    "forecast",
+    "step",
+    "state",
+    "reached_at",
+    "delivered_at",
+)
+
+BUDGETS_EPILOG = """\b
+Examples:
+  gpu-ledger budgets                              the newest month with facts
+  gpu-ledger budgets 2026-10 --tenant vision
+  gpu-ledger budgets --json | jq '.steps[] | select(.state != "not reached")'
+"""
+
+
+@click.command(epilog=BUDGETS_EPILOG)
+@takes_a_month("A month; the same as PERIOD (default: the newest with facts).")
+@click.option("--tenant", default="", help="Only this tenant.")
+@home_option
+@output_option
+def budgets(period: BillingPeriod | None, tenant: str, home_path: Path, output: str) -> None:
+    """Budgets of tenants, workloads and labels, and the state of each step.
+
+    An actual step is reached at the end of the hour in which the cost reached that percentage of
+    the amount. A forecast step is reached while the forecast is that high; it needs three days and
+    a tenth of the month.
+    """
+    from orchestration.alerting import budget_steps, states_of_month
+    from orchestration.open_home import OpenHome
+    from warehouse.reports.source import open_facts
+
+    opened = OpenHome.at(home_path)
+    with open_facts(opened.home, period.name if period else "") as facts:
+        month = period or facts.newest
+        states = states_of_month(opened, facts, month)
+    rows = [_row(one) for one in budget_steps(opened, states) if tenant in ("", one.tenant)]
+    if output == "json":
+        emit_document({"schema": BUDGETS_SCHEMA, "of": month.name, "tenant": tenant, "steps": rows})
+        return
+    columns = COLUMNS if output == "table" else tuple(rows[0]) if rows else COLUMNS
+    whose = f" of {tenant}" if tenant else ""
+    emit(rows, output, columns, f"Budgets, {month}", f"No budget{whose} is decided for {month}.")
+
+
+def _row(step: BudgetStep) -> dict[str, Any]:
+    exact = format_nanos
+    return {
+        "billing_period": step.billing_period,
+        "tenant": step.tenant,
+        "budget": step.budget,
+        "source": step.source,
+        "workload_kind": step.workload_kind,
+        "workload_name": step.workload_name,
+        "label_key": step.label_key,
+        "label_value": step.label_value,
+        "currency": step.currency,
+        "amount": exact(step.amount_nanos),
+        "cost": exact(step.cost_nanos),
+        "used_pct": used_pct(step),
+        "forecast": exact(step.forecast_nanos),
+        "forecast_method": step.forecast_method,
+        "rate_per_hour": exact(step.rate_nanos_per_hour),
+        "spent_at": step.spent_at,
+        "counted_until": step.counted_until,
+        "kind": step.step_kind,
+        "step_pct": step.step_pct,
+        "step": f"{step.step_kind} {step.step_pct} %",
+        "state": step.state,
+        "reached_at": step.reached_at,
+        "delivered_at": step.delivered_at,
+    }
+
+
+def used_pct(step: BudgetStep) -> str:
+    from portal.consumption import pct_text
+
+    return pct_text(step.cost_nanos * 100, step.amount_nanos) if step.amount_nanos else ""
+
+
+@click.group()
+def alerts() -> None:
+    """Send alerts about budgets and the ledger to Alertmanager."""
+
+
+SEND_EPILOG = """\b
+Examples:
+  gpu-ledger alerts send
+  gpu-ledger alerts send --json
+"""
+
+
+@alerts.command(epilog=SEND_EPILOG)
+@home_option
+@output_option
+def send(home_path: Path, output: str) -> int:
+    """Post what is due to every Alertmanager of config.toml, and record it.
+
+    Dagster runs the same every ten minutes. Each step of a budget is notified once per month: a
+    step is posted until an Alertmanager has kept it long enough to notify it, and never again. The
+    exit code is 1 if one of the Alertmanagers did not accept the alerts.
+    """
+    from orchestration.alerting import send as send_alerts
+    from orchestration.open_home import OpenHome
+
+    result = send_alerts(OpenHome.at(home_path))
+    done = {
+        "posted": len(result.posted),
+        "delivered": len(result.delivered),
+        "rearmed": len(result.rearmed),
+        "other_alerts": result.other_alert_count,
+        "problems": len(result.problems),
+    }
+    sentence = (
+        f"{done['posted']} budget steps posted, {done['delivered']} delivered, "
+        f"{done['rearmed']} rearmed; {done['other_alerts']} other alerts posted."
+    )
+    emit_done(done, output, sentence)
+    for problem in result.problems:
+        click.echo(problem.message(), err=True)
+    return 1 if result.problems else 0
