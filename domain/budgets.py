@@ -192,7 +192,7 @@ class HourlyCosts:
 
 
 def threshold_nanos(amount_nanos: int, step_pct: int) -> int:
-    """The smallest amount that is at least this percentage; a budget of 0 is reached by any cost."""
+    """The smallest amount of at least this percentage; any cost reaches a budget of 0."""
     return max(1, -(-amount_nanos * step_pct // 100))
 
 

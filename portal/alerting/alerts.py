@@ -48,6 +48,8 @@ def step_labels(budget: BudgetOfMonth, kind: StepKind, step: int) -> dict[str, s
         "period": budget.billing_period.name,
         "kind": kind.value,
         "step": str(step),
+        # Of a budget that was changed, a step is another alert.
+        "version": budget.version,
         "severity": severity_of(kind, step),
     }
 
@@ -128,7 +130,8 @@ def _description(state: BudgetState) -> str:
     return (
         f"{_amount(costs.cost_nanos, budget.currency)} were counted until "
         f"{format_instant(costs.counted_until)}, at present "
-        f"{_amount(costs.rate_nanos_per_hour, budget.currency)} per hour. Amount spent: {spent_on(state)}."
+        f"{_amount(costs.rate_nanos_per_hour, budget.currency)} per hour. "
+        f"Amount spent: {spent_on(state)}."
     )
 
 

@@ -1,0 +1,129 @@
+"""An Alertmanager in memory, by a clock of its own: alerts, groups, inhibition, notification log.
+
+Put here: the parts of the API v2 and of the notification pipeline that gpu-ledger relies on.
+Not here: what is expected. `tests/servers/test_alerts_reach_alertmanager.py` runs one script on
+this and on the real server.
+
+Groups are by namespace; a higher step of the same budget and kind inhibits lower ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+
+Labels = tuple[tuple[str, str], ...]
+SAME_BUDGET = ("namespace", "budget", "source", "period", "kind")
+
+
+@dataclass
+class Notification:
+    """One webhook: the alerts of a group that fire."""
+
+    at: datetime
+    steps: frozenset[Labels]
+
+
+@dataclass
+class FakeAlertmanager:
+    """One peer. Peers that share a log do not notify what another one has notified."""
+
+    now: datetime
+    log: dict[str, tuple[frozenset[Labels], datetime]] = field(default_factory=dict)
+    group_wait: timedelta = timedelta(seconds=30)
+    group_interval: timedelta = timedelta(minutes=5)
+    repeat_interval: timedelta = timedelta(hours=4)
+    retention: timedelta = timedelta(hours=120)
+    is_down: bool = False
+    notifications: list[Notification] = field(default_factory=list)
+    _alerts: dict[Labels, dict[str, Any]] = field(default_factory=dict)
+    _flushes: dict[str, datetime] = field(default_factory=dict)  # the next one of each group
+
+    @property
+    def transport(self) -> httpx.MockTransport:
+        return httpx.MockTransport(self._respond)
+
+    def restart(self) -> None:
+        """Alerts and groups are kept in memory only; the log is kept."""
+        self._alerts.clear()
+        self._flushes.clear()
+
+    def advance(self, now: datetime) -> None:
+        """Let time pass, and notify the groups that are due on the way."""
+        while due := [(at, group) for group, at in self._flushes.items() if at <= now]:
+            self.now, group = min(due)
+            self._flush(group)
+        self.now = now
+        for group, (_, at) in list(self.log.items()):
+            if now - at >= self.retention:
+                del self.log[group]
+
+    def _flush(self, group: str) -> None:
+        firing = frozenset(
+            labels
+            for labels in self._firing()
+            if dict(labels)["namespace"] == group and not self._is_inhibited(labels)
+        )
+        if not any(dict(labels)["namespace"] == group for labels in self._firing()):
+            del self._flushes[group]
+            self.log.pop(group, None)  # also without send_resolved
+            return
+        self._flushes[group] = self.now + self.group_interval
+        before, at = self.log.get(group, (frozenset(), self.now))
+        if firing - before or (firing and self.now - at >= self.repeat_interval):
+            self.notifications.append(Notification(self.now, firing))
+            self.log[group] = (firing, self.now)
+
+    def _firing(self) -> list[Labels]:
+        return [labels for labels, alert in self._alerts.items() if alert["ends"] > self.now]
+
+    def _is_inhibited(self, labels: Labels) -> bool:
+        own = dict(labels)
+        return any(
+            all(own.get(name) == dict(other).get(name) for name in SAME_BUDGET)
+            and int(dict(other).get("step", 0)) > int(own.get("step", 0))
+            for other in self._firing()
+        )
+
+    def _respond(self, request: httpx.Request) -> httpx.Response:
+        if self.is_down:
+            raise httpx.ConnectError("connection refused")
+        if request.url.path == "/api/v2/alerts" and request.method == "POST":
+            return self._post(json.loads(request.content))
+        if request.url.path == "/api/v2/alerts":
+            return self._list(request.url.params.get_list("filter"))
+        return httpx.Response(404)
+
+    def _post(self, alerts: list[dict[str, Any]]) -> httpx.Response:
+        for alert in alerts:
+            labels = tuple(sorted(alert["labels"].items()))
+            if not any(value for _, value in labels):
+                return httpx.Response(400)
+            ends = datetime.fromisoformat(alert["endsAt"])
+            starts = datetime.fromisoformat(alert["startsAt"]) if "startsAt" in alert else ends
+            self._alerts[labels] = {"starts": starts, "ends": ends}
+            group = alert["labels"]["namespace"]
+            if group not in self._flushes:
+                self._flushes[group] = self.now + self.group_wait
+        return httpx.Response(200)
+
+    def _list(self, filters: list[str]) -> httpx.Response:
+        wanted = [one.replace('"', "").split("=", 1) for one in filters]
+        found = [
+            {
+                "labels": dict(labels),
+                "fingerprint": hashlib.sha256(repr(labels).encode()).hexdigest()[:16],
+                "receivers": [{"name": "tenants"}],
+            }
+            for labels in self._firing()
+            if all(dict(labels).get(name) == value for name, value in wanted)
+        ]
+        return httpx.Response(200, json=found)
+
+
+BEGIN = datetime(2026, 10, 1, tzinfo=UTC)

@@ -1,0 +1,110 @@
+"""Random months of costs, edited budgets, crashes and restarts: each step is notified once."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clients.alertmanager import AlertmanagerFailed
+from tests.fake_alertmanager import Labels
+from tests.unit.test_alert_sending import BUDGET, OCTOBER, Site
+
+HOURS = st.lists(st.integers(0, 40), min_size=1, max_size=12)
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("hour"), st.integers(0, 30)),
+        st.tuples(st.just("late"), st.integers(-20, 20)),
+        st.tuples(st.just("amount"), st.integers(50, 200)),
+        st.tuples(st.just("crash"), st.integers(1, 2)),
+        st.tuples(st.just("down"), st.integers(0, 1)),
+        st.tuples(st.just("restart"), st.integers(0, 1)),
+        st.tuples(st.just("again"), st.integers(1, 3)),
+    ),
+    max_size=8,
+)
+
+
+class Crashed(BaseException):
+    """The process ended."""
+
+
+def counts(site: Site) -> Counter[Labels]:
+    """How often a webhook told each step as new."""
+    found: Counter[Labels] = Counter()
+    before: frozenset[Labels] = frozenset()
+    for one in sorted((n for p in site.peers for n in p.notifications), key=lambda n: n.at):
+        found.update(one.steps - before)
+        before = one.steps
+    return found
+
+
+def send_and_crash(site: Site, number: int) -> None:
+    """End the process in its first or second append."""
+    append, calls = site.deliveries.append, 0
+
+    def crash(period: object, events: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            raise Crashed
+        append(OCTOBER, events)  # type: ignore[arg-type]
+
+    site.deliveries.append = crash  # type: ignore[method-assign, assignment]
+    try:
+        site.send()
+    except Crashed:
+        pass
+    finally:
+        site.deliveries.append = append  # type: ignore[method-assign]
+
+
+def play(site: Site, name: str, value: int) -> bool:
+    """One event, an hour of runs after it; whether a step may be notified twice by it."""
+    actions: dict[str, Callable[[], object]] = {
+        "hour": lambda: site.costs.append(value),
+        "late": lambda: site.costs.__setitem__(-1, max(0, site.costs[-1] + value)),
+        "amount": lambda: setattr(site, "budget", replace(BUDGET, amount_nanos=value * 10**9)),
+        "crash": lambda: send_and_crash(site, value),
+        "restart": lambda: site.peers[value].restart(),
+        "again": lambda: [site.send() for _ in range(value)],
+        "down": lambda: setattr(site.peers[value], "is_down", True),
+    }
+    actions[name]()
+    site.run(1)
+    for peer in site.peers:
+        peer.is_down = False
+    site.run(5)
+    return name in ("crash", "restart", "down")
+
+
+@given(HOURS, EVENTS)
+def test_each_step_of_each_version_is_notified_once(
+    hours: list[int], events: list[tuple[str, int]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        site = Site(Path(folder))
+        site.costs = list(hours)
+        site.run(6)
+        doubtful = 0
+        for name, value in events:
+            try:
+                doubtful += play(site, name, value)
+            except AlertmanagerFailed:
+                raise AssertionError("one peer is always up") from None
+        site.wait(timedelta(hours=1))
+        found = counts(site)
+        assert all(count <= 1 + doubtful for count in found.values()), found
+        if not doubtful:
+            assert set(found.values()) <= {1}
+        told = {dict(labels)["step"] for labels in found if dict(labels)["kind"] == "actual"}
+        spent = sum(site.costs) * 10**9
+        highest = [s for s in (50, 75, 90, 100) if spent * 100 >= site.budget.amount_nanos * s]
+        if highest:
+            assert any(int(step) >= highest[-1] for step in told)
