@@ -19,6 +19,7 @@ from domain.csv_text import csv_bytes
 from domain.identity import sha256, sha256_bytes
 from domain.interval import format_instant
 from portal import consumption, fleet
+from portal.budgets import BudgetStepRow, budget_steps
 from portal.consumption import Consumption
 from portal.refusals import DocumentNotInPlace, PageNotFound
 from portal.visits import Parameters, Visit
@@ -150,6 +151,13 @@ TABLES: tuple[Table, ...] = (
         (),
     ),
     Table(
+        "/tenants/{tenant}/budgets",
+        TENANT,
+        BudgetStepRow,
+        lambda facts, visit, given: budget_steps(facts, given.period(facts)),
+        "Steps of budgets: whether each was reached, and notified.",
+    ),
+    Table(
         "/tenants/{tenant}/quotas",
         TENANT,
         consumption.QuotaRow,
@@ -193,6 +201,13 @@ TABLES: tuple[Table, ...] = (
         fleet.TenantRow,
         lambda facts, visit, given: fleet.tenants(facts, given.period(facts)),
         "Tenants with cost, forecast and budget.",
+    ),
+    Table(
+        "/fleet/budgets",
+        FLEET,
+        BudgetStepRow,
+        lambda facts, visit, given: budget_steps(facts, given.period(facts)),
+        "Steps of the budgets of all tenants.",
     ),
     Table(
         "/fleet/capacity",

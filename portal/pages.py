@@ -23,6 +23,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval
 from portal import charts, consumption, fleet
+from portal.budgets import budget_steps
 from portal.consumption import Consumption
 from portal.refusals import PageNotFound, ParameterInvalid, not_one_of
 from portal.visits import Shown, Visit
@@ -64,6 +65,7 @@ def tenant_page(visit: Visit) -> Response:
             gaps=[row for row in month.coverage() if row.status in ("missing", "degraded")],
             documents=consumption.documents(facts),
             quotas=month.quotas(),
+            budget_steps=budget_steps(facts, period),
             api=f"/api/v1/tenants/{visit.tenant}",
         )
 
@@ -183,6 +185,7 @@ def provider_page(visit: Visit) -> Response:
             shown=WORKLOADS_SHOWN,
             corrections=fleet.corrections(facts),
             quotas=fleet.quotas(facts),
+            budget_steps=budget_steps(facts, period),
         )
 
 

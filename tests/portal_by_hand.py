@@ -32,7 +32,7 @@ from warehouse.about import AboutPeriod
 from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.snapshot_reader import Snapshots
-from warehouse.snapshots import Issued, write_snapshots
+from warehouse.snapshots import BudgetStep, Issued, write_snapshots
 
 HOUR = timedelta(hours=1)
 NOW = datetime(2026, 10, 1, 4, tzinfo=UTC)
@@ -247,6 +247,33 @@ def invoice_of(home: Home, tenant: str, number: str) -> Issued:
     return Issued("2026-10", tenant, number, "invoice", "Issued", "USD", "12.00", START, files)
 
 
+def step_of(tenant: str, *, reached: bool = True) -> BudgetStep:
+    """A budget of 20 USD, 12 of which were spent."""
+    return BudgetStep(
+        billing_period="2026-10",
+        tenant=tenant,
+        budget="month",
+        source="decisions",
+        workload_kind="",
+        workload_name="",
+        label_key="",
+        label_value="",
+        currency="USD",
+        amount_nanos=20_000_000_000,
+        cost_nanos=12_000_000_000,
+        forecast_nanos=2_976_000_000_000,
+        forecast_method="",
+        rate_nanos_per_hour=4_000_000_000,
+        spent_at=START + 5 * HOUR,
+        counted_until=START + 3 * HOUR,
+        step_kind="actual",
+        step_pct=50,
+        state="reached" if reached else "not reached",
+        reached_at=START + 3 * HOUR if reached else None,
+        delivered_at=None,
+    )
+
+
 def write(home: Home, marts: Mapping[str, Sequence[Any]], amounts: str = "estimated") -> None:
     """The warehouse and the snapshots of a home."""
     home.warehouse_path.unlink(missing_ok=True)
@@ -265,7 +292,8 @@ def write(home: Home, marts: Mapping[str, Sequence[Any]], amounts: str = "estima
             "'cluster east' as found_where, '1 hour' as seen, 'gpu-ledger pull' as what_to_do"
         )
     documents = [invoice_of(home, OWN, "INV-000001"), invoice_of(home, OTHER, "INV-000002")]
-    write_snapshots(home, [about(amounts)], documents, [])
+    steps = [step_of(OWN), step_of(OTHER, reached=False)]
+    write_snapshots(home, [about(amounts)], documents, [], steps)
 
 
 @dataclass

@@ -425,3 +425,16 @@ def test_a_caller_may_send_so_many_requests() -> None:
     assert sent(100) == 10
     with limits.of("b"):
         pass
+
+
+def test_budgets_and_the_state_of_each_step_are_shown_and_served(portal: Portal) -> None:
+    page = portal.get(f"/tenants/{OWN}").text
+    assert "actual 50 %" in page
+    assert "20.00 USD" in page
+    assert OTHER not in page
+    [row] = portal.get(f"/api/v1/tenants/{OWN}/budgets").json()["rows"]
+    assert (row["amount"], row["cost"], row["used_pct"]) == ("20.00", "12.00", "60.0")
+    assert (row["state"], row["reached_at"]) == ("reached", "2026-10-01T03:00:00Z")
+    assert row["delivered_at"] is None
+    rows = portal.get("/api/v1/fleet/budgets", "provider").json()["rows"]
+    assert [one["tenant"] for one in rows] == [OTHER, OWN]

@@ -19,6 +19,7 @@ import pytest
 from orchestration.open_home import OpenHome
 from orchestration.snapshots import snapshot
 from tests.marts_in_memory import START, fill
+from tests.portal_by_hand import step_of
 from warehouse.about import AboutPeriod
 from warehouse.connection import connected
 from warehouse.home import Home
@@ -83,7 +84,8 @@ def snapshots_of(
     with connected(home.warehouse_path) as connection:
         connection.execute("create schema marts")
         fill(connection, "marts", rows)
-    return home, write_snapshots(home, [OCTOBER], issued, [])
+    steps = [step_of("vision"), step_of(OTHER)]
+    return home, write_snapshots(home, [OCTOBER], issued, [], steps)
 
 
 def contents(home: Home, tenant: str) -> dict[str, list[tuple[Any, ...]]]:
