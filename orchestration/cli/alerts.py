@@ -39,6 +39,30 @@ COLUMNS = (
     "reached_at",
     "delivered_at",
 )
+ALL_COLUMNS = (
+    "billing_period",
+    "tenant",
+    "budget",
+    "source",
+    "workload_kind",
+    "workload_name",
+    "label_key",
+    "label_value",
+    "currency",
+    "amount",
+    "cost",
+    "used_pct",
+    "forecast",
+    "forecast_method",
+    "rate_per_hour",
+    "spent_at",
+    "counted_until",
+    "kind",
+    "step_pct",
+    "state",
+    "reached_at",
+    "delivered_at",
+)
 
 BUDGETS_EPILOG = """\b
 Examples:
@@ -72,13 +96,15 @@ def budgets(period: BillingPeriod | None, tenant: str, home_path: Path, output: 
     if output == "json":
         emit_document({"schema": BUDGETS_SCHEMA, "of": month.name, "tenant": tenant, "steps": rows})
         return
-    columns = COLUMNS if output == "table" else tuple(rows[0]) if rows else COLUMNS
+    columns = COLUMNS if output == "table" else ALL_COLUMNS
     whose = f" of {tenant}" if tenant else ""
     emit(rows, output, columns, f"Budgets, {month}", f"No budget{whose} is decided for {month}.")
 
 
 def _row(step: BudgetStep) -> dict[str, Any]:
-    exact = format_nanos
+    from portal.consumption import pct_text
+
+    used = pct_text(step.cost_nanos * 100, step.amount_nanos) if step.amount_nanos else ""
     return {
         "billing_period": step.billing_period,
         "tenant": step.tenant,
@@ -89,12 +115,12 @@ def _row(step: BudgetStep) -> dict[str, Any]:
         "label_key": step.label_key,
         "label_value": step.label_value,
         "currency": step.currency,
-        "amount": exact(step.amount_nanos),
-        "cost": exact(step.cost_nanos),
-        "used_pct": used_pct(step),
-        "forecast": exact(step.forecast_nanos),
+        "amount": format_nanos(step.amount_nanos),
+        "cost": format_nanos(step.cost_nanos),
+        "used_pct": used,
+        "forecast": format_nanos(step.forecast_nanos),
         "forecast_method": step.forecast_method,
-        "rate_per_hour": exact(step.rate_nanos_per_hour),
+        "rate_per_hour": format_nanos(step.rate_nanos_per_hour),
         "spent_at": step.spent_at,
         "counted_until": step.counted_until,
         "kind": step.step_kind,
@@ -104,12 +130,6 @@ def _row(step: BudgetStep) -> dict[str, Any]:
         "reached_at": step.reached_at,
         "delivered_at": step.delivered_at,
     }
-
-
-def used_pct(step: BudgetStep) -> str:
-    from portal.consumption import pct_text
-
-    return pct_text(step.cost_nanos * 100, step.amount_nanos) if step.amount_nanos else ""
 
 
 @click.group()

@@ -93,7 +93,7 @@ def step_alert(post: StepToPost, now: datetime) -> Alert:
 
 def not_known_alert(budget: BudgetOfMonth, complete_until: datetime, now: datetime) -> Alert:
     """Data of the tenant's clusters is missing: the cost may be higher than what was counted."""
-    until = format_instant(complete_until)
+    until, period = format_instant(complete_until), budget.billing_period
     return Alert(
         labels={
             "alertname": NOT_KNOWN,
@@ -109,7 +109,7 @@ def not_known_alert(budget: BudgetOfMonth, complete_until: datetime, now: dateti
             "description": "The cost of the hours after it may be higher than what was counted; "
             "steps may be reported late. The provider backfills the hours or accepts the gap.",
             "measured_until": until,
-            "next_action": f"gpu-ledger gaps {budget.billing_period}",
+            "next_action": f"gpu-ledger gaps --period {period}",
             "runbook_url": f"{DOCS}/how-to/heal-a-gap-and-close-a-month.html",
         },
         starts_at=complete_until + NOT_KNOWN_AFTER,
