@@ -72,8 +72,7 @@ def send(opened: OpenHome) -> SendResult:
     others = not_known_alerts(opened, months, now)
     peers = alertmanagers(opened)
     try:
-        deliveries = Deliveries(opened.record.store)
-        return send_alerts(peers, deliveries, months, others, now)
+        return send_alerts(peers, Deliveries(opened.record.store), months, others, now)
     finally:
         for peer in peers:
             peer.close()

@@ -21,6 +21,7 @@ from domain.errors import LedgerError
 from domain.interval import Interval
 from ingestion.hours import DueReason, DueWindow
 from orchestration import ledger, steps
+from orchestration.alerting import send
 from orchestration.assets.checked import CHECK_RESULT, PUBLISHED
 from orchestration.assets.documents import (
     DRAFTS,
@@ -229,6 +230,29 @@ def close_period() -> None:
     close_one_period()
 
 
+@dg.op(
+    pool=POOL,
+    description="Post reached budget steps and alerts about the ledger to every Alertmanager.",
+)
+def send_due_alerts(context: dg.OpExecutionContext, ledger_home: GivenHome) -> None:
+    with failing_in_words():
+        opened = ledger_home.open()
+        result = send(opened)
+        for problem in result.problems:
+            context.log.error(problem.message())
+        if result.delivered or result.rearmed:
+            snapshot(opened)
+    context.log.info(
+        f"{len(result.posted)} budget steps posted, {len(result.delivered)} delivered; "
+        f"{result.other_alert_count} other alerts posted"
+    )
+
+
+@dg.job(description="Send budget steps and alerts about the ledger, where [alerts] send is true.")
+def send_alerts() -> None:
+    send_due_alerts()
+
+
 def asset_jobs() -> list[Any]:
     """The jobs whose partition is a billing period."""
     facts = dg.AssetSelection.groups("warehouse", "facts")
@@ -251,4 +275,4 @@ def asset_jobs() -> list[Any]:
     ]
 
 
-JOBS = (pull_hours, reconcile_hours, close_period)
+JOBS = (pull_hours, reconcile_hours, close_period, send_alerts)

@@ -12,7 +12,7 @@ import dagster as dg
 
 from domain.billing_period import BillingPeriod
 from orchestration import ledger, standing
-from orchestration.jobs import Asked, close_period, reconcile_hours
+from orchestration.jobs import Asked, close_period, reconcile_hours, send_alerts
 from orchestration.proposals import CLEAN, in_words, over, stands_against
 from orchestration.resources import GivenHome
 from orchestration.sensors import LIVE_PRIORITY, OLD_PRIORITY
@@ -25,6 +25,7 @@ SECOND_LOOKS = "32 * * * *"
 NIGHTLY = "30 2 * * *"
 DRAFTS = "0 5 * * *"
 CLOSES = "0 6 * * *"
+ALERTS = "*/10 * * * *"
 RUNNING = dg.DefaultScheduleStatus.RUNNING
 
 
@@ -123,7 +124,23 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
             tags={PERIOD: clean[0].name, REQUESTED_BY: "month_close"},
         )
 
-    return [nightly_check, month_drafts, month_close]
+    @dg.schedule(
+        name="alerts",
+        cron_schedule=ALERTS,
+        job=send_alerts,
+        execution_timezone="UTC",
+        default_status=RUNNING,
+        description="Sends budget steps and alerts, where the setting [alerts] send is true.",
+    )
+    def alerts(
+        context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
+    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        if ledger_home.open().settings.alerts.send:
+            yield dg.RunRequest(tags={REQUESTED_BY: "alerts"})
+        else:
+            yield dg.SkipReason("[alerts] send is not true in config.toml.")
+
+    return [nightly_check, month_drafts, month_close, alerts]
 
 
 def _of_period(period: BillingPeriod, requested_by: str) -> dg.RunRequest:

@@ -11,7 +11,13 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from ingestion.pins import Pins
-from ingestion.settings import Connection, KubernetesSettings, Settings, ThanosSettings
+from ingestion.settings import (
+    AlertSettings,
+    Connection,
+    KubernetesSettings,
+    Settings,
+    ThanosSettings,
+)
 
 REQUIRED = "required"
 
@@ -59,6 +65,21 @@ PORTAL: Meanings = {
     "CLUSTER_ID": (
         "the server that `--kubeconfig` names",
         "a kubeconfig of the portal's account in this cluster",
+    ),
+}
+ALERTS: Meanings = {
+    "send": ("", "gpu-ledger sends alerts itself, budget steps once each; off, PrometheusRules do"),
+    "alertmanagers": (
+        "none",
+        "every Alertmanager, without `/api/v2`; a name with several addresses stands for all",
+    ),
+    "token_file": ("none", "a bearer token, read again for every request"),
+    "ca_file": ("the system's", "a private authority; verification cannot be switched off"),
+    "client_certificate_file": ("none", "mutual TLS, with the key; both or neither"),
+    "client_key_file": ("none", "the key of that certificate"),
+    "hub": (
+        "none",
+        "the cluster whose GpuBudget is used where clusters have different ones of one name",
     ),
 }
 CONNECTION: Meanings = {
@@ -127,6 +148,7 @@ def settings_page() -> str:
         *_section("places", PLACES, settings),
         *_section("ask", ASK, settings),
         *_section("schedule", SCHEDULE, settings),
+        *_section("alerts", ALERTS, _fields(AlertSettings)),
         *_section("portal.review_clusters", PORTAL, {}, _REVIEWS),
         *_section("thanos.NAME", CONNECTION | THANOS, thanos, _STORES),
         *_section("thanos.NAME.pins", PINS, _fields(Pins), _PINNED),

@@ -94,7 +94,10 @@ def budgets(period: BillingPeriod | None, tenant: str, home_path: Path, output: 
         states = states_of_month(opened, facts, month)
     rows = [_row(one) for one in budget_steps(opened, states) if tenant in ("", one.tenant)]
     if output == "json":
-        emit_document({"schema": BUDGETS_SCHEMA, "of": month.name, "tenant": tenant, "steps": rows})
+        steps = [{name: row[name] for name in ALL_COLUMNS} for row in rows]
+        emit_document(
+            {"schema": BUDGETS_SCHEMA, "of": month.name, "tenant": tenant, "steps": steps}
+        )
         return
     columns = COLUMNS if output == "table" else ALL_COLUMNS
     whose = f" of {tenant}" if tenant else ""
@@ -156,8 +159,12 @@ def send(home_path: Path, output: str) -> int:
     """
     from orchestration.alerting import send as send_alerts
     from orchestration.open_home import OpenHome
+    from orchestration.snapshots import snapshot
 
-    result = send_alerts(OpenHome.at(home_path))
+    opened = OpenHome.at(home_path)
+    result = send_alerts(opened)
+    if result.delivered or result.rearmed:
+        snapshot(opened)
     done = {
         "posted": len(result.posted),
         "delivered": len(result.delivered),

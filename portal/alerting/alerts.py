@@ -110,7 +110,7 @@ def not_known_alert(budget: BudgetOfMonth, complete_until: datetime, now: dateti
             "steps may be reported late. The provider backfills the hours or accepts the gap.",
             "measured_until": until,
             "next_action": f"gpu-ledger gaps --period {period}",
-            "runbook_url": f"{DOCS}/how-to/heal-a-gap-and-close-a-month.html",
+            "runbook_url": f"{DOCS}/how-to/backfill-a-gap-and-close-a-month.html",
         },
         starts_at=complete_until + NOT_KNOWN_AFTER,
         ends_at=now + LASTS,

@@ -1,0 +1,134 @@
+"""Budgets and alerts of a home, by the commands: decisions, facts and records together."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from clients.alertmanager import Alertmanager
+from domain.interval import format_instant
+from orchestration import alerting
+from orchestration.alerting import SendingIsOff
+from orchestration.cli.main import cli
+from orchestration.open_home import CLOCK_VARIABLE, OpenHome
+from tests.decisions_by_hand import HEADERS, SIGNED
+from tests.fake_alertmanager import FakeAlertmanager
+from tests.json_output import differences
+from tests.portal_by_hand import NOW, marts_of, write
+from warehouse.home import Home
+
+SENDING = '[alerts]\nsend = true\nalertmanagers = ["http://127.0.0.1:9093"]\n'
+
+
+@pytest.fixture(scope="module")
+def written_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """`vision` has two jobs of 2 USD an hour each, for three hours."""
+    home = Home.create(tmp_path_factory.mktemp("written") / "home", SENDING)
+    rows = [f"vision,,USD,20,{SIGNED},,,,"]
+    rows += [f"vision,,USD,5,{SIGNED},Job/train-a,,,"]
+    rows += [f"vision,,USD,9,{SIGNED},,team=t-b,50 99,none"]
+    (home.decisions / "budgets.csv").write_text("\n".join([HEADERS["budgets"], *rows]) + "\n")
+    write(home, marts_of())
+    return home
+
+
+@pytest.fixture
+def home(written_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv(CLOCK_VARIABLE, format_instant(NOW))
+    shutil.copytree(written_home.path, tmp_path / "home")
+    return Home.open(tmp_path / "home")
+
+
+@pytest.fixture
+def peer(monkeypatch: pytest.MonkeyPatch) -> FakeAlertmanager:
+    peer = FakeAlertmanager(NOW)
+
+    def alertmanagers(opened: OpenHome) -> list[Alertmanager]:
+        [url] = opened.settings.alerts.alertmanagers
+        return [Alertmanager(url, transport=peer.transport)]
+
+    monkeypatch.setattr(alerting, "alertmanagers", alertmanagers)
+    return peer
+
+
+def run(home: Home, *arguments: str) -> str:
+    result = CliRunner().invoke(cli, [*arguments, "--home", str(home.path)])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.stdout
+
+
+def steps(home: Home) -> dict[str, str]:
+    document = json.loads(run(home, "budgets", "--json"))
+    assert differences("budgets", json.dumps(document)) == []
+    return {
+        f"{one['budget']} {one['kind']} {one['step_pct']}": " ".join(
+            [one["state"], (one["reached_at"] or "")[11:16]]
+        ).strip()
+        for one in document["steps"]
+    }
+
+
+def test_budgets_of_tenant_workload_and_label_reach_their_steps(home: Home) -> None:
+    assert steps(home) == {
+        "month actual 50": "reached 03:00",  # 4, 8, 12 of 20
+        "month actual 75": "not reached",
+        "month actual 90": "not reached",
+        "month actual 100": "not reached",
+        "month forecast 100": "not reached",  # three hours are too few
+        "team=t-b actual 50": "reached 03:00",  # 2, 4, 6 of 9
+        "team=t-b actual 99": "not reached",
+        "Job/train-a actual 50": "reached 02:00",  # 2, 4, 6 of 5
+        "Job/train-a actual 75": "reached 02:00",
+        "Job/train-a actual 90": "reached 03:00",
+        "Job/train-a actual 100": "reached 03:00",
+        "Job/train-a forecast 100": "not reached",
+    }
+
+
+def test_a_table_of_budgets_names_what_is_missing(home: Home) -> None:
+    assert "12" in run(home, "budgets")
+    assert "No budget of nobody is decided for 2026-10." in run(
+        home, "budgets", "--tenant", "nobody"
+    )
+    assert run(home, "budgets", "--csv").count("\n") == 13
+
+
+def test_reached_steps_are_posted_once_and_shown_as_delivered(
+    home: Home, peer: FakeAlertmanager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = json.loads(run(home, "alerts", "send", "--json"))
+    assert differences("alerts send", json.dumps(done)) == []
+    assert (done["posted"], done["delivered"]) == (6, 0)
+    for minutes, posted, delivered in ((10, 0, 6), (20, 0, 0)):
+        later = NOW + timedelta(minutes=minutes)
+        peer.advance(later)
+        monkeypatch.setenv(CLOCK_VARIABLE, format_instant(later))
+        monkeypatch.setattr("orchestration.snapshots.snapshot", lambda _: None)
+        done = json.loads(run(home, "alerts", "send", "--json"))
+        assert (done["posted"], done["delivered"]) == (posted, delivered)
+    [webhook] = peer.notifications
+    told = {f"{dict(one)['budget']} {dict(one)['step']}" for one in webhook.steps}
+    assert told == {"month 50", "Job/train-a 100", "team=t-b 50"}
+    assert steps(home)["month actual 50"] == "delivered 03:00"
+
+
+def test_missing_data_is_an_alert_and_no_resolve(
+    home: Home, peer: FakeAlertmanager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The snapshot of `vision` is complete until 02:00."""
+    monkeypatch.setenv(CLOCK_VARIABLE, "2026-10-01T08:00:00Z")
+    assert json.loads(run(home, "alerts", "send", "--json"))["other_alerts"] == 0
+    monkeypatch.setenv(CLOCK_VARIABLE, "2026-10-01T08:00:01Z")
+    assert json.loads(run(home, "alerts", "send", "--json"))["other_alerts"] == 3
+
+
+def test_nothing_is_sent_where_the_settings_do_not_say_so(home: Home) -> None:
+    home.config_path.write_text("")
+    with pytest.raises(SendingIsOff):
+        run(home, "alerts", "send")
