@@ -12,7 +12,7 @@ from orchestration.cli.main import COMMANDS, cli
 
 OCTOBER = BillingPeriod("2026-10")
 MUST_NAME_ONE = ("hours", "check", "close", "invoice", "recount", "compare")
-MAY_NAME_ONE = ("pull", "refresh", "gaps", "usage", "nodes", "quota")
+MAY_NAME_ONE = ("budgets", "pull", "refresh", "gaps", "usage", "nodes", "quota")
 
 
 def leaf(name: str) -> click.Command:
