@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clients.alertmanager import Alertmanager, peer_addresses
-from clients.credentials import read_token, tls_context
+from clients.credentials import make_tls_context, read_token
 from domain.billing_period import BillingPeriod
 from domain.budgets import BudgetOfMonth
 from domain.errors import WrongUse
@@ -119,7 +119,7 @@ def alertmanagers(opened: OpenHome) -> list[Alertmanager]:
     settings = opened.settings.alerts
     files = (settings.ca_file, settings.client_certificate_file, settings.client_key_file)
     ca, certificate, key = (Path(name) if name else None for name in files)
-    tls = tls_context(ca, certificate, key)
+    tls = make_tls_context(ca, certificate, key)
     token_file = Path(settings.token_file)
     token = (lambda: read_token(token_file)) if settings.token_file else (lambda: "")
     return [
