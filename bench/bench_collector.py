@@ -70,10 +70,10 @@ def _collected(pages: list[bytes], folder: Path) -> tuple[float, float, float]:
     from clients.kubeconfig import ClusterAccess
     from clients.kubernetes import KubernetesClient
     from domain.clock import StoppedClock
-    from ingestion.kubernetes.listing import ask_list
+    from ingestion.kubernetes.journal import JournalWriter
+    from ingestion.kubernetes.journal_state import JournalState
     from ingestion.kubernetes.observations import ListedPage
-    from ingestion.kubernetes.spool import JournalWriter
-    from ingestion.kubernetes.state import JournalState
+    from ingestion.kubernetes.requests import ask_list
     from warehouse.store import FolderStore
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -118,8 +118,8 @@ def without_collector(act: Callable[[], object]) -> Callable[[], object]:
 def measured(answer: bytes, repeat: int) -> dict[str, float]:
     import orjson
 
-    from ingestion.thanos.answer import read_matrix_body
     from ingestion.thanos.decode import Look, SeriesDictionary, decode_runs
+    from ingestion.thanos.response import read_matrix_body
 
     look = Look(
         START * 1000, (START + 3600) * 1000, 45_000, (START - 30) * 1000, (START + 3630) * 1000
@@ -150,7 +150,7 @@ def memory_mib(pod_count: int) -> tuple[float, float]:
         program = (
             "import sys; sys.path.insert(0, '.')\n"
             "from bench.bench_decode import body, START\n"
-            "from ingestion.thanos.answer import read_matrix_body\n"
+            "from ingestion.thanos.response import read_matrix_body\n"
             "from ingestion.thanos.decode import Look, SeriesDictionary, decode_runs\n"
             "import pyarrow.csv\n"
             "answer = open(sys.argv[1], 'rb').read()\n"

@@ -111,7 +111,7 @@ def served(days: int) -> Iterator[Measurement]:
     from fake_gpu.prometheus.parameters import Parameters
     from fake_gpu.scenario.load import read_scenario
     from fake_gpu.serve import series_of, settle
-    from ingestion.catalogue import allocation_asks
+    from ingestion.metric_catalogue import allocation_asks
 
     text = scenario(3, days, whole=35, mig=5, every="1456s")
     fleet = build_fleet(read_scenario(text, "served", None))
@@ -155,7 +155,7 @@ def exported(hours: int) -> Iterator[Measurement]:
     from fake_gpu.prometheus.openmetrics import write_openmetrics
     from fake_gpu.scenario.load import read_scenario
     from fake_gpu.serve import series_of, settle
-    from ingestion.catalogue import ALLOCATION_ENTRIES
+    from ingestion.metric_catalogue import ALLOCATION_ENTRIES
 
     text = scenario(3, 1, whole=35, mig=5, every="1456s")
     fleet = build_fleet(read_scenario(text, "exported", None))

@@ -104,11 +104,11 @@ def _asked(
     """Ask for the days of a cluster: our seconds of each, and the bytes of all answers."""
     from domain.clock import StoppedClock
     from domain.interval import Interval
-    from ingestion.landing import Landing
-    from ingestion.manifest import Outcome, Sampling
+    from ingestion.evidence.landing import Landing
     from ingestion.settings import ClusterSource, Connection, ThanosSettings
-    from ingestion.thanos.asking import PullMemory
     from ingestion.thanos.pull import pull_hours
+    from ingestion.thanos.query_runner import PullMemory
+    from warehouse.manifest import Outcome, Sampling
     from warehouse.store import FolderStore
 
     settings = ThanosSettings("hub", Connection(url), replica_labels=(replica,))

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING
 from bench.measurement import CannotMeasure, Measurement
 
 if TYPE_CHECKING:
-    from ingestion.manifest import Attempt
-    from ingestion.thanos.client import Reply, ThanosClient
+    from ingestion.thanos.thanos_client import Reply, ThanosClient
+    from warehouse.manifest import Attempt
 
 Form = tuple[str, dict[str, str]]
 REPEAT = 5
@@ -116,9 +116,9 @@ class Puller:
     """Asks one server for the hour again and again, each time into a landing of its own."""
 
     def __init__(self, url: str, folder: Path, step: int) -> None:
-        from ingestion.manifest import Sampling
         from ingestion.settings import ClusterSource, Connection, ThanosSettings
-        from ingestion.thanos.asking import PullMemory
+        from ingestion.thanos.query_runner import PullMemory
+        from warehouse.manifest import Sampling
 
         settings = ThanosSettings("p", Connection(url))
         self.source = ClusterSource("c1", settings, Sampling(step, 30))
@@ -128,9 +128,9 @@ class Puller:
     def pull(self, client: type[ThanosClient] | None = None, encoding: str = "") -> Attempt:
         from domain.clock import SystemClock
         from domain.interval import HOUR, Interval
-        from ingestion.landing import Landing
-        from ingestion.thanos.client import ThanosClient
+        from ingestion.evidence.landing import Landing
         from ingestion.thanos.pull import pull_hours
+        from ingestion.thanos.thanos_client import ThanosClient
         from warehouse.store import FolderStore
 
         shutil.rmtree(self.home, ignore_errors=True)
@@ -151,7 +151,7 @@ class Puller:
 
 def recorded(puller: Puller) -> tuple[list[Form], float]:
     """What is asked, so that curl can ask the same; and the MiB of the answers."""
-    from ingestion.thanos.client import ThanosClient
+    from ingestion.thanos.thanos_client import ThanosClient
 
     forms: list[Form] = []
 

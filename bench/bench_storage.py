@@ -130,12 +130,12 @@ def landed(fleet: list[PodSeries], folder: Path, names: tuple[str, ...]) -> tupl
 
     from domain.clock import StoppedClock
     from domain.interval import Interval
-    from ingestion.landing import Landing
-    from ingestion.manifest import Sampling
+    from ingestion.evidence.landing import Landing
     from ingestion.rebuild import compact_settled
     from ingestion.settings import ClusterSource, Connection, ThanosSettings
-    from ingestion.thanos.client import ThanosClient
     from ingestion.thanos.pull import pull_hours
+    from ingestion.thanos.thanos_client import ThanosClient
+    from warehouse.manifest import Sampling
     from warehouse.store import FolderStore
 
     def say(request: httpx.Request) -> httpx.Response:

@@ -29,14 +29,20 @@ from bench.month_of_an_estate import (
 )
 from domain.decisions.rows import Source
 from domain.interval import Interval
-from ingestion.landing import Landing
-from ingestion.manifest import Answer, AttemptDraft, Hour, Outcome, Sampling, version_of_this_code
+from ingestion.evidence.landing import Landing
 from ingestion.rebuild import derivations
 from warehouse.connection import connected
-from warehouse.derived import DerivedFolder
-from warehouse.derived_notes import Note, sha256_of_file
+from warehouse.derived_files import DerivedFolder, Note, sha256_of_file
 from warehouse.home import Home
-from warehouse.schema import PARQUET_TABLES
+from warehouse.manifest import (
+    Answer,
+    AttemptDraft,
+    Hour,
+    Outcome,
+    Sampling,
+    code_version_of_manifests,
+)
+from warehouse.raw_schema import PARQUET_TABLES
 
 if TYPE_CHECKING:
     import duckdb
@@ -81,7 +87,7 @@ def _land_day(landing: Landing, source: Source, month: Month, day: int) -> str:
             asked_at=window.ended_at + timedelta(minutes=1),
             answered_at=window.ended_at + timedelta(minutes=1, seconds=1),
             window=window,
-            code_version=version_of_this_code(),
+            code_version=code_version_of_manifests(),
             sampling=Sampling(month.step, SCRAPE_SECONDS),
             answers=(answer,),
             hours=tuple(Hour(hour, Outcome.OK, "", 1, 1) for hour in window.hours()),
@@ -97,7 +103,7 @@ def _write_runs(
     attempt_ids: list[str],
     made: dict[str, str],
 ) -> None:
-    """One file per day and table, with its note, as `ingestion.compaction` leaves them."""
+    """One file per day and table, with its note, as `ingestion.evidence.compaction` leaves them."""
     folder = DerivedFolder.of(home.runs, source.value, CLUSTER_ID)
     folder.path.mkdir(parents=True)
     tables = derivations()[source].tables

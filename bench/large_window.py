@@ -125,10 +125,10 @@ def pull(url: str) -> None:
     from bench.bench_promql import peak_mib
     from domain.clock import StoppedClock
     from domain.interval import Interval
-    from ingestion.landing import Landing
-    from ingestion.manifest import Sampling
+    from ingestion.evidence.landing import Landing
     from ingestion.settings import ClusterSource, Connection, ThanosSettings
     from ingestion.thanos.pull import pull_hours
+    from warehouse.manifest import Sampling
     from warehouse.store import FolderStore
 
     source = ClusterSource("c1", ThanosSettings("p", Connection(url)), Sampling(STEP, STEP))

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions, load_decisions
-from warehouse.classify import create_device_kinds
 from warehouse.connection import connected
+from warehouse.device_tables import create_device_kinds
 from warehouse.raw_decisions import create_raw_decisions
-from warehouse.schema import PARQUET_TABLES, create_table, create_view_of_files
+from warehouse.raw_schema import PARQUET_TABLES, create_table, create_view_of_files
 
 if TYPE_CHECKING:
     import duckdb

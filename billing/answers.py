@@ -1,7 +1,7 @@
 """Looking into landed answers: the bytes under a hash, and where they name something.
 
 Put here: reading one answer, its hash checked, and finding a text in it.
-Not here: landing (`ingestion.landing`), which billing must not import, or decoding.
+Not here: landing (`ingestion.evidence.landing`), which billing must not import, or decoding.
 """
 
 from __future__ import annotations

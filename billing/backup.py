@@ -2,7 +2,7 @@
 
 Put here: what is copied, how a copy is checked, and how a home is made from one.
 Not here: when a restored record may be written (`guard`), or how evidence is verified
-(`ingestion.landing`), which the caller hands in.
+(`ingestion.evidence.landing`), which the caller hands in.
 
 Everything else in a home is rebuilt from these four, byte for byte. A copy is verified against its
 listing, and its contents against their names and chains: a faithful copy of damaged evidence is no

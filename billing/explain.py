@@ -20,9 +20,9 @@ from billing.books import Books
 from billing.record import Record, sealed_key
 from domain.errors import WrongUse
 from domain.interval import Interval, format_instant, parse_instant
+from warehouse.attempt_hours import AttemptHour, attempt_hours
 from warehouse.connection import connected
 from warehouse.home import Home
-from warehouse.manifests import AttemptHour, attempt_hours
 from warehouse.reconciliation_rules import reconciliation_rules
 from warehouse.switched import counted_sha256
 

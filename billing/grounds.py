@@ -23,7 +23,7 @@ from domain.errors import CheckFailed
 from domain.findings import CheckResult
 from domain.money import CurrenciesDiffer
 from warehouse.connection import connected
-from warehouse.content import period_sha256
+from warehouse.content_hash import period_sha256
 from warehouse.home import Home
 from warehouse.project import seed_text
 

@@ -17,7 +17,7 @@ from domain.billing_period import BillingPeriod
 from domain.money import parse_nanos
 from warehouse.connection import connected, transaction, writing
 from warehouse.home import Home
-from warehouse.schema import describe_table, insert_rows
+from warehouse.raw_schema import describe_table, insert_rows
 
 if TYPE_CHECKING:
     import duckdb

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from billing.usage import Charge, ChargeKey, PodUse, Usage, WorkloadDay, WorkloadLabels
 from domain.billing_period import BillingPeriod
 from domain.tenant import BelongsTo
-from warehouse.manifests import attempt_hours, inside
-from warehouse.statements import statement
+from warehouse.attempt_hours import attempt_hours, inside
+from warehouse.sql_files import statement
 from warehouse.store import Store
 
 if TYPE_CHECKING:

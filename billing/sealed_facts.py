@@ -22,8 +22,8 @@ from billing.record import Record
 from billing.retention import require_held
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
+from warehouse.attempt_hours import AttemptHour
 from warehouse.build import SealedFacts
-from warehouse.manifests import AttemptHour
 from warehouse.store import Store
 
 PRECISION = timedelta(seconds=1)

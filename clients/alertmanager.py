@@ -22,8 +22,8 @@ import httpx
 import msgspec
 
 from clients.credentials import TokenWithoutTls
+from clients.http_transport import BodyOverLimit, transport_to, whole_body
 from clients.redaction import secret_of
-from clients.wire import BodyOverLimit, transport_to, whole_body
 from domain.errors import CouldNotLook
 from domain.interval import format_instant
 

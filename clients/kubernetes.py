@@ -20,12 +20,12 @@ import httpx
 import msgspec
 
 from clients.credentials import TokenWithoutTls
+from clients.http_transport import transport_to
 from clients.json_text import NOT_JSON, unique_json
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes_errors import NotKubernetes, ServerRefused, ServerUnreachable
 from clients.kubernetes_responses import KubernetesResponse
 from clients.redaction import secret_of
-from clients.wire import transport_to
 
 Document = dict[str, Any]
 

@@ -17,10 +17,10 @@ from typing import NoReturn
 
 import httpx
 
+from clients.http_transport import BodyOverLimit, whole_body
 from clients.json_text import NOT_JSON
 from clients.kubernetes_errors import HistoryGone, NotKubernetes, ServerRefused
 from clients.redaction import Secret
-from clients.wire import BodyOverLimit, whole_body
 
 BODY_BYTES_LIMIT = 64 << 20
 """A page of 500 pods has about 5 MB."""

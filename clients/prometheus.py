@@ -18,8 +18,8 @@ import httpx
 import msgspec
 
 from clients.credentials import TokenWithoutTls, make_tls_context
+from clients.http_transport import BodyOverLimit, transport_to, whole_body
 from clients.redaction import secret_of
-from clients.wire import BodyOverLimit, transport_to, whole_body
 from domain.errors import CouldNotLook
 
 CONNECT_SECONDS = 10.0

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import httpx
 
-from clients.wire import transport_to
+from clients.http_transport import transport_to
 from idle_pruner.cluster import ObjectName
 from idle_pruner.records import instant_text
 

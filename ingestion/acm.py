@@ -1,7 +1,7 @@
 """What a hub with Advanced Cluster Management needs: the allowlist, and nobody to empty it.
 
 Put here: the manifests that `gpu-ledger init FOLDER --from-acm` writes, made from the catalogue.
-Not here: what is asked (`ingestion.catalogue`), or the collector's manifests.
+Not here: what is asked (`ingestion.metric_catalogue`), or the collector's manifests.
 
 ACM forwards only metrics on a list, and its default list lacks the phase of pods and all device
 telemetry. The list is merged from ConfigMaps of *every* namespace of a managed cluster, so whoever
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 import yaml
 
-from ingestion.catalogue import ALLOCATION_ENTRIES, POD_LABELS_METRIC, TELEMETRY_ENTRIES
+from ingestion.metric_catalogue import ALLOCATION_ENTRIES, POD_LABELS_METRIC, TELEMETRY_ENTRIES
 from ingestion.yaml_text import yaml_text
 
 HUB_NAMESPACE = "open-cluster-management-observability"

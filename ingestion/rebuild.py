@@ -1,7 +1,7 @@
 """The derived files under runs/, made again from the landing: what is missing or changed, or all.
 
 Put here: which attempts lack their files, throwing away what is derived, and making it again.
-Not here: how one attempt is decoded (`ingestion.thanos.replay`, `ingestion.kubernetes`).
+Not here: how one attempt is decoded (`ingestion.thanos.redecode`, `ingestion.kubernetes`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,21 @@ from pathlib import Path
 
 from domain.decisions.rows import Source
 from domain.interval import Interval
-from ingestion.compaction import compact, dissolve_broken_days, finish
-from ingestion.derived import SETTLED_ZSTD_LEVEL, Derivation, remove_other_layouts, sweep
-from ingestion.kubernetes import replay as journal
-from ingestion.kubernetes.tables import TABLES
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt
-from ingestion.thanos.days import under_one_numbering
-from ingestion.thanos.replay import replay
+from ingestion.evidence.compaction import compact, dissolve_broken_days, finish
+from ingestion.evidence.landing import Landing
+from ingestion.evidence.parquet_files import (
+    SETTLED_ZSTD_LEVEL,
+    Derivation,
+    remove_other_layouts,
+    sweep,
+)
+from ingestion.kubernetes.journal_decoder import write_lifecycle
+from ingestion.kubernetes.lifecycle_tables import TABLES
+from ingestion.thanos.day_numbering import under_one_numbering
+from ingestion.thanos.redecode import replay
 from ingestion.thanos.runs import KINDS
-from warehouse.derived import DerivedFolder, alone_with
+from warehouse.derived_files import DerivedFolder, alone_with
+from warehouse.manifest import Attempt
 
 Progress = Callable[[int, int, str], None]
 
@@ -36,7 +41,7 @@ _log = logging.getLogger("gpu-ledger")  # where nobody set anything up, a line o
 def derivations() -> Mapping[Source, Derivation]:
     return {
         Source.THANOS: Derivation(replay, KINDS, under_one_numbering, SETTLED_ZSTD_LEVEL),
-        Source.KUBERNETES: Derivation(journal.replay, tuple(TABLES)),
+        Source.KUBERNETES: Derivation(write_lifecycle, tuple(TABLES)),
     }
 
 

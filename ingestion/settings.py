@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 
 from domain.errors import BadInput
 from ingestion.addresses import Fault, place_fault, proxy_fault, server_fault
-from ingestion.manifest import Sampling
-from ingestion.pins import NO_PINS, PIN, Pins
+from ingestion.exporter_pins import NO_PINS, PIN, Pins
+from warehouse.manifest import Sampling
 from warehouse.store import KeyNotAllowed, validate_key
 
 DEFAULT_TIMEOUT_SECONDS = 300

@@ -1,7 +1,7 @@
 """Kubernetes objects as YAML that people read before they apply it.
 
 Put here: the one way in which objects are written.
-Not here: the objects (`ingestion.acm`, `ingestion.kubernetes.manifests`).
+Not here: the objects (`ingestion.acm`, `ingestion.kubernetes.collector_manifests`).
 """
 
 from __future__ import annotations

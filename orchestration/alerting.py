@@ -22,7 +22,7 @@ from portal.alerting.alerts import NOT_KNOWN_AFTER, not_known_alert
 from portal.alerting.deliveries import Deliveries, delivered_at, step_key
 from portal.alerting.sending import SendResult, send_alerts
 from warehouse.reports.budgets import BudgetState, budget_states, decided_budgets
-from warehouse.reports.source import Facts, open_facts
+from warehouse.reports.opened_facts import Facts, open_facts
 from warehouse.snapshot_reader import Snapshots
 from warehouse.snapshots import BudgetStep
 

@@ -9,7 +9,6 @@ for one window at a time, in the order given, so that its chains are the same as
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -21,18 +20,15 @@ from domain.interval import Interval
 from orchestration.open_home import OpenHome
 
 if TYPE_CHECKING:
-    from ingestion.manifest import Attempt
-    from ingestion.thanos.asking import PullMemory
+    from ingestion.thanos.query_runner import PullMemory
+    from warehouse.manifest import Attempt
 
 Progress = Callable[[int, int, str], None]
 
 CLUSTERS_AT_ONCE = 2
 """The answers and labels of so many are in memory, up to 300 MB each: a third one would wait for
 the same processor, which decodes them. Behind one hub each has connections of its own, so that
-the hub has twice as many of us as `ingestion.thanos.client` allows one cluster."""
-
-WINDOWS_BETWEEN_COLLECTIONS = 16
-"""While a window is decoded, Python's collector is off; of two clusters nearly always one is."""
+the hub has twice as many of us as `ingestion.thanos.thanos_client` allows one cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +59,12 @@ def ask(
         return pull_hours(
             how, window, opened.landing, opened.home.runs, opened.clock, memory=memory
         )
+    from ingestion.kubernetes.journal_decoder import write_lifecycle
     from ingestion.kubernetes.pull import pull_hours as pull_journal
-    from ingestion.kubernetes.replay import replay
 
     spool = opened.spool(cluster_id)
     attempt = pull_journal(cluster_id, window, spool, opened.landing, opened.clock)
-    replay(opened.landing, opened.home.runs, attempt)
+    write_lifecycle(opened.landing, opened.home.runs, attempt)
     return attempt
 
 
@@ -152,8 +148,6 @@ class _Rounds:
                 self.errors[number] = error
                 lost = self.todo[number].cluster_id
                 self.left = [n for n in self.left if self.todo[n].cluster_id != lost]
-            if self.done_count % WINDOWS_BETWEEN_COLLECTIONS == 0:
-                gc.collect(1)
 
 
 def _memory_of(opened: OpenHome, one: Wanted, busy: set[str]) -> PullMemory | None:

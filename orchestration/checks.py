@@ -1,7 +1,7 @@
 """Asset checks: what checking said, by the names of findings; and how the hours of a source stand.
 
 Put here: which checks there are, and turning check_results and ledgers into their results.
-Not here: any rule (`quality`, `ingestion.hours`), or dbt's tests (`assets.facts`).
+Not here: any rule (`quality`, `ingestion.evidence.hour_ledger`), or dbt's tests (`assets.facts`).
 
 A check that blocks says so, and has the name of what it stands for. Nothing rests on Dagster's
 blocking: a close checks again by itself.
@@ -16,8 +16,7 @@ import dagster as dg
 from domain.decisions import Source
 from domain.findings import CheckResult, Finding
 from domain.interval import format_instant
-from ingestion.hours import HourEntry, ready
-from ingestion.manifest import Outcome
+from ingestion.evidence.hour_ledger import HourEntry, ready
 from orchestration import ledger
 from orchestration.assets.hour_events import gap_table, table_cell
 from orchestration.links import partition_link
@@ -25,6 +24,7 @@ from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name
 from quality.catalogue import CATALOGUE
 from quality.required import ALWAYS
+from warehouse.manifest import Outcome
 
 MAY_BE_BILLED = "period_may_be_billed"
 HOURS_WHOLE = "hours_are_whole"

@@ -61,7 +61,7 @@ def collector_of(
 ) -> Collector:
     """The collector of a cluster; in lockstep where a driven clock waits for it."""
     from ingestion.kubernetes.collector import Collector, CollectorSettings
-    from ingestion.kubernetes.observe import POD_LABELS
+    from ingestion.kubernetes.projections import POD_LABELS
     from ingestion.kubernetes.watcher import Retry
 
     return Collector(

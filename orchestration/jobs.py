@@ -19,7 +19,7 @@ from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.errors import LedgerError
 from domain.interval import Interval
-from ingestion.hours import DueReason, DueWindow
+from ingestion.evidence.hour_ledger import DueReason, DueWindow
 from orchestration import ledger, steps
 from orchestration.alerting import send
 from orchestration.assets.checked import CHECK_RESULT, PUBLISHED
@@ -39,7 +39,7 @@ from orchestration.snapshots import snapshot
 from orchestration.tags import tag_run
 
 if TYPE_CHECKING:
-    from ingestion.manifest import Attempt
+    from warehouse.manifest import Attempt
 
 WINDOWS_LIMIT = 50
 """A longer run would delay the next live hour; the windows left stay due."""

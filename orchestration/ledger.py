@@ -1,7 +1,8 @@
 """The hour ledger of a home: hours expected in open periods, hours landed, and hours due.
 
 Put here: from when on hours are looked after, and reading their attempts often and cheaply.
-Not here: what makes an hour due (`ingestion.hours`), or queries (`orchestration.asking`).
+Not here: what makes an hour due (`ingestion.evidence.hour_ledger`), or queries
+(`orchestration.asking`).
 
 Every hour of a period that is not closed is looked after. A closed period is left alone: evidence
 for it is added by people, and becomes corrections.
@@ -18,15 +19,15 @@ from typing import TYPE_CHECKING
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR, Interval, hour_of
-from ingestion import hours as hour_rules
-from ingestion.hours import DueWindow, HourEntry, hour_ledger, neighbours
-from ingestion.manifest import Outcome
+from ingestion.evidence import hour_ledger as hour_rules
+from ingestion.evidence.hour_ledger import DueWindow, HourEntry, hour_ledger, neighbours
 from ingestion.settings import DEFAULT_RAW_RETENTION_DAYS
 from orchestration.open_home import OpenHome
+from warehouse.manifest import Outcome
 
 if TYPE_CHECKING:
-    from ingestion.landing import Landing
-    from ingestion.manifest import Attempt
+    from ingestion.evidence.landing import Landing
+    from warehouse.manifest import Attempt
 
 ALL_ATTEMPTS = 1 << 40
 """More than a chain can have: reading stops by time, not by number."""

@@ -16,7 +16,7 @@ from datetime import datetime
 import dagster as dg
 
 from domain.decisions import Source
-from ingestion.hours import HourEntry, HourResponse
+from ingestion.evidence.hour_ledger import HourEntry, HourResponse
 from orchestration.assets.hour_events import ATTEMPT, HourEvent, hour_event, last_response
 from orchestration.checks import is_whole
 from orchestration.open_home import OpenHome

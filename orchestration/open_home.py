@@ -23,9 +23,9 @@ from warehouse.store import Store, open_store
 
 if TYPE_CHECKING:
     from billing.record import Record
-    from ingestion.landing import Landing
+    from ingestion.evidence.landing import Landing
     from ingestion.settings import ClusterSource, Settings
-    from ingestion.thanos.asking import PullMemory
+    from ingestion.thanos.query_runner import PullMemory
 
 
 CLOCK_VARIABLE = "GPU_LEDGER_NOW"
@@ -56,7 +56,7 @@ class OpenHome:
 
     @cached_property
     def landing(self) -> Landing:
-        from ingestion.landing import Landing
+        from ingestion.evidence.landing import Landing
 
         return Landing(self.home.landing_store())
 
@@ -74,8 +74,8 @@ class OpenHome:
 
     def thanos_source(self, cluster_id: str, hour: datetime) -> ClusterSource | None:
         """How the samples of a cluster are queried for an hour; None where none are expected."""
-        from ingestion.manifest import Sampling
         from ingestion.settings import ClusterSource
+        from warehouse.manifest import Sampling
 
         cluster = self.settings.cluster(cluster_id)
         decided = self.decisions.cluster_in_hour(cluster_id, hour)
@@ -89,7 +89,7 @@ class OpenHome:
 
         Only the last one's is kept, and those of the clusters that are asked beside it.
         """
-        from ingestion.thanos.asking import PullMemory
+        from ingestion.thanos.query_runner import PullMemory
 
         for other in {*self._memories} - {cluster_id, *beside}:
             del self._memories[other]

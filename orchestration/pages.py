@@ -213,7 +213,7 @@ def stop(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
 
 def links(opened: OpenHome, url: str) -> list[tuple[str, str]]:
     """What an operator looks for, and where it is; every gap with its partition."""
-    from ingestion.hours import ready
+    from ingestion.evidence.hour_ledger import ready
     from orchestration import ledger
     from orchestration.assets.checked import CHECK_RESULT
     from orchestration.assets.documents import DRAFTS

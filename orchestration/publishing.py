@@ -62,7 +62,7 @@ def not_in_the_copy(opened: OpenHome) -> list[BillingPeriod]:
 
 def _publish(opened: OpenHome) -> Published:
     from warehouse.publish import publish as publish_marts
-    from warehouse.reports.source import NoFactsYet
+    from warehouse.reports.opened_facts import NoFactsYet
 
     about = read_about(
         opened.home,

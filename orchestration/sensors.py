@@ -20,7 +20,7 @@ import dagster as dg
 from domain.billing_period import BillingPeriod
 from domain.clock import SystemClock
 from domain.interval import HOUR, Interval, format_instant, parse_instant, require_aware
-from ingestion.hours import DueWindow, HourEntry
+from ingestion.evidence.hour_ledger import DueWindow, HourEntry
 from orchestration import ledger, mirror, standing
 from orchestration.assets.facts import EvidenceKeys
 from orchestration.checks import HOURS_WHOLE, evidence_states, open_entries

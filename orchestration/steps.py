@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from billing.sealed_facts import SealedPeriod
     from domain.decisions import ClosedDecisionEdited, PriceChangeNeedsSecondName
     from domain.findings import CheckResult
-    from ingestion.heads import ChainHead
-    from ingestion.hours import DueWindow
-    from ingestion.landing import Landing, LandingReport
-    from ingestion.manifest import Attempt
+    from ingestion.evidence.chain_heads import ChainHead
+    from ingestion.evidence.hour_ledger import DueWindow
+    from ingestion.evidence.landing import Landing, LandingReport
     from quality.run import Also
     from warehouse.build import BuildResult
+    from warehouse.manifest import Attempt
 
 Progress = Callable[[int, int, str], None]
 
@@ -90,7 +90,7 @@ def recheck(
     progress: Progress | None = None,
 ) -> Rechecked:
     """Let the servers count their samples again, and ask for the hours that differ."""
-    from ingestion.hours import hour_ledger
+    from ingestion.evidence.hour_ledger import hour_ledger
     from ingestion.thanos.recheck import recheck as count_again
 
     todo = ledger.askable(opened, hours, clusters, [Source.THANOS], again=True)
@@ -162,7 +162,7 @@ def have_derived_files(
 ) -> None:
     """What a period is counted from, as it was written; else made again from the landing."""
     from ingestion.rebuild import repair_runs
-    from warehouse.raw import hours_taken
+    from warehouse.raw_evidence import hours_taken
 
     repair_runs(opened.landing, opened.home.runs, progress, hours_taken(period))
 
@@ -209,7 +209,7 @@ def check_period(opened: OpenHome, period: BillingPeriod, also: Also | None = No
     The end of each chain of manifests is compared with the end at the last check.
     `also`: reads the checked facts, on the connection of the check.
     """
-    from ingestion.heads import heads_of, keep_heads, require_kept_heads
+    from ingestion.evidence.chain_heads import heads_of, keep_heads, require_kept_heads
     from warehouse.build import PeriodIsClosed
     from warehouse.switched import WarehouseLost
 
@@ -328,7 +328,7 @@ def verify_landing(
     sealed the hashes of the answers that they stand on.
     """
     from billing.retention import lost_evidence
-    from ingestion.heads import changed_since, kept_heads
+    from ingestion.evidence.chain_heads import changed_since, kept_heads
 
     report = landing.verify()
 

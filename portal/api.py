@@ -23,7 +23,7 @@ from portal.budgets import BudgetStepRow, budget_steps
 from portal.consumption import Consumption
 from portal.refusals import DocumentNotInPlace, PageNotFound
 from portal.visits import Parameters, Visit
-from warehouse.reports.source import Facts
+from warehouse.reports.opened_facts import Facts
 from warehouse.snapshot_reader import PROVIDER
 
 ROOT = "/api/v1"

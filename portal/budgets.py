@@ -12,7 +12,7 @@ import msgspec
 
 from domain.billing_period import BillingPeriod
 from portal.consumption import amount_text, pct_text
-from warehouse.reports.source import Facts
+from warehouse.reports.opened_facts import Facts
 
 
 class BudgetStepRow(msgspec.Struct, kw_only=True):

@@ -28,7 +28,7 @@ from domain.money import (
     minor_unit_nanos,
     round_lines_to_minor_units,
 )
-from warehouse.reports.source import Facts, Row
+from warehouse.reports.opened_facts import Facts, Row
 from warehouse.reports.usage import Usage, outage_credits, rounded_costs
 from warehouse.reports.usage import usage as read_usage
 

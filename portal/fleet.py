@@ -15,7 +15,7 @@ from domain.billing_period import BillingPeriod
 from domain.interval import HOUR
 from portal.consumption import ESTIMATED, FORECASTS, amount_text, hours_text, pct_text, periods
 from warehouse.reports import nodes
-from warehouse.reports.source import Facts
+from warehouse.reports.opened_facts import Facts
 
 
 class FleetHour(msgspec.Struct, kw_only=True):

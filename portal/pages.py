@@ -27,7 +27,7 @@ from portal.budgets import budget_steps
 from portal.consumption import Consumption
 from portal.refusals import PageNotFound, ParameterInvalid, not_one_of
 from portal.visits import Shown, Visit
-from warehouse.reports.source import Facts
+from warehouse.reports.opened_facts import Facts
 from warehouse.reports.usage import LABEL, kept_labels
 
 STATIC_TYPES = {".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".txt": "text/plain"}

@@ -38,7 +38,7 @@ from portal.refusals import (
 )
 from portal.sessions import COOKIE, Sessions
 from portal.tokens import TokenFileInvalid
-from warehouse.reports.source import Facts, NoFactsYet
+from warehouse.reports.opened_facts import Facts, NoFactsYet
 from warehouse.snapshot_reader import PROVIDER, Snapshots
 
 LOG = logging.getLogger("gpu_ledger.portal")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from domain.findings import Check
 from warehouse.dbt_run import DbtTest
-from warehouse.schema import insert_rows
+from warehouse.raw_schema import insert_rows
 
 if TYPE_CHECKING:
     import duckdb

@@ -23,7 +23,7 @@ from quality.pricing import PricedCharge
 from quality.reconciliation import Stretch, TenantUse
 from quality.unknowns import Contradictions, NamespaceLife, Use
 from warehouse.reconciliation_rules import ReconciliationRule, reconciliation_rules
-from warehouse.statements import statement
+from warehouse.sql_files import statement
 
 if TYPE_CHECKING:
     import duckdb

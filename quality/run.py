@@ -55,7 +55,7 @@ from quality.unknowns import (
     unpriced_findings,
 )
 from warehouse.connection import connected, writing
-from warehouse.content import period_sha256
+from warehouse.content_hash import period_sha256
 from warehouse.home import Home
 from warehouse.switched import intact_sha256, require_intact
 

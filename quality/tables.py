@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from domain.findings import CheckResult
 from warehouse.connection import transaction
-from warehouse.schema import describe_table, insert_rows
+from warehouse.raw_schema import describe_table, insert_rows
 
 if TYPE_CHECKING:
     import duckdb

@@ -26,13 +26,13 @@ from fake_gpu.clock import VirtualClock, driven, epoch
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.model import Cluster, Fault
 from fake_gpu.kubernetes.server import KubernetesApi
+from ingestion.evidence.landing import Landing
 from ingestion.kubernetes.collector import Collector, CollectorSettings
-from ingestion.kubernetes.lifecycle import decode_rows
+from ingestion.kubernetes.journal import parse_lines, segments
+from ingestion.kubernetes.journal_decoder import decode_rows
 from ingestion.kubernetes.pull import pull_hours
-from ingestion.kubernetes.spool import parse_lines, segments
 from ingestion.kubernetes.watcher import Retry
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt
+from warehouse.manifest import Attempt
 from warehouse.store import FolderStore
 
 # Long enough for a machine under load; every wait ends as soon as it can.

@@ -16,8 +16,8 @@ from uuid import UUID
 
 import pyarrow.parquet as pq
 
-from ingestion.landing import Landing
-from warehouse.derived import DerivedFolder
+from ingestion.evidence.landing import Landing
+from warehouse.derived_files import DerivedFolder
 
 Row = dict[str, Any]
 OFFSETS = {"first_offset_ms": "first_sampled_at", "last_offset_ms": "last_sampled_at"}

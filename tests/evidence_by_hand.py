@@ -20,10 +20,9 @@ import pyarrow.parquet as pq
 
 from domain.billing_period import BillingPeriod
 from domain.identity import sha256_bytes
-from warehouse.derived import PARQUET_SUFFIX, DerivedFolder
-from warehouse.derived_notes import Note, sha256_of_file
+from warehouse.derived_files import PARQUET_SUFFIX, DerivedFolder, Note, sha256_of_file
 from warehouse.home import Home
-from warehouse.schema import KUBERNETES_TABLES, THANOS_TABLES
+from warehouse.raw_schema import KUBERNETES_TABLES, THANOS_TABLES
 
 PERIOD = BillingPeriod("2026-10")
 START = PERIOD.started_at

@@ -17,9 +17,9 @@ from typing import Any
 
 from domain.clock import StoppedClock
 from domain.interval import HOUR, Interval, format_instant
+from ingestion.evidence.landing import Landing
+from ingestion.kubernetes.journal import JournalWriter, parse_lines, segments
 from ingestion.kubernetes.pull import pull_hours
-from ingestion.kubernetes.spool import JournalWriter, parse_lines, segments
-from ingestion.landing import Landing
 from tests.killed_pulls import killed_at
 from warehouse.store import FolderStore
 

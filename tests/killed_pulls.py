@@ -20,15 +20,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import ingestion.landing
+import ingestion.evidence.landing
 from domain.clock import StoppedClock
 from domain.interval import Interval
-from ingestion.landing import WRITERS, Landing
-from ingestion.manifest import Attempt
+from ingestion.evidence.landing import WRITERS, Landing
 from ingestion.rebuild import rebuild
 from ingestion.thanos.pull import pull_hours
 from tests.derived_rows import rows_of
 from tests.samples_by_hand import CLUSTER, TEN, Server, in_union
+from warehouse.manifest import Attempt
 from warehouse.store import FolderStore
 
 KILLED = 137
@@ -88,7 +88,7 @@ def killed_at(step: int, act: Callable[[], object], writers: int = 1) -> bool:
     """Act in a child that dies at the step; False when it finished before."""
     child = os.fork()
     if child == 0:
-        ingestion.landing.WRITERS = writers
+        ingestion.evidence.landing.WRITERS = writers
         Steps(step).watch()
         act()
         os._exit(FINISHED)

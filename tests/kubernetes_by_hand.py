@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ingestion.kubernetes.lines import Line
+from ingestion.kubernetes.journal_lines import Line
+from ingestion.kubernetes.journal_state import JournalState
 from ingestion.kubernetes.observations import Bookmark, Broken, Event, Listed
-from ingestion.kubernetes.state import JournalState
 
 NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
 

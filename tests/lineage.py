@@ -28,7 +28,7 @@ from sqlglot.optimizer.scope import build_scope
 
 from orchestration.column_lineage import FILE, Kept
 from warehouse.project import dbt_project_dir
-from warehouse.schema import PARQUET_TABLES, RAW_TABLES
+from warehouse.raw_schema import PARQUET_TABLES, RAW_TABLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "lineage.md"
 BEGIN = (("fct_charges", "cost_nanos"), ("fct_charges", "device_seconds"))

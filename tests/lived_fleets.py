@@ -29,20 +29,20 @@ from fake_gpu.kubernetes.objects import Change, ObjectHistory
 from fake_gpu.kubernetes.watch import REPLAYED_SECONDS
 from fake_gpu.prometheus.app import ApiOptions, make_app
 from fake_gpu.prometheus.source import FleetSeries
-from ingestion.kubernetes.hours import Calendar
+from ingestion.evidence.landing import Landing
+from ingestion.kubernetes.journal import JournalWriter
+from ingestion.kubernetes.journal_calendar import Calendar
+from ingestion.kubernetes.journal_decoder import write_lifecycle
+from ingestion.kubernetes.journal_state import RESOURCES, JournalState
 from ingestion.kubernetes.observations import Bookmark, Broken, Event, Listed, OwnerSeen
-from ingestion.kubernetes.observe import owner as owner_projection
+from ingestion.kubernetes.projections import owner as owner_projection
 from ingestion.kubernetes.pull import pull_hours as pull_journal
-from ingestion.kubernetes.replay import replay
-from ingestion.kubernetes.spool import JournalWriter
-from ingestion.kubernetes.state import RESOURCES, JournalState
-from ingestion.landing import Landing
-from ingestion.manifest import Sampling
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
-from ingestion.thanos.client import ThanosClient
 from ingestion.thanos.pull import pull_hours as pull_samples
+from ingestion.thanos.thanos_client import ThanosClient
 from tests.store_in_memory import MemoryStore
 from warehouse.home import Home
+from warehouse.manifest import Sampling
 from warehouse.store import Store
 
 KINDS = {
@@ -265,7 +265,7 @@ def _keep_journal(
     clock = StoppedClock(epoch(fleet.ended_at) + 2 * HOUR)
     for window in windows:
         attempt = pull_journal(history.cluster_id, window, store, landing, clock)
-        replay(landing, home.runs, attempt)
+        write_lifecycle(landing, home.runs, attempt)
 
 
 # --- the samples ---------------------------------------------------------------------------------

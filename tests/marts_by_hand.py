@@ -27,10 +27,10 @@ from quality.dbt_checks import write_dbt_tests
 from quality.required import ALWAYS, WITH_ROWS
 from tests.decisions_by_hand import HEADERS
 from warehouse.connection import connected
-from warehouse.content import period_sha256
+from warehouse.content_hash import period_sha256
 from warehouse.dbt_run import DbtTest
 from warehouse.home import Home
-from warehouse.schema import insert_rows
+from warehouse.raw_schema import insert_rows
 
 HOUR = timedelta(hours=1)
 CARDS = 64

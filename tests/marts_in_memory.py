@@ -17,7 +17,7 @@ import yaml
 
 from warehouse.connection import connect
 from warehouse.project import dbt_project_dir
-from warehouse.reports.source import Facts
+from warehouse.reports.opened_facts import Facts
 
 if TYPE_CHECKING:
     import duckdb

@@ -27,15 +27,15 @@ import duckdb
 from domain.billing_period import BillingPeriod
 from tests.decisions_by_hand import decided
 from warehouse.build import PROJECT_FOLDER, WORKING_NAME
-from warehouse.classify import create_device_kinds
 from warehouse.connection import connected
 from warehouse.dbt_run import DbtProject, ModelFailed, tests_of
+from warehouse.device_tables import create_device_kinds
 from warehouse.home import Home
 from warehouse.kept import keep, kept_in
 from warehouse.placement import register
 from warehouse.project import dbt_project_dir, project_sha256
-from warehouse.raw import create_raw_evidence
 from warehouse.raw_decisions import create_raw_decisions
+from warehouse.raw_evidence import create_raw_evidence
 
 RECORDED = ("dbt-core", "dbt-duckdb")
 PERIOD = BillingPeriod("2026-10")

@@ -13,9 +13,9 @@ from urllib.parse import parse_qs
 
 import httpx
 
-from ingestion.manifest import Sampling
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
-from ingestion.thanos.client import ThanosClient
+from ingestion.thanos.thanos_client import ThanosClient
+from warehouse.manifest import Sampling
 
 TEN = datetime(2026, 10, 1, 10, tzinfo=UTC)
 START = int(TEN.timestamp())

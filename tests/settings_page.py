@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
-from ingestion.pins import Pins
+from ingestion.exporter_pins import Pins
 from ingestion.settings import (
     AlertSettings,
     Connection,

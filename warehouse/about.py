@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from warehouse.connection import connected
-from warehouse.content import period_sha256, row_counts, table_sha256
+from warehouse.content_hash import period_sha256, row_counts, table_sha256
 from warehouse.home import Home
 from warehouse.switched import switched_periods
 

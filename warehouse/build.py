@@ -1,8 +1,8 @@
 """One billing period, rebuilt whole: evidence and decisions in, facts out, switched in at once.
 
 Put here: the order of the steps, and the refusal to count a closed period anew.
-Not here: any single step (`warehouse.raw`, `classify`, `raw_decisions`, `dbt_run`, `switch`), or
-what a close sealed (`billing`).
+Not here: any single step (`warehouse.raw_evidence`, `classify`, `raw_decisions`, `dbt_run`,
+`switch`), or what a close sealed (`billing`).
 
 A period is counted with the copies of the decisions that hold in it, which are those that its close
 seals: what is decided for a later time is no part of its facts.
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
 from domain.errors import CheckFailed, WrongUse
-from warehouse.classify import create_device_kinds
 from warehouse.connection import connected
-from warehouse.content import mart_names, period_sha256
+from warehouse.content_hash import mart_names, period_sha256
 from warehouse.dbt_run import DbtProject, DbtTest, tested_models, tests_of
-from warehouse.derived import alone_with
+from warehouse.derived_files import alone_with
+from warehouse.device_tables import create_device_kinds
 from warehouse.home import Home
-from warehouse.raw import StoodOn, create_raw_evidence
 from warehouse.raw_decisions import create_raw_decisions
+from warehouse.raw_evidence import StoodOn, create_raw_evidence
 from warehouse.store import StoreUnusable
 from warehouse.switch import switch_in
 from warehouse.switched import Switched

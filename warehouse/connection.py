@@ -2,7 +2,8 @@
 
 Put here: how a database file is opened, what can go wrong while opening it, and the one process
 that writes the warehouse of a home.
-Not here: what is in it (`warehouse.schema`, `dbt/`), or who writes a record (`warehouse.lease`).
+Not here: what is in it (`warehouse.raw_schema`, `dbt/`), or who writes a record
+(`warehouse.lease`).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _Sha256 = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{64})?$")]
 
 
 @cache
-def code_version() -> str:
+def code_version_of_manifests() -> str:
     """The version that every manifest names. It is read from files, so only once."""
     return importlib.metadata.version("gpu-ledger")
 
@@ -176,15 +176,22 @@ class Attempt:
     def from_bytes(cls, body: bytes) -> Attempt:
         """The attempt of a manifest; raises ValueError or BadInput for any other bytes."""
         value = msgspec.json.decode(body, type=dict[str, Any])
-        sequence, previous_sha256 = value["sequence"], value["previous_sha256"]
+        link = msgspec.convert(value, _Link)
         for part in (value, *value["answers"]):
             if window := part.get("window"):
                 part["window"] = {"started_at": window["from"], "ended_at": window["until"]}
         draft = msgspec.convert(value, AttemptDraft)
-        attempt = cls(draft, sequence, previous_sha256, sha256_bytes(body))
+        attempt = cls(draft, link.sequence, link.previous_sha256, sha256_bytes(body))
         if attempt.to_bytes() != body:
             raise ValueError("the same values are written in another way")
         return attempt
+
+
+class _Link(msgspec.Struct):
+    """The place of a manifest in its chain."""
+
+    sequence: int
+    previous_sha256: _Sha256
 
 
 def _manifest_bytes(draft: AttemptDraft, sequence: int, previous_sha256: str) -> bytes:

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING
 
 from warehouse.about import About
 from warehouse.connection import connected, only_writer, transaction
-from warehouse.content import columns_of, mart_names
+from warehouse.content_hash import columns_of, mart_names
 from warehouse.home import Home
 from warehouse.project import mart_descriptions
-from warehouse.readable import create_views
+from warehouse.readable_views import create_views
 from warehouse.switched import Switched, WarehouseLost, switched_periods
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 Put here: decisions as rows, cut to a period, with the questions that `domain` answers (whose is a
 namespace, which price holds) asked once per name and not again in SQL.
-Not here: reading the tables (`domain.decisions`), or what a device is (`warehouse.classify`).
+Not here: reading the tables (`domain.decisions`), or what a device is (`warehouse.device_tables`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
 from domain.decisions.rows import PolicyName, Source, TableName
 from domain.interval import Interval
-from warehouse.schema import create_table
+from warehouse.raw_schema import create_table
 
 if TYPE_CHECKING:
     import duckdb

@@ -18,7 +18,7 @@ import msgspec
 
 from domain.errors import CouldNotLook
 from warehouse.connection import connect
-from warehouse.reports.source import Facts
+from warehouse.reports.opened_facts import Facts
 from warehouse.snapshots import FORMAT, INDEX
 
 if TYPE_CHECKING:

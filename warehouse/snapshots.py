@@ -28,10 +28,10 @@ from domain.errors import CouldNotLook, LedgerError
 from domain.identity import sha256
 from warehouse.about import AboutPeriod
 from warehouse.connection import connected, only_writer, transaction
-from warehouse.content import mart_names
+from warehouse.content_hash import mart_names
 from warehouse.home import Home
-from warehouse.reports.source import FactsOfAnotherVersion
-from warehouse.schema import insert_rows
+from warehouse.raw_schema import insert_rows
+from warehouse.reports.opened_facts import FactsOfAnotherVersion
 from warehouse.store import UNREADABLE, make_folder, write_whole
 
 if TYPE_CHECKING:

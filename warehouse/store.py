@@ -1,7 +1,7 @@
 """Stores of named bytes: where evidence and the record live, and what they promise.
 
 Put here: the promise (`Store`), the folder that keeps it, the rules for keys.
-Not here: what the bytes mean (`ingestion.landing`, `billing.record`), who may write
+Not here: what the bytes mean (`ingestion.evidence.landing`, `billing.record`), who may write
 (`warehouse.lease`), or the object store, which keeps the same promise elsewhere
 (`warehouse.object_store`).
 

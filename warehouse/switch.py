@@ -1,7 +1,7 @@
 """The switch: a finished build replaces its period in the warehouse, all of it or nothing.
 
 Put here: the one transaction, and creating or widening the warehouse's tables.
-Not here: building (`warehouse.build`), or hashing (`warehouse.content`).
+Not here: building (`warehouse.build`), or hashing (`warehouse.content_hash`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from warehouse.connection import transaction, writing
-from warehouse.content import columns_of_all
+from warehouse.content_hash import columns_of_all
 from warehouse.home import Home
 from warehouse.switched import Switched, intact_periods, note, note_shape
 

@@ -2,7 +2,7 @@
 
 Put here: counts and hashes of every switched period, and telling whether the warehouse, or a copy
 of it, still has them.
-Not here: the hashing (`warehouse.content`), or who must not go on without it.
+Not here: the hashing (`warehouse.content_hash`), or who must not go on without it.
 
 A write-ahead log that was cut, or a file copied without it, opens cleanly and lacks committed rows.
 Such damage is repaired by rebuilding the period: nothing but a copy was lost. Which periods there
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from domain.errors import CheckFailed
 from warehouse.connection import connected
-from warehouse.content import mart_names, period_sha256, row_counts
+from warehouse.content_hash import mart_names, period_sha256, row_counts
 from warehouse.home import Home
 from warehouse.store import reading, write_whole
 

@@ -11,7 +11,7 @@
 
 
 {#- At least so many pods, and at least every fifth one, that end at one scrape are a gap until the
-    hour was queried twice. `ingestion.thanos.facts` queries again by the same two numbers. -#}
+    hour was queried twice. `ingestion.thanos.hour_facts` queries again by the same two numbers. -#}
 {% macro least_mass_ending() -%}
     3
 {%- endmacro %}

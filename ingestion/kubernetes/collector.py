@@ -23,9 +23,10 @@ from clients.kubernetes import KubernetesClient
 from domain.clock import Clock
 from domain.errors import CouldNotLook, WrongUse
 from ingestion.kubernetes.health import Health
-from ingestion.kubernetes.hours import Calendar
-from ingestion.kubernetes.listing import look_up_owner, may_watch, take_list
-from ingestion.kubernetes.lockstep import Lockstep
+from ingestion.kubernetes.instant_barrier import Lockstep
+from ingestion.kubernetes.journal import JournalWriter
+from ingestion.kubernetes.journal_calendar import Calendar
+from ingestion.kubernetes.journal_state import RESOURCES, JournalState
 from ingestion.kubernetes.observations import (
     Access,
     Bookmark,
@@ -36,11 +37,10 @@ from ingestion.kubernetes.observations import (
     Observation,
     OwnerSeen,
 )
-from ingestion.kubernetes.observe import POD_LABELS
-from ingestion.kubernetes.observe import owner as owner_projection
+from ingestion.kubernetes.projections import POD_LABELS
+from ingestion.kubernetes.projections import owner as owner_projection
 from ingestion.kubernetes.recover import recover
-from ingestion.kubernetes.spool import JournalWriter
-from ingestion.kubernetes.state import RESOURCES, JournalState
+from ingestion.kubernetes.requests import look_up_owner, may_watch, take_list
 from ingestion.kubernetes.watcher import Item, NeedsList, Retry, Waiting, Watcher
 from warehouse.store import Store
 

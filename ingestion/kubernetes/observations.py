@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ingestion.kubernetes.observe import Projection
+from ingestion.kubernetes.projections import Projection
 
 BEGINNINGS = ("start", "expired")
 """Why a list is taken from which a watch goes on."""

@@ -21,23 +21,23 @@ from domain.interval import (
     subtract,
     total_seconds,
 )
-from ingestion.hours import FIRST_UNWATCHED, JOURNAL_ENDS_BEFORE
-from ingestion.kubernetes.lines import Line
-from ingestion.kubernetes.spool import (
+from ingestion.evidence.hour_ledger import FIRST_UNWATCHED, JOURNAL_ENDS_BEFORE
+from ingestion.evidence.landing import LandedBody, Landing, PackedBody, packed
+from ingestion.kubernetes.journal import (
     Segment,
     SegmentDamaged,
     parse_lines,
     segments_of_day,
 )
-from ingestion.landing import LandedBody, Landing, PackedBody, packed
-from ingestion.manifest import (
+from ingestion.kubernetes.journal_lines import Line
+from warehouse.manifest import (
     Answer,
     Attempt,
     AttemptDraft,
     Hour,
     Outcome,
     Sampling,
-    version_of_this_code,
+    code_version_of_manifests,
     whole_hours,
 )
 from warehouse.store import Store
@@ -86,7 +86,7 @@ def pull_hours(
         asked_at=asked_at,
         answered_at=clock.now().replace(microsecond=0),
         window=window,
-        code_version=code_version or version_of_this_code(),
+        code_version=code_version or code_version_of_manifests(),
         sampling=NO_SAMPLING,
         answers=tuple(answers),
         hours=tuple(hours),

@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 
 from clients.kubernetes import version_of
 from domain.interval import parse_instant
-from ingestion.kubernetes.lines import Line
-from ingestion.kubernetes.records import Stream, bury, recorded
-from ingestion.kubernetes.spool import Segment, SegmentDamaged, latest_segments, parse_lines
-from ingestion.kubernetes.state import JournalState
+from ingestion.kubernetes.journal import Segment, SegmentDamaged, latest_segments, parse_lines
+from ingestion.kubernetes.journal_lines import Line
+from ingestion.kubernetes.journal_state import JournalState
+from ingestion.kubernetes.known_objects import Stream, bury, recorded
 from warehouse.store import Store
 
 # An older journal is not read back: its watch could not go on, and a new list says what is there.

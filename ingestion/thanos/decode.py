@@ -1,7 +1,7 @@
 """From the body of an answer to runs, without an object per sample.
 
 Put here: the series dictionary, replicas united, runs cut at holes and hours.
-Not here: what makes an answer usable (`ingestion.thanos.answer`), how a series is named
+Not here: what makes an answer usable (`ingestion.thanos.response`), how a series is named
 (`ingestion.thanos.series`), the text of samples (`ingestion.thanos.sample_columns`), or files
 (`ingestion.thanos.runs`).
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from clients.json_text import NOT_JSON, labels_of
 from domain.interval import Interval
-from ingestion.thanos.answer import NO_HISTOGRAMS, RawSeries
+from ingestion.thanos.response import NO_HISTOGRAMS, RawSeries
 from ingestion.thanos.sample_columns import (
     MalformedSeries,
     Samples,

@@ -15,14 +15,14 @@ import numpy as np
 
 from domain.decisions.rows import Source
 from domain.interval import HOUR, format_instant
-from ingestion.catalogue import sentinels
-from ingestion.hours import DOWN_SAMPLED, MASS_ENDINGS
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Hour, Outcome, worst
+from ingestion.evidence.hour_ledger import DOWN_SAMPLED, MASS_ENDINGS
+from ingestion.evidence.landing import Landing
+from ingestion.metric_catalogue import sentinels
 from ingestion.settings import ClusterSource
-from ingestion.thanos.asking import Part
 from ingestion.thanos.decode import HOUR_MS
-from ingestion.thanos.facts import HourFacts, mass_absence
+from ingestion.thanos.hour_facts import HourFacts, mass_absence
+from ingestion.thanos.query_runner import Part
+from warehouse.manifest import Attempt, Hour, Outcome, worst
 
 RAW_SAMPLES = "raw_samples:"
 """The fact that a metric had this many samples before replicas were united."""

@@ -1,8 +1,8 @@
 """Asking one cluster's sample store for 1 to 24 whole hours: the whole of one attempt.
 
 Put here: the order of an attempt: ask, land, append the manifest, write the derived files.
-Not here: single questions (`ingestion.thanos.asking`), what they say about an hour
-(`ingestion.thanos.outcomes`), or which hours are due (`ingestion.hours`).
+Not here: single questions (`ingestion.thanos.query_runner`), what they say about an hour
+(`ingestion.thanos.outcomes`), or which hours are due (`ingestion.evidence.hour_ledger`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from domain.clock import Clock
 from domain.decisions.rows import Source
 from domain.errors import WrongUse
 from domain.interval import Interval, format_instant
-from ingestion.catalogue import (
+from ingestion.evidence.landing import Landing
+from ingestion.metric_catalogue import (
     TELEMETRY_ENTRIES,
     TELEMETRY_NAMES,
     Ask,
@@ -25,22 +26,11 @@ from ingestion.catalogue import (
     asked_entries,
     asks_of,
 )
-from ingestion.landing import Landing
-from ingestion.manifest import (
-    Answer,
-    Attempt,
-    AttemptDraft,
-    Hour,
-    Outcome,
-    version_of_this_code,
-    whole_hours,
-)
 from ingestion.settings import ClusterSource
-from ingestion.thanos.asking import Asker, Part, PullMemory
-from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.decode import Runs
-from ingestion.thanos.facts import HourFacts, hourly_facts, look_facts
+from ingestion.thanos.hour_facts import HourFacts, hourly_facts, look_facts
 from ingestion.thanos.outcomes import counts_before, counts_earlier, rows_of_hours, store_gone
+from ingestion.thanos.query_runner import Asker, Part, PullMemory
 from ingestion.thanos.runs import write_runs
 from ingestion.thanos.sample_columns import MalformedSeries
 from ingestion.thanos.splitting import Evaluated, Question
@@ -50,6 +40,16 @@ from ingestion.thanos.telemetry import (
     DeviceReading,
     device_hours,
     function_answer,
+)
+from ingestion.thanos.thanos_client import ThanosClient, connected_to
+from warehouse.manifest import (
+    Answer,
+    Attempt,
+    AttemptDraft,
+    Hour,
+    Outcome,
+    code_version_of_manifests,
+    whole_hours,
 )
 
 NOT_UNDERSTOOD = (400, 422)
@@ -126,7 +126,7 @@ def _draft(
         asked_at=asked_at.replace(microsecond=0),
         answered_at=answered_at.replace(microsecond=0),
         window=window,
-        code_version=version_of_this_code(),
+        code_version=code_version_of_manifests(),
         sampling=cluster.sampling,
         answers=tuple(found.answers),
         hours=_hours(hours, found, landing, cluster, asked_at.replace(microsecond=0)),

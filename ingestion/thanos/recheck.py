@@ -18,15 +18,15 @@ import msgspec
 
 from clients.json_text import NOT_JSON
 from domain.interval import HOUR, Interval
-from ingestion.catalogue import rechecked_entries
-from ingestion.hours import HourEntry
-from ingestion.manifest import Hour, Outcome, whole_hours
+from ingestion.evidence.hour_ledger import HourEntry
+from ingestion.metric_catalogue import rechecked_entries
 from ingestion.settings import ClusterSource
-from ingestion.thanos.answer import REASON_LENGTH_LIMIT
-from ingestion.thanos.asking import Asker
-from ingestion.thanos.client import ThanosClient, connected_to
 from ingestion.thanos.outcomes import RAW_SAMPLES
+from ingestion.thanos.query_runner import Asker
+from ingestion.thanos.response import REASON_LENGTH_LIMIT
 from ingestion.thanos.splitting import Evaluated
+from ingestion.thanos.thanos_client import ThanosClient, connected_to
+from warehouse.manifest import Hour, Outcome, whole_hours
 
 COUNTED = "count_over_time"
 _PAIRS = msgspec.json.Decoder(list[tuple[float, str]])

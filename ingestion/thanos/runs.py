@@ -2,7 +2,7 @@
 
 Put here: the columns of these files, and writing them.
 Not here: decoding (`ingestion.thanos.decode`, `ingestion.thanos.telemetry`), the files of a settled
-day (`ingestion.thanos.days`), or which of several attempts counts (`dbt/`).
+day (`ingestion.thanos.day_numbering`), or which of several attempts counts (`dbt/`).
 
 Everything here can be deleted: `gpu-ledger rebuild` makes the same content from the landing.
 
@@ -21,14 +21,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ingestion.catalogue import POD_LABELS_METRIC
-from ingestion.derived import write_note, write_parquet
-from ingestion.manifest import Attempt
+from ingestion.evidence.parquet_files import write_note, write_parquet
+from ingestion.metric_catalogue import POD_LABELS_METRIC
 from ingestion.thanos.decode import Runs
 from ingestion.thanos.series import Series
 from ingestion.thanos.telemetry import DeviceHours, readings_of
-from warehouse.derived import DerivedFolder
-from warehouse.derived_notes import Note
+from warehouse.derived_files import DerivedFolder, Note
+from warehouse.manifest import Attempt
 
 KINDS = ("runs", "series", "telemetry")
 

@@ -2,7 +2,8 @@
 
 Put here: the two kinds of questions, how each is halved, and the memory of sizes that halves one
 before a limit bites.
-Not here: asking (`ingestion.thanos.asking`), or recognising a limit (`ingestion.thanos.answer`).
+Not here: asking (`ingestion.thanos.query_runner`), or recognising a limit
+(`ingestion.thanos.response`).
 
 Nothing is ever sampled or left out: the pieces are disjoint, and together they are the whole.
 """
@@ -13,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from domain.interval import HOUR, Interval
-from ingestion.catalogue import Ask
-from ingestion.thanos.client import ANSWER_BYTES_LIMIT
+from ingestion.metric_catalogue import Ask
 from ingestion.thanos.telemetry import ask_name, range_form, telemetry_query
+from ingestion.thanos.thanos_client import ANSWER_BYTES_LIMIT
 
 SAMPLES_LIMIT = 50_000_000
 """`--query.max-samples` of Prometheus by default; more is refused with a 422."""

@@ -1,7 +1,7 @@
 """The stores behind a querier: which of them may hold a cluster's series, and which of those fail.
 
 Put here: reading `/api/v1/stores`.
-Not here: asking for it (`ingestion.thanos.asking`), or what follows when a store is gone
+Not here: asking for it (`ingestion.thanos.query_runner`), or what follows when a store is gone
 (`ingestion.thanos.outcomes`).
 
 A querier has the stores of all clusters. Each says by its label sets whose series it has; one that

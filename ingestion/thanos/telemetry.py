@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from clients.json_text import NOT_JSON, labels_of
 from domain.interval import HOUR, Interval
-from ingestion.catalogue import MOST_READING, READING_UNITS, TELEMETRY_ENTRIES
-from ingestion.thanos.answer import RawSeries
+from ingestion.metric_catalogue import MOST_READING, READING_UNITS, TELEMETRY_ENTRIES
 from ingestion.thanos.decode import HOUR_MS, SERIES_LIMIT
+from ingestion.thanos.response import RawSeries
 from ingestion.thanos.sample_columns import MalformedSeries, decode_texts
 from ingestion.thanos.series import LabelSet, Names, Series
 

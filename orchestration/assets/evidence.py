@@ -16,7 +16,6 @@ from itertools import groupby, islice
 import dagster as dg
 
 from domain.decisions import Cluster, Source
-from ingestion.manifest import Attempt
 from orchestration import mirror, steps
 from orchestration.assets.hour_events import (
     HourEvent,
@@ -35,6 +34,7 @@ from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name, hours_since, window_of
 from orchestration.resources import GivenHome, failing_in_words
 from orchestration.tags import tag_run
+from warehouse.manifest import Attempt
 
 GROUP = "ingest"
 OWNERS = ["team:platform"]

@@ -12,14 +12,14 @@ import dagster as dg
 
 from domain.decisions import Cluster, Source
 from domain.interval import HOUR, Interval, format_instant
-from ingestion.catalogue import sentinels
-from ingestion.hours import FIRST_UNWATCHED, HourEntry, HourResponse
-from ingestion.manifest import Attempt, Hour, Outcome
+from ingestion.evidence.hour_ledger import FIRST_UNWATCHED, HourEntry, HourResponse
+from ingestion.metric_catalogue import sentinels
 from orchestration import ledger
 from orchestration.commands import cell
 from orchestration.links import partition_link
 from orchestration.open_home import OpenHome
 from orchestration.partitions import hour_name, hours_in_words
+from warehouse.manifest import Attempt, Hour, Outcome
 
 HourEvent = dg.AssetMaterialization | dg.AssetObservation
 

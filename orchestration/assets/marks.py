@@ -11,7 +11,7 @@ from itertools import islice
 import dagster as dg
 
 from domain.findings import CheckResult, CoverageState, CoverageStatus
-from ingestion.hours import HourEntry
+from ingestion.evidence.hour_ledger import HourEntry
 from orchestration import ledger
 from orchestration.assets.hour_events import ATTEMPT, instant_or_reason, last_response, remedy
 from orchestration.checks import EvidenceKeys

@@ -86,7 +86,7 @@ def budgets(period: BillingPeriod | None, tenant: str, home_path: Path, output: 
     """
     from orchestration.alerting import budget_steps, states_of_month
     from orchestration.open_home import OpenHome
-    from warehouse.reports.source import open_facts
+    from warehouse.reports.opened_facts import open_facts
 
     opened = OpenHome.at(home_path)
     with open_facts(opened.home, period.name if period else "") as facts:

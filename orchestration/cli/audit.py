@@ -218,7 +218,7 @@ def backup(folder: Path, home_path: Path, output: str) -> int:
 
 
 def _evidence_problems(landing: Store, record: Record) -> Sequence[LedgerError]:
-    from ingestion.landing import Landing
+    from ingestion.evidence.landing import Landing
     from orchestration.steps import verify_landing
 
     return verify_landing(Landing(landing), record).problems

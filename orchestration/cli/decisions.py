@@ -41,7 +41,7 @@ def check(home_path: Path, output: str) -> int:
     from domain.decisions import read_decisions, unknown_to_catalogue
     from orchestration.open_home import OpenHome, decision_files
     from orchestration.steps import compare_with_closed
-    from warehouse.classify import catalogue_of
+    from warehouse.device_tables import catalogue_of
 
     opened = OpenHome.at(home_path)
     decisions, problems = read_decisions(decision_files(opened.home))

@@ -2,7 +2,8 @@
 
 Put here: which sources of which clusters are looked at, whether the facts are what was counted,
 and showing what was found.
-Not here: looking (`ingestion.thanos.probe`, `ingestion.kubernetes.probe`, `warehouse.switched`).
+Not here: looking (`ingestion.thanos.store_probe`, `ingestion.kubernetes.api_server_probe`,
+`warehouse.switched`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from orchestration.cli.output import Progress, Row, emit, home_option, output_op
 
 if TYPE_CHECKING:
     from domain.decisions import Cluster, Source
-    from ingestion.probe import ProbeLine
+    from ingestion.doctor_lines import ProbeLine
     from orchestration.open_home import OpenHome
 
 EPILOG = """\b
@@ -130,7 +131,7 @@ def _reviews(kubeconfig: Path, opened: OpenHome, name: str) -> list[ProbeLine]:
 
     from clients.kubeconfig import read_kubeconfig
     from clients.kubernetes import KubernetesClient
-    from ingestion.probe import ProbeLine
+    from ingestion.doctor_lines import ProbeLine
     from portal.reviews import missing_rights
 
     del opened, name
@@ -142,7 +143,7 @@ def _reviews(kubeconfig: Path, opened: OpenHome, name: str) -> list[ProbeLine]:
 
 
 def _facts(opened: OpenHome) -> list[ProbeLine]:
-    from ingestion.probe import ProbeLine
+    from ingestion.doctor_lines import ProbeLine
     from warehouse.switched import periods_in, switched_periods
 
     there, counted = periods_in(opened.home), switched_periods(opened.home)
@@ -179,7 +180,7 @@ def _lines(
     look: Callable[[OpenHome, str], list[ProbeLine]], opened: OpenHome, cluster_id: str
 ) -> list[ProbeLine]:
     """What a look finds; a look that cannot even begin is a line like any other."""
-    from ingestion.probe import ProbeLine
+    from ingestion.doctor_lines import ProbeLine
 
     try:
         return look(opened, cluster_id)
@@ -188,8 +189,8 @@ def _lines(
 
 
 def _samples(opened: OpenHome, cluster_id: str) -> list[ProbeLine]:
-    from ingestion.probe import ProbeLine
-    from ingestion.thanos.probe import probe
+    from ingestion.doctor_lines import ProbeLine
+    from ingestion.thanos.store_probe import probe
 
     source = opened.thanos_source(cluster_id, opened.clock.now())
     if source is None:
@@ -202,7 +203,7 @@ def _samples(opened: OpenHome, cluster_id: str) -> list[ProbeLine]:
 def _journal(opened: OpenHome, cluster_id: str) -> list[ProbeLine]:
     from contextlib import closing
 
-    from ingestion.kubernetes.probe import probe
+    from ingestion.kubernetes.api_server_probe import probe
     from orchestration.collecting import client_of
 
     with closing(client_of(opened, cluster_id)) as client:
@@ -211,8 +212,8 @@ def _journal(opened: OpenHome, cluster_id: str) -> list[ProbeLine]:
 
 def _newest_hour(opened: OpenHome, cluster_id: str, source: Source) -> ProbeLine:
     """How old the evidence is that is there, against what its dbt source declares."""
-    from ingestion.manifest import Outcome
-    from ingestion.probe import ProbeLine
+    from ingestion.doctor_lines import ProbeLine
+    from warehouse.manifest import Outcome
     from warehouse.project import source_freshness
 
     source_odd, source_wrong = source_freshness(SOURCES[source.value])

@@ -19,8 +19,8 @@ from orchestration.cli.periods import HOURS, takes_a_month
 
 if TYPE_CHECKING:
     from domain.errors import LedgerError
-    from ingestion.manifest import Attempt
     from orchestration.open_home import OpenHome
+    from warehouse.manifest import Attempt
 
 PULL_EPILOG = """\b
 Examples:

@@ -49,7 +49,7 @@ def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     from orchestration.open_home import OpenHome
     from quality.gap_findings import command
     from quality.run import list_gaps
-    from warehouse.reports.source import newest_period
+    from warehouse.reports.opened_facts import newest_period
 
     opened = OpenHome.at(home_path)
     if period is None:

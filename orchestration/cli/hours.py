@@ -1,7 +1,7 @@
 """`gpu-ledger hours`: what the calendar expects of a period, and what was answered about it.
 
 Put here: a row for each hour, or for each attempt about it.
-Not here: what is owed (`ingestion.hours`), or asking (`orchestration.cli.evidence`).
+Not here: what is owed (`ingestion.evidence.hour_ledger`), or asking (`orchestration.cli.evidence`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from orchestration.cli.output import Row, emit, home_option, output_option
 from orchestration.cli.periods import HOURS, takes_a_month
 
 if TYPE_CHECKING:
-    from ingestion.hours import HourEntry
+    from ingestion.evidence.hour_ledger import HourEntry
     from orchestration.open_home import OpenHome
 
 EPILOG = """\b
@@ -69,7 +69,7 @@ def hours(
     lack series. With --attempts each attempt has a row: its counts, whether its response is used,
     and by how many samples it differs from the successful attempt before it.
     """
-    from ingestion.hours import hour_ledger, ready
+    from ingestion.evidence.hour_ledger import hour_ledger, ready
     from orchestration.open_home import OpenHome
 
     opened = OpenHome.at(home_path)

@@ -1,8 +1,8 @@
 """`gpu-ledger init`: a home with everything explained in place, and manifests for the clusters.
 
 Put here: which files a new home gets.
-Not here: their texts (`ingestion.settings`, `domain.decisions`, `ingestion.kubernetes.manifests`,
-`ingestion.acm`), or applying them.
+Not here: their texts (`ingestion.settings`, `domain.decisions`,
+`ingestion.kubernetes.collector_manifests`, `ingestion.acm`), or applying them.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def init(
     apply them with kubectl. Existing files stay unchanged.
     """
     from domain.decisions import template_files
-    from ingestion.kubernetes.manifests import (
+    from ingestion.kubernetes.collector_manifests import (
         CollectorPlace,
         collector_manifests,
         image_to_replace,

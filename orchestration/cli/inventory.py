@@ -19,7 +19,7 @@ from orchestration.cli.periods import takes_a_month
 from orchestration.cli.windows import INSTANT
 
 if TYPE_CHECKING:
-    from warehouse.reports.source import Facts
+    from warehouse.reports.opened_facts import Facts
 
 INVENTORY_SCHEMA = "gpu-ledger/inventory/1"
 QUOTA_SCHEMA = "gpu-ledger/quota/1"
@@ -44,7 +44,7 @@ def inventory(at: datetime | None, home_path: Path, output: str) -> None:
     """
     from warehouse.home import Home
     from warehouse.reports import inventory as report
-    from warehouse.reports.source import open_facts
+    from warehouse.reports.opened_facts import open_facts
 
     with open_facts(Home.open(home_path)) as facts:
         instant = at or _last_second(report.last_counted_hour(facts), facts)
@@ -98,7 +98,7 @@ def quota(
     """Quotas of tenants: hard, used as Kubernetes says, and the most allocated in the hour."""
     from warehouse.home import Home
     from warehouse.reports import quotas as report
-    from warehouse.reports.source import open_facts
+    from warehouse.reports.opened_facts import open_facts
 
     if at is not None and period is not None:
         raise click.UsageError("give --at or a month, not both")

@@ -43,7 +43,7 @@ from domain.tenant import BelongsTo, belongs_by_rule
 from orchestration.cli.gpu import products_option, read_catalogue
 from orchestration.cli.output import emit, emit_document, output_option
 from warehouse.home import Home
-from warehouse.reports.source import open_facts
+from warehouse.reports.opened_facts import open_facts
 from warehouse.reports.withdrawals import Withdrawals, withdrawals
 
 SCHEMA = "gpu-ledger/mig-plan/1"

@@ -59,7 +59,7 @@ def nodes(
     """
     from warehouse.home import Home
     from warehouse.reports import nodes as report
-    from warehouse.reports.source import open_facts
+    from warehouse.reports.opened_facts import open_facts
 
     if hour is not None and period is not None:
         raise click.UsageError("give either --hour 2026-10-09T14 or a month, 2026-10")

@@ -40,8 +40,8 @@ from idle_pruner.settings import (
 from orchestration.cli.output import emit, emit_document, emit_done, output_option, progress
 from orchestration.open_home import CLOCK_VARIABLE, clock_of
 from warehouse.home import Home
-from warehouse.reports.questions import ask, question
-from warehouse.reports.source import open_facts
+from warehouse.reports.named_queries import ask, question
+from warehouse.reports.opened_facts import open_facts
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

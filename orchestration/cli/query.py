@@ -47,8 +47,8 @@ def query(
     Each query is one SQL file, for the newest period unless `period` is given.
     """
     from warehouse.home import Home
-    from warehouse.reports.questions import ask, question, questions
-    from warehouse.reports.source import open_facts
+    from warehouse.reports.named_queries import ask, question, questions
+    from warehouse.reports.opened_facts import open_facts
 
     if listed:
         rows = [

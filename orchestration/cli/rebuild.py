@@ -68,7 +68,7 @@ def verify(heads_path: Path | None, home_path: Path, output: str) -> int:
     Compares the ends of the chains with those of the last check of a month, and the responses with
     those sealed by closed months. The exit code is 1 if anything differs.
     """
-    from ingestion.heads import read_heads
+    from ingestion.evidence.chain_heads import read_heads
     from orchestration import steps
     from orchestration.open_home import OpenHome
 
@@ -113,7 +113,7 @@ def heads(home_path: Path, output: str) -> None:
     """
     from dataclasses import asdict
 
-    from ingestion.heads import heads_of
+    from ingestion.evidence.chain_heads import heads_of
     from orchestration.open_home import OpenHome
 
     found = heads_of(OpenHome.at(home_path).landing.store)

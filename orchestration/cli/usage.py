@@ -29,7 +29,7 @@ from orchestration.cli.windows import (
 )
 
 if TYPE_CHECKING:
-    from warehouse.reports.source import Facts
+    from warehouse.reports.opened_facts import Facts
     from warehouse.reports.usage import Usage
 
 SCHEMA = "gpu-ledger/usage/1"
@@ -86,7 +86,7 @@ def usage(
     The cost of an hour that --from or --to cuts is divided by its seconds.
     """
     from warehouse.home import Home
-    from warehouse.reports.source import open_facts
+    from warehouse.reports.opened_facts import open_facts
     from warehouse.reports.usage import usage as read_usage
 
     asked = window_of(period, started, ended)
@@ -146,7 +146,7 @@ def _emit_burn_rates(
     """Cost of the last counted hour, and the mean of the last 24, as the portal shows them."""
     from portal.consumption import amount_text, per_hour_of_day
     from warehouse.home import Home
-    from warehouse.reports.source import open_facts
+    from warehouse.reports.opened_facts import open_facts
     from warehouse.reports.usage import burn_rates
 
     with open_facts(Home.open(home_path), period.name if period else "") as facts:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from domain.findings import Check
 from quality.suites.expectations import SUITES, Expected
-from warehouse.statements import statement
+from warehouse.sql_files import statement
 
 if TYPE_CHECKING:
     import duckdb

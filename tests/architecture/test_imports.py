@@ -41,6 +41,14 @@ ALLOWED: dict[str, frozenset[str]] = {
 }
 
 
+# The evidence store is the same for both sources, which do not know each other.
+NOT_IMPORTED_BY: dict[str, tuple[str, ...]] = {
+    "ingestion.evidence": ("ingestion.thanos", "ingestion.kubernetes", "ingestion.rebuild"),
+    "ingestion.thanos": ("ingestion.kubernetes", "ingestion.rebuild"),
+    "ingestion.kubernetes": ("ingestion.thanos", "ingestion.rebuild"),
+}
+
+
 def imported_names(path: Path) -> list[tuple[int, str]]:
     """Every absolute module named in an import of a file, also inside functions."""
     found: list[tuple[int, str]] = []
@@ -83,6 +91,20 @@ def test_imports_go_one_way(package: str) -> None:
     files = files_of(package)
     assert files, f"{package} has no modules"
     assert [arrow for path in files for arrow in backward_arrows(package, path)] == []
+
+
+@pytest.mark.parametrize("package", sorted(NOT_IMPORTED_BY))
+def test_imports_of_a_sub_package_go_one_way(package: str) -> None:
+    """Imports under TYPE_CHECKING and inside functions included."""
+    files = files_of(package)
+    assert files, f"{package} has no modules"
+    backward = [
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for path in files
+        for line, module in imported_names(path)
+        if f"{module}.".startswith(tuple(f"{name}." for name in NOT_IMPORTED_BY[package]))
+    ]
+    assert backward == []
 
 
 def test_a_backward_arrow_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

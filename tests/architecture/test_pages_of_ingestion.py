@@ -10,13 +10,13 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from ingestion.kubernetes import lines
-from ingestion.manifest import Outcome
-from ingestion.pins import Pins
+from ingestion.exporter_pins import Pins
+from ingestion.kubernetes import journal_lines as lines
 from ingestion.settings import Connection, ThanosSettings, template_config
 from tests.every_error import PACKAGES
 from tests.settings_page import settings_page
 from tests.written_pages import written
+from warehouse.manifest import Outcome
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 

@@ -23,7 +23,7 @@ import pytest
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
 from domain.interval import Interval
-from ingestion.landing import APPEND_TRIES_LIMIT, Landing
+from ingestion.evidence.landing import APPEND_TRIES_LIMIT, Landing
 from ingestion.rebuild import rebuild
 from ingestion.settings import load_settings, parse_settings
 from ingestion.thanos.pull import pull_hours

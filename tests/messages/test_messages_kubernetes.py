@@ -19,7 +19,7 @@ from domain.clock import StoppedClock
 from domain.errors import LedgerError
 from domain.interval import parse_instant
 from ingestion.kubernetes.collector import Collector, CollectorSettings
-from ingestion.kubernetes.spool import parse_lines
+from ingestion.kubernetes.journal import parse_lines
 from ingestion.kubernetes.watched_resources import PATHS
 from warehouse.store import FolderStore
 

@@ -28,7 +28,7 @@ from portal.refusals import (
     not_one_of,
 )
 from portal.tokens import COLUMNS, FILE, TokenFile
-from warehouse.reports.source import FactsOfAnotherVersion
+from warehouse.reports.opened_facts import FactsOfAnotherVersion
 from warehouse.snapshot_reader import STATEMENT_SECONDS, Snapshots, StatementTooLong
 from warehouse.snapshots import SnapshotsNotWritten
 

@@ -18,7 +18,7 @@ import pytest
 from domain.billing_period import BillingPeriod
 from domain.errors import LedgerError
 from tests.marts_in_memory import facts
-from warehouse.reports.questions import ask, question
+from warehouse.reports.named_queries import ask, question
 from warehouse.reports.usage import usage
 
 GOLDEN = Path(__file__).parent / "golden"

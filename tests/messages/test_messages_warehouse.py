@@ -27,12 +27,12 @@ from warehouse import dbt_run, project
 from warehouse.about import About
 from warehouse.build import SealedFacts, build_period
 from warehouse.connection import WarehouseInUse, connect
-from warehouse.derived import alone_with
+from warehouse.derived_files import alone_with
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
 from warehouse.publish import publish
-from warehouse.reports import source
-from warehouse.reports.source import open_facts
+from warehouse.reports import opened_facts as source
+from warehouse.reports.opened_facts import open_facts
 from warehouse.switched import Switched, note, require_intact
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.decisions.rows import Source
-from ingestion.hours import HourEntry, HourResponse
-from ingestion.manifest import Hour, Outcome
+from ingestion.evidence.hour_ledger import HourEntry, HourResponse
 from warehouse.connection import connected
+from warehouse.manifest import Hour, Outcome
 from warehouse.project import dbt_project_dir
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.identity import sha256
-from ingestion.thanos.answer import read_matrix_body
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.response import read_matrix_body
 from ingestion.thanos.sample_columns import MalformedSeries, decode_texts
 from ingestion.thanos.series import series_name
 

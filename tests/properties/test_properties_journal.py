@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.interval import parse_instant
-from ingestion.kubernetes.lines import Line
+from ingestion.kubernetes.journal_lines import Line
+from ingestion.kubernetes.journal_state import JournalState
 from ingestion.kubernetes.recover import replay
-from ingestion.kubernetes.state import JournalState
 from tests.kubernetes_by_hand import (
     NOON,
     broken,

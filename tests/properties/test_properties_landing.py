@@ -24,12 +24,12 @@ from hypothesis import strategies as st
 from domain.clock import StoppedClock
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
-from ingestion.landing import Landing
-from ingestion.manifest import Answer, Attempt, AttemptDraft, Hour, Outcome, Sampling
+from ingestion.evidence.landing import Landing
 from ingestion.rebuild import rebuild
 from ingestion.thanos.pull import pull_hours
 from tests.derived_rows import rows_landed
 from tests.samples_by_hand import CLUSTER, START, TEN, Form, Server, matrix
+from warehouse.manifest import Answer, Attempt, AttemptDraft, Hour, Outcome, Sampling
 from warehouse.store import FolderStore
 
 texts = st.text(max_size=40)

@@ -34,14 +34,13 @@ from domain.identity import sha256_bytes
 from domain.interval import HOUR, Interval
 from domain.mig.parted import parse_parted_file
 from fake_gpu.scenario.load import library_text, load_scenario
-from ingestion.kubernetes.lifecycle import decode
+from ingestion.evidence.landing import Landing
+from ingestion.kubernetes.journal import JournalWriter, segments
+from ingestion.kubernetes.journal_decoder import decode, write_lifecycle
+from ingestion.kubernetes.journal_state import JournalState
 from ingestion.kubernetes.observations import Event, Listed
 from ingestion.kubernetes.pull import pull_hours as pull_journal
 from ingestion.kubernetes.recover import recover
-from ingestion.kubernetes.replay import replay
-from ingestion.kubernetes.spool import JournalWriter, segments
-from ingestion.kubernetes.state import JournalState
-from ingestion.landing import Landing
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
 from orchestration.cli.gpu import read_catalogue
@@ -348,7 +347,7 @@ def test_a_damaged_segment_of_a_journal_is_named(tmp_path: Path) -> None:
         try:
             attempt = pull_journal("c1", WINDOW, store, landing, clock)
             read_count += attempt.hours[0].facts["segment_count"]
-            replay(landing, tmp_path / "runs", attempt)
+            write_lifecycle(landing, tmp_path / "runs", attempt)
             recover(store, "c1", JournalState(), TEN + HOUR)
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error

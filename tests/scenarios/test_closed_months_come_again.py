@@ -26,7 +26,7 @@ from billing.retention import EvidenceGone
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR
-from ingestion.landing import Landing
+from ingestion.evidence.landing import Landing
 from orchestration import steps
 from orchestration.cli.doctor import facts_examined
 from orchestration.cli.main import cli
@@ -37,8 +37,8 @@ from orchestration.recounting import recount
 from warehouse import project
 from warehouse.build import PeriodIsClosed, SealedFactsDiffer
 from warehouse.connection import connected
-from warehouse.content import period_sha256
-from warehouse.reports.source import NoFactsYet
+from warehouse.content_hash import period_sha256
+from warehouse.reports.opened_facts import NoFactsYet
 from warehouse.switched import WarehouseLost
 
 pytestmark = pytest.mark.deep

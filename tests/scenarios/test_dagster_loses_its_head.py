@@ -23,9 +23,8 @@ from domain.interval import HOUR, Interval
 from fake_gpu.clock import driven, epoch
 from fake_gpu.fleet.model import Fleet
 from fake_gpu.serve import Running, serve
-from ingestion.hours import HourEntry
+from ingestion.evidence.hour_ledger import HourEntry
 from ingestion.kubernetes.collector import Collector
-from ingestion.manifest import Attempt
 from orchestration import ledger, steps
 from orchestration.checks import is_whole
 from orchestration.collecting import collector_of
@@ -36,6 +35,7 @@ from orchestration.partitions import hour_name
 from tests import fleets
 from tests.orchestrated import Dagster, dagster_at, opened_at
 from tests.scenarios import against_truth as truth
+from warehouse.manifest import Attempt
 
 pytestmark = pytest.mark.deep
 

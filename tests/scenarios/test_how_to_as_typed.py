@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ingestion.pins import Speaker
+from ingestion.exporter_pins import Speaker
 from ingestion.settings import load_settings, parse_settings
 from tests.how_to import CLUSTER_ID, FENCED, blocks, commands_in, of, typed
 from tests.written_pages import DOCS

@@ -19,13 +19,13 @@ from fake_gpu.clock import driven
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
-from ingestion.manifest import Outcome
-from ingestion.thanos.probe import probe
+from ingestion.thanos.store_probe import probe
 from orchestration import steps
 from orchestration.cli.billing import close
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
 from tests.scenarios import against_truth as truth
+from warehouse.manifest import Outcome
 
 PERIOD = BillingPeriod("2026-10")
 EIGHT = parse_instant("2026-10-02T08:00:00Z")

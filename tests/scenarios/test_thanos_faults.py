@@ -21,7 +21,8 @@ from domain.interval import HOUR, Interval
 from fake_gpu.clock import VirtualClock
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import Running, serve
-from ingestion.hours import (
+from ingestion.doctor_lines import ProbeLine
+from ingestion.evidence.hour_ledger import (
     DOWN_SAMPLED,
     INCOMPLETE_PODS,
     MASS_ENDINGS,
@@ -29,16 +30,15 @@ from ingestion.hours import (
     hour_ledger,
     why_due,
 )
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Hour, Outcome, Sampling
-from ingestion.pins import NO_PINS, Pins
-from ingestion.probe import ProbeLine
+from ingestion.evidence.landing import Landing
+from ingestion.exporter_pins import NO_PINS, Pins
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
-from ingestion.thanos.client import ThanosClient
-from ingestion.thanos.probe import probe
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
+from ingestion.thanos.store_probe import probe
+from ingestion.thanos.thanos_client import ThanosClient
 from tests.derived_rows import rows_of
+from warehouse.manifest import Attempt, Hour, Outcome, Sampling
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.deep

@@ -64,8 +64,8 @@ from warehouse.connection import connected
 from warehouse.dbt_run import DbtProject
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
-from warehouse.reports.questions import questions
-from warehouse.reports.source import open_facts
+from warehouse.reports.named_queries import questions
+from warehouse.reports.opened_facts import open_facts
 
 PERIOD = BillingPeriod("2026-10")
 LEFT_OUT = "2026-10-01T03:00:46Z"  # the last sample before the middle one of the six hours

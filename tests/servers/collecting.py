@@ -23,8 +23,8 @@ from typing import Any
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient
 from ingestion.kubernetes.collector import Collector, CollectorSettings
-from ingestion.kubernetes.lines import Line
-from ingestion.kubernetes.spool import parse_lines, segments
+from ingestion.kubernetes.journal import parse_lines, segments
+from ingestion.kubernetes.journal_lines import Line
 from ingestion.kubernetes.watcher import Retry
 from tests.servers.process import PATIENCE_SECONDS, wait_for
 from warehouse.store import Store, open_store

@@ -20,7 +20,7 @@ from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.series import RawSeries
 from fake_gpu.prometheus.source import FleetSeries
-from ingestion.catalogue import ALLOCATION_ENTRIES
+from ingestion.metric_catalogue import ALLOCATION_ENTRIES
 from tests.servers import thanos
 from tests.servers.cuttable import Relay, relayed
 from tests.servers.process import wait_for

@@ -34,13 +34,13 @@ from fake_gpu.prometheus.node_stretches import NodeStretches, Stretch
 from fake_gpu.prometheus.openmetrics import write_openmetrics
 from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.scenario.load import read_scenario
-from ingestion.landing import Landing
-from ingestion.manifest import Outcome, Sampling
+from ingestion.evidence.landing import Landing
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
 from ingestion.thanos.pull import pull_hours
 from tests.derived_rows import Row, rows_of
 from tests.fake_rocm import amd_smi_gpu
 from tests.servers.prometheus import make_blocks, programs, prometheus
+from warehouse.manifest import Outcome, Sampling
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers

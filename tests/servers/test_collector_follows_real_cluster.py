@@ -20,11 +20,10 @@ import pytest
 import yaml
 
 from domain.interval import Interval, format_instant, hour_of
-from ingestion.kubernetes.lifecycle import decode_rows
-from ingestion.kubernetes.manifests import CollectorPlace, collector_manifests
+from ingestion.evidence.landing import Landing
+from ingestion.kubernetes.collector_manifests import CollectorPlace, collector_manifests
+from ingestion.kubernetes.journal_decoder import decode_rows
 from ingestion.kubernetes.pull import pull_hours
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Outcome
 from tests.servers.collecting import CollectorProcess, PushedClock
 from tests.servers.control_plane import ControlPlane, control_plane, kwok, scheduler
 from tests.servers.cuttable import Relay, relayed
@@ -32,6 +31,7 @@ from tests.servers.etcd_history import Observer, PodHistory, observing
 from tests.servers.players import GPU, Players, container
 from tests.servers.process import wait_for
 from tests.servers.s3 import s3_server
+from warehouse.manifest import Attempt, Outcome
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers

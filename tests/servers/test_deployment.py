@@ -192,7 +192,7 @@ def test_what_no_policy_lets_through_is_denied(part: str) -> None:
 
 
 def test_the_collectors_base_is_what_init_writes() -> None:
-    from ingestion.kubernetes.manifests import CollectorPlace, collector_manifests
+    from ingestion.kubernetes.collector_manifests import CollectorPlace, collector_manifests
 
     text = collector_manifests(CollectorPlace("CLUSTER-ID", "gpu-ledger-collector"))
     assert (DEPLOY / "collector" / "collector.yaml").read_text(encoding="utf-8") == text

@@ -20,9 +20,8 @@ from domain.interval import Interval
 from fake_gpu.clock import VirtualClock
 from fake_gpu.fleet.model import Fault, Fleet, ScrapeJob
 from fake_gpu.serve import serve
-from ingestion.hours import DOWN_SAMPLED
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Outcome, Sampling
+from ingestion.evidence.hour_ledger import DOWN_SAMPLED
+from ingestion.evidence.landing import Landing
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.stores import StoresSeen, read_stores
@@ -32,6 +31,7 @@ from tests.servers import thanos
 from tests.servers.prometheus import make_blocks, programs
 from tests.servers.stored_fleets import REPLICA, START, as_open_metrics, series_of
 from tests.small_fleets import MIDNIGHT, fleet_of, monitoring, pod, quiet_cluster
+from warehouse.manifest import Attempt, Outcome, Sampling
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers

@@ -24,7 +24,7 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.model import Cluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.scenario.load import load_scenario
-from ingestion.catalogue import ALLOCATION_ENTRIES
+from ingestion.metric_catalogue import ALLOCATION_ENTRIES
 from tests.servers import replay
 from tests.servers.control_plane import (
     ControlPlane,

@@ -16,17 +16,15 @@ from fake_gpu.clock import epoch
 from fake_gpu.prometheus.app import ApiOptions, make_app
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.openmetrics import write_openmetrics
-from ingestion.catalogue import (
+from ingestion.metric_catalogue import (
     ALLOCATION_ENTRIES,
     CATALOGUE,
     TELEMETRY_ENTRIES,
     Ask,
     allocation_asks,
 )
-from ingestion.manifest import Sampling
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
-from ingestion.thanos.asking import Asker
-from ingestion.thanos.client import ThanosClient
+from ingestion.thanos.query_runner import Asker
 from ingestion.thanos.telemetry import (
     FUNCTIONS,
     METRIC_LABEL,
@@ -34,10 +32,12 @@ from ingestion.thanos.telemetry import (
     range_form,
     telemetry_query,
 )
+from ingestion.thanos.thanos_client import ThanosClient
 from tests.asgi import Client
 from tests.servers.asked_fleet import HOURS, INTERVAL, asked_fleet, asked_series
 from tests.servers.prometheus import make_blocks, programs, prometheus
 from tests.small_fleets import HOUR, MIDNIGHT
+from warehouse.manifest import Sampling
 
 pytestmark = pytest.mark.servers
 

@@ -19,7 +19,7 @@ from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient
 from domain.clock import SystemClock
 from ingestion.acm import ALLOWLIST_NAME, HUB_NAMESPACE, LIST_NAMESPACES
-from ingestion.kubernetes.probe import probe
+from ingestion.kubernetes.api_server_probe import probe
 from ingestion.kubernetes.watched_resources import PATHS
 from orchestration.cli.init import init
 from tests.servers.control_plane import ControlPlane, control_plane

@@ -29,15 +29,15 @@ from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.expositions import Expositions
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import serve
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Outcome, Sampling
+from ingestion.evidence.landing import Landing
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
-from ingestion.thanos.client import ThanosClient
 from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.thanos_client import ThanosClient
 from tests.derived_rows import Row, rows_of
 from tests.servers.process import wait_for
 from tests.servers.prometheus import programs, prometheus
 from tests.servers.scraping import INTERVAL_SECONDS, scrape_config
+from warehouse.manifest import Attempt, Outcome, Sampling
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers

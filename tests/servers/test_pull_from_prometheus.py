@@ -21,17 +21,17 @@ from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.openmetrics import write_openmetrics
 from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.serve import serve
-from ingestion.hours import hour_ledger
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Outcome, Sampling
+from ingestion.evidence.hour_ledger import hour_ledger
+from ingestion.evidence.landing import Landing
 from ingestion.rebuild import rebuild
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
-from ingestion.thanos.probe import probe
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
+from ingestion.thanos.store_probe import probe
 from tests.derived_rows import rows_of
 from tests.servers.prometheus import make_blocks, programs, prometheus
 from tests.small_fleets import MIDNIGHT, monitoring, quiet_fleet
+from warehouse.manifest import Attempt, Outcome, Sampling
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers

@@ -21,7 +21,7 @@ from domain.interval import HOUR, Interval
 from fake_gpu.clock import VirtualClock
 from fake_gpu.fleet.model import Fleet
 from fake_gpu.serve import serve
-from ingestion.hours import (
+from ingestion.evidence.hour_ledger import (
     INCOMPLETE_PODS,
     MASS_ENDINGS,
     SUSPICIONS,
@@ -29,8 +29,7 @@ from ingestion.hours import (
     hour_ledger,
     why_due,
 )
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Outcome, Sampling
+from ingestion.evidence.landing import Landing
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
 from ingestion.thanos.pull import pull_hours
 from tests.derived_rows import rows_of
@@ -53,6 +52,7 @@ from tests.servers.stored_fleets import (
     whole_fleet,
 )
 from tests.small_fleets import MIDNIGHT
+from warehouse.manifest import Attempt, Outcome, Sampling
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers

@@ -16,14 +16,14 @@ import pytest
 
 from domain.clock import StoppedClock
 from domain.interval import Interval
-from ingestion.kubernetes.lines import Line, line_of
-from ingestion.kubernetes.spool import JournalWriter, parse_lines, segments
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt
+from ingestion.evidence.landing import Landing
+from ingestion.kubernetes.journal import JournalWriter, parse_lines, segments
+from ingestion.kubernetes.journal_lines import Line, line_of
 from ingestion.thanos.pull import pull_hours
 from tests.samples_by_hand import CLUSTER, HOUR, TEN, Server, healthy
 from tests.servers.s3 import Bucket, s3_server
 from warehouse.lease import LeaseHeld, LeaseLost, acquire, lease
+from warehouse.manifest import Attempt
 from warehouse.store import ObjectMissing, Store, StoreUnusable, open_store
 
 pytestmark = pytest.mark.servers

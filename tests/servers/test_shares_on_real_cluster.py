@@ -25,9 +25,9 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.scenario.load import load_scenario
 from ingestion.kubernetes.collector import Collector, CollectorSettings
-from ingestion.kubernetes.lines import Line
-from ingestion.kubernetes.rows import rows_of
-from ingestion.kubernetes.spool import parse_lines, segments
+from ingestion.kubernetes.journal import parse_lines, segments
+from ingestion.kubernetes.journal_lines import Line
+from ingestion.kubernetes.lifecycle_rows import rows_of
 from tests.servers.collecting import PushedClock
 from tests.servers.control_plane import ControlPlane, control_plane, scheduler
 from tests.servers.process import PATIENCE_SECONDS, wait_for

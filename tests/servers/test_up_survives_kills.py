@@ -19,7 +19,7 @@ import dagster as dg
 import pytest
 
 from domain.decisions import Source
-from ingestion.landing import chain_prefix
+from ingestion.evidence.landing import chain_prefix
 from orchestration import ledger, standing, steps
 from orchestration.checks import is_whole
 from orchestration.cli.output import progress

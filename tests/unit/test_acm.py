@@ -18,7 +18,7 @@ from ingestion.acm import (
     allowlist,
     reader,
 )
-from ingestion.catalogue import CATALOGUE
+from ingestion.metric_catalogue import CATALOGUE
 
 
 def forwarded() -> tuple[set[str], list[str]]:

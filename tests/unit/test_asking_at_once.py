@@ -20,12 +20,12 @@ from domain.interval import HOUR, Interval
 from fake_gpu.clock import VirtualClock
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import serve
-from ingestion.manifest import Outcome
 from orchestration import asking, steps
 from orchestration.asking import CLUSTERS_AT_ONCE, Wanted, ask_all
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
 from warehouse.home import Home
+from warehouse.manifest import Outcome
 from warehouse.store import KeyNotAllowed, ObjectMissing
 
 FIRST = datetime(2026, 10, 5, tzinfo=UTC)

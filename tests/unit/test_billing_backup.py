@@ -26,7 +26,7 @@ from billing.voiding import void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock, StoppedClock
 from domain.errors import LedgerError
-from ingestion.landing import Landing
+from ingestion.evidence.landing import Landing
 from orchestration.cli.main import cli
 from orchestration.steps import verify_landing
 from quality.run import check_period

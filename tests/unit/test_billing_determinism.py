@@ -20,7 +20,7 @@ from domain.clock import StoppedClock
 from domain.findings import Check, Check
 from tests.marts_by_hand import Pod, World, at
 from warehouse.connection import connected
-from warehouse.content import period_sha256
+from warehouse.content_hash import period_sha256
 
 world = World(Path(sys.argv[1]))
 pods = [

@@ -19,7 +19,7 @@ from domain.findings import Check, CheckResult
 from domain.glyphs import DISPLAYABLE, can_be_shown, displayable
 from tests.marts_by_hand import Pod, World, at
 from warehouse.connection import connected
-from warehouse.content import period_sha256
+from warehouse.content_hash import period_sha256
 
 HOSTILE = ("=HYPERLINK(\"http://x\")", "+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", "<script>alert(1)",
            "#typst[evil]", "*bold* $x$ \\n", "\u202egnp.exe", "\U0001f680 rocket")  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 
 from billing.sealed_facts import _StoodOn
 from domain.billing_period import BillingPeriod
-from warehouse.manifests import AttemptHour
+from warehouse.attempt_hours import AttemptHour
 
 CLOSED = datetime(2026, 11, 4, 6, tzinfo=UTC)
 SEALED, EMPTY, LATE = "aa" * 32, "ee" * 32, "bb" * 32

@@ -18,7 +18,7 @@ from orchestration.cli.billing import close, invoice, void
 from tests.marts_by_hand import Pod, World, at
 from tests.unit.test_billing_close import close as closed
 from warehouse.connection import connected
-from warehouse.content import period_sha256
+from warehouse.content_hash import period_sha256
 from warehouse.switched import find_again
 
 

@@ -17,7 +17,7 @@ from domain.interval import Interval
 from fake_gpu.clock import VirtualClock
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import serve
-from ingestion.kubernetes.spool import segment_key
+from ingestion.kubernetes.journal import segment_key
 from orchestration import steps
 from orchestration.cli.doctor import examined, measured_now
 from orchestration.cli.output import Row

@@ -17,13 +17,13 @@ from click.testing import CliRunner, Result
 
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
-from ingestion.hours import INCOMPLETE_PODS
-from ingestion.landing import Landing
-from ingestion.manifest import AttemptDraft, Hour, Outcome, Sampling
+from ingestion.evidence.hour_ledger import INCOMPLETE_PODS
+from ingestion.evidence.landing import Landing
 from orchestration.cli.hours import hours
 from tests.decisions_by_hand import HEADERS
 from tests.json_output import differences
 from warehouse.home import Home
+from warehouse.manifest import AttemptDraft, Hour, Outcome, Sampling
 from warehouse.store import FolderStore
 
 DAY = datetime(2026, 10, 31, 18, tzinfo=UTC)

@@ -21,8 +21,8 @@ from clients.kubernetes_errors import (
     ServerUnreachable,
 )
 from domain.clock import StoppedClock
-from ingestion.kubernetes.listing import is_allowed, look_up_owner, take_list
 from ingestion.kubernetes.observations import ListedPage
+from ingestion.kubernetes.requests import is_allowed, look_up_owner, take_list
 from ingestion.kubernetes.watched_resources import PATHS, owner_path
 from tests.kubernetes_by_hand import NOON
 

@@ -14,10 +14,10 @@ import pytest
 from clients.kubernetes import KubernetesClient
 from fake_gpu.clock import epoch
 from fake_gpu.fleet.model import Cluster, Fault
-from ingestion.hours import FIRST_UNWATCHED
-from ingestion.manifest import Outcome
+from ingestion.evidence.hour_ledger import FIRST_UNWATCHED
 from tests.collected import World, world
 from tests.small_fleets import HOUR, MIDNIGHT, node, pod, quiet_cluster
+from warehouse.manifest import Outcome
 
 START = MIDNIGHT - 600
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from domain.interval import HOUR
-from ingestion.kubernetes.hours import PATIENCE, Calendar
-from ingestion.kubernetes.records import Stream
+from ingestion.kubernetes.journal_calendar import PATIENCE, Calendar
+from ingestion.kubernetes.known_objects import Stream
 from tests.kubernetes_by_hand import NOON
 
 ONE = NOON + HOUR

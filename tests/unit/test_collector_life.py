@@ -15,17 +15,17 @@ from domain.clock import StoppedClock
 from domain.interval import parse_instant
 from fake_gpu.clock import epoch
 from fake_gpu.fleet.model import PodLife
-from ingestion.hours import FIRST_UNWATCHED
+from ingestion.evidence.hour_ledger import FIRST_UNWATCHED
 from ingestion.kubernetes.collector import Collector, CollectorSettings, WrongCluster
-from ingestion.kubernetes.lifecycle import decode
+from ingestion.kubernetes.journal_decoder import decode
+from ingestion.kubernetes.lifecycle_tables import TABLES, table_schema
 from ingestion.kubernetes.pull import pull_hours
-from ingestion.kubernetes.tables import TABLES, table_schema
 from ingestion.kubernetes.watched_resources import PATHS
 from ingestion.kubernetes.watcher import Retry
-from ingestion.manifest import Outcome
 from tests.collected import World, world
 from tests.kubernetes_by_hand import vias
 from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, node, pod, quiet_cluster
+from warehouse.manifest import Outcome
 
 START = MIDNIGHT - 600
 

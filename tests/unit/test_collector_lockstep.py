@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
-from ingestion.kubernetes.lockstep import Lockstep
+from ingestion.kubernetes.instant_barrier import Lockstep
 from ingestion.kubernetes.observations import Bookmark, Broken
 from ingestion.kubernetes.watcher import Item, NeedsList
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ingestion.kubernetes.manifests import (
+from ingestion.kubernetes.collector_manifests import (
     GROUP,
     HEALTH_PORT,
     CollectorPlace,

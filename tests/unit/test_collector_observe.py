@@ -9,9 +9,9 @@ import pytest
 
 from domain.gpu import may_be_a_device
 from domain.request import effective_request_of_pod
-from ingestion.kubernetes import observe
-from ingestion.kubernetes.podlife import read_facts
-from ingestion.kubernetes.rows import rows_of
+from ingestion.kubernetes import projections as observe
+from ingestion.kubernetes.lifecycle_rows import rows_of
+from ingestion.kubernetes.pod_times import read_facts
 from tests.kubernetes_by_hand import pod, text
 from tests.shared_data import shared_text
 

@@ -27,13 +27,13 @@ from clients.redaction import REDACTED
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
 from domain.interval import Interval
+from ingestion.evidence.landing import Landing
 from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.health import answer as health_answer
-from ingestion.kubernetes.listing import is_allowed
+from ingestion.kubernetes.journal_state import RESOURCES
 from ingestion.kubernetes.pull import pull_hours
-from ingestion.kubernetes.state import RESOURCES
+from ingestion.kubernetes.requests import is_allowed
 from ingestion.kubernetes.watched_resources import PATHS
-from ingestion.landing import Landing
 from tests.collected import PATIENCE_SECONDS, QUICK
 from tests.kubernetes_by_hand import NOON
 from warehouse.store import FolderStore

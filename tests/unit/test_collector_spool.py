@@ -11,9 +11,7 @@ import pytest
 
 from domain.identity import sha256_bytes
 from domain.interval import format_instant
-from ingestion.kubernetes.lines import Line
-from ingestion.kubernetes.recover import recover
-from ingestion.kubernetes.spool import (
+from ingestion.kubernetes.journal import (
     JournalWriter,
     SegmentDamaged,
     latest_segments,
@@ -21,11 +19,13 @@ from ingestion.kubernetes.spool import (
     segment_key,
     segments,
 )
-from ingestion.kubernetes.state import JournalState
-from ingestion.manifest import Outcome
+from ingestion.kubernetes.journal_lines import Line
+from ingestion.kubernetes.journal_state import JournalState
+from ingestion.kubernetes.recover import recover
 from tests.collected import World, world
 from tests.small_fleets import HOUR, MIDNIGHT, quiet_cluster
 from tests.store_in_memory import MemoryStore
+from warehouse.manifest import Outcome
 from warehouse.store import FolderStore, Keys, Store, StoreUnusable
 
 NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)

@@ -21,7 +21,7 @@ import pytest
 
 from domain.decisions import Source
 from domain.interval import Interval, format_instant
-from ingestion.hours import HourEntry
+from ingestion.evidence.hour_ledger import HourEntry
 from orchestration import ledger
 from orchestration.checks import is_whole
 from orchestration.dagster_home import end_lost_runs

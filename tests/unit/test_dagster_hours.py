@@ -19,7 +19,6 @@ import pytest
 
 from domain.decisions import Source
 from domain.interval import Interval, format_instant
-from ingestion.manifest import Outcome
 from orchestration import ledger, steps
 from orchestration.sensors import BELIEVED, hours_in_progress
 from orchestration.tags import RANGE_END, RANGE_START
@@ -33,6 +32,7 @@ from tests.orchestrated import (
     unwatch,
     wrong_address,
 )
+from warehouse.manifest import Outcome
 
 SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)

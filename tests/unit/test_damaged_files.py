@@ -27,10 +27,10 @@ from billing.verifier import canonical, verify, write_bundle
 from domain.clock import StoppedClock
 from domain.decisions import canonical_files, read_decisions
 from domain.errors import LedgerError
-from ingestion.heads import heads_of, keep_heads
-from ingestion.landing import Landing
+from ingestion.evidence.chain_heads import heads_of, keep_heads
+from ingestion.evidence.landing import Landing
 from ingestion.settings import parse_settings, template_config
-from ingestion.thanos import client as thanos_client
+from ingestion.thanos import thanos_client as thanos_client
 from orchestration.cli.main import COMMANDS
 from orchestration.steps import verify_landing
 from quality.run import check_period

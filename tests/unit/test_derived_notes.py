@@ -17,18 +17,17 @@ import pytest
 from domain.clock import StoppedClock
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
-from ingestion.kubernetes.lines import line_of
+from ingestion.evidence.landing import Landing
+from ingestion.kubernetes.journal import JournalWriter
+from ingestion.kubernetes.journal_decoder import write_lifecycle
+from ingestion.kubernetes.journal_lines import line_of
+from ingestion.kubernetes.lifecycle_tables import TABLES
 from ingestion.kubernetes.pull import pull_hours as pull_journal
-from ingestion.kubernetes.replay import replay
-from ingestion.kubernetes.spool import JournalWriter
-from ingestion.kubernetes.tables import TABLES
-from ingestion.landing import Landing
 from ingestion.rebuild import compact_settled, rebuild, repair_runs
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.runs import KINDS
 from tests.samples_by_hand import CLUSTER, TEN, Server, healthy
-from warehouse.derived import NOTE_SUFFIX, DerivedFolder
-from warehouse.derived_notes import Note, read_note
+from warehouse.derived_files import NOTE_SUFFIX, DerivedFolder, Note, read_note
 from warehouse.store import FolderStore
 
 LATER = TEN + timedelta(days=5)
@@ -48,7 +47,7 @@ def landed(home: Path) -> Landing:
     writer.add([line_of("watched", TEN, resource="pods", until="2026-10-01T10:59:59Z")])
     writer.flush(TEN)
     attempt = pull_journal("c1", Interval(TEN, TEN + HOUR), spool, landing, StoppedClock(LATER))
-    replay(landing, home / "runs", attempt)
+    write_lifecycle(landing, home / "runs", attempt)
     return landing
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from domain.gpu import Reason, Unclassified, classify, may_be_a_device, parse_catalogue
 from domain.gpu.names import DEVICE_DOMAINS, VENDOR_DOMAINS
-from ingestion.catalogue import ALLOCATION_ENTRIES, NATIVE_RESOURCES
-from ingestion.kubernetes import observe
-from ingestion.kubernetes.lines import object_line
-from ingestion.kubernetes.rows import rows_of
+from ingestion.kubernetes import projections as observe
+from ingestion.kubernetes.journal_lines import object_line
+from ingestion.kubernetes.lifecycle_rows import rows_of
+from ingestion.metric_catalogue import ALLOCATION_ENTRIES, NATIVE_RESOURCES
 from warehouse.project import seed_text
 
 COUNTED = (

@@ -15,7 +15,7 @@ from fake_gpu.prometheus.language import parse_selector
 from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import series_of
-from ingestion.catalogue import allocation_asks
+from ingestion.metric_catalogue import allocation_asks
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -21,7 +21,7 @@ from tests.decisions_by_hand import decided, table
 from tests.fleets import fleet as read
 from tests.lived_fleets import clusters_csv, live
 from warehouse.connection import connected
-from warehouse.content import period_sha256
+from warehouse.content_hash import period_sha256
 from warehouse.home import Home
 from warehouse.switched import WarehouseLost, require_intact
 

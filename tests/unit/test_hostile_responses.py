@@ -22,16 +22,16 @@ from domain.clock import StoppedClock
 from domain.decisions.rows import Source
 from domain.errors import LedgerError
 from domain.interval import HOUR, Interval
-from ingestion.hours import hour_ledger
+from ingestion.evidence.hour_ledger import hour_ledger
+from ingestion.evidence.landing import Landing
 from ingestion.kubernetes.watched_resources import PATHS
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Outcome
 from ingestion.settings import Connection
-from ingestion.thanos import client as client_module
-from ingestion.thanos.client import ThanosClient
+from ingestion.thanos import thanos_client as client_module
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
+from ingestion.thanos.thanos_client import ThanosClient
 from tests.samples_by_hand import CLUSTER, TEN, Chunks, Form, Server, healthy
+from warehouse.manifest import Attempt, Outcome
 from warehouse.store import FolderStore
 
 WINDOW = Interval(TEN, TEN + HOUR)

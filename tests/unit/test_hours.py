@@ -14,7 +14,7 @@ import pytest
 from domain.clock import READY_AFTER
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
-from ingestion.hours import (
+from ingestion.evidence.hour_ledger import (
     MASS_ENDINGS,
     SUSPICIONS,
     DueReason,
@@ -23,7 +23,7 @@ from ingestion.hours import (
     hour_ledger,
     why_due,
 )
-from ingestion.manifest import Attempt, AttemptDraft, Hour, Outcome, Sampling
+from warehouse.manifest import Attempt, AttemptDraft, Hour, Outcome, Sampling
 
 TEN = datetime(2026, 10, 1, 10, tzinfo=UTC)
 ELEVEN = TEN + HOUR

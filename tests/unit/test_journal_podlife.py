@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ingestion.kubernetes import observe
-from ingestion.kubernetes.podlife import PodFacts, learn, read_facts
+from ingestion.kubernetes import projections as observe
+from ingestion.kubernetes.pod_times import PodFacts, learn, read_facts
 from tests.kubernetes_by_hand import pod, running, terminated, text
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from domain.interval import parse_instant
+from ingestion.kubernetes.journal_state import JournalState
+from ingestion.kubernetes.lifecycle_rows import rows_of
 from ingestion.kubernetes.observations import Listed, ListedPage
-from ingestion.kubernetes.rows import rows_of
-from ingestion.kubernetes.state import JournalState
 from tests.kubernetes_by_hand import (
     at,
     broken,

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from ingestion.kubernetes.documents import as_text
+from ingestion.kubernetes.journal import JournalWriter
+from ingestion.kubernetes.journal_state import JournalState
+from ingestion.kubernetes.lifecycle_rows import Known, rows_of
 from ingestion.kubernetes.observations import OwnerSeen
-from ingestion.kubernetes.rows import Known, rows_of
-from ingestion.kubernetes.spool import JournalWriter
-from ingestion.kubernetes.state import JournalState
 from tests.kubernetes_by_hand import at, listed, pod, tell, terminated, text
 from tests.store_in_memory import MemoryStore
 

@@ -16,10 +16,10 @@ import httpx
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient
 from domain.clock import StoppedClock
-from ingestion.kubernetes.probe import SILENT_AFTER, probe
-from ingestion.kubernetes.spool import segment_key
+from ingestion.doctor_lines import ProbeLine
+from ingestion.kubernetes.api_server_probe import SILENT_AFTER, probe
+from ingestion.kubernetes.journal import segment_key
 from ingestion.kubernetes.watched_resources import PATHS
-from ingestion.probe import ProbeLine
 from warehouse.store import FolderStore
 
 CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"

@@ -1,6 +1,6 @@
 """The landing: bodies by their hash, attempts in a chain, and a changed byte that names its file.
 
-Put here: what `ingestion.landing` and `ingestion.manifest` promise.
+Put here: what `ingestion.evidence.landing` and `warehouse.manifest` promise.
 Not here: kill points and full disks (`test_landing_crashes`), the store itself (`test_store`).
 """
 
@@ -15,9 +15,9 @@ import pytest
 
 from domain.decisions.rows import Source
 from domain.interval import Interval
-from ingestion.hours import hour_ledger
-from ingestion.landing import BodyChanged, Landing, ManifestChanged
-from ingestion.manifest import (
+from ingestion.evidence.hour_ledger import hour_ledger
+from ingestion.evidence.landing import BodyChanged, Landing, ManifestChanged
+from warehouse.manifest import (
     Answer,
     Attempt,
     AttemptDraft,

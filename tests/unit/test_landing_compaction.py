@@ -17,16 +17,16 @@ import pytest
 from domain.clock import StoppedClock
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval
-from ingestion.compaction import SETTLED_AFTER, compact, finish
-from ingestion.derived import Derivation
-from ingestion.landing import Landing
+from ingestion.evidence.compaction import SETTLED_AFTER, compact, finish
+from ingestion.evidence.landing import Landing
+from ingestion.evidence.parquet_files import Derivation
 from ingestion.rebuild import derivations, rebuild
 from ingestion.thanos.pull import pull_hours
-from ingestion.thanos.replay import replay
+from ingestion.thanos.redecode import replay
 from ingestion.thanos.runs import KINDS
 from tests.derived_rows import rows_landed
 from tests.samples_by_hand import CLUSTER, NODE, UP, Form, Server, every_ten_minutes, matrix
-from warehouse.derived import NOTE_SUFFIX, PARQUET_SUFFIX, DerivedFolder
+from warehouse.derived_files import NOTE_SUFFIX, PARQUET_SUFFIX, DerivedFolder
 from warehouse.store import FolderStore
 
 MIDNIGHT = datetime(2026, 10, 1, tzinfo=UTC)

@@ -19,16 +19,16 @@ from typing import Any
 
 import pytest
 
-import ingestion.landing
+import ingestion.evidence.landing
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
 from domain.interval import Interval
-from ingestion.landing import Landing
-from ingestion.manifest import Outcome
+from ingestion.evidence.landing import Landing
 from ingestion.thanos.pull import pull_hours
 from tests.killed_journals import LINES
 from tests.killed_pulls import described, pull
 from tests.samples_by_hand import CLUSTER, TEN, Server, healthy
+from warehouse.manifest import Outcome
 from warehouse.store import FolderStore, StoreUnusable
 
 pytestmark = pytest.mark.deep
@@ -139,7 +139,7 @@ def refused_at(call: int, home: Path) -> StoreUnusable | None:
     """Pull while the n-th call meets a full disk; None when there were fewer calls."""
     with pytest.MonkeyPatch.context() as patched:
         # Of two writers, one can make the folder that the other one was refused: nothing is lost.
-        patched.setattr(ingestion.landing, "WRITERS", 1)
+        patched.setattr(ingestion.evidence.landing, "WRITERS", 1)
         disk = FullDisk(patched, call)
         try:
             pull(home)

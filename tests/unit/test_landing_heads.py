@@ -17,8 +17,8 @@ from billing.close import close_period
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.findings import CheckResult
-from ingestion.heads import heads_json, heads_of, keep_heads, kept_heads, read_heads
-from ingestion.landing import Landing, ManifestChanged
+from ingestion.evidence.chain_heads import heads_json, heads_of, keep_heads, kept_heads, read_heads
+from ingestion.evidence.landing import Landing, ManifestChanged
 from orchestration import steps
 from orchestration.cli.main import cli
 from orchestration.open_home import OpenHome

@@ -16,13 +16,13 @@ import pytest
 
 from domain.clock import StoppedClock
 from domain.interval import Interval
-from ingestion.landing import BodyChanged, Landing
-from ingestion.manifest import Attempt, Outcome
+from ingestion.evidence.landing import BodyChanged, Landing
 from ingestion.rebuild import rebuild
 from ingestion.thanos.pull import pull_hours
-from ingestion.thanos.replay import DecodedOtherwise
+from ingestion.thanos.redecode import DecodedOtherwise
 from tests.samples_by_hand import CLUSTER, TEN, Form, Server, healthy, in_union
-from warehouse.derived import PARQUET_SUFFIX
+from warehouse.derived_files import PARQUET_SUFFIX
+from warehouse.manifest import Attempt, Outcome
 from warehouse.store import FolderStore
 
 

@@ -16,15 +16,15 @@ import zstandard
 
 from domain.clock import StoppedClock
 from domain.interval import Interval
-from ingestion.kubernetes.lines import line_of
+from ingestion.evidence.landing import BodyChanged, Landing, packed
+from ingestion.kubernetes.journal import JournalWriter
+from ingestion.kubernetes.journal_lines import line_of
 from ingestion.kubernetes.pull import pull_hours as pull_journal
-from ingestion.kubernetes.spool import JournalWriter
-from ingestion.landing import BodyChanged, Landing, packed
-from ingestion.manifest import Attempt
 from ingestion.thanos.pull import pull_hours
 from tests.killed_pulls import killed_at
 from tests.samples_by_hand import CLUSTER, HOUR, TEN, Server, healthy
 from tests.store_in_memory import Killed, MemoryStore
+from warehouse.manifest import Attempt
 from warehouse.store import FolderStore, Keys, Store, open_store
 
 BODY = b" ".join(hashlib.sha256(b"%d" % number).digest() for number in range(50)) + b"0" * 900

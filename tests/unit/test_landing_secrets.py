@@ -19,10 +19,10 @@ import zstandard
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
 from domain.interval import Interval
-from ingestion.landing import Landing
+from ingestion.evidence.landing import Landing
 from ingestion.settings import Connection, parse_settings
-from ingestion.thanos.client import ThanosClient
 from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.thanos_client import ThanosClient
 from tests.samples_by_hand import CLUSTER, HOUR, TEN, Chunks, matrix
 from warehouse.store import FolderStore
 

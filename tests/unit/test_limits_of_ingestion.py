@@ -16,19 +16,19 @@ import pytest
 from domain.clock import StoppedClock
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval, format_instant
-from ingestion import landing as landing_module
+from ingestion.evidence import landing as landing_module
+from ingestion.evidence.landing import Landing
 from ingestion.kubernetes import kinship, records, spool
-from ingestion.kubernetes.hours import CATCH_UP_LIMIT, Calendar
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Outcome
+from ingestion.kubernetes.journal_calendar import CATCH_UP_LIMIT, Calendar
 from ingestion.settings import Connection
-from ingestion.thanos.answer import read_matrix_body
-from ingestion.thanos.asking import GIVEN_UP_AFTER, READ_TRIES_LIMIT
-from ingestion.thanos.client import CONNECT_TIMEOUT_SECONDS, ThanosClient
 from ingestion.thanos.decode import SERIES_LIMIT, SeriesDictionary
 from ingestion.thanos.outcomes import NAMED_LIMIT
 from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.query_runner import GIVEN_UP_AFTER, READ_TRIES_LIMIT
+from ingestion.thanos.response import read_matrix_body
+from ingestion.thanos.thanos_client import CONNECT_TIMEOUT_SECONDS, ThanosClient
 from tests.samples_by_hand import CLUSTER, TEN, Form, Server, every_ten_minutes, healthy, matrix
+from warehouse.manifest import Attempt, Outcome
 from warehouse.store import FolderStore
 
 NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)

@@ -13,7 +13,7 @@ import yaml
 from orchestration.cli.doctor import SOURCES
 from tests.tables_page import tables_page
 from warehouse.project import dbt_project_dir
-from warehouse.schema import RAW_TABLES
+from warehouse.raw_schema import RAW_TABLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tables.md"
 LINEAGE = PAGE.with_name("lineage.md")

@@ -16,15 +16,15 @@ import pytest
 
 from domain.clock import StoppedClock
 from domain.interval import Interval
-from ingestion.catalogue import ALLOCATION_ENTRIES, CATALOGUE, allocation_asks
-from ingestion.hours import hour_ledger
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Outcome
-from ingestion.pins import Pins, Speaker
+from ingestion.evidence.hour_ledger import hour_ledger
+from ingestion.evidence.landing import Landing
+from ingestion.exporter_pins import Pins, Speaker
+from ingestion.metric_catalogue import ALLOCATION_ENTRIES, CATALOGUE, allocation_asks
 from ingestion.settings import ClusterSource
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
 from tests.samples_by_hand import CLUSTER, HOUR, REQUEST, TEN, Form, Server, healthy, matrix
+from warehouse.manifest import Attempt, Outcome
 from warehouse.store import FolderStore
 
 STATE, SCHEDULER, DEVICES = Speaker.KUBE_STATE_METRICS, Speaker.SCHEDULER, Speaker.DEVICES

@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 
 from tests.marts_in_memory import facts
-from warehouse.reports.questions import Question, UnknownParameter, UnknownQuestion, ask, question
-from warehouse.reports.questions import questions as every_question
-from warehouse.reports.source import Facts, NoFactsYet
+from warehouse.reports.named_queries import (
+    Question,
+    UnknownParameter,
+    UnknownQuestion,
+    ask,
+    question,
+)
+from warehouse.reports.named_queries import questions as every_question
+from warehouse.reports.opened_facts import Facts, NoFactsYet
 
 NINTH = datetime(2026, 10, 9, 14, tzinfo=UTC)
 HOUR = timedelta(hours=1)

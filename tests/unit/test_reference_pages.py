@@ -19,7 +19,7 @@ from quality.catalogue import CATALOGUE
 from tests.unit.test_model_descriptions import declared
 from tests.written_pages import TOCTREE, first_sentence, written
 from warehouse.reconciliation_rules import ReconciliationRule, reconciliation_rules
-from warehouse.reports.questions import questions
+from warehouse.reports.named_queries import questions
 
 
 def queries_page() -> str:

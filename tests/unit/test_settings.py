@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestion.pins import Pins
+from ingestion.exporter_pins import Pins
 from ingestion.settings import (
     DEFAULT_REPLICA_LABELS,
     SettingNotValid,

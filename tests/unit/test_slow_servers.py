@@ -27,8 +27,8 @@ from idle_pruner import alerts
 from idle_pruner.cluster import ObjectName
 from ingestion.kubernetes.watched_resources import PATHS
 from ingestion.settings import Connection
-from ingestion.thanos import client as thanos_client
-from ingestion.thanos.client import ThanosClient
+from ingestion.thanos import thanos_client as thanos_client
+from ingestion.thanos.thanos_client import ThanosClient
 from tests.certificates import Authority
 from tests.tunnel_proxy import tunnel_proxy
 

@@ -23,7 +23,7 @@ from tests.portal_by_hand import step_of
 from warehouse.about import AboutPeriod
 from warehouse.connection import connected
 from warehouse.home import Home
-from warehouse.reports.source import FactsOfAnotherVersion
+from warehouse.reports.opened_facts import FactsOfAnotherVersion
 from warehouse.snapshot_reader import PROVIDER, SnapshotMissing, Snapshots, StatementTooLong
 from warehouse.snapshots import Issued, SnapshotsNotWritten, Written, write_snapshots
 

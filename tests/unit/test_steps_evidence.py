@@ -21,11 +21,11 @@ from domain.interval import HOUR, Interval
 from fake_gpu.clock import VirtualClock
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import Running, serve
-from ingestion.manifest import Outcome
 from orchestration import ledger, steps
 from orchestration.demo.home import make_home
 from orchestration.open_home import OpenHome
-from warehouse.derived import DerivedFilesInUse, alone_with
+from warehouse.derived_files import DerivedFilesInUse, alone_with
+from warehouse.manifest import Outcome
 
 MIDNIGHT = datetime(2026, 10, 5, tzinfo=UTC)
 DAY = Interval(MIDNIGHT, MIDNIGHT + 4 * HOUR)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ingestion.manifest import Outcome
-from ingestion.thanos.answer import REASON_LENGTH_LIMIT, read_matrix
-from ingestion.thanos.client import Reply
+from ingestion.thanos.response import REASON_LENGTH_LIMIT, read_matrix
+from ingestion.thanos.thanos_client import Reply
+from warehouse.manifest import Outcome
 
 ONE = {"metric": {"__name__": "up"}, "values": [[1790848800, "1"]]}
 

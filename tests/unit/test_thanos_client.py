@@ -16,7 +16,7 @@ import pytest
 
 from clients.credentials import CredentialUnreadable
 from ingestion.settings import Connection
-from ingestion.thanos.client import (
+from ingestion.thanos.thanos_client import (
     TRIES_LIMIT,
     WAIT_BUDGET_SECONDS,
     Reply,

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from ingestion.settings import Connection
-from ingestion.thanos.client import Reply, ThanosClient
+from ingestion.thanos.thanos_client import Reply, ThanosClient
 from tests.tunnel_proxy import tunnel_proxy
 
 BODY = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'

@@ -15,13 +15,13 @@ import pytest
 
 from domain.clock import StoppedClock
 from domain.interval import HOUR, Interval
-from ingestion.landing import Landing
+from ingestion.evidence.landing import Landing
 from ingestion.rebuild import compact_settled, rebuild, repair_runs
-from ingestion.thanos.days import under_one_numbering
+from ingestion.thanos.day_numbering import under_one_numbering
 from ingestion.thanos.pull import pull_hours
 from tests.derived_rows import rows_landed
 from tests.samples_by_hand import CLUSTER, TEN, Form, Server, every_ten_minutes, matrix
-from warehouse.derived import DerivedFolder
+from warehouse.derived_files import DerivedFolder
 from warehouse.store import FolderStore
 
 UID = "0b9b7a0e-1111-4222-8333-444455556666"

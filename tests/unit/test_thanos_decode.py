@@ -13,13 +13,13 @@ import pytest
 
 from domain.interval import Interval
 from fake_gpu.clock import epoch
-from ingestion.thanos.answer import read_matrix_body
 from ingestion.thanos.decode import (
     Look,
     Runs,
     SeriesDictionary,
     decode_runs,
 )
+from ingestion.thanos.response import read_matrix_body
 from ingestion.thanos.sample_columns import MalformedSeries
 
 TEN = 1_790_848_800  # 2026-10-01T10:00:00Z

@@ -12,9 +12,8 @@ import pytest
 from domain.clock import StoppedClock
 from domain.decisions.rows import Source
 from domain.interval import Interval
-from ingestion.hours import hour_ledger
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Hour, Outcome, Sampling
+from ingestion.evidence.hour_ledger import hour_ledger
+from ingestion.evidence.landing import Landing
 from ingestion.settings import ClusterSource
 from ingestion.thanos.pull import pull_hours
 from tests.samples_by_hand import (
@@ -29,6 +28,7 @@ from tests.samples_by_hand import (
     healthy,
     matrix,
 )
+from warehouse.manifest import Attempt, Hour, Outcome, Sampling
 from warehouse.store import FolderStore
 
 OTHER = ({**REQUEST[0], "uid": "u2"}, every_ten_minutes("1"))

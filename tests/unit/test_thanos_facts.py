@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from ingestion.hours import MASS_ENDINGS
-from ingestion.thanos.answer import read_matrix_body
+from ingestion.evidence.hour_ledger import MASS_ENDINGS
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
-from ingestion.thanos.facts import (
+from ingestion.thanos.hour_facts import (
     MASS_COUNT,
     MASS_SHARE_PERCENT,
     hourly_facts,
     look_facts,
     mass_absence,
 )
+from ingestion.thanos.response import read_matrix_body
 
 ROOT = Path(__file__).parents[2]
 TEN = 1_790_848_800  # 2026-10-01T10:00:00Z

@@ -14,13 +14,13 @@ import httpx
 import pytest
 
 from domain.clock import StoppedClock
-from ingestion.catalogue import ALLOCATION_ENTRIES, TELEMETRY_ENTRIES, Entry
-from ingestion.manifest import Sampling
-from ingestion.pins import Pins
-from ingestion.probe import ProbeLine
-from ingestion.thanos.probe import probe
-from ingestion.thanos.roll_call import ABSENT_BECAUSE
+from ingestion.doctor_lines import ProbeLine
+from ingestion.exporter_pins import Pins
+from ingestion.metric_catalogue import ALLOCATION_ENTRIES, TELEMETRY_ENTRIES, Entry
+from ingestion.thanos.exporters_seen import ABSENT_BECAUSE
+from ingestion.thanos.store_probe import probe
 from tests.samples_by_hand import CLUSTER, HOUR, TEN, UTIL, Form, Server, matrix, names
+from warehouse.manifest import Sampling
 
 NOW = TEN + HOUR + timedelta(minutes=15)
 Labels = dict[str, str]

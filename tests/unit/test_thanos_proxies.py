@@ -18,14 +18,14 @@ from domain.interval import HOUR, Interval
 from fake_gpu.clock import VirtualClock
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import Running, serve
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Outcome, Sampling
-from ingestion.probe import ProbeLine
+from ingestion.doctor_lines import ProbeLine
+from ingestion.evidence.landing import Landing
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
-from ingestion.thanos.probe import probe
 from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.store_probe import probe
 from tests.derived_rows import rows_of
 from tests.query_proxies import QueryProxy, observatorium, proxied, rbac_query_proxy, thanos_querier
+from warehouse.manifest import Attempt, Outcome, Sampling
 from warehouse.store import FolderStore
 
 MIDNIGHT = datetime(2026, 10, 5, tzinfo=UTC)

@@ -18,9 +18,8 @@ import pytest
 
 from domain.clock import StoppedClock
 from domain.interval import Interval
-from ingestion.catalogue import TELEMETRY_ENTRIES
-from ingestion.landing import Landing
-from ingestion.manifest import Outcome
+from ingestion.evidence.landing import Landing
+from ingestion.metric_catalogue import TELEMETRY_ENTRIES
 from ingestion.thanos.pull import HourNotOver, NotWholeHours, pull_hours
 from ingestion.thanos.telemetry import FUNCTIONS, UNION_LIMIT
 from tests.derived_rows import rows_landed
@@ -39,6 +38,7 @@ from tests.samples_by_hand import (
     in_union,
     matrix,
 )
+from warehouse.manifest import Outcome
 from warehouse.store import FolderStore
 
 

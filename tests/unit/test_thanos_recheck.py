@@ -15,8 +15,8 @@ import httpx
 from domain.clock import StoppedClock
 from domain.decisions.rows import Source
 from domain.interval import Interval
-from ingestion.hours import HourEntry, hour_ledger
-from ingestion.landing import Landing
+from ingestion.evidence.hour_ledger import HourEntry, hour_ledger
+from ingestion.evidence.landing import Landing
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import Difference, recheck
 from tests.samples_by_hand import (

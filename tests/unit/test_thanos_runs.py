@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 
 from domain.decisions import Source
 from domain.interval import HOUR, Interval
-from ingestion.manifest import AttemptDraft, Sampling
-from ingestion.thanos.answer import read_matrix_body
 from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.response import read_matrix_body
 from ingestion.thanos.runs import write_runs
 from ingestion.thanos.telemetry import device_hours
-from warehouse.derived import DerivedFolder
+from warehouse.derived_files import DerivedFolder
+from warehouse.manifest import AttemptDraft, Sampling
 
 TEN = datetime(2026, 10, 1, 10, tzinfo=UTC)
 LOOK = Look.at(Interval(TEN, TEN + HOUR), 300)

@@ -10,9 +10,9 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from domain.interval import Interval
-from ingestion.catalogue import Ask
-from ingestion.thanos.client import ANSWER_BYTES_LIMIT
+from ingestion.metric_catalogue import Ask
 from ingestion.thanos.splitting import SAMPLES_LIMIT, Evaluated, Question, Sizes, smaller
+from ingestion.thanos.thanos_client import ANSWER_BYTES_LIMIT
 
 MIDNIGHT = datetime(2026, 10, 1, tzinfo=UTC)
 

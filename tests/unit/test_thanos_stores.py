@@ -14,13 +14,13 @@ import pytest
 
 from domain.clock import StoppedClock
 from domain.interval import Interval
-from ingestion.hours import DueReason, hour_ledger, why_due
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Outcome
+from ingestion.evidence.hour_ledger import DueReason, hour_ledger, why_due
+from ingestion.evidence.landing import Landing
 from ingestion.thanos.outcomes import STORES_REMEMBERED
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.stores import read_stores
 from tests.samples_by_hand import CLUSTER, HOUR, TEN, Server, healthy
+from warehouse.manifest import Attempt, Outcome
 from warehouse.store import FolderStore
 
 FIRST_ASKED_AT = TEN + 2 * HOUR

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 from domain.interval import HOUR, Interval
-from ingestion.catalogue import TELEMETRY_ENTRIES
-from ingestion.thanos.answer import RawSeries
+from ingestion.metric_catalogue import TELEMETRY_ENTRIES
 from ingestion.thanos.decode import HOUR_MS
+from ingestion.thanos.response import RawSeries
 from ingestion.thanos.sample_columns import MalformedSeries
 from ingestion.thanos.telemetry import (
     FunctionAnswer,

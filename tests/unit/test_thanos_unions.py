@@ -17,15 +17,15 @@ import pytest
 from domain.interval import Interval
 from fake_gpu.clock import VirtualClock, epoch
 from fake_gpu.serve import Running, serve
-from ingestion.catalogue import TELEMETRY_ENTRIES
-from ingestion.landing import Landing
-from ingestion.manifest import Attempt, Outcome, Sampling
+from ingestion.evidence.landing import Landing
+from ingestion.metric_catalogue import TELEMETRY_ENTRIES
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
-from ingestion.thanos.client import Reply, ThanosClient
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.telemetry import FUNCTIONS, METRIC_LABEL, UNION, UNION_LIMIT
+from ingestion.thanos.thanos_client import Reply, ThanosClient
 from tests.derived_rows import rows_landed
 from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, quiet_fleet
+from warehouse.manifest import Attempt, Outcome, Sampling
 from warehouse.store import FolderStore
 
 HOURS = 3

@@ -25,7 +25,7 @@ from warehouse.connection import connected
 from warehouse.dbt_run import ModelFailed
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
-from warehouse.schema import create_table
+from warehouse.raw_schema import create_table
 
 if TYPE_CHECKING:
     import duckdb

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from warehouse.content import table_sha256
+from warehouse.content_hash import table_sha256
 
 
 def hash_of(*rows: str, columns: str = "a varchar, b varchar") -> str:

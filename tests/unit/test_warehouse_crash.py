@@ -10,7 +10,7 @@ import pytest
 
 from domain.billing_period import BillingPeriod
 from warehouse.connection import connected
-from warehouse.content import period_sha256
+from warehouse.content_hash import period_sha256
 from warehouse.home import Home
 from warehouse.switch import switch_in
 from warehouse.switched import Switched, WarehouseLost, note, require_intact

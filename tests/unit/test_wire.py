@@ -16,10 +16,10 @@ from contextlib import closing, contextmanager
 import httpx
 import pytest
 
+from clients.http_transport import IDLE_SECONDS, KeptConnections
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import NotKubernetes, ServerUnreachable
-from clients.wire import IDLE_SECONDS, KeptConnections
 from ingestion.kubernetes.watched_resources import PATHS
 
 TLS = ssl.create_default_context()

@@ -15,8 +15,8 @@ from domain.billing_period import BillingPeriod
 from domain.budgets import BudgetOfMonth, BudgetSource, HourlyCosts, StepKind, reached_steps
 from domain.decisions import Decisions
 from domain.interval import HOUR
-from warehouse.reports.source import Facts
-from warehouse.statements import statement
+from warehouse.reports.opened_facts import Facts
+from warehouse.sql_files import statement
 
 
 @dataclass(frozen=True, slots=True)

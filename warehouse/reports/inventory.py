@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval, hour_of
-from warehouse.reports.source import Facts, Row
-from warehouse.statements import statement
+from warehouse.reports.opened_facts import Facts, Row
+from warehouse.sql_files import statement
 
 CAPACITY_COLUMNS = (
     "cluster_name",

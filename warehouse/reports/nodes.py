@@ -10,8 +10,8 @@ from datetime import datetime
 
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, Interval
-from warehouse.reports.source import Facts, Row
-from warehouse.statements import statement
+from warehouse.reports.opened_facts import Facts, Row
+from warehouse.sql_files import statement
 
 CLUSTER_COLUMNS = (
     "cluster_name",

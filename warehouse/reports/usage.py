@@ -19,8 +19,8 @@ from math import lcm
 from domain.errors import WrongUse
 from domain.interval import HOUR, Interval
 from domain.money import round_lines_to_minor_units
-from warehouse.reports.source import Facts, Row
-from warehouse.statements import statement
+from warehouse.reports.opened_facts import Facts, Row
+from warehouse.sql_files import statement
 
 LABEL = "label:"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warehouse.reports.source import Facts
-from warehouse.statements import statement
+from warehouse.reports.opened_facts import Facts
+from warehouse.sql_files import statement
 
 
 @dataclass(frozen=True, slots=True)

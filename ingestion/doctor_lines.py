@@ -1,0 +1,44 @@
+"""One line of `gpu-ledger doctor`: what was looked at, and what helps.
+
+Put here: the value that both sources' probes give.
+Not here: looking (`ingestion.thanos.store_probe`, `ingestion.kubernetes.api_server_probe`), or
+printing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CLOCK_OFFSET_LIMIT_SECONDS = 2
+"""More than this moves samples into another hour often enough to be seen on a bill."""
+
+WATCHED_LABEL = "openshift.io/cluster-monitoring"
+OPERATORS = ("gpu-operator", "amd-gpu")
+"""In the names of namespaces in which GPU operators run: nvidia-gpu-operator, openshift-amd-gpu."""
+OPERATORS_SPELLED = " or ".join(f"*{part}*" for part in OPERATORS)
+
+OPERATOR_REMEDY = (
+    "label the GPU operator's namespace: oc label namespace nvidia-gpu-operator "
+    f"{WATCHED_LABEL}=true; elsewhere let Prometheus scrape its exporter"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeLine:
+    """One check: what was looked at, whether it is fine, what was seen, and what helps."""
+
+    check: str
+    is_fine: bool
+    seen: str
+    remedy: str = ""
+
+
+def clock_line(server_seconds: float, our_seconds: float) -> ProbeLine:
+    """How far a server's clock is from ours."""
+    offset = round(server_seconds - our_seconds)
+    return ProbeLine(
+        "clocks agree",
+        abs(offset) <= CLOCK_OFFSET_LIMIT_SECONDS,
+        f"the server's clock is {offset:+d} s off ours",
+        "check NTP on both machines: samples and events would fall into another hour",
+    )

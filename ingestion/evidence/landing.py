@@ -1,0 +1,341 @@
+"""The landing: byte-exact answers by their hash, and one chain of manifests per source.
+
+Put here: landing bodies, appending attempts, reading both with their hashes checked.
+Not here: what a manifest says (`warehouse.manifest`), or what bodies mean (`ingestion.thanos`,
+`ingestion.kubernetes`).
+
+    objects/<aa>/<sha256>.zst                         named by the hash of the *uncompressed* bytes
+    manifests/<cluster_id>/<source>/<sequence>.json   conditional create; chained by previous_sha256
+    rotten/<sha256>.<sha256 of what lay there>        what lay under a hash and was not its bytes
+
+The order is the promise: bodies first, then the manifest that names them. A crash in between leaves
+bytes that nothing refers to, and the hour is asked again; it never leaves a manifest without bytes.
+
+A name holds the bytes that hash to it. Where a disk or a hand changed them, and the same answer
+comes once more, what lies there is first kept aside, and then the good bytes take its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import zstandard
+
+from domain.decisions.rows import Source
+from domain.errors import CouldNotLook, EvidenceChanged, LedgerError
+from domain.identity import sha256_bytes
+from warehouse.manifest import Attempt, AttemptDraft
+from warehouse.store import UNREADABLE, KeyNotAllowed, ObjectMissing, Store, validate_key
+
+BODY_BYTES_LIMIT = 1 << 30
+"""1 GiB uncompressed: the largest body that ACM itself accepts; more is a bomb, not an answer."""
+
+ZSTD_LEVEL = 1
+"""Level 9 saves a tenth to a fifth more and takes ten times as long; level 1 is 14 to 47 times."""
+
+KEEP_TRIES_LIMIT = 5
+"""Of one body: written, or found whole, or found rotten and replaced, which is looked at again."""
+
+APPEND_TRIES_LIMIT = 50
+"""Writers of one chain at one moment; far more than a cluster has, and small enough to end."""
+
+
+class BodyChanged(EvidenceChanged):
+    """The bytes under a hash are not the bytes that were landed."""
+
+    code = "LAND-001"
+
+    def __init__(self, location: str, key: str, seen: str, ask_again: str = "") -> None:
+        self._told = (location, key, seen)
+        how = f"`{ask_again}`" if ask_again else "as `gpu-ledger landing verify` says"
+        super().__init__(
+            where=f"{location}/{key}",
+            seen=seen,
+            why="an invoice stands on these bytes; changed evidence proves nothing",
+            remedy=f"restore it from a backup, or ask again, {how}: the same response repairs it",
+        )
+
+    def answered_in(self, attempt: Attempt) -> BodyChanged:
+        """The same, with the command that asks once more what this was the answer to."""
+        window = attempt.window
+        hours = f"{window.started_at:%Y-%m-%dT%H}..{window.ended_at:%Y-%m-%dT%H}"
+        whose = f"--cluster {attempt.cluster_id} --source {attempt.source.value}"
+        return BodyChanged(
+            *self._told, ask_again=f"gpu-ledger pull --hours {hours} {whose} --again"
+        )
+
+
+class ManifestChanged(EvidenceChanged):
+    """A manifest does not follow from the one before it."""
+
+    code = "LAND-002"
+
+    def __init__(self, location: str, key: str, seen: str) -> None:
+        super().__init__(
+            where=f"{location}/{key}",
+            seen=seen,
+            why="the chain shows that no attempt was removed, added or edited afterwards",
+            remedy="restore this file from a backup, then run `gpu-ledger landing verify`",
+        )
+
+
+class ChainBusy(CouldNotLook):
+    """Too many writers append to one chain at once."""
+
+    code = "LAND-003"
+
+    def __init__(self, location: str, chain: str) -> None:
+        super().__init__(
+            where=f"{location}/{chain}",
+            seen=f"{APPEND_TRIES_LIMIT} times in a row another writer took the next sequence",
+            why="the answers are landed, but no manifest names them yet",
+            remedy="find out which other deployment writes to this landing, then pull again",
+        )
+
+
+WRITERS = 8
+"""Bodies written at once: file systems gather syncs that come together into one."""
+
+LATEST_LIMIT = 50
+"""How far back one pull looks for the hour before it: two days of hourly attempts."""
+
+Problem = EvidenceChanged | CouldNotLook
+
+
+@dataclass(frozen=True, slots=True)
+class LandedBody:
+    """What landing a body came to."""
+
+    sha256: str
+    byte_count: int
+    stored_byte_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBody:
+    """A body as it will be stored; much smaller than it was, so that many can wait in memory."""
+
+    landed: LandedBody
+    stored: bytes
+
+    def unpacked(self) -> bytes:
+        """The body as it came."""
+        return zstandard.ZstdDecompressor().decompress(self.stored)
+
+
+def packed(body: bytes) -> PackedBody:
+    """Hash and compress a body."""
+    stored = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(body)
+    return PackedBody(LandedBody(sha256_bytes(body), len(body), len(stored)), stored)
+
+
+@dataclass(frozen=True, slots=True)
+class LandingReport:
+    """What `verify` looked at, and everything that was not as it must be."""
+
+    attempt_count: int
+    body_count: int
+    problems: tuple[LedgerError, ...] = ()
+    attempts: tuple[Attempt, ...] = field(default=(), repr=False)
+    unreferenced: tuple[str, ...] = field(default=())  # bodies that no manifest names: no harm
+    set_aside: tuple[str, ...] = field(default=())  # wrong bytes in the place of bodies
+
+
+class Landing:
+    """Evidence in a store. Append-only: nothing here deletes, or overwrites what is as it was."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._attempts: dict[str, Attempt] = {}  # by key: manifests never change
+        self._bodies: set[str] = set()  # those that this process knows to be durable
+
+    def land_body(self, body: bytes) -> LandedBody:
+        """Keep a body; landing the same bytes twice keeps them once."""
+        one = packed(body)
+        self.land([one])
+        return one.landed
+
+    def land(self, bodies: Iterable[PackedBody]) -> int:
+        """Keep bodies; how many of them lay there rotten, and are whole again.
+
+        Several at once: a disk that syncs for one can sync for all.
+        """
+        fresh = {one.landed.sha256: one for one in bodies if one.landed.sha256 not in self._bodies}
+        if len(fresh) <= 1:
+            return sum(map(self._keep, fresh.values()))
+        with ThreadPoolExecutor(max_workers=WRITERS) as pool:
+            return sum(pool.map(self._keep, fresh.values()))
+
+    def _keep(self, body: PackedBody) -> bool:
+        """Whether other bytes lay under its name, and were replaced by its own."""
+        digest, repaired = body.landed.sha256, False
+        key = body_key(digest)
+        for _ in range(KEEP_TRIES_LIMIT):
+            if self.store.create(key, body.stored) or (rotten := self._rotten(body)) is None:
+                self._bodies.add(digest)
+                return repaired
+            # First what is there, then what belongs there: killed in between, it is done again.
+            self.store.create(rotten_key(digest, rotten), rotten)
+            repaired = self.store.replace(key, body.stored, expected=rotten) or repaired
+        raise BodyChanged(self.store.location, key, f"changed {KEEP_TRIES_LIMIT} times in a row")
+
+    def _rotten(self, body: PackedBody) -> bytes | None:
+        """What lies under the name of a body and is not it; None where it is."""
+        key = body_key(body.landed.sha256)
+        found = self.store.read(key)
+        if found != body.stored:
+            try:
+                self._unpacked(key, body.landed.sha256, found)
+            except BodyChanged:
+                return found
+        return None
+
+    def read_body(self, digest: str) -> bytes:
+        """The bytes under a hash; raises BodyChanged when they are not these bytes."""
+        key = body_key(digest)
+        return self._unpacked(key, digest, self.store.read(key))
+
+    def _unpacked(self, key: str, digest: str, stored: bytes) -> bytes:
+        try:
+            size = zstandard.frame_content_size(stored)
+            if not 0 <= size <= BODY_BYTES_LIMIT:
+                raise BodyChanged(
+                    self.store.location,
+                    key,
+                    f"it claims {size} bytes, at most {BODY_BYTES_LIMIT} are landed",
+                )
+            body = zstandard.ZstdDecompressor().decompress(stored)
+        except zstandard.ZstdError as cause:
+            raise BodyChanged(self.store.location, key, f"not readable: {cause}") from None
+        if (found := sha256_bytes(body)) != digest:
+            raise BodyChanged(
+                self.store.location, key, f"its bytes hash to {found}, its name says {digest}"
+            )
+        return body
+
+    def append_attempt(self, draft: AttemptDraft) -> Attempt:
+        """Append a manifest to the chain of (cluster, source)."""
+        chain = chain_prefix(draft.cluster_id, draft.source)
+        for _ in range(APPEND_TRIES_LIMIT):
+            keys = self.store.list(chain)
+            head = self._attempt(keys[-1]) if keys else None
+            sequence = head.sequence + 1 if head else 1
+            attempt, body = draft.written(sequence, head.attempt_id if head else "")
+            key = f"{chain}{sequence:010d}.json"
+            # Taken by our own bytes: an earlier try whose answer was lost on the way.
+            if self.store.create(key, body) or self.store.read(key) == body:
+                self._attempts[key] = attempt
+                return attempt
+        raise ChainBusy(self.store.location, chain)
+
+    def attempts(
+        self, cluster_id: str | None = None, source: Source | None = None
+    ) -> list[Attempt]:
+        """All attempts, by cluster, source and sequence."""
+        prefix = f"manifests/{validate_key(cluster_id)}/" if cluster_id else "manifests/"
+        found = [self._attempt(key) for key in self.store.list(prefix)]
+        return [attempt for attempt in found if source in (None, attempt.source)]
+
+    def latest_attempts(
+        self, cluster_id: str, source: Source, limit: int = LATEST_LIMIT
+    ) -> Iterator[Attempt]:
+        """The latest attempts of one chain, newest first."""
+        for key in reversed(self.store.list(chain_prefix(cluster_id, source))[-limit:]):
+            yield self._attempt(key)
+
+    def verify(self) -> LandingReport:
+        """Read everything again: every chain link and every body, and what nothing refers to."""
+        attempts, problems = self._verify_chains()
+        # The latest attempt is the likeliest to be answered in the same way once more.
+        named_by = {digest: attempt for attempt in attempts for digest in attempt.answer_sha256s}
+        referenced = set(named_by)
+        present = {
+            key.rpartition("/")[2].removesuffix(".zst") for key in self.store.list("objects/")
+        }
+        for digest in sorted(referenced | present):
+            try:
+                self.read_body(digest)
+            except BodyChanged as problem:
+                attempt = named_by.get(digest)
+                problems.append(problem.answered_in(attempt) if attempt else problem)
+            except (EvidenceChanged, CouldNotLook) as problem:
+                problems.append(problem)
+        return LandingReport(
+            attempt_count=len(attempts),
+            body_count=len(referenced | present),
+            problems=tuple(problems),
+            attempts=tuple(attempts),
+            unreferenced=tuple(sorted(present - referenced)),
+            set_aside=tuple(self.store.list("rotten/")),
+        )
+
+    def _verify_chains(self) -> tuple[list[Attempt], list[Problem]]:
+        attempts: list[Attempt] = []
+        problems: list[Problem] = []
+        chains: dict[str, list[str]] = {}
+        for key in self.store.list("manifests/"):
+            chains.setdefault(key.rpartition("/")[0], []).append(key)
+        for chain, keys in chains.items():
+            head: Attempt | None = None
+            for key in keys:
+                try:
+                    attempt = self._read_attempt(key)
+                except (EvidenceChanged, CouldNotLook) as problem:
+                    problems.append(problem)
+                    head = None
+                    continue
+                problems += self._link_problems(chain, attempt, head, first=key == keys[0])
+                attempts.append(attempt)
+                head = attempt
+        return attempts, problems
+
+    def _link_problems(
+        self, chain: str, attempt: Attempt, head: Attempt | None, first: bool
+    ) -> list[Problem]:
+        """A link is wrong where a manifest is missing, or where the one before was changed."""
+        before = f"{chain}/{attempt.sequence - 1:010d}.json"
+        if head is None:
+            lost = attempt.sequence > 1 if first else False  # unreadable ones are named already
+            return [ObjectMissing(self.store.location, before)] if lost else []
+        if attempt.sequence != head.sequence + 1:
+            return [ObjectMissing(self.store.location, before)]
+        if attempt.previous_sha256 != head.attempt_id:
+            seen = (
+                f"its bytes hash to {head.attempt_id}, "
+                f"the manifest written after it says {attempt.previous_sha256}"
+            )
+            return [ManifestChanged(self.store.location, before, seen)]
+        return []
+
+    def _attempt(self, key: str) -> Attempt:
+        if key not in self._attempts:
+            self._attempts[key] = self._read_attempt(key)
+        return self._attempts[key]
+
+    def _read_attempt(self, key: str) -> Attempt:
+        body = self.store.read(key)
+        try:
+            attempt = Attempt.from_bytes(body)
+            chain = chain_prefix(attempt.cluster_id, attempt.source)
+            place = f"{chain}{attempt.sequence:010d}.json"
+        except (*UNREADABLE, KeyNotAllowed) as cause:
+            raise ManifestChanged(
+                self.store.location, key, f"not a manifest as it was written: {cause}"
+            ) from None
+        if place != key:
+            raise ManifestChanged(self.store.location, key, f"its content belongs at {place}")
+        return attempt
+
+
+def body_key(digest: str) -> str:
+    return validate_key(f"objects/{digest[:2]}/{digest}.zst")
+
+
+def rotten_key(digest: str, found: bytes) -> str:
+    return validate_key(f"rotten/{digest}.{sha256_bytes(found)}")
+
+
+def chain_prefix(cluster_id: str, source: Source) -> str:
+    return validate_key(f"manifests/{cluster_id}/{source.value}") + "/"

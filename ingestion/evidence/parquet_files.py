@@ -1,0 +1,123 @@
+"""Derived Parquet files: written whole, or not at all.
+
+Put here: how a derived file gets onto the disk, and what each source must say of its own.
+Not here: what is in it (`ingestion.thanos.runs`, `ingestion.kubernetes.journal_decoder`).
+
+No fsync: a derived file that a loss of power takes away is made again from the landing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import get_ident
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingestion.evidence.landing import Landing
+from warehouse.derived_files import LAYOUT, DerivedFolder, Note, sha256_of_file
+from warehouse.manifest import Attempt
+from warehouse.store import StoreUnusable
+
+_UNFINISHED = ".unfinished"
+
+ZSTD_LEVEL = 3
+"""For files that are put together within days; a higher level would take time from every pull."""
+
+SETTLED_ZSTD_LEVEL = 12
+"""For samples that are kept: a tenth smaller than level 9, five times faster than level 19."""
+
+PAGE_BYTES = 1 << 26
+"""One page per column of a row group, so that zstd finds in one metric what it saw in another."""
+
+_ENCODINGS = {
+    "series_key": "DELTA_BINARY_PACKED",
+    "hour_started_at": "PLAIN",
+    "first_offset_ms": "PLAIN",
+    "last_offset_ms": "PLAIN",
+    "sample_count": "PLAIN",
+    "uid": "PLAIN",
+    "pod": "PLAIN",
+}
+"""Of samples: whole bytes repeat where the places of a dictionary, cut to bits, would not."""
+
+_SOUGHT = ("hour_started_at", "metric", "series_key")
+"""Only these have statistics: nobody looks for a part of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """How one source's attempts become derived files, and those of a settled day become one."""
+
+    replay: Callable[[Landing, Path, Attempt], None]
+    tables: tuple[str, ...]
+    put_together: Callable[[dict[str, pa.Table]], dict[str, pa.Table]] = dict
+    settled_level: int = ZSTD_LEVEL
+
+    @property
+    def keeps_a_single_attempt(self) -> bool:
+        """Whether a day of one attempt would be written exactly as the attempt was."""
+        return self.put_together is dict and self.settled_level == ZSTD_LEVEL
+
+
+def write_parquet(path: Path, table: pa.Table, level: int = ZSTD_LEVEL) -> str:
+    """A Parquet file under its name, once it is whole; its hash, which is noted beside it."""
+    with _unfinished(path) as unfinished:
+        layout = _layout(table) if "series_key" in table.column_names else {}
+        pq.write_table(table, unfinished, compression="zstd", compression_level=level, **layout)
+        return sha256_of_file(unfinished)
+
+
+def write_note(folder: DerivedFolder, name: str, note: Note) -> None:
+    """Note what was written of an attempt or a day: from here on it counts as made."""
+    with _unfinished(folder.note(name)) as unfinished:
+        unfinished.write_bytes(note.text())
+
+
+@contextmanager
+def _unfinished(path: Path) -> Iterator[Path]:
+    """Where to write what gets its name when it is whole."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}{_UNFINISHED}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield unfinished
+        os.replace(unfinished, path)
+    except OSError as cause:
+        raise StoreUnusable(str(path.parent), f"write {path.name}", cause) from cause
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _layout(table: pa.Table) -> dict[str, Any]:
+    """How a table of samples is laid out."""
+    names = [name for name in table.column_names if name not in _ENCODINGS and name != "labels"]
+    if "labels" in table.column_names:
+        names += ["labels.key_value.key", "labels.key_value.value"]
+    there = {name: how for name, how in _ENCODINGS.items() if name in table.column_names}
+    return {
+        "use_dictionary": names,
+        "column_encoding": there,
+        "data_page_size": PAGE_BYTES,
+        "write_statistics": [name for name in _SOUGHT if name in table.column_names],
+        "store_schema": False,
+    }
+
+
+def remove_other_layouts(home_runs: Path) -> None:
+    """Remove derived files that are laid out as another version did."""
+    for path in home_runs.glob("*/*/*"):
+        if path.suffix in (".parquet", ".json") and f".{LAYOUT}." not in path.name:
+            path.unlink(missing_ok=True)
+
+
+def sweep(home_runs: Path) -> int:
+    """Remove what killed writers left; only while nobody else writes there."""
+    left = list(home_runs.rglob(f".*{_UNFINISHED}"))
+    for path in left:
+        path.unlink(missing_ok=True)
+    return len(left)

@@ -1,0 +1,293 @@
+"""The journal on disk: segments, written whole and synced before they count.
+
+Put here: segments and their keys, writing and reading them.
+Not here: what the lines say (`lines`), or landing them (`pull`).
+
+    journal/<cluster_id>/<hour>-<sequence>.jsonl
+
+A segment is one object of a store, made by conditional create: it is there whole, or not at all.
+Nothing is ever changed or added to one; its last line is a seal, with the hash of all before it.
+An hour has as many as there were flushes; the last one has `hour_closed`. Two collectors of one
+cluster take different sequences and disturb nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+import msgspec
+
+from domain.errors import EvidenceChanged
+from domain.identity import sha256_bytes
+from domain.interval import HOUR, format_instant, hour_of, parse_instant
+from ingestion.kubernetes.documents import as_text
+from ingestion.kubernetes.journal_lines import Line
+from ingestion.kubernetes.line_schema import check_form
+from warehouse.store import Store
+
+JOURNAL_VERSION = 2
+
+# One flush every half minute and a closing one are 121 an hour; many more are a broken loop.
+SEGMENTS_PER_HOUR_LIMIT = 100_000
+
+
+class SegmentDamaged(EvidenceChanged):
+    """A segment of a journal cannot be read as one."""
+
+    code = "JRNL-001"
+
+    def __init__(self, key: str, seen: str) -> None:
+        super().__init__(
+            where=key,
+            seen=seen,
+            why="what this segment said about its hour can no longer be trusted",
+            remedy="restore the file from a backup of the spool; if there is none, the hour counts "
+            "as not watched",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One object of the spool."""
+
+    key: str
+    hour: datetime
+    sequence: int
+
+
+def segment_key(cluster_id: str, hour: datetime, sequence: int) -> str:
+    return f"{cluster_prefix(cluster_id)}{_hour_text(hour)}-{sequence:06d}.jsonl"
+
+
+def cluster_prefix(cluster_id: str) -> str:
+    return f"journal/{cluster_id}/"
+
+
+def segments(store: Store, cluster_id: str, hour: datetime | None = None) -> list[Segment]:
+    """The segments of a cluster, or of one of its hours, in the order of their writing."""
+    prefix = cluster_prefix(cluster_id)
+    keys = store.list(prefix + _hour_text(hour) if hour is not None else prefix)
+    return [_segment(key) for key in keys]
+
+
+def latest_segments(store: Store, cluster_id: str, at: datetime, back: timedelta) -> list[Segment]:
+    """The segments of the last `back` before the last one, which usually is of today.
+
+    Asked day by day: a spool of a year has half a million names, and a bucket lists a thousand at
+    a time.
+    """
+    found: list[Segment] = []
+    day = at - back
+    while day.date() <= at.date():
+        found += segments_of_day(store, cluster_id, day)
+        day += timedelta(days=1)
+    found = found or segments(store, cluster_id)
+    return [s for s in found if s.hour >= found[-1].hour - back]
+
+
+def segments_of_day(store: Store, cluster_id: str, day: datetime) -> list[Segment]:
+    """The segments of the hours of one day (UTC)."""
+    keys = store.list(f"{cluster_prefix(cluster_id)}{day:%Y-%m-%d}")
+    return [_segment(key) for key in keys]
+
+
+def _segment(key: str) -> Segment:
+    name = key.rpartition("/")[2].removesuffix(".jsonl")
+    hour_text, _, sequence = name.rpartition("-")
+    try:
+        hour = datetime.strptime(hour_text, "%Y-%m-%dT%HZ").replace(tzinfo=UTC)
+        return Segment(key, hour, int(sequence))
+    except ValueError:
+        raise SegmentDamaged(key, "its name is not <hour>-<sequence>.jsonl") from None
+
+
+def _hour_text(hour: datetime) -> str:
+    return hour.strftime("%Y-%m-%dT%HZ")
+
+
+def parse_lines(key: str, body: bytes) -> Iterator[Line]:
+    """The lines of a segment but its seal; raises SegmentDamaged for anything that is none.
+
+    Any changed bit is found: the seal is compared before the first line is given. A seal does not
+    show that its writer wrote lines that can be read, so the form of each line is checked, too.
+    """
+    for number, text in enumerate(_before_seal(key, body).splitlines(), start=1):
+        try:
+            line = msgspec.json.decode(text)
+        except ValueError as cause:
+            raise SegmentDamaged(key, f"line {number} is not JSON: {cause}") from None
+        try:
+            check_form(line)
+        except ValueError as cause:
+            raise SegmentDamaged(key, f"line {number} has another form: {cause}") from None
+        if (number == 1) != (line["line"] == "opened"):
+            raise SegmentDamaged(key, f"line {number} is `{line['line']}`; `opened` is the first")
+        yield line
+
+
+def _before_seal(key: str, body: bytes) -> bytes:
+    """The lines before the seal; raises where there is none, or that of other lines."""
+    if not body.endswith(b"\n"):
+        raise SegmentDamaged(key, "its last line has no end")
+    last = body.rfind(b"\n", 0, -1) + 1
+    try:
+        seal = msgspec.json.decode(body[last:], type=_Seal)
+    except ValueError:
+        raise SegmentDamaged(key, "it does not end with its seal") from None
+    found = sha256_bytes(body[:last])
+    if seal.sha256 != found:
+        seen = f"its lines have the hash {found[:12]}…, its seal says {seal.sha256[:12]}…"
+        raise SegmentDamaged(key, seen)
+    if not last:
+        raise SegmentDamaged(key, "it has no line but its seal")
+    return body[:last]
+
+
+class _Seal(msgspec.Struct, tag_field="line", tag="sealed", forbid_unknown_fields=True):
+    sha256: str
+
+
+_Numbered = tuple[int, bytes]  # a line's position and its text
+
+
+@lru_cache(maxsize=64)
+def _hour_at(text: str) -> datetime:
+    """The hour of a time as it is written; a whole list has one, and an hour some dozens."""
+    return hour_of(parse_instant(text))
+
+
+_text = msgspec.json.Encoder(order="sorted", enc_hook=as_text).encode
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A segment as it is tried to be written, until it is."""
+
+    hour: datetime
+    sequence: int
+    lines: list[_Numbered]
+    at: datetime
+    body: bytes
+
+    @property
+    def line_count(self) -> int:
+        return len(self.lines)
+
+
+class JournalWriter:
+    """Collects lines and writes them as segments of their hours."""
+
+    def __init__(
+        self, store: Store, cluster_id: str, collector: str, code_version: str, position: int = 0
+    ) -> None:
+        self.store = store
+        self.cluster_id = cluster_id
+        self.collector = collector
+        self.code_version = code_version
+        self.position = position
+        # As text: a line is ten times as large while it is a document.
+        self.pending: dict[datetime, list[_Numbered]] = {}
+        self.segment_count = 0
+        self._sequences: dict[datetime, int] = {}
+        self._asked_until: datetime | None = None  # whose segments of an earlier life are known
+        self._tried: _Prepared | None = None
+
+    @property
+    def pending_count(self) -> int:
+        return sum(len(lines) for lines in self.pending.values())
+
+    def add(self, lines: list[Line]) -> None:
+        """Number the lines and keep them for their hours until the next flush."""
+        for line in lines:
+            hour = _hour_at(line["at"])
+            numbered = (self.position, _text(line | {"position": self.position}))
+            self.pending.setdefault(hour, []).append(numbered)
+            self.position += 1
+
+    def has_written(self, hour: datetime) -> bool:
+        """Whether anything was said of this hour, in memory or on disk."""
+        return hour in self.pending or bool(segments(self.store, self.cluster_id, hour))
+
+    def flush(self, at: datetime) -> list[str]:
+        """Write everything that is pending, the oldest hour first; the keys of what was written.
+
+        When the store refuses, what was not written stays pending, in order, and what was tried is
+        tried again with the same bytes under the same name: the refusal may have come too late.
+        """
+        keys = []
+        for hour in sorted(self.pending):
+            while self.pending.get(hour):
+                if self._tried is None or self._tried.hour != hour:
+                    self._tried = self._prepare(hour, at)
+                keys.append(self._write(self._tried))
+                rest = self.pending[hour][self._tried.line_count :]
+                self.pending[hour], self._tried = rest, None
+            del self.pending[hour]
+        return keys
+
+    def _prepare(self, hour: datetime, at: datetime) -> _Prepared:
+        sequence = self._sequences.get(hour) or self._first_sequence(hour)
+        return self._prepared(hour, sequence, list(self.pending[hour]), at)
+
+    def _prepared(
+        self, hour: datetime, sequence: int, lines: list[_Numbered], at: datetime
+    ) -> _Prepared:
+        body = self._body(hour, sequence, lines, at)
+        return _Prepared(hour, sequence, lines, at, body)
+
+    def _write(self, tried: _Prepared) -> str:
+        hour, first = tried.hour, tried.sequence
+        while tried.sequence < first + SEGMENTS_PER_HOUR_LIMIT:
+            key = segment_key(self.cluster_id, hour, tried.sequence)
+            # The same bytes are ours: an earlier try was durable and did not say so.
+            if self.store.create(key, tried.body) or self.store.read(key) == tried.body:
+                # The hour before still gets its last words.
+                near = {h: s for h, s in self._sequences.items() if h >= hour - HOUR}
+                self._sequences = near | {hour: tried.sequence + 1}
+                self.segment_count += 1
+                return key
+            sequence = max(tried.sequence + 1, self._next_sequence(hour))
+            tried = self._prepared(hour, sequence, tried.lines, tried.at)
+            self._tried = tried
+        raise SegmentDamaged(
+            segment_key(self.cluster_id, hour, first),
+            f"more than {SEGMENTS_PER_HOUR_LIMIT} segments in one hour",
+        )
+
+    def _first_sequence(self, hour: datetime) -> int:
+        """Where a begun hour goes on; of an hour that began since, nobody else is expected.
+
+        A spool may hold a year: its names are not listed for every hour, and whoever did write in
+        this one is met when the name is taken.
+        """
+        if self._asked_until is not None and hour > self._asked_until:
+            return 1
+        self._asked_until = max(hour, self._asked_until or hour)
+        return self._next_sequence(hour)
+
+    def _next_sequence(self, hour: datetime) -> int:
+        there = segments(self.store, self.cluster_id, hour)
+        return there[-1].sequence + 1 if there else 1
+
+    def _body(self, hour: datetime, sequence: int, lines: list[_Numbered], at: datetime) -> bytes:
+        opened: Line = {
+            "line": "opened",
+            "at": format_instant(at),
+            "version": JOURNAL_VERSION,
+            "cluster_id": self.cluster_id,
+            "collector": self.collector,
+            "code_version": self.code_version,
+            "hour": format_instant(hour),
+            "sequence": sequence,
+            "position": lines[0][0],
+        }
+        texts = [_text(opened), *(text for _, text in lines)]
+        digest = hashlib.sha256()
+        for text in texts:
+            digest.update(text + b"\n")
+        # In one piece: a complete list of a large cluster is tens of megabytes.
+        return b"\n".join([*texts, _text(_Seal(digest.hexdigest())), b""])

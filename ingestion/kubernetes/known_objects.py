@@ -1,0 +1,140 @@
+"""The objects that are there, as last seen, and until when each watch was heard.
+
+Put here: the collector's memory and its small operations. Not here: the rules (`state`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from domain.interval import Interval, format_instant
+from ingestion.kubernetes.documents import Stored
+from ingestion.kubernetes.journal_lines import Line, line_of
+from ingestion.kubernetes.pod_times import Contradiction, PodFacts, learn, read_facts
+from ingestion.kubernetes.projections import Projection
+
+# Deleted objects are remembered so that a replay cannot raise them; one is about 100 bytes.
+TOMBSTONES_LIMIT = 50_000
+
+
+@dataclass(slots=True)
+class Record:
+    """One object that is there, as last seen."""
+
+    uid: str
+    version: int
+    seen_at: datetime
+    digest: bytes
+    body: bytes  # the projection as it is written: smaller than as objects
+    facts: PodFacts = field(default_factory=PodFacts)
+    short: Stored | None = None  # once it was needed: as the list of ended pods has it
+
+    def projection(self) -> Stored:
+        return Stored(self.body)
+
+    def in_short(self) -> Stored:
+        """What an ended pod needs to be known again; its status was written when it ended."""
+        if self.short is None:
+            self.short = Stored(written(self._shortened()))
+        return self.short
+
+    def _shortened(self) -> Line:
+        whole = self.projection()
+        short = {
+            "metadata": {k: v for k, v in whole["metadata"].items() if k != "labels"},
+            "spec": {name: type(part)() for name, part in whole["spec"].items()},
+            "status": {name: type(part)() for name, part in whole["status"].items()},
+        }
+        short["spec"]["nodeName"] = whole["spec"]["nodeName"]
+        short["status"]["phase"] = whole["status"]["phase"]
+        return {"version": self.version, "object": short, "facts": self.facts.as_line()}
+
+
+@dataclass(slots=True)
+class Stream:
+    """What is known of one resource, and until when its watch was heard."""
+
+    resource: str
+    records: dict[str, Record] = field(default_factory=dict)
+    tombstones: dict[str, int] = field(default_factory=dict)  # told deleted: uid → version
+    risen: dict[str, int] = field(default_factory=dict)  # told deleted, and seen after all
+    absent: dict[str, int] = field(default_factory=dict)  # only not listed: may be seen again
+    version: int = 0  # every change until here was told
+    watched_from: datetime | None = None  # of the stretch that is not written down yet
+    heard_until: datetime | None = None
+    lost_at: datetime | None = None  # the last word heard before the present gap
+    live: bool = False
+    listing: set[str] = field(default_factory=set)  # seen by the list that is being taken
+    listed_at: datetime | None = None  # when its first page came: it shows nothing later
+    known_count: int = 0  # how many were known when it began
+    suspects: set[str] = field(default_factory=set)  # left out by one list
+    suspects_version: int = 0
+
+    def hear(self, at: datetime) -> None:
+        """The watch said something: it is unbroken until now."""
+        self.live = True
+        self.lost_at = None
+        if self.watched_from is None:
+            self.watched_from = at
+        if self.heard_until is None or at > self.heard_until:
+            self.heard_until = at
+
+    def take_stretch(self, *, resumable: bool = True) -> list[Line]:
+        """The stretch watched since the last call, cut at hours.
+
+        The version stands on the last piece alone: it says that every change until then is written.
+        """
+        if self.watched_from is None or self.heard_until is None:
+            return []
+        pieces = Interval(self.watched_from, self.heard_until).split_at_hours()
+        self.watched_from = self.heard_until
+        lines = []
+        for piece in pieces:
+            line = line_of("watched", piece.started_at, resource=self.resource)
+            lines.append(line | {"until": format_instant(piece.ended_at)})
+        if lines and resumable:
+            lines[-1]["version"] = self.version
+        return lines
+
+    def begin_again(self, at: datetime, version: int, reason: str) -> list[Line]:
+        """A list was taken and the watch goes on from it; what lies between is a gap."""
+        lines = self.take_stretch(resumable=False)
+        if self.heard_until is not None and self.heard_until < at:
+            gap = line_of("gap", at, resource=self.resource, reason=reason)
+            gap |= {"from": format_instant(self.heard_until), "until": format_instant(at)}
+            lines.append(gap)
+        self.lost_at = self.heard_until
+        self.version = version
+        self.watched_from = self.heard_until = at
+        return lines
+
+
+def recorded(
+    resource: str, known: Record | None, projection: Projection, version: int, at: datetime
+) -> tuple[Record, list[Contradiction]]:
+    """The record of an object as it is now, and what contradicts what was known of it."""
+    uid = projection["metadata"].get("uid", "")
+    notes: list[Contradiction] = []
+    facts = PodFacts()
+    if resource == "pods":
+        facts, notes = learn(known.facts if known else PodFacts(), read_facts(projection))
+    # Without the version: a heartbeat changes nothing that matters here.
+    meta = {k: v for k, v in projection["metadata"].items() if k != "resourceVersion"}
+    content = written(projection | {"metadata": meta})
+    digest = hashlib.blake2b(content, digest_size=16).digest()
+    return Record(uid, version, at, digest, written(projection), facts), notes
+
+
+def written(content: object) -> bytes:
+    """As it stands in a journal."""
+    return msgspec.json.encode(content, order="sorted")
+
+
+def bury(graves: dict[str, int], uid: str, version: int) -> None:
+    while len(graves) >= TOMBSTONES_LIMIT:
+        del graves[next(iter(graves))]
+    graves[uid] = version

@@ -1,0 +1,274 @@
+"""Who is there: every metric of the catalogue with its labels, and who says it.
+
+Put here: lines of the doctor about metrics, telemetry and exporters.
+Not here: reaching the server, its clock, intervals and retention (`ingestion.thanos.store_probe`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ingestion.doctor_lines import OPERATOR_REMEDY, OPERATORS, OPERATORS_SPELLED, ProbeLine
+from ingestion.exporter_pins import Speaker
+from ingestion.metric_catalogue import (
+    CATALOGUE,
+    POD_LABELS_ENTRY,
+    POD_LABELS_METRIC,
+    TELEMETRY_ENTRIES,
+    Entry,
+    asked_entries,
+)
+from ingestion.settings import ClusterSource
+from ingestion.thanos.decode import Runs
+from ingestion.thanos.runs import sanitised
+from ingestion.thanos.series import Series
+
+ABSENT_BECAUSE = {
+    "kube_pod_init_container_resource_requests": "no init container asks for a device",
+    "kube_pod_init_container_info": "no pod has an init container",
+    "kube_pod_completion_time": "no pod has ended; OpenShift drops it: ends are known by samples",
+    "kube_pod_deletion_timestamp": "no pod is being deleted",
+    "kube_pod_status_unschedulable": "no pod waits for a place",
+    "kube_pod_status_scheduled_time": "OpenShift drops it: being held begins with a sample then",
+    "kube_pod_start_time": "no pod; or it is not forwarded, and the containers' starts are enough",
+    "kube_pod_resourceclaim_info": "no pod claims a device; older kube-state-metrics lack it",
+    "kube_replicaset_owner": "no ReplicaSet; else use is shown by ReplicaSet, not by Deployment",
+    "kube_job_owner": "no Job; else use is shown by Job, not by what made it",
+    "kube_resourcequota": "no quota names a device",
+    "kube_namespace_labels": "it is not forwarded; no amount needs it",
+    "kube_pod_resource_request": "the scheduler's /metrics/resources is not scraped, or not "
+    "forwarded: nobody counts the requests a second time",
+}
+"""Metrics that a healthy cluster may lack at any one time, and why."""
+
+REQUESTS_METRIC = "kube_pod_container_resource_requests"
+"""Present only while a pod requests devices: an idle cluster lacks it, too."""
+
+PODS_METRIC = "kube_pod_info"
+
+VENDORS = {"nvidia_com": ("DCGM_",), "amd_com": ("gpu_", "amd_gpu_")}
+"""How resources of a vendor begin, as kube-state-metrics writes them, and how the metrics of each
+of its exporters do: AMD's own and ours."""
+
+USE = frozenset(e.metric for e in TELEMETRY_ENTRIES if e.reading in ("use", "card_use"))
+"""Without one of these nobody knows whether a device was used at all."""
+
+SINCE = {entry.replaces: entry.metric for entry in TELEMETRY_ENTRIES if entry.replaces}
+"""The names of fields since DCGM 4.7, by those before."""
+
+_TELEMETRY = frozenset(entry.metric for entry in TELEMETRY_ENTRIES)
+
+NAMED_LIMIT = 3
+
+BySpeaker = dict[Speaker, dict[str, Counter[str]]]
+
+
+class Heard:
+    """The series that an hour really has, by metric."""
+
+    def __init__(self, runs: Iterable[Runs]) -> None:
+        self.series: dict[str, list[Series]] = {}
+        for part in runs:
+            for place in np.unique(part.series_index).tolist():
+                one = part.series[place]
+                self.series.setdefault(one.metric, []).append(one)
+
+    def labels(self, metric: str) -> set[str]:
+        return {name for one in self.series.get(metric, ()) for name in one.labels}
+
+    def texts(self, metric: str, label: str) -> set[str]:
+        return {one.labels.get(label, "") for one in self.series.get(metric, ())}
+
+
+def metric_lines(cluster: ClusterSource, heard: Heard) -> Iterator[ProbeLine]:
+    """Every metric of the catalogue, with the labels that are relied on."""
+    for entry in asked_entries(cluster.pod_labels):
+        labels = heard.labels(entry.metric)
+        missing = [name for name in entry.labels if name not in labels]
+        if entry.metric == REQUESTS_METRIC and not labels and heard.series.get(PODS_METRIC):
+            yield _without_requests(entry, cluster, heard)
+        elif not labels:
+            yield _absent(entry, cluster)
+        elif missing:
+            yield ProbeLine(
+                entry.metric,
+                False,
+                f"has no label {', '.join(missing)}",
+                "no relabelling may drop it: " + entry.why,
+            )
+        elif entry.metric == POD_LABELS_METRIC:
+            yield _pod_labels(cluster.pod_labels, labels)
+        else:
+            yield ProbeLine(entry.metric, True, "present with its labels")
+    if not cluster.pod_labels:
+        seen = "not asked for: config.toml names no pod_labels under [ask]"
+        yield ProbeLine(POD_LABELS_METRIC, True, seen)
+
+
+def _absent(entry: Entry, cluster: ClusterSource) -> ProbeLine:
+    if why := ABSENT_BECAUSE.get(entry.metric):
+        return ProbeLine(entry.metric, True, f"no sample in the last hour, as may be: {why}")
+    on_acm = "on ACM: `gpu-ledger init FOLDER --from-acm` writes the allowlist"
+    remedy = f"collect it ({entry.why}); {on_acm}"
+    if pins := cluster.thanos.pins.of(entry.speaker):
+        section = f"[thanos.{cluster.thanos.name}.pins]"
+        remedy += f"; or correct {section}: only {', '.join(pins)} is believed"
+    return ProbeLine(entry.metric, False, "no sample in the last hour", remedy)
+
+
+def _without_requests(entry: Entry, cluster: ClusterSource, heard: Heard) -> ProbeLine:
+    """Pods are shown, and none of them requests a device: idle, unless another metric disagrees."""
+    pods = _pods_with_devices(heard)
+    if not pods:
+        seen = "no sample in the last hour, as may be: no pod requests a device"
+        return ProbeLine(entry.metric, True, seen)
+    line = _absent(entry, cluster)
+    seen = f"{line.seen}, but other metrics show {len(pods)} pods with devices, such as {pods[0]}"
+    return replace(line, seen=seen)
+
+
+def _pods_with_devices(heard: Heard) -> list[str]:
+    """Pods that the scheduler, init containers or device telemetry show to have devices."""
+    requesting = ("kube_pod_init_container_resource_requests", "kube_pod_resource_request")
+    telemetry = [metric for metric in heard.series if metric in _TELEMETRY]
+    own = heard.texts("up", "pod")
+    found: set[str] = set()
+    for metric in (*requesting, *telemetry):
+        for one in heard.series.get(metric, ()):
+            name = one.labels.get("exported_pod") or one.labels.get("pod", "")
+            found.add("" if metric in telemetry and name in own else name)
+    return sorted(found - {""})
+
+
+def _pod_labels(wanted: Sequence[str], labels: Collection[str]) -> ProbeLine:
+    """kube-state-metrics names every pod, but shows only labels that it was told to show."""
+    hidden = [name for name in wanted if f"label_{sanitised(name)}" not in labels]
+    return ProbeLine(
+        POD_LABELS_METRIC,
+        not hidden,
+        f"no pod shows {', '.join(hidden)}" if hidden else f"shows {', '.join(wanted)}",
+        f"start kube-state-metrics with --metric-labels-allowlist=pods=[{','.join(wanted)}]; "
+        "on OpenShift it is: then no pod has that label",
+    )
+
+
+def _known(prefix: str) -> list[str]:
+    """The metrics of one exporter that the catalogue has, each field once."""
+    return [e.metric for e in TELEMETRY_ENTRIES if e.metric.startswith(prefix) and not e.replaces]
+
+
+def _present(prefix: str, names: Collection[str]) -> list[str]:
+    return [metric for metric in _known(prefix) if {metric, SINCE.get(metric)} & set(names)]
+
+
+def telemetry_lines(names: Collection[str], heard: Heard) -> Iterator[ProbeLine]:
+    """What each vendor's exporter tells, and what it does not."""
+    resources = heard.texts("kube_node_status_capacity", "resource")
+    there = False
+    for resource, prefixes in VENDORS.items():
+        prefix, found = max(
+            ((each, _present(each, names)) for each in prefixes), key=lambda pair: len(pair[1])
+        )
+        known = _known(prefix)
+        if not found and not any(text.startswith(resource) for text in resources):
+            continue
+        there = True
+        missing = [metric for metric in known if metric not in found]
+        seen = f"{len(found)} of {len(known)} metrics"
+        if found and missing:
+            seen += f"; not there: {', '.join(missing)}"
+        is_used = any(metric in names for metric in USE if metric.startswith(prefix))
+        remedy = OPERATOR_REMEDY if not found else "its exporter has to tell one of utilisation"
+        check = f"device telemetry of {resource.replace('_', '.')}"
+        yield ProbeLine(check, is_used, seen, remedy)
+    if not there:
+        seen = "no metrics of devices, and no node with devices that are known"
+        yield ProbeLine("device telemetry", False, seen, OPERATOR_REMEDY)
+
+
+def operator_line(names: Collection[str], heard: Heard) -> ProbeLine:
+    """Whether anything in the namespace of a GPU operator is scraped, told by `up`."""
+    spaces = Counter(one.labels.get("namespace", "") for one in heard.series.get("up", ()))
+    found = {name: count for name, count in spaces.items() if any(o in name for o in OPERATORS)}
+    listed = ", ".join(f"{count} in {name}" for name, count in sorted(found.items()))
+    seen = f"targets: {listed}" if found else f"no target in a namespace like {OPERATORS_SPELLED}"
+    if names and not found:
+        seen += ", but device metrics come from elsewhere"
+    return ProbeLine("GPU operator is scraped", bool(found or names), seen, OPERATOR_REMEDY)
+
+
+def speaker_lines(cluster: ClusterSource, heard: Heard) -> Iterator[ProbeLine]:
+    """Who says what: one metric of several jobs may be a tenant's invention."""
+    for speaker, by_metric in _speakers(heard).items():
+        pins = cluster.thanos.pins.of(speaker)
+        several = {metric: of for metric, of in by_metric.items() if len(of) > 1}
+        seen = _spelled(several or _first(by_metric))
+        yield ProbeLine(
+            f"one source of {speaker.value}",
+            not several or len(pins) > 1,
+            f"{seen}; {'pinned to ' + ', '.join(pins) if pins else 'not pinned'}",
+            f"write whose word is taken under [thanos.{cluster.thanos.name}.pins]: {speaker.value} "
+            '= ["NAMESPACE/JOB"]; a tenant whose exporters are scraped can say anything',
+        )
+    spaces = _namespaces_by_uid(heard)
+    twice = sorted(uid for uid, names in spaces.items() if len(names) > 1)
+    yield ProbeLine(
+        "one namespace for each pod",
+        not twice,
+        f"{len(twice)} of {len(spaces)} UIDs stand in two namespaces{_example(twice, spaces)}",
+        "a UID has one namespace for ever: find out who says the other one, and pin its exporter",
+    )
+
+
+def _speakers(heard: Heard) -> BySpeaker:
+    """Series by who says them: each metric, from which job."""
+    found: BySpeaker = {}
+    for entry in (*CATALOGUE, POD_LABELS_ENTRY):
+        if entry.speaker and (series := heard.series.get(entry.metric)):
+            found.setdefault(entry.speaker, {})[entry.metric] = Counter(_origins(entry, series))
+    return found
+
+
+def _origins(entry: Entry, series: Sequence[Series]) -> Iterator[str]:
+    """`NAMESPACE/JOB`, or the job alone where the namespace is a pod's and not the exporter's."""
+    moved = any("exported_namespace" in one.labels for one in series)
+    for labels in (one.labels for one in series):
+        if "namespace" in entry.labels:
+            is_own = "exported_namespace" in labels
+        else:
+            is_own = moved or entry.speaker is not Speaker.DEVICES
+        job = labels.get("job", "no job")
+        yield f"{labels.get('namespace', '')}/{job}" if is_own else job
+
+
+def _first(by_metric: Mapping[str, Counter[str]]) -> Mapping[str, Counter[str]]:
+    """One that shows the exporter's own namespace, if there is any: as it is to be pinned."""
+    metric = max(by_metric, key=lambda name: "/" in min(by_metric[name]))
+    return {metric: by_metric[metric]}
+
+
+def _spelled(by_metric: Mapping[str, Counter[str]]) -> str:
+    named = list(by_metric.items())[:NAMED_LIMIT]
+    more = len(by_metric) - len(named)
+    shown = [
+        f"{metric}: " + ", ".join(f"{count} series of {job}" for job, count in sorted(of.items()))
+        for metric, of in named
+    ]
+    return "; ".join(shown) + (f"; and {more} more metrics" if more else "")
+
+
+def _namespaces_by_uid(heard: Heard) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for series in heard.series.values():
+        for one in series:
+            if one.uid:
+                found.setdefault(one.uid, set()).add(one.text("namespace"))
+    return found
+
+
+def _example(uids: Sequence[str], spaces: Mapping[str, set[str]]) -> str:
+    return f", such as {uids[0]} in {' and '.join(sorted(spaces[uids[0]]))}" if uids else ""

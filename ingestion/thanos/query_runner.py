@@ -1,0 +1,287 @@
+"""One question to one server: asked, kept, understood, and split when a limit is in the way.
+
+Put here: forms of requests, setting bodies aside, what is remembered from answer to answer.
+Not here: which questions there are (`ingestion.metric_catalogue`), how they are made smaller
+(`ingestion.thanos.splitting`), or what all answers say about an hour (`ingestion.thanos.pull`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import msgspec
+
+from clients.json_text import NOT_JSON
+from domain.interval import Interval
+from ingestion.evidence.landing import PackedBody, packed
+from ingestion.metric_catalogue import Ask, Entry
+from ingestion.settings import ClusterSource
+from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.response import Matrix, RawSeries, read_matrix
+from ingestion.thanos.sample_columns import MalformedSeries
+from ingestion.thanos.splitting import Evaluated, Question, Sizes, smaller
+from ingestion.thanos.stores import StoresSeen, read_stores
+from ingestion.thanos.telemetry import KnownSeries
+from ingestion.thanos.thanos_client import Reply, ThanosClient
+from warehouse.manifest import Answer, Outcome
+
+QUERY_PATH = "/api/v1/query"
+RANGE_PATH = "/api/v1/query_range"
+NAMES_PATH = "/api/v1/label/__name__/values"
+STORES_PATH = "/api/v1/stores"
+
+METRIC_NAMES_ASK = "metric_names"
+STORES_ASK = "stores"
+
+COMMON_FORM = {"dedup": "false", "partial_response": "false", "max_source_resolution": "0s"}
+"""Replicas are united here, half an answer is refused, and averages are never taken for samples.
+A plain Prometheus ignores all three."""
+
+CLOCK_LIMIT = 10**10
+"""A source's clock beyond it (the year 2286) is no clock."""
+
+GIVEN_UP_AFTER = 2
+"""Requests in a row without any answer: the server is away or hangs, the rest is not tried."""
+
+READ_TRIES_LIMIT = 3
+"""A proxy that cuts bodies at a size will cut them again; one that hiccups will not."""
+
+Fetched = tuple[Reply, Matrix, PackedBody | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The answer to an ask for a part of the window and, where possible, what it says."""
+
+    ask: Ask
+    window: Interval
+    answer: Answer
+    runs: Runs | None = None
+    series: Sequence[RawSeries] = ()  # of telemetry, of which all functions are read together
+    limit_hit: bool = False  # no smaller question was left
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.answer.outcome
+
+
+@dataclass(slots=True)
+class PullMemory:
+    """What one pull may remember for the next one of the same cluster: only speed depends on it."""
+
+    dictionary: SeriesDictionary | None = None
+    device_series: KnownSeries = field(default_factory=dict)
+    sizes: Sizes = field(default_factory=Sizes)
+    refuses_unions: bool = False
+
+
+class Asker:
+    """Asks for one cluster in one attempt; `bodies` is what came, to be landed by the caller."""
+
+    def __init__(
+        self,
+        source: ClusterSource,
+        client: ThanosClient,
+        memory: PullMemory | None = None,
+    ) -> None:
+        self.source = source
+        self._client = client
+        self.bodies: list[PackedBody] = []  # every body that came, waiting to be landed
+        self.memory = memory or PullMemory()
+        if self.memory.dictionary is None:
+            self.memory.dictionary = SeriesDictionary(source.thanos.replica_labels)
+        self._dictionary = self.memory.dictionary
+        self._silent_in_a_row = 0
+
+    def allocation(self, asks: Iterable[Ask], window: Interval) -> Iterator[Part]:
+        """Raw samples: whole, or in smaller questions where a limit is near or bites."""
+        return self.answered(self.questions(asks, window))
+
+    def questions(self, asks: Iterable[Ask], window: Interval) -> Iterator[Question]:
+        """What is asked about a window, in pieces where a limit is known to be near."""
+        for ask in asks:
+            yield from self.memory.sizes.split(Question(ask, window))
+
+    def answered(self, wanted: Iterable[Question | Evaluated]) -> Iterator[Part]:
+        """The answers in the order of the questions, one in memory at a time.
+
+        Questions are taken from `wanted` when it is their turn: what comes of one may decide
+        whether the next one is asked.
+        """
+        for one in wanted:
+            fetched = self._fetched(one)
+            if isinstance(one, Question):
+                yield from self._understood(one, fetched)
+            else:
+                yield from self._taken(one, fetched)
+
+    def selector(self, ask: Ask, matcher: str = "") -> str:
+        """`{__name__=~"a|b",resource!~"…",clusterID="…"}`."""
+        name = f'__name__=~"{"|".join(ask.metrics)}"' if ask.metrics[1:] else ""
+        parts = (name, ask.matchers, matcher, self._cluster_matcher)
+        matchers = ",".join(part for part in parts if part)
+        return f"{'' if name else ask.metrics[0]}{{{matchers}}}"
+
+    def selector_of(self, entry: Entry) -> str:
+        """The selector of one entry alone, of the exporters that are believed."""
+        return self.selector(Ask("", (entry.metric,), entry.selected(self.source.thanos.pins)))
+
+    def source_time(self) -> float | None:
+        """The server's own clock, in seconds since 1970; None when it does not say."""
+        reply = self._client.post(QUERY_PATH, {"query": "time()"})
+        try:
+            found: float = _SCALAR.decode(reply.body).data.result[0]
+        except NOT_JSON:
+            return None
+        return found if 0 <= found < CLOCK_LIMIT else None
+
+    def metric_names(
+        self, patterns: Sequence[str], window: Interval, matchers: str = ""
+    ) -> tuple[frozenset[str] | None, Answer | None]:
+        """The metrics of the window whose names match; None when the server does not say."""
+        selector = self.selector(Ask("", tuple(patterns), matchers))
+        form = {
+            "match[]": selector,
+            "start": _seconds(window.started_at),
+            "end": _seconds(window.ended_at),
+        }
+        reply = self._client.get(NAMES_PATH, form)
+        try:
+            names = _NAMES.decode(reply.body).data
+        except NOT_JSON:
+            return None, None
+        fetched = (reply, Matrix(Outcome.OK), _packed(reply))
+        return frozenset(names), self._described(METRIC_NAMES_ASK, selector, window, fetched)
+
+    def stores(self, window: Interval) -> tuple[Answer, StoresSeen] | None:
+        """What the querier says of its stores: landed, and what of it concerns this cluster."""
+        reply = self._client.get(STORES_PATH)
+        if reply.failure or reply.status != 200:
+            return None
+        seen = read_stores(reply.body, self._cluster_matcher)
+        if seen is None:
+            return None
+        outcome = Outcome.WARNED if seen.failing else Outcome.OK
+        fetched = (reply, Matrix(outcome, seen.reason), _packed(reply))
+        return self._described(STORES_ASK, "", window, fetched), seen
+
+    def _fetched(self, wanted: Question | Evaluated) -> Fetched:
+        if isinstance(wanted, Evaluated):
+            return self._read(RANGE_PATH, {**COMMON_FORM, **wanted.form})
+        form = {
+            **COMMON_FORM,
+            "query": self._range_query(wanted),
+            "time": _seconds(wanted.window.ended_at + self._overlap),
+        }
+        return self._read(QUERY_PATH, form)
+
+    def _read(self, path: str, form: dict[str, str]) -> Fetched:
+        """Ask and read; a body whose JSON ends early in a whole HTTP answer is asked for again."""
+        for _ in range(READ_TRIES_LIMIT):
+            reply = self._posted(path, form)
+            matrix = read_matrix(reply)
+            if matrix.outcome is not Outcome.TRUNCATED or reply.cut_short:
+                break
+        return reply, matrix, _packed(reply)
+
+    def _posted(self, path: str, form: dict[str, str]) -> Reply:
+        if self._silent_in_a_row >= GIVEN_UP_AFTER:
+            seen = f"not asked: {self._silent_in_a_row} requests before it got no answer"
+            return Reply(0, "", b"", failure=seen, tries=0)
+        reply = self._client.post(path, form)
+        silent = reply.not_connected or reply.timed_out
+        self._silent_in_a_row = self._silent_in_a_row + 1 if silent else 0
+        return reply
+
+    def _understood(self, question: Question, fetched: Fetched) -> Iterator[Part]:
+        matrix = fetched[1]
+        if matrix.limit_hit and (pieces := smaller(question)):
+            if fetched[0].too_large:
+                self.memory.sizes.learn_too_large(question)
+            for piece in pieces:
+                for small in self.memory.sizes.split(piece):
+                    yield from self._understood(small, self._fetched(small))
+            return
+        ask, window = question.ask, question.window
+        query = self._range_query(question)
+        answer = self._described(ask.name, query, window, fetched)
+        runs = None
+        if matrix.usable:
+            look = Look.at(window, self.source.sampling.sample_interval_seconds)
+            try:
+                runs = decode_runs(matrix.series, self._dictionary, look)
+            except MalformedSeries as cause:
+                seen = f"not the protocol: {cause}"[:300]
+                answer = replace(answer, outcome=Outcome.FAILED, reason=seen)
+            else:
+                samples = int(runs.sample_count.sum())
+                self.memory.sizes.learn(question, answer.byte_count, samples)
+        yield Part(ask, window, answer, runs)
+
+    def _taken(self, one: Evaluated, fetched: Fetched) -> Iterator[Part]:
+        """Left as it came: the functions of a device are read together."""
+        if fetched[1].limit_hit and (pieces := one.halves()):
+            for piece in pieces:
+                yield from self._taken(piece, self._fetched(piece))
+            return
+        answer = self._described(one.ask.name, one.query, one.window, fetched)
+        yield Part(one.ask, one.window, answer, None, fetched[1].series, fetched[1].limit_hit)
+
+    def _described(self, name: str, query: str, window: Interval, fetched: Fetched) -> Answer:
+        """Set the body aside to be kept, whatever it says; describe it."""
+        reply, matrix, body = fetched
+        if body is not None:
+            self.bodies.append(body)
+        landed = body.landed if body is not None else None
+        return Answer(
+            ask=name,
+            query=query,
+            status=reply.status,
+            sha256=landed.sha256 if landed else "",
+            byte_count=landed.byte_count if landed else 0,
+            stored_byte_count=landed.stored_byte_count if landed else 0,
+            warnings=matrix.warnings,
+            outcome=matrix.outcome,
+            reason=matrix.reason,
+            window=window,
+            tries=reply.tries,
+        )
+
+    def _range_query(self, question: Question) -> str:
+        seconds = question.window.seconds + 2 * int(self._overlap.total_seconds())
+        return f"{self.selector(question.ask, question.matcher)}[{seconds}s]"
+
+    @property
+    def _cluster_matcher(self) -> str:
+        return self.source.thanos.cluster_matcher.format(cluster_id=self.source.cluster_id)
+
+    @property
+    def _overlap(self) -> timedelta:
+        """One sampling interval on both sides: some servers leave out a range's left edge."""
+        return timedelta(seconds=self.source.sampling.sample_interval_seconds)
+
+
+class _ScalarData(msgspec.Struct):
+    result: tuple[float, str]
+
+
+class _Scalar(msgspec.Struct):
+    data: _ScalarData
+
+
+class _Names(msgspec.Struct):
+    data: list[str]
+
+
+_NAMES = msgspec.json.Decoder(_Names)
+_SCALAR = msgspec.json.Decoder(_Scalar)
+
+
+def _packed(reply: Reply) -> PackedBody | None:
+    return packed(reply.body) if reply.body else None
+
+
+def _seconds(instant: datetime) -> str:
+    return str(int(instant.timestamp()))

@@ -1,0 +1,79 @@
+"""The derived files of a landed attempt, made again from its bytes.
+
+Put here: reading an attempt's bodies and decoding them as when they came.
+Not here: asking (`ingestion.thanos.pull`), or which attempts are to be made again
+(`ingestion.rebuild`).
+
+Everything that decoding depends on is in the manifest, so a changed setting changes no past hour.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from domain.errors import EvidenceChanged
+from ingestion.evidence.landing import Landing
+from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.query_runner import METRIC_NAMES_ASK, STORES_ASK
+from ingestion.thanos.response import RawSeries, read_matrix_body
+from ingestion.thanos.runs import write_runs
+from ingestion.thanos.sample_columns import MalformedSeries
+from ingestion.thanos.telemetry import DeviceHours, FunctionAnswer, device_hours, function_answer
+from warehouse.manifest import Answer, Attempt, Outcome
+
+NOT_DECODED = (METRIC_NAMES_ASK, STORES_ASK)
+USABLE = (Outcome.OK, Outcome.WARNED)
+
+
+class DecodedOtherwise(EvidenceChanged):
+    """Bytes that were understood when they came are not understood now."""
+
+    code = "LAND-004"
+
+    def __init__(self, attempt: Attempt, answer: Answer, seen: str) -> None:
+        super().__init__(
+            where=f"attempt {attempt.sequence} of {attempt.cluster_id}, {answer.ask}",
+            seen=f"the manifest says {answer.outcome.value}, decoding again says {seen}",
+            why="the same bytes must always give the same usage",
+            remedy="use the version of gpu-ledger named in the manifest as code_version, "
+            "and report this",
+        )
+
+
+def replay(landing: Landing, home_runs: Path, attempt: Attempt) -> None:
+    """Write the runs, series and telemetry of an attempt from its landed bodies."""
+    replica_labels = attempt.draft.settings.get("replica_labels", ())
+    dictionary = SeriesDictionary(replica_labels)
+    runs: list[Runs] = []
+    telemetry: list[FunctionAnswer] = []
+    for answer in attempt.answers:
+        if answer.outcome not in USABLE or not answer.sha256:
+            continue
+        if answer.ask in NOT_DECODED:
+            continue
+        series = _series(landing, attempt, answer)
+        if ":" in answer.ask:
+            telemetry.append(function_answer(answer.ask, series))
+        elif answer.window is not None:
+            look = Look.at(answer.window, attempt.draft.sampling.sample_interval_seconds)
+            runs.append(decode_runs(series, dictionary, look))
+    rows = _rows(telemetry, replica_labels, attempt)
+    write_runs(home_runs, attempt, runs, rows, attempt.draft.settings.get("pod_labels", ()))
+
+
+def _rows(
+    telemetry: list[FunctionAnswer], replica_labels: tuple[str, ...], attempt: Attempt
+) -> DeviceHours:
+    try:
+        return device_hours(telemetry, replica_labels, attempt.window)
+    except MalformedSeries:
+        return device_hours(
+            [], (), attempt.window
+        )  # as when it came: telemetry that is not the protocol leaves no rows
+
+
+def _series(landing: Landing, attempt: Attempt, answer: Answer) -> list[RawSeries]:
+    matrix = read_matrix_body(landing.read_body(answer.sha256))
+    if matrix.outcome is not answer.outcome:
+        raise DecodedOtherwise(attempt, answer, f"{matrix.outcome.value} ({matrix.reason})")
+    return list(matrix.series)

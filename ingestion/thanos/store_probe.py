@@ -1,0 +1,208 @@
+"""What `gpu-ledger doctor` finds at a sample store: one line per check, with cause and remedy.
+
+Put here: whether a cluster can be asked, and whether everything that is relied on is there.
+Not here: printing, or the checks of the Kubernetes side (`ingestion.kubernetes`).
+
+Nothing is landed: a probe is no evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from domain.clock import Clock
+from domain.interval import HOUR, Interval, hour_of
+from ingestion.doctor_lines import ProbeLine, clock_line
+from ingestion.exporter_pins import Speaker
+from ingestion.metric_catalogue import (
+    TELEMETRY_ENTRIES,
+    allocation_asks,
+    asked_entries,
+    asks_of,
+)
+from ingestion.settings import ClusterSource
+from ingestion.thanos.decode import Runs
+from ingestion.thanos.exporters_seen import (
+    Heard,
+    metric_lines,
+    operator_line,
+    speaker_lines,
+    telemetry_lines,
+)
+from ingestion.thanos.hour_facts import look_facts
+from ingestion.thanos.pull import telemetry_questions
+from ingestion.thanos.query_runner import Asker, Part
+from ingestion.thanos.telemetry import DeviceReading, function_answer
+from ingestion.thanos.thanos_client import ThanosClient, connected_to
+
+DEVICE_METRICS = ("DCGM_FI_.+", "gpu_.+", "amd_gpu_.+")
+
+COUNT = "count_over_time"
+
+
+def probe(
+    cluster: ClusterSource, clock: Clock, client: ThanosClient | None = None
+) -> list[ProbeLine]:
+    """Look at the last whole hour of a cluster."""
+    now = clock.now()
+    overlap = timedelta(seconds=cluster.sampling.sample_interval_seconds)
+    ended_at = hour_of(now - overlap)
+    window = Interval(ended_at - HOUR, ended_at)
+    with connected_to(cluster.thanos.connection, client) as connected:
+        asker = Asker(_replicas_apart(cluster), connected)
+        asks = asks_of(asked_entries(cluster.pod_labels), cluster.thanos.pins)
+        parts = list(asker.allocation(asks, window))
+        reached = _reached(cluster, parts)
+        if not reached.is_fine:
+            return [reached]
+        runs = [part.runs for part in parts if part.runs is not None]
+        names = _device_metrics(asker, window)
+        devices = list(_device_runs(asker, names, window))
+        heard = Heard([*runs, *devices])
+        return [
+            reached,
+            *_clock_line(asker, now),
+            *metric_lines(cluster, heard),
+            *telemetry_lines(names, heard),
+            operator_line(names, heard),
+            *speaker_lines(cluster, heard),
+            *_sampling_lines(cluster, runs),
+            *_cluster_line(runs),
+            *_retention_line(asker, cluster, ended_at),
+        ]
+
+
+def _replicas_apart(cluster: ClusterSource) -> ClusterSource:
+    """Each replica as a series of its own: united, two of them look sampled twice as often."""
+    return replace(cluster, thanos=replace(cluster.thanos, replica_labels=()))
+
+
+def _device_metrics(asker: Asker, window: Interval) -> frozenset[str]:
+    """The metrics of devices that the window has; counted, where no proxy lets names be asked."""
+    pins = asker.source.thanos.pins.matchers(Speaker.DEVICES, tells_namespaces=False)
+    names, _ = asker.metric_names(DEVICE_METRICS, window, pins)
+    if names is not None:
+        return names
+    counts = telemetry_questions(asker, window, (COUNT,))
+    told = DeviceReading((), window)
+    for part in asker.answered(counts):
+        told.add(function_answer(part.answer.ask, part.series))
+    return frozenset(one.metric for one in told.rows().series)
+
+
+def _device_runs(asker: Asker, names: Collection[str], window: Interval) -> Iterator[Runs]:
+    """One metric of each vendor's devices, to see who says it."""
+    told = [entry for entry in TELEMETRY_ENTRIES if entry.metric in names]
+    chosen = {entry.metric.partition("_")[0]: entry for entry in reversed(told)}
+    for part in asker.allocation(asks_of(chosen.values(), asker.source.thanos.pins), window):
+        if part.runs is not None:
+            yield part.runs
+
+
+def _reached(cluster: ClusterSource, parts: Sequence[Part]) -> ProbeLine:
+    bad = [part for part in parts if part.runs is None]
+    where = f"{cluster.thanos.name} answers"
+    if not bad:
+        return ProbeLine(where, True, f"{len(parts)} questions answered")
+    answer = bad[0].answer
+    if answer.status in (401, 403):
+        remedy = "give its user the view of this cluster's metrics, or renew token_file"
+    elif answer.status == 0:
+        remedy = "check url, proxy, ca_file and network policies"
+    else:
+        remedy = "check that url is the address without /api/v1"
+    return ProbeLine(where, False, f"{len(bad)} of {len(parts)} failed: {answer.reason}", remedy)
+
+
+def _clock_line(asker: Asker, now: datetime) -> Iterator[ProbeLine]:
+    seconds = asker.source_time()
+    if seconds is not None:
+        yield clock_line(seconds, now.timestamp())
+
+
+def _sampling_lines(cluster: ClusterSource, runs: Sequence[Runs]) -> Iterator[ProbeLine]:
+    """The interval at which samples really come, and replicas that nobody named."""
+    decided = cluster.sampling.sample_interval_seconds
+    gaps = sorted(gap for part in runs for gap in _distances(part))
+    if gaps:
+        seen = gaps[len(gaps) // 2]
+        harm = (
+            "a missed scrape is no hole so far"
+            if seen < decided
+            else "every sample looks like a hole so far"
+        )
+        yield ProbeLine(
+            "sampling interval",
+            decided / 1.5 <= seen <= decided * 1.5,
+            f"samples of one replica come every {seen:.0f} s, "
+            f"decisions/clusters.csv says {decided}",
+            f"correct sample_interval_seconds, from a date on: {harm}",
+        )
+    unnamed = _unnamed_replica_labels(cluster, runs)
+    if unnamed:
+        yield ProbeLine(
+            "replica labels",
+            False,
+            f"{', '.join(unnamed)} tells copies apart and is not in replica_labels",
+            "add it to replica_labels in config.toml, or every device counts twice",
+        )
+
+
+def _distances(part: Runs) -> Iterator[float]:
+    """The mean distance of the samples of each series, in seconds."""
+    starts = np.flatnonzero(np.diff(part.series_index, prepend=-1))
+    if not len(part):
+        return
+    ends = np.append(starts[1:], len(part)) - 1
+    counts = np.add.reduceat(part.sample_count, starts)
+    spans = part.last_ms[ends] - part.first_ms[starts]
+    several = counts > 1
+    yield from (spans[several] / (counts[several] - 1) / 1000).tolist()
+
+
+def _unnamed_replica_labels(cluster: ClusterSource, runs: Sequence[Runs]) -> list[str]:
+    values: dict[str, set[str]] = {}
+    for part in runs:
+        for one in part.series:
+            for name, text in one.labels.items():
+                if "replica" in name and not name.startswith(("label_", "replicaset")):
+                    values.setdefault(name, set()).add(text)
+    return sorted(
+        name
+        for name, texts in values.items()
+        if len(texts) > 1 and name not in cluster.thanos.replica_labels
+    )
+
+
+def _retention_line(
+    asker: Asker, cluster: ClusterSource, ended_at: datetime
+) -> Iterator[ProbeLine]:
+    """Whether the oldest hour that may still be asked for is there; a young cluster has none."""
+    days = cluster.thanos.raw_retention_days
+    oldest = ended_at - timedelta(days=days - 1)
+    month = ended_at - timedelta(days=35)
+    health = [ask for ask in allocation_asks() if ask.metrics == ("up",)]
+    for instant, is_needed in ((month, True), (oldest, False)):
+        [part] = list(asker.allocation(health, Interval(instant - HOUR, instant)))
+        there = part.runs is not None and len(part.runs) > 0
+        if there or is_needed:
+            age = (ended_at - instant).days
+            seen = f"samples of {age} days ago are {'there' if there else 'not there'}"
+            remedy = "a month that is closed late cannot be asked again: keep raw samples longer"
+            yield ProbeLine(f"raw samples, {age} days", there, seen, remedy)
+
+
+def _cluster_line(runs: Sequence[Runs]) -> Iterator[ProbeLine]:
+    """One clusterID, whatever its name: a matcher that selects two clusters merges their bills."""
+    count = look_facts(runs).get("clusters_in_the_answer", 1)
+    yield ProbeLine(
+        "one cluster",
+        count == 1,
+        f"the series name {count} clusters" if count > 1 else "the series name one",
+        "let cluster_matcher select one, by its clusterID; or find out who sends without that "
+        "label. A cluster that was just renamed has two names for an hour",
+    )

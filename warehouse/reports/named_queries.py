@@ -1,0 +1,171 @@
+"""Named questions: SQL files over the marts, with a title, parameters and words for no answer.
+
+Put here: reading them, and asking them.
+Not here: the questions (`docs/reference/queries/*.sql`), or how answers are printed.
+
+    -- Which tenants burn fastest?                          the title, ends with a question mark
+    --
+    -- What the answer means, in a line or more.
+    --
+    -- param period = newest: the billing period            name, default, meaning
+    -- empty: No tenant has used anything.                  what no row means
+    select …
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from domain.billing_period import BillingPeriod
+from domain.errors import WrongUse
+from domain.money import format_nanos
+from warehouse.reports.opened_facts import Facts, Row
+
+NEWEST = "newest"
+NANOS = "_nanos"
+_PARAMETER = re.compile(r"-- param (?P<name>[a-z_]+) = (?P<default>[^:]*): (?P<meaning>.+)")
+_EMPTY = "-- empty: "
+
+
+class UnknownQuestion(WrongUse):
+    """No question has this name."""
+
+    code = "READ-004"
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, known, n=3, cutoff=0.3)
+        super().__init__(
+            where=f"question {name!r}",
+            seen="no question has this name",
+            why="only questions whose answers are tested can be asked by name",
+            remedy=f"did you mean {', '.join(near)}?" if near else "gpu-ledger query --list",
+        )
+
+
+class UnknownParameter(WrongUse):
+    """A question was given a parameter that it does not have."""
+
+    code = "READ-005"
+
+    def __init__(self, question: str, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(
+            where=f"question {question}",
+            seen=f"it has no parameter {name!r}; it has: {', '.join(known)}",
+            why="a parameter that is ignored would give the answer to another question",
+            remedy=f"gpu-ledger query {question} --show",
+        )
+
+
+class ImpossibleValue(WrongUse):
+    """A question was given a value that it cannot mean."""
+
+    code = "READ-010"
+
+    def __init__(self, question: str, name: str, value: str, meaning: str) -> None:
+        super().__init__(
+            where=f"question {question}",
+            seen=f"{name}={value} is not {meaning}",
+            why="nothing is found for what is not there, and no row would read as if all were well",
+            remedy=f"gpu-ledger query {question} --show",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question, as its file has it."""
+
+    name: str
+    title: str
+    meaning: str
+    parameters: Mapping[str, str]  # name to default
+    when_empty: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a question, and what it was asked with."""
+
+    columns: tuple[str, ...]
+    rows: list[Row]
+    parameters: Mapping[str, str]
+
+
+def questions_folder() -> Path:
+    """Where the questions lie: inside the installed package, or in a checkout's docs."""
+    here = Path(__file__).resolve().parents[1]
+    installed = here / "_questions"
+    return installed if installed.is_dir() else here.parent / "docs" / "reference" / "queries"
+
+
+@cache
+def questions() -> tuple[Question, ...]:
+    """Every question, by name."""
+    return tuple(
+        _parsed(path.stem, path.read_text(encoding="utf-8"))
+        for path in sorted(questions_folder().glob("*.sql"))
+    )
+
+
+def question(name: str) -> Question:
+    """The question of a name; raises UnknownQuestion."""
+    by_name = {one.name: one for one in questions()}
+    if name not in by_name:
+        raise UnknownQuestion(name, list(by_name))
+    return by_name[name]
+
+
+def ask(facts: Facts, asked: Question, given: Mapping[str, str]) -> Answer:
+    """The answer, of the newest period unless one is given; amounts are exact decimals as text."""
+    for name in given:
+        if name not in asked.parameters:
+            raise UnknownParameter(asked.name, name, tuple(asked.parameters))
+    parameters = {**asked.parameters, **given}
+    if parameters.get("period") == NEWEST:
+        parameters["period"] = facts.newest.name
+    if "period" in parameters:
+        period = BillingPeriod(parameters["period"])
+        facts.require(period.interval)
+        if day := parameters.get("day"):
+            _require_day(asked, day, period)
+    found = facts.rows(asked.sql, parameters)
+    names = tuple(column[0] for column in facts.connection.description or ())
+    rows = [
+        {name.removesuffix(NANOS): _shown(name, value) for name, value in row.items()}
+        for row in found
+    ]
+    return Answer(tuple(name.removesuffix(NANOS) for name in names), rows, parameters)
+
+
+def _require_day(asked: Question, day: str, period: BillingPeriod) -> None:
+    days = {f"{at:%Y-%m-%d}" for at in period.interval.hours()}
+    if day not in days:
+        raise ImpossibleValue(asked.name, "day", day, f"a day of {period}, such as {min(days)}")
+
+
+def _shown(name: str, value: object) -> object:
+    """Amounts as exact decimals of the currency; everything else as it is."""
+    return format_nanos(int(str(value))) if name.endswith(NANOS) and value is not None else value
+
+
+def _parsed(name: str, text: str) -> Question:
+    head = [line for line in text.splitlines() if line.startswith("--")]
+    parameters: dict[str, str] = {}
+    when_empty, meaning = "", []
+    for line in head[1:]:
+        if match := _PARAMETER.fullmatch(line):
+            parameters[match["name"]] = match["default"].strip()
+        elif line.startswith(_EMPTY):
+            when_empty = line.removeprefix(_EMPTY)
+        else:
+            meaning.append(line.removeprefix("--").strip())
+    title = head[0].removeprefix("-- ")
+    assert title.endswith("?"), f"{name}: {title}"
+    assert when_empty, f"{name} does not say what no row means"
+    return Question(name, title, " ".join(meaning).strip(), parameters, when_empty, text)

@@ -1,0 +1,179 @@
+"""Facts that were opened for reading, in the published copy or in the warehouse itself.
+
+Put here: which of the two files is read, and what it says of its periods.
+Not here: any question that is asked of them (the modules beside this one).
+
+The published copy is read while it holds the facts that were last switched in: whoever reads it
+holds no lock that the pipeline would wait for. Otherwise the warehouse is read. Either way the
+numbers are the same, the file itself says which periods there are, and a period that lacks rows is
+not read: an amount without them would look as final as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from domain.billing_period import BillingPeriod
+from domain.errors import CouldNotLook
+from domain.interval import Interval
+from warehouse.connection import WarehouseInUse, connect
+from warehouse.content_hash import row_counts
+from warehouse.home import Home
+from warehouse.publish import MAIN, newest_version
+from warehouse.switch import MARTS
+from warehouse.switched import Switched, periods_in, switched_periods
+
+if TYPE_CHECKING:
+    import duckdb
+
+Row = dict[str, Any]
+
+
+class NoFactsYet(CouldNotLook):
+    """Nothing was counted that could answer."""
+
+    code = "READ-001"
+
+    def __init__(self, where: str, periods: tuple[str, ...], wanted: str) -> None:
+        there = ", ".join(periods) or "none"
+        super().__init__(
+            where=where,
+            seen=f"no facts of {wanted or 'any period'}; periods with facts: {there}",
+            why="an answer comes from counted facts only, and nothing is not zero",
+            remedy=f"gpu-ledger refresh --period {wanted}" if wanted else "gpu-ledger refresh",
+        )
+
+
+class FactsOfAnotherVersion(CouldNotLook):
+    """Facts were counted by a version of the code that had other tables or columns."""
+
+    code = "READ-006"
+
+    def __init__(self, where: str, periods: tuple[str, ...], cause: str) -> None:
+        super().__init__(
+            where=where,
+            seen=f"facts of another version of the code: {cause}",
+            why="a table or column that was never counted is not empty, and is not answered for",
+            remedy=f"gpu-ledger refresh --period {periods[-1] if periods else '2026-10'}, "
+            "then gpu-ledger publish",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Marts behind an open connection; tables are named without a schema."""
+
+    connection: duckdb.DuckDBPyConnection
+    path: Path
+    periods: tuple[str, ...]
+    newest_name: str = ""  # empty: the last one
+    left_out: tuple[str, ...] = ()  # names of clusters whose rows the reader may not see
+
+    def rows(self, statement: str, parameters: Mapping[str, object] | None = None) -> list[Row]:
+        """The rows of a query, as dictionaries, in its order; raises FactsOfAnotherVersion."""
+        import duckdb
+
+        try:
+            found = self.connection.execute(statement, dict(parameters or {}))
+        except (duckdb.CatalogException, duckdb.BinderException) as cause:
+            # Questions are the project's own: what they name and the file lacks was not there yet.
+            said = str(cause).splitlines()[0]
+            raise FactsOfAnotherVersion(str(self.path), self.periods, said) from cause
+        names = [column[0] for column in found.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+    def require(self, window: Interval) -> tuple[str, ...]:
+        """The periods that a window touches; raises NoFactsYet when one was never counted."""
+        wanted = []
+        period = BillingPeriod.containing(window.started_at)
+        while period.started_at < window.ended_at:
+            wanted.append(period.name)
+            period = period.next()
+        for name in wanted:
+            if name not in self.periods:
+                raise NoFactsYet(str(self.path), self.periods, name)
+        return tuple(wanted)
+
+    @property
+    def newest(self) -> BillingPeriod:
+        return BillingPeriod(self.newest_name or self.periods[-1])
+
+
+@contextmanager
+def open_facts(home: Home, wanted: str = "") -> Iterator[Facts]:
+    """The facts of a home; raises NoFactsYet without any, WarehouseLost where rows are missing.
+
+    `wanted` is the period that somebody asked for, if any.
+    """
+    noted = switched_periods(home)
+    with _opened(home, noted, wanted) as (connection, path, schema):
+        found = row_counts(connection, schema)
+        for period, counts in found.items():
+            if period in noted:
+                noted[period].require_counts(path, period, counts)
+        if not found or (wanted and wanted not in found):
+            raise NoFactsYet(str(path), tuple(found), wanted)
+        connection.execute(f"use {schema}")
+        yield Facts(connection, path, tuple(found), _newest(found))
+
+
+def newest_period(home: Home) -> BillingPeriod:
+    """The newest period in the warehouse of which any hour was due; raises NoFactsYet."""
+    found = periods_in(home)
+    if not found:
+        raise NoFactsYet(str(home.warehouse_path), (), "")
+    return BillingPeriod(_newest(found))
+
+
+def _newest(found: Mapping[str, Mapping[str, int]]) -> str:
+    """A month that has only begun, or that nobody measured, says nothing when none is named."""
+    due = [period for period, counts in found.items() if counts.get("fct_coverage")]
+    return (due or list(found))[-1]
+
+
+@contextmanager
+def _opened(
+    home: Home, noted: Mapping[str, Switched], wanted: str
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path, str]]:
+    """The copy, when it holds what was last switched in; else the warehouse itself."""
+    copy = newest_version(home)
+    connection = _copied(copy, noted) if copy and noted else None
+    if copy and connection:
+        with connection:
+            yield connection, copy, MAIN
+        return
+    if not home.warehouse_path.is_file():
+        raise NoFactsYet(str(home.warehouse_path), (), wanted)
+    try:
+        connection = connect(home.warehouse_path, read_only=True, outside_sql=True)
+    except WarehouseInUse as busy:
+        instead = (
+            f"ask again; {copy} is not locked, and has what was counted before"
+            if copy
+            else "run `gpu-ledger publish`: the copy that it makes is never locked, and there is "
+            "none yet"
+        )
+        raise WarehouseInUse(
+            home.warehouse_path, busy.waited_seconds, busy.cause, instead
+        ) from busy
+    with connection:
+        yield connection, home.warehouse_path, MARTS
+
+
+def _copied(path: Path, noted: Mapping[str, Switched]) -> duckdb.DuckDBPyConnection | None:
+    """The copy, opened, when it is of exactly what was switched in."""
+    import duckdb
+
+    connection = connect(path, read_only=True, outside_sql=True)
+    try:
+        told = connection.execute("select billing_period, facts_sha256 from about_periods")
+        if dict(told.fetchall()) == {name: one.facts_sha256 for name, one in noted.items()}:
+            return connection
+    except duckdb.CatalogException:
+        pass  # an earlier version of the code wrote this copy, and it says nothing of its periods
+    connection.close()
+    return None
