@@ -81,6 +81,7 @@ SERVERS = (
     ),
     Server("versitygw", {"versitygw": "github.com/versity/versitygw/cmd/versitygw"}),
     Server("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
+    Server("device-manager", {"device-manager": "."}),
 )
 
 

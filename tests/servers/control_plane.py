@@ -29,6 +29,7 @@ TOKENS = {
     "tenant-user": '"team-vision"',  # sees what bindings of its group allow
     "portal": "",  # may review tokens and rights
     "system:serviceaccount:gpu-ledger-idle-pruner:idle-pruner": "",  # by its manifests
+    "system:serviceaccount:gpu-ledger-fake-gpus:fake-gpus": "",  # by its manifests
 }
 # Nobody makes service accounts here; statuses that a test writes must not be computed again.
 WITHOUT_PLUGINS = "ServiceAccount,ResourceQuota,TaintNodesByCondition,NodeRestriction,Priority"
@@ -48,6 +49,7 @@ class ControlPlane:
     folder: Path
     etcd_port: int
     api_port: int
+    disabled_plugins: str = WITHOUT_PLUGINS
     _api: ExitStack = field(default_factory=ExitStack)
     _etcd: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=REQUEST_SECONDS))
 
@@ -91,7 +93,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={self.folder / 'accounts.key'}",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
             "--authorization-mode=RBAC",
-            f"--disable-admission-plugins={WITHOUT_PLUGINS}",
+            f"--disable-admission-plugins={self.disabled_plugins}",
             "--allow-privileged=true",  # as every distribution has it
         ]
         log = self.folder / "apiserver.log"
@@ -177,14 +179,14 @@ def _trusting(ca_file: Path) -> Any:
 
 
 @contextmanager
-def control_plane(folder: Path) -> Iterator[ControlPlane]:
+def control_plane(folder: Path, disabled_plugins: str = WITHOUT_PLUGINS) -> Iterator[ControlPlane]:
     """etcd and kube-apiserver in a folder of their own."""
     folder.mkdir(parents=True, exist_ok=True)
     key = ["openssl", "genrsa", "-out", str(folder / "accounts.key"), "2048"]
     subprocess.run(key, check=True, capture_output=True)
     rows = [f"{token_of(user)},{user},{user}-uid,{group}" for user, group in TOKENS.items()]
     (folder / "tokens.csv").write_text("\n".join(rows) + "\n")
-    plane = ControlPlane(folder, free_port(), free_port())
+    plane = ControlPlane(folder, free_port(), free_port(), disabled_plugins)
     log = folder / "etcd.log"
     with running(_etcd_command(plane), lambda: _healthy(plane), log, gently=False):
         try:
@@ -247,6 +249,7 @@ CONTROLLERS = (
     "statefulset-controller",
     "garbage-collector-controller",
     "namespace-controller",
+    "resourcequota-controller",
     "validatingadmissionpolicy-status-controller",
 )
 
