@@ -68,21 +68,20 @@ def scenario(days: int) -> str:
 def homes(days: int, folder: Path) -> Iterator[tuple[OpenHome, OpenHome]]:
     """Two homes on one fleet, after its month."""
     from domain.clock import StoppedClock
-    from fake_gpu.fleet.build import build_fleet
-    from fake_gpu.scenario.load import load_scenario
-    from orchestration.demo.fleet_process import served_apart
-    from orchestration.demo.home import make_home
-    from orchestration.model_graph import prepared_graph
+    from orchestration.dagster_code.model_graph import prepared_graph
+    from orchestration.demo.demo_home import make_home
+    from orchestration.demo.fleet_process import serve_apart
     from orchestration.open_home import OpenHome
 
     path = folder / "scenario.yaml"
     path.write_text(scenario(days), encoding="utf-8")
-    fleet = build_fleet(load_scenario(str(path)))
     now = FIRST + timedelta(days=days, hours=2)
-    with served_apart(str(path), fleet, now) as running:
+    with serve_apart(str(path), now) as running:
         made = []
         for name in ("alone", "dagster"):
-            home = make_home(folder / name, fleet, running.thanos_url, running.kubernetes_urls)
+            home = make_home(
+                folder / name, running.fleet, running.thanos_url, running.kubernetes_urls
+            )
             table = home.decisions / "clusters.csv"
             table.write_text(table.read_text().replace(",both,", ",samples,"))
             prepared_graph(home)
@@ -112,9 +111,9 @@ def dagster_on(opened: OpenHome) -> Iterator[Callable[..., bool]]:
     import dagster as dg
 
     from domain.interval import format_instant
-    from orchestration.build import build_defs
-    from orchestration.dagster_home import make_pool, prepare
-    from orchestration.resources import LedgerHome
+    from orchestration.dagster_code.build import build_defs
+    from orchestration.dagster_code.instance import make_pool, prepare
+    from orchestration.dagster_code.resources import LedgerHome
 
     os.environ.update(prepare(opened))
     make_pool()
@@ -135,8 +134,8 @@ def backfill(days: int, run: Callable[..., bool]) -> float:
     """All hours of all clusters, in one run."""
     import dagster as dg
 
-    from orchestration.partitions import hour_name
-    from orchestration.tags import RANGE_END, RANGE_START
+    from orchestration.dagster_code.partitions import hour_name
+    from orchestration.dagster_code.run_tags import RANGE_END, RANGE_START
 
     last = FIRST + timedelta(days=days, hours=-1)
     return timed(
@@ -164,7 +163,7 @@ def measure(days: int = DAYS) -> list[Measurement]:
         pulls = timed(lambda: steps.pull(alone, month, sources=[Source.THANOS]))
         dagster_alone, start_up = (
             min(start_up_seconds(other, module) for _ in range(2))
-            for module in ("dagster", "orchestration.definitions")
+            for module in ("dagster", "orchestration.dagster_code.definitions")
         )
         with dagster_on(other) as run:
             through = backfill(days, run)
@@ -178,7 +177,7 @@ def measure(days: int = DAYS) -> list[Measurement]:
             ]
             hours = {"from_hour": f"{last.started_at:%Y-%m-%dT%H}", "again": True}
             hours |= {"until_hour": f"{last.ended_at:%Y-%m-%dT%H}"}
-            config = {"ops": {"pull_these_hours": {"config": hours}}}
+            config = {"ops": {"pull_configured_hours": {"config": hours}}}
             cycle = [
                 timed(lambda: run("pull_hours", run_config=config)),
                 timed(lambda: run("refresh_period", PERIOD)),

@@ -1,5 +1,5 @@
-"""When, and in what order: Dagster's definitions and the command line. Nobody imports it.
+"""The order of the pipeline's steps, and its user interfaces: command line, Dagster, demos.
 
-Put here: wiring of the stages, schedules, commands.
-Not here: anything that a stage could do itself.
+Put here: `steps` and the state that they need; below it `cli`, `dagster_code` and `demo`.
+Not here: the work of a step. No other package imports this one.
 """

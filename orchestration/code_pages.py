@@ -1,7 +1,7 @@
 """The page of an error or of a finding, by its code.
 
-Put here: where the pages lie, in a checkout and in an installed package.
-Not here: what they say (`docs/errors`, `docs/findings`).
+Put here: the folder of the pages, in a checkout and in an installed package.
+Not here: their text (`docs/errors`, `docs/findings`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _CODE = re.compile(r"[A-Za-z]+-[0-9]{3}")
 class UnknownCode(WrongUse):
     """No error and no finding has this code."""
 
-    code = "EXPLAIN-002"
+    code = "EXPLAIN-001"
 
     def __init__(self, name: str) -> None:
         super().__init__(
             where=f"code {name!r}",
-            seen="no error and no finding has it",
-            why="every one that is printed has a page",
+            seen="no error and no finding has this code",
+            why="each printed code has a page",
             remedy="copy it from the message, such as: gpu-ledger explain GAP-001",
         )
 

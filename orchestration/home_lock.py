@@ -1,10 +1,10 @@
-"""One `gpu-ledger up` on a home at a time.
+"""The lock by which only one `gpu-ledger up` runs on a home at a time.
 
-Put here: the lock that it holds, and refusing where another one holds it.
-Not here: the processes that hold it (`orchestration.pages`), or their runs (`launching`).
+Put here: taking the lock, and the error while another process holds it.
+Not here: the processes that hold it (`orchestration.dagster_code.web_ui`).
 
-The lock is held as long as any of the processes lives that were started with it: a daemon that
-outlived its `up` goes on launching runs.
+Each process that was started with the lock holds it: a daemon that outlived its `gpu-ledger up`
+still launches runs.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ LOCK = "up.lock"
 
 
 class AlreadyUp(WrongUse):
-    """Another `up` has this home."""
+    """Another `gpu-ledger up` runs on this home."""
 
-    code = "UP-003"
+    code = "UP-002"
 
     def __init__(self, lock: Path, url: str, processes: list[int]) -> None:
         self.url = url
@@ -35,23 +35,23 @@ class AlreadyUp(WrongUse):
         super().__init__(
             where=str(lock),
             seen=f"this home is up already: {url}, processes {numbers}",
-            why="a second one would take the runs of the first for lost, and end them",
+            why="a second one would end the runs of the first one as lost",
             remedy=f"open {url}; or stop it, and start again: kill {numbers}",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The lock of a home, held by this process and by those that are given `descriptor`."""
+    """The lock of a home, held by this process and by those that inherit `descriptor`."""
 
     descriptor: int
     url: str
 
-    def name(self, processes: Mapping[str, int]) -> None:
-        """Say in the lock who holds it, for whoever is refused."""
-        said = {"url": self.url, "processes": {"up": os.getpid(), **processes}}
+    def write_holders(self, processes: Mapping[str, int]) -> None:
+        """Write the holders into the lock file; the error of a refused `up` names them."""
+        holders = {"url": self.url, "processes": {"up": os.getpid(), **processes}}
         os.ftruncate(self.descriptor, 0)
-        os.pwrite(self.descriptor, (json.dumps(said) + "\n").encode(), 0)
+        os.pwrite(self.descriptor, (json.dumps(holders) + "\n").encode(), 0)
 
 
 @contextmanager
@@ -62,14 +62,14 @@ def lock_home(folder: Path, url: str) -> Iterator[Hold]:
     try:
         _take(descriptor, folder / LOCK)
         hold = Hold(descriptor, url)
-        hold.name({})
+        hold.write_holders({})
         yield hold
     finally:
         os.close(descriptor)
 
 
 def require_down(folder: Path) -> None:
-    """Refuse where an `up` has this folder."""
+    """Refuse a folder whose `gpu-ledger up` is running."""
     if (folder / LOCK).is_file():
         descriptor = os.open(folder / LOCK, os.O_RDWR)
         try:
@@ -78,8 +78,8 @@ def require_down(folder: Path) -> None:
             os.close(descriptor)
 
 
-def shown_at(folder: Path) -> str:
-    """Where the pages are of a home that is up; empty where it is not."""
+def url_of_web_ui(folder: Path) -> str:
+    """The address of the web UI of a home that is up; else empty."""
     try:
         require_down(folder)
     except AlreadyUp as up:
@@ -89,12 +89,12 @@ def shown_at(folder: Path) -> str:
 
 def _take(descriptor: int, lock: Path) -> None:
     if not try_lock(descriptor):
-        said = _said(lock)
-        raise AlreadyUp(lock, said.get("url", ""), [*said.get("processes", {}).values()])
+        holders = _holders(lock)
+        raise AlreadyUp(lock, holders.get("url", ""), [*holders.get("processes", {}).values()])
 
 
-def _said(lock: Path) -> dict[str, Any]:
-    """Nothing, in the instant between taking the lock and naming its holders."""
+def _holders(lock: Path) -> dict[str, Any]:
+    """The holders in the lock file; none between taking the lock and writing them."""
     text = lock.read_bytes()
     with reading(str(lock), "end the running `gpu-ledger up` by hand, then delete this file"):
         return dict(json.loads(text)) if text else {}

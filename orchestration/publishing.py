@@ -1,43 +1,51 @@
-"""Publishing: the copy of the marts that readers open, and the models' own documentation.
+"""Publishing: the copy of the marts for readers, and the portal's snapshots.
 
-Put here: what a publication is made of, and from where; the command line and Dagster call this.
-Not here: writing the files (`warehouse.publish`, `warehouse.model_pages`).
+Put here: the parts of a publication, and the rows of snapshots that come from the record.
+Not here: writing the files (`warehouse.publish`, `warehouse.snapshots`).
 """
 
 from __future__ import annotations
 
 import contextlib
 from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePosixPath
+
+import duckdb
 
 from billing.mirror import mirror_record
+from billing.record import Record
 from billing.render import write_file
-from billing.rendering import MODEL_PAGES
+from billing.rendering import MODEL_PAGES, is_file_of
 from domain.billing_period import BillingPeriod
-from domain.errors import CheckFailed
+from domain.errors import CheckFailed, LedgerError
+from domain.money import parse_nanos
 from orchestration import steps
-from orchestration.column_lineage import kept_lineage
+from orchestration.alerting import all_budget_steps
+from orchestration.model_documentation import model_page
 from orchestration.open_home import OpenHome
-from orchestration.snapshots import snapshot
 from quality.tables import create_tables
-from warehouse.about import read_about
+from warehouse.about import About, read_about
 from warehouse.connection import transaction, writing
-from warehouse.home import Home
-from warehouse.kept import kept_in
-
-if TYPE_CHECKING:
-    from warehouse.publish import Published
+from warehouse.publish import Published
+from warehouse.publish import publish as publish_marts
+from warehouse.reports.opened_facts import NoFactsYet
+from warehouse.snapshots import (
+    Correction,
+    Issued,
+    SnapshotsNotWritten,
+    Written,
+    remove_index,
+    write_snapshots,
+)
+from warehouse.switched import WarehouseLost, periods_in, switched_periods
 
 
 def publish(opened: OpenHome) -> Published:
-    """Write the copy that readers open, with what it says of itself, and the portal's snapshots.
+    """Write the copy for readers, with its description of itself, and the portal's snapshots.
 
-    Facts that are not what was counted are counted again first: a copy is believed. A closed month
-    that cannot be counted again any more is not in it, and `not_in_the_copy` says so.
+    Facts that were edited or lost are built again first. A closed month that cannot be built again
+    is not in the copy; `unpublished_periods` lists it.
     """
-    from warehouse.switched import WarehouseLost, periods_in, switched_periods
-
     for name in sorted({*switched_periods(opened.home)} ^ {*periods_in(opened.home)}):
         with contextlib.suppress(CheckFailed):
             steps.have_facts(opened, BillingPeriod(name))
@@ -52,25 +60,38 @@ def publish(opened: OpenHome) -> Published:
             steps.have_facts(opened, BillingPeriod(lost.period))
 
 
-def not_in_the_copy(opened: OpenHome) -> list[BillingPeriod]:
-    """The closed months of which the warehouse has nothing, as after a restore."""
-    from warehouse.switched import periods_in
-
+def unpublished_periods(opened: OpenHome) -> list[BillingPeriod]:
+    """The closed months without facts in the warehouse, as after a restore."""
     there = periods_in(opened.home)
     return [BillingPeriod(n) for n in sorted(opened.record.closed_periods()) if n not in there]
 
 
-def _publish(opened: OpenHome) -> Published:
-    from warehouse.publish import publish as publish_marts
-    from warehouse.reports.opened_facts import NoFactsYet
+def publish_model_pages(opened: OpenHome) -> Path:
+    """Write the documentation of the models beside the copy; it opens from disk."""
+    return write_file(opened.home.published, MODEL_PAGES, model_page(opened.home))
 
-    about = read_about(
-        opened.home,
-        opened.record.closed_periods(),
-        opened.clock.now().replace(microsecond=0),
-        version("gpu-ledger"),
-        opened.decisions.sha256,
-    )
+
+def snapshot(opened: OpenHome) -> Written | None:
+    """Write the portal's snapshots after a step; returns None before the first facts.
+
+    Raises SnapshotsNotWritten. The step is not undone, and the portal has no snapshots until they
+    are written again: older ones would show amounts that have changed since.
+    """
+    try:
+        about = _about(opened)
+        if about is None:
+            return None
+        record, budgets = opened.record, all_budget_steps(opened)
+        return write_snapshots(
+            opened.home, about.periods, _issued(record), _corrections(record), budgets
+        )
+    except (LedgerError, duckdb.Error, OSError) as cause:
+        remove_index(opened.home)
+        raise SnapshotsNotWritten(opened.home.snapshots, cause) from cause
+
+
+def _publish(opened: OpenHome) -> Published:
+    about = _about(opened)
     if about is None:
         raise NoFactsYet(str(opened.home.warehouse_path), (), "")
     mirror_record(opened.home)
@@ -81,27 +102,58 @@ def _publish(opened: OpenHome) -> Published:
     return published
 
 
-def model_pages(opened: OpenHome) -> Path:
-    """The models' documentation, as one file beside the copy; it opens from disk."""
-    body = model_page(opened.home)
-    return write_file(opened.home.published, MODEL_PAGES, body)
+def _about(opened: OpenHome) -> About | None:
+    return read_about(
+        opened.home,
+        opened.record.closed_periods(),
+        opened.clock.now().replace(microsecond=0),
+        version("gpu-ledger"),
+        opened.decisions.sha256,
+    )
 
 
-def model_page(home: Home) -> bytes:
-    """The same, as its bytes. It says nothing about data: it is made once per version of models."""
-    from warehouse.build import WORKING_NAME
-    from warehouse.model_pages import write_model_pages
+def _issued(record: Record) -> list[Issued]:
+    ledger = record.ledger()
+    found = []
+    for event in ledger.events:
+        documents = list(event.documents())
+        listed = record.listed_files(event) if documents else {}
+        for document in documents:
+            sealed = record.sealed(document.sha256)
+            currency = str(sealed["currency"])
+            found.append(
+                Issued(
+                    billing_period=event.period,
+                    tenant=str(sealed["tenant"]),
+                    number=document.number,
+                    document=str(sealed["document"]),
+                    status=ledger.status(document.number).value,
+                    currency=currency,
+                    billed=str(sealed["total_billed_cost"]) if currency else "",
+                    issued_at=event.recorded_at,
+                    files=[
+                        (PurePosixPath(name).name, digest)
+                        for name, digest in sorted(listed.items())
+                        if is_file_of(document.number, name)
+                    ],
+                )
+            )
+    return found
 
-    folder = home.build / "pages"
-    kept = kept_in(folder) / f"{_models_version()}.html"
-    if not kept.is_file():
-        # A file of its own: compiling opens it, and a build may be writing the other one.
-        write_model_pages(folder, kept, folder / WORKING_NAME, kept_lineage())
-    return kept.read_bytes()
 
-
-def _models_version() -> str:
-    from warehouse.model_pages import PAGE_VERSION
-    from warehouse.project import project_sha256
-
-    return f"{project_sha256()[:16]}-{version('dbt-core')}-{PAGE_VERSION}"
+def _corrections(record: Record) -> list[Correction]:
+    """The lines of recorded corrections that are not on an invoice yet."""
+    found = []
+    for event in record.ledger().pending_corrections():
+        sealed = record.sealed(str(event.body["corrections_sha256"]))
+        found += [
+            Correction(
+                corrects_period=str(sealed["corrects_period"]),
+                tenant=str(line["tenant"]),
+                currency=str(sealed["currency"]),
+                cost_nanos=parse_nanos(line["cost"]),
+                reason=str(line["reason"]),
+            )
+            for line in sealed["lines"]
+        ]
+    return found

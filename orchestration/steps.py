@@ -1,39 +1,75 @@
-"""The steps of the line: ask, build, check, close. The command line and Dagster call these.
+"""The steps of the pipeline: pull, refresh, check, close, recount. All user interfaces call these.
 
-Put here: which stage is called with what, and in which order.
-Not here: any rule of a stage, options and printing (`orchestration.cli`), schedules (`assets/`).
+Put here: which package is called with which arguments, and in which order.
+Not here: the rules of a step, options and printing (`orchestration.cli`), schedules
+(`orchestration.dagster_code`).
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
+from billing.basis import sealed_copies
+from billing.close import CloseResult, close_period
+from billing.grounds import FactsReader
+from billing.record import Record
+from billing.recount import RecountResult, recount_decisions, recount_period
+from billing.retention import lost_evidence
+from billing.sealed_facts import SealedPeriod, sealed_period
 from domain.billing_period import BillingPeriod
-from domain.decisions import Decisions, Source, edited_since, unsigned_since
+from domain.decisions import (
+    ClosedDecisionEdited,
+    Decisions,
+    PriceChangeNeedsSecondName,
+    Source,
+    edited_since,
+    load_decisions,
+    template_files,
+    unsigned_since,
+)
 from domain.errors import LedgerError
+from domain.findings import CheckResult
 from domain.interval import HOUR, Interval
-from orchestration import ledger, standing
-from orchestration.asking import Wanted, ask, ask_all
-from orchestration.open_home import OpenHome, holder
-
-if TYPE_CHECKING:
-    from billing.close import CloseResult
-    from billing.record import Record
-    from billing.sealed_facts import SealedPeriod
-    from domain.decisions import ClosedDecisionEdited, PriceChangeNeedsSecondName
-    from domain.findings import CheckResult
-    from ingestion.evidence.chain_heads import ChainHead
-    from ingestion.evidence.hour_ledger import DueWindow
-    from ingestion.evidence.landing import Landing, LandingReport
-    from quality.run import Also
-    from warehouse.build import BuildResult
-    from warehouse.manifest import Attempt
+from ingestion.evidence.chain_heads import (
+    ChainHead,
+    changed_since,
+    heads_of,
+    keep_heads,
+    kept_heads,
+    require_kept_heads,
+)
+from ingestion.evidence.hour_ledger import DueWindow, hour_ledger
+from ingestion.evidence.landing import Landing, LandingReport
+from ingestion.rebuild import compact_settled, repair_runs
+from ingestion.thanos.recheck import recheck as count_samples_again
+from orchestration import open_hours, period_state
+from orchestration.model_documentation import model_page
+from orchestration.open_home import OpenHome, decision_files, holder
+from orchestration.pull_windows import PullWindow, pull_window, pull_windows
+from quality.dbt_checks import record_dbt_tests
+from quality.run import Also, check_facts
+from quality.run import check_period as check_facts_of
+from warehouse.build import BuildResult, PeriodIsClosed, build_period
+from warehouse.connection import connected
+from warehouse.manifest import Attempt
+from warehouse.raw_evidence import hours_taken
+from warehouse.store import write_whole
+from warehouse.switched import (
+    WarehouseLost,
+    find_again,
+    periods_in,
+    require_intact,
+    switched_periods,
+)
 
 Progress = Callable[[int, int, str], None]
+
+ACCEPTED_GAPS = "accepted_gaps.csv"
 
 
 def pull(
@@ -46,26 +82,17 @@ def pull(
     progress: Progress | None = None,
     errors: list[LedgerError] | None = None,
 ) -> list[Attempt]:
-    """Ask for every expected hour in `hours`; by default only for those not yet complete.
+    """Query the expected hours in `hours`; by default only those not yet complete.
 
-    Errors of clusters are put into the list, if there is one; else the first is raised.
+    Errors are collected or raised as in `pull_windows`.
     """
-    todo = [
-        Wanted(cluster_id, source, window, f"{cluster_id} {source.value} {window.started_at:%d %b}")
-        for cluster_id, source, window in ledger.askable(
+    windows = [
+        PullWindow(cluster_id, source, window, f"{cluster_id} {source} {window.started_at:%d %b}")
+        for cluster_id, source, window in open_hours.windows_to_pull(
             opened, hours, clusters, sources, again=not only_due
         )
     ]
-    return ask_all(opened, todo, progress, errors)
-
-
-@dataclass(frozen=True, slots=True)
-class Rechecked:
-    """What counting again came to: what was asked again for it, and what was not answered."""
-
-    differing_count: int  # hours of which a server now has another number of samples
-    attempts: tuple[Attempt, ...]
-    unanswered: Mapping[str, str]  # "<cluster> <metric>": why
+    return pull_windows(opened, windows, progress, errors)
 
 
 def pull_due_hours(
@@ -74,12 +101,23 @@ def pull_due_hours(
     progress: Progress | None = None,
     errors: list[LedgerError] | None = None,
 ) -> list[Attempt]:
-    """Query the due windows in order, two clusters at a time; errors as in `ask_all`."""
-    todo = [
-        Wanted(one.cluster_id, one.source, one.window, f"{one.cluster_id} {one.source} {one.why}")
+    """Query the due windows in order; errors as in `pull_windows`."""
+    windows = [
+        PullWindow(
+            one.cluster_id, one.source, one.window, f"{one.cluster_id} {one.source} {one.why}"
+        )
         for one in due
     ]
-    return ask_all(opened, todo, progress, errors)
+    return pull_windows(opened, windows, progress, errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Rechecked:
+    """The result of comparing sample counts with the stores."""
+
+    differing_count: int  # hours of which a store now has another number of samples
+    attempts: tuple[Attempt, ...]  # of these hours, made again
+    unanswered: Mapping[str, str]  # "<cluster> <metric>": why
 
 
 def recheck(
@@ -89,57 +127,58 @@ def recheck(
     clusters: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Rechecked:
-    """Let the servers count their samples again, and ask for the hours that differ."""
-    from ingestion.evidence.hour_ledger import hour_ledger
-    from ingestion.thanos.recheck import recheck as count_again
-
-    todo = ledger.askable(opened, hours, clusters, [Source.THANOS], again=True)
+    """Compare sample counts with the stores, and query the hours that differ."""
+    windows = open_hours.windows_to_pull(opened, hours, clusters, [Source.THANOS], again=True)
     landed = opened.landing.attempts(source=Source.THANOS)
     attempts: list[Attempt] = []
     unanswered: dict[str, str] = {}
     differing_count = 0
-    for number, (cluster_id, source, window) in enumerate(todo):
+    for number, (cluster_id, source, window) in enumerate(windows):
         if progress:
-            progress(number, len(todo), f"{cluster_id} {window.started_at:%d %b}")
-        how = opened.thanos_source(cluster_id, window.started_at)
-        if how is None or _is_away(unanswered, cluster_id):
+            progress(number, len(windows), f"{cluster_id} {window.started_at:%d %b}")
+        settings = opened.thanos_source(cluster_id, window.started_at)
+        # A server that did not respond once is not queried for the other days.
+        if settings is None or any(name.startswith(f"{cluster_id} ") for name in unanswered):
             continue
         expected = [(cluster_id, source, hour) for hour in window.hours()]
-        found = count_again(how, window, hour_ledger(expected, landed))
+        found = count_samples_again(settings, window, hour_ledger(expected, landed))
         unanswered |= {f"{cluster_id} {metric}": why for metric, why in found.unanswered.items()}
         differing_count += len(found.hours)
-        for again in _neighbours(found.hours):
-            attempt = ask(opened, cluster_id, source, again)
+        for again in _joined(found.hours):
+            attempt = pull_window(opened, cluster_id, source, again)
             attempts += [attempt] if attempt else []
     if progress:
-        progress(len(todo), len(todo), "")
+        progress(len(windows), len(windows), "")
     return Rechecked(differing_count, tuple(attempts), unanswered)
 
 
+def _joined(hours: Sequence[datetime]) -> list[Interval]:
+    """Hours in order, joined where one follows the other."""
+    joined: list[Interval] = []
+    for hour in hours:
+        if joined and joined[-1].ended_at == hour:
+            joined[-1] = Interval(joined[-1].started_at, hour + HOUR)
+        else:
+            joined.append(Interval(hour, hour + HOUR))
+    return joined
+
+
 def refresh(
-    opened: OpenHome,
-    period: BillingPeriod,
-    progress: Progress | None = None,
-    *,
-    compacting: bool = True,
+    opened: OpenHome, period: BillingPeriod, progress: Progress | None = None
 ) -> BuildResult:
-    """Rebuild a period's facts, whole, and write down what its tests said.
+    """Rebuild a period's facts, whole, and record the results of its dbt tests.
 
-    A closed one is refused, unless its facts are lost: then it is counted again from what its close
-    sealed, to the very same facts. Derived files that are missing, or not as they were written,
-    are made again from the landing first; those of days that will not change any more are put
-    together afterwards, here or by whoever does without `compacting`.
+    A closed period is refused, unless its facts are lost: then they are rebuilt from the evidence
+    that its close sealed, and used only if they are identical. Missing or damaged derived files are
+    decoded again from the landing first. Afterwards, the derived files of settled days are merged.
     """
-    from quality.dbt_checks import record_dbt_tests
-    from warehouse.build import build_period
-
     closed = opened.record.closed_periods()
     sealed = _sealed_and_lost(opened, period) if period.name in closed else None
     have_derived_files(opened, period, progress)
-    # Before the build: what lands meanwhile makes the facts old, whether or not it was read.
-    evidence = standing.evidence_sha256(opened, period)
+    # Taken before the build: evidence that lands during the build makes the facts outdated.
+    evidence = period_state.evidence_sha256(opened, period)
     if not opened.home.warehouse_path.is_file():
-        standing.forget_builds(opened.home)
+        period_state.remove_built_states(opened.home)
     build = build_period(
         opened.home,
         period,
@@ -149,33 +188,25 @@ def refresh(
         also=record_dbt_tests,
         progress=progress,
     )
-    standing.note_built(opened.home, period, evidence, build.facts_sha256)
+    period_state.write_built_state(opened.home, period, evidence, build.facts_sha256)
     if sealed:
         _check(opened, period, sealed.decisions)
-    if compacting:
-        compact(opened)
+    compact_settled(opened.landing, opened.home.runs, opened.clock.now())
     return build
 
 
 def have_derived_files(
     opened: OpenHome, period: BillingPeriod, progress: Progress | None = None
 ) -> None:
-    """What a period is counted from, as it was written; else made again from the landing."""
-    from ingestion.rebuild import repair_runs
-    from warehouse.raw_evidence import hours_taken
-
+    """Decode again the derived files of a period that are missing or damaged."""
     repair_runs(opened.landing, opened.home.runs, progress, hours_taken(period))
 
 
 def _sealed_and_lost(opened: OpenHome, period: BillingPeriod) -> SealedPeriod:
-    """What a closed period is counted again from; raises PeriodIsClosed while its facts are there.
+    """The sealed evidence of a closed period; raises PeriodIsClosed while its facts are there.
 
-    What was written down of them may be lost, too: the close sealed their hash.
+    The list of switched periods may be lost as well: the close sealed the hash of the facts.
     """
-    from billing.sealed_facts import sealed_period
-    from warehouse.build import PeriodIsClosed
-    from warehouse.switched import find_again
-
     sealed = sealed_period(opened.record, opened.home.landing_store(), period)
     if find_again(opened.home, period.name, sealed.facts.facts_sha256):
         raise PeriodIsClosed(period)
@@ -183,36 +214,25 @@ def _sealed_and_lost(opened: OpenHome, period: BillingPeriod) -> SealedPeriod:
 
 
 def refreshable(opened: OpenHome) -> list[BillingPeriod]:
-    """What is refreshed when nobody names a period: every open one that anything landed of.
+    """The periods that are refreshed by default: every open one with evidence.
 
-    Where nothing did, the newest open one; nothing where nothing is measured.
+    Without any evidence it is the newest open one; without a measured cluster there is none.
     """
-    periods = ledger.open_periods(opened)
+    periods = open_hours.open_periods(opened)
     with_evidence = [
         period
         for period in periods
-        if any(entry.responses for entry in ledger.ledger(opened, period.interval))
+        if any(entry.responses for entry in open_hours.hour_entries(opened, period.interval))
     ]
     return with_evidence or periods[-1:]
 
 
-def compact(opened: OpenHome) -> None:
-    """Put together the derived files of days that will not change any more."""
-    from ingestion.rebuild import compact_settled
-
-    compact_settled(opened.landing, opened.home.runs, opened.clock.now())
-
-
 def check_period(opened: OpenHome, period: BillingPeriod, also: Also | None = None) -> CheckResult:
-    """Check the facts of a period; facts that are not as counted are counted again first.
+    """Check the facts in the warehouse, and compare the evidence with that of the last check.
 
-    The end of each chain of manifests is compared with the end at the last check.
-    `also`: reads the checked facts, on the connection of the check.
+    Facts that were edited or lost are rebuilt first. `also` reads the checked facts, on the
+    connection of the check.
     """
-    from ingestion.evidence.chain_heads import heads_of, keep_heads, require_kept_heads
-    from warehouse.build import PeriodIsClosed
-    from warehouse.switched import WarehouseLost
-
     landing, record = opened.landing.store, opened.record.store
     require_kept_heads(landing, record)
     heads = heads_of(landing)
@@ -237,29 +257,25 @@ def _check(
     edits: Sequence[LedgerError] = (),
     also: Also | None = None,
 ) -> CheckResult:
-    from quality.run import check_period as check_facts_of
-
     check_result = check_facts_of(opened.home, period, decisions, opened.clock, edits, also)
-    standing.note_checked(opened.home, check_result, opened.clock.now())
+    period_state.write_checked_state(opened.home, check_result, opened.clock.now())
     return check_result
 
 
 @dataclass(frozen=True, slots=True)
 class SinceClosed:
-    """How the decision tables differ from what closed periods were billed by."""
+    """The differences between the decision tables and the sealed copies of closed periods."""
 
     edits: tuple[ClosedDecisionEdited, ...]
-    prices: tuple[PriceChangeNeedsSecondName, ...]  # in the period that is looked at
+    prices: tuple[PriceChangeNeedsSecondName, ...]  # of the period that is checked
 
 
 def compare_with_closed(opened: OpenHome, period: BillingPeriod | None = None) -> SinceClosed:
     """Compare the tables with the sealed copy of every closed period, and prices with the last.
 
-    `period`: the month whose prices are compared with those of the last one that closed before it;
-    without it, the month after the last closed one.
+    `period`: the month whose prices are compared with those of the last month closed before it;
+    by default the month after the last closed one.
     """
-    from billing.basis import sealed_copies
-
     present, copies = opened.decisions, sealed_copies(opened.record)
     edits = [
         edit
@@ -281,12 +297,12 @@ def compare_with_closed(opened: OpenHome, period: BillingPeriod | None = None) -
     return SinceClosed(tuple(edits), tuple(prices))
 
 
-def count_before_close(
+def recheck_before_close(
     opened: OpenHome, period: BillingPeriod, progress: Progress | None = None
 ) -> Rechecked:
-    """Ask for what arrived late in a period that is about to close, and count that in.
+    """Recheck a period that is about to close, and rebuild its facts with late samples.
 
-    A closed period is left alone: evidence for it is added by people, and becomes corrections.
+    A closed period is skipped: evidence for it is added by people, and becomes corrections.
     """
     if period.name in opened.record.closed_periods():
         return Rechecked(0, (), {})
@@ -297,39 +313,55 @@ def count_before_close(
 
 
 def have_facts(opened: OpenHome, period: BillingPeriod, *, deep: bool = True) -> None:
-    """Count facts again that were cut out of the warehouse or lost with its log.
+    """Rebuild the facts of a period that were lost from the warehouse, or edited in it.
 
-    `deep` also finds edited facts, by their hash. Facts without a note of their hash, and missing
-    facts of a closed period, are counted again as well. An open period without facts stays so.
+    `deep` compares the hash of the facts, which finds edits. An open period without facts stays as
+    it is.
     """
-    from warehouse.build import PeriodIsClosed
-    from warehouse.switched import WarehouseLost, periods_in, require_intact, switched_periods
-
-    was_counted = period.name in switched_periods(opened.home)
+    was_built = period.name in switched_periods(opened.home)
     is_there = period.name in periods_in(opened.home)
-    if not (was_counted or is_there or period.name in opened.record.closed_periods()):
+    if not (was_built or is_there or period.name in opened.record.closed_periods()):
         return
     try:
         require_intact(opened.home, period.name, deep=deep)
-        if was_counted and is_there:
+        if was_built and is_there:
             return
     except WarehouseLost:
         pass
-    with contextlib.suppress(PeriodIsClosed):  # they are there after all: those that were sealed
+    with contextlib.suppress(PeriodIsClosed):  # the sealed facts are there
         refresh(opened, period)
+
+
+def accept_gaps(opened: OpenHome, rows: Iterable[Mapping[str, str]]) -> bool:
+    """Add rows to decisions/accepted_gaps.csv; returns False if all of them were there before.
+
+    The new table is validated before it replaces the present one.
+    """
+    path = opened.home.decisions / ACCEPTED_GAPS
+    before = path.read_text(encoding="utf-8") if path.exists() else template_files()[ACCEPTED_GAPS]
+    header = next(line for line in before.splitlines() if line and not line.startswith("#"))
+    columns = next(csv.reader([header]))
+    added = io.StringIO()
+    writer = csv.DictWriter(added, columns, restval="", lineterminator="\n")
+    today = opened.clock.now().date().isoformat()
+    writer.writerows({**row, "decided_on": today} for row in rows)
+    after = before + ("" if before.endswith("\n") else "\n") + added.getvalue()
+    files = decision_files(opened.home)
+    accepted = load_decisions({**files, ACCEPTED_GAPS: after.encode()})
+    if set(accepted.accepted_gaps) == set(load_decisions(files).accepted_gaps):
+        return False
+    write_whole(path, after.encode())
+    return True
 
 
 def verify_landing(
     landing: Landing, record: Record, heads: Sequence[ChainHead] = ()
 ) -> LandingReport:
-    """Read a landing again, and compare it with what others wrote down about it.
+    """Read a landing again, and compare it with earlier statements about it.
 
-    Those are the heads of the last check, the heads of a source, and the closed months, which
-    sealed the hashes of the answers that they stand on.
+    These are the heads of the last check, heads that were stored elsewhere, and the closed months,
+    which sealed the hashes of their responses.
     """
-    from billing.retention import lost_evidence
-    from ingestion.evidence.chain_heads import changed_since, kept_heads
-
     report = landing.verify()
 
     def named_in(period: BillingPeriod) -> dict[str, dict[str, set[str]]]:
@@ -348,7 +380,7 @@ def verify_landing(
     for compare in comparisons:
         try:
             found += compare()
-        except LedgerError as unreadable:  # a damaged record is named beside the others
+        except LedgerError as unreadable:  # a damaged record is one of the problems
             found.append(unreadable)
     return replace(report, problems=(*report.problems, *found))
 
@@ -356,19 +388,14 @@ def verify_landing(
 def close(
     opened: OpenHome, period: BillingPeriod, *, dry_run: bool, facts_sha256: str | None = None
 ) -> CloseResult:
-    """Close a period on facts checked again in the same step; or show what that would do.
+    """Close a period, or show the result of a close; the facts are checked in the same step.
 
-    What is sealed is what the facts were counted from: where an answer has landed since, or
-    something was decided, they are counted again first.
+    If evidence or decisions changed since the facts were built, they are rebuilt first.
     """
-    from billing.close import close_period
-    from billing.grounds import FactsReader
-    from orchestration.publishing import model_page
-
     reader = FactsReader(period)
 
     def checked() -> CheckResult:
-        if standing.needs_build(opened, period):
+        if period_state.needs_build(opened, period):
             refresh(opened, period)
         return check_period(opened, period, reader)
 
@@ -386,17 +413,41 @@ def close(
     )
 
 
-def _is_away(unanswered: Mapping[str, str], cluster_id: str) -> bool:
-    """Whether a cluster's server answered nothing before; its other days would wait in vain."""
-    return any(name.startswith(f"{cluster_id} ") for name in unanswered)
+def recount(
+    opened: OpenHome,
+    period: BillingPeriod,
+    *,
+    dry_run: bool = True,
+    progress: Progress | None = None,
+) -> RecountResult:
+    """Rebuild a closed period in a file of its own, with the decisions sealed at its close.
 
+    The result has the differences to the closed facts; unless `dry_run` is set they are recorded.
+    """
+    have_derived_files(opened, period, progress)
+    counted_with = recount_decisions(opened.home, period, opened.decisions)
+    build = build_period(
+        opened.home,
+        period,
+        counted_with.decisions,
+        closed_periods=opened.record.closed_periods(),
+        destination=opened.home.build / f"{period.name}.recount.duckdb",
+        progress=progress,
+    )
 
-def _neighbours(hours: Sequence[datetime]) -> list[Interval]:
-    """Hours in order, joined where they follow each other; never more than were counted at once."""
-    joined: list[Interval] = []
-    for hour in hours:
-        if joined and joined[-1].ended_at == hour:
-            joined[-1] = Interval(joined[-1].started_at, hour + HOUR)
-        else:
-            joined.append(Interval(hour, hour + HOUR))
-    return joined
+    def check_build() -> CheckResult:
+        """Check the new file; the check result of the warehouse does not change."""
+        with connected(build.build_path) as connection:
+            record_dbt_tests(connection, build)
+            return check_facts(connection, build.period, counted_with.decisions, opened.clock)
+
+    return recount_period(
+        opened.home,
+        period,
+        counted_with,
+        build.build_path,
+        check_build,
+        opened.clock,
+        dry_run=dry_run,
+        holder=holder(),
+    )

@@ -23,6 +23,7 @@ PACKAGES = (
     "portal",
     "orchestration",
 )
+DEFINITIONS = "orchestration.dagster_code.definitions"  # reads a home when it is imported
 KINDS = {"WrongUse", "BadInput", "NotBillable", "CheckFailed", "EvidenceChanged", "CouldNotLook"}
 
 
@@ -34,7 +35,7 @@ def every_error() -> dict[str, list[type[LedgerError]]]:
     for name in PACKAGES:
         package = importlib.import_module(name)
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if found.name != "orchestration.definitions":  # reads a home when it is imported
+            if found.name != DEFINITIONS:
                 importlib.import_module(found.name)
     concrete: dict[str, list[type[LedgerError]]] = {}
     todo = list(LedgerError.__subclasses__())

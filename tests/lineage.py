@@ -26,7 +26,7 @@ from sqlglot.lineage import lineage
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import build_scope
 
-from orchestration.column_lineage import FILE, Kept
+from orchestration.model_documentation import FILE, Lineage
 from warehouse.project import dbt_project_dir
 from warehouse.raw_schema import PARQUET_TABLES, RAW_TABLES
 
@@ -126,14 +126,14 @@ def lineage_page(compiled: Path) -> str:
     return HEAD + "".join(evidence) + table
 
 
-def changed(models: Models, kept: Kept) -> list[str]:
+def changed(models: Models, kept: Lineage) -> list[str]:
     """The models whose SQL is not the one that was followed, and those that are no more."""
     now = {name: models.sql_sha256(name) for name in models.names}
     then = {name: one["sql_sha256"] for name, one in kept.items()}
     return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
 
-def followed(models: Models, kept: Kept) -> Kept:
+def followed(models: Models, kept: Lineage) -> Lineage:
     """All columns of all models; those of a model that did not change are taken over."""
     again = set(changed(models, kept))
     return {name: _followed(models, name) if name in again else kept[name] for name in models.names}
@@ -148,7 +148,7 @@ def _followed(models: Models, name: str) -> dict[str, Any]:
     return {"sql_sha256": models.sql_sha256(name), "columns": columns}
 
 
-def as_text(kept: Kept) -> str:
+def as_text(kept: Lineage) -> str:
     """One line per column, so that a change of the models can be read."""
     lines = []
     for name, one in sorted(kept.items()):
@@ -189,6 +189,6 @@ def _raw() -> dict[str, dict[str, str]]:
 if __name__ == "__main__":
     built = Path(sys.argv[1]) / "build" / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
     PAGE.write_text(lineage_page(built), encoding="utf-8")
-    before: Kept = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
+    before: Lineage = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
     FILE.write_text(as_text(followed(Models(built), before)), encoding="utf-8")
     print(PAGE, FILE, sep="\n")

@@ -26,14 +26,13 @@ from fake_gpu.clock import driven, epoch
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import Running, serve
-from orchestration.build import build_defs
-from orchestration.dagster_home import event_log_in
-from orchestration.demo.clockwork import collecting, live_through
-from orchestration.demo.home import make_home
-from orchestration.model_graph import prepared_graph
+from orchestration.dagster_code.build import build_defs
+from orchestration.dagster_code.model_graph import prepared_graph
+from orchestration.dagster_code.resources import LedgerHome
+from orchestration.dagster_code.run_tags import RANGE_END, RANGE_START, STARTED_IN
+from orchestration.demo.clock_driver import collecting, live_through
+from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
-from orchestration.resources import LedgerHome
-from orchestration.tags import RANGE_END, RANGE_START, STARTED_IN
 from warehouse.home import Home
 from warehouse.project import project_sha256
 
@@ -234,5 +233,5 @@ class Dagster:
 def dagster_at(home: Path, now: datetime, memory: Path) -> Iterator[Dagster]:
     """Dagster with its memory in a folder, as after a start."""
     memory.mkdir(parents=True, exist_ok=True)
-    with dg.DagsterInstance.local_temp(str(memory), overrides=event_log_in(memory)) as instance:
+    with dg.DagsterInstance.local_temp(str(memory)) as instance:
         yield Dagster(home, instance, now)

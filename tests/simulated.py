@@ -28,8 +28,8 @@ from fake_gpu.faults.catalogue import CATALOGUE
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import Running, serve
 from orchestration import steps
-from orchestration.demo.clockwork import collecting, live_through
-from orchestration.demo.home import make_home
+from orchestration.demo.clock_driver import collecting, live_through
+from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
 from tests.decisions_by_hand import HEADERS, SIGNED
 from tests.lived_fleets import Scribe

@@ -37,7 +37,8 @@ FILLED_IN = {
     r"(?<=--hours )\{[^ ]*\}": PLACEHOLDERS["A..B"],
     r"(?<=--source )\{[^{}]*\}": "thanos",
     r"(?<=--port )\{[^{}]*\}": "3001",
-    r"\{whose\}": "--cluster ID",
+    r"\{cluster\}|\{whose\}": "--cluster ID",
+    r"\{opened\.option\}": "--home HOME",
     r"\{[^{}]*\}": "VALUE",
 }
 FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -65,7 +66,7 @@ def in_code(path: Path) -> Iterator[str]:
     inner: set[int] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):  # from the outside in
         match node:
-            case ast.Call(func=ast.Name(id="cell"), args=[_, *parts]):
+            case ast.Call(func=ast.Name(id="command_cell"), args=[_, *parts]):
                 inner |= {id(child) for part in parts for child in ast.walk(part)}
                 yield from in_message(" ".join(map(_said, parts)))
             case ast.JoinedStr(values=values) if id(node) not in inner:

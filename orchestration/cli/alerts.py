@@ -20,7 +20,7 @@ from orchestration.cli.output import (
     home_option,
     output_option,
 )
-from orchestration.cli.periods import takes_a_month
+from orchestration.cli.time_arguments import takes_a_month
 
 if TYPE_CHECKING:
     from warehouse.snapshots import BudgetStep
@@ -159,7 +159,7 @@ def send(home_path: Path, output: str) -> int:
     """
     from orchestration.alerting import send as send_alerts
     from orchestration.open_home import OpenHome
-    from orchestration.snapshots import snapshot
+    from orchestration.publishing import snapshot
 
     opened = OpenHome.at(home_path)
     result = send_alerts(opened)

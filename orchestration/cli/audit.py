@@ -1,6 +1,6 @@
 """`gpu-ledger explain`, `compare`, `verify`, `backup`, `restore`: checking, and keeping.
 
-Put here: the commands of auditors and of whoever keeps the copies.
+Put here: the commands of auditors and of operators who keep backups.
 Not here: walking (`billing.explain`), verifying (`billing.verifier`), copying (`billing.backup`).
 """
 
@@ -9,11 +9,25 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from billing.backup import back_up, verify_backup
+from billing.backup import restore as restore_home
+from billing.compare import RULES
+from billing.compare_reader import compare_period
+from billing.events import Head
+from billing.explain import Stop, explain_answer, explain_line
+from billing.explain_screen import on_a_screen
+from billing.guard import admit_restored
+from billing.record import Record
+from billing.verifier import read_bundle
+from billing.verifier import verify as check
 from domain.billing_period import BillingPeriod
+from domain.clock import SystemClock
+from domain.errors import LedgerError
+from domain.money import format_nanos
+from ingestion.evidence.landing import Landing
 from orchestration.cli.output import (
     emit,
     emit_document,
@@ -22,13 +36,13 @@ from orchestration.cli.output import (
     output_option,
     progress,
 )
-from orchestration.cli.periods import takes_a_month
-
-if TYPE_CHECKING:
-    from billing.explain import Stop
-    from billing.record import Record
-    from domain.errors import LedgerError
-    from warehouse.store import Store
+from orchestration.cli.time_arguments import NEWEST_WITH_FACTS, newest_month_note, takes_a_month
+from orchestration.code_pages import is_code, page_of
+from orchestration.open_home import OpenHome
+from orchestration.steps import have_facts, verify_landing
+from warehouse.home import Home
+from warehouse.reports.opened_facts import newest_period
+from warehouse.store import Store
 
 EXPLAIN_EPILOG = """\b
 Examples:
@@ -67,17 +81,11 @@ def explain(
     The table shows the largest rows of each step and the number of further ones; -o json and -o csv
     print every row. For the CODE of an error or a finding it prints the page, without a home.
     """
-    from orchestration.code_pages import is_code, page_of
-
     if number and is_code(number):
         page = page_of(number)
         done = {"code": number.upper(), "page": page}
         emit_done(done, output, page.rstrip("\n"))
         return
-
-    from billing.explain import explain_answer, explain_line
-    from billing.explain_screen import on_a_screen
-    from warehouse.home import Home
 
     home = Home.open(home_path)
     with progress("Walking"):
@@ -113,22 +121,19 @@ Examples:
 
 
 @click.command(epilog=COMPARE_EPILOG)
-@takes_a_month("The month; the same as PERIOD.", required=True)
+@takes_a_month(NEWEST_WITH_FACTS)
 @home_option
 @output_option
-def compare(period: BillingPeriod, home_path: Path, output: str) -> int:
+def compare(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     """Apply the billing rules of other tools to PERIOD, by tenant.
 
     Prints the amount by each tool's rule, and the difference to the ledger's amount.
     """
-    from billing.compare import RULES
-    from billing.compare_reader import compare_period
-    from domain.money import format_nanos
-    from orchestration.open_home import OpenHome
-    from orchestration.steps import have_facts
-
-    titles = {rule.name: rule.title for rule in RULES}
     opened = OpenHome.at(home_path)
+    if period is None:
+        period = newest_period(opened.home)
+        click.echo(newest_month_note(period), err=True)
+    titles = {rule.name: rule.title for rule in RULES}
     with progress("Comparing"):
         have_facts(opened, period)
         compared = compare_period(opened.home, period)
@@ -169,9 +174,6 @@ def verify(bundle: Path, head_path: Path | None, output: str) -> int:
     An unknown, missing or changed file is a problem. Rows with `not checked` name the properties
     that a bundle alone cannot prove. The exit code is 1 if there are problems.
     """
-    from billing.verifier import read_bundle
-    from billing.verifier import verify as check
-
     head = head_path.read_bytes() if head_path else None
     with progress("Checking"):
         report = check(read_bundle(bundle), head)
@@ -199,9 +201,6 @@ def backup(folder: Path, home_path: Path, output: str) -> int:
     well and all damage is listed; `gpu-ledger restore` refuses such a backup, and the exit code is
     1.
     """
-    from billing.backup import back_up
-    from warehouse.home import Home
-
     with progress("Copying"):
         copied = back_up(Home.open(home_path), folder, _evidence_problems)
     done = {
@@ -218,16 +217,13 @@ def backup(folder: Path, home_path: Path, output: str) -> int:
 
 
 def _evidence_problems(landing: Store, record: Record) -> Sequence[LedgerError]:
-    from ingestion.evidence.landing import Landing
-    from orchestration.steps import verify_landing
-
     return verify_landing(Landing(landing), record).problems
 
 
 def _emit_with_problems(
     done: dict[str, object], problems: Sequence[LedgerError], output: str, sentence: str
 ) -> int:
-    """Print what was done; then every problem. Exit 1 where there is one."""
+    """Print the result, then every problem; returns 1 if there is one."""
     rows = [problem.as_dict() for problem in problems]
     if output == "json":
         emit_document({**done, "problems": rows})
@@ -281,16 +277,8 @@ def restore(
     record is read-only until the latest published head is given, or two people confirm that nothing
     was issued since the backup.
     """
-    from billing.backup import restore as restore_home
-    from billing.backup import verify_backup
-    from billing.events import Head
-    from billing.guard import admit_restored
-    from billing.record import Record
-    from domain.clock import SystemClock
-    from warehouse.home import Home
-
-    vouched = bool(head_path or first or second)
-    if folder is None and not vouched:
+    confirmed = bool(head_path or first or second)
+    if folder is None and not confirmed:
         raise click.UsageError("give the FOLDER of a backup, or --head, or --by and --and")
     clock = SystemClock()
     with progress("Copying"):
@@ -303,22 +291,22 @@ def restore(
                 sentence = f"{folder} is damaged; nothing was restored."
                 return _emit_with_problems(done, copied.problems, output, sentence)
             home = restore_home(copied, home_path, clock)
-    said = []
+    messages = []
     if folder:
-        said.append(
-            f"Restored into {home.path}; next: gpu-ledger refresh --home {home.path}, "
-            "and with --period for each closed month that is to be read"
+        messages.append(
+            f"Restored into {home.path}. Next: gpu-ledger refresh --home {home.path}; "
+            "add --period for each closed month whose facts you need"
         )
-    if vouched:
+    if confirmed:
         admit_restored(
             Record(home.record_store()),
             clock,
             attested=Head(*_sequence_and_hash(head_path)) if head_path else None,
             names=(first, second),
         )
-        said.append("The record may be written again.")
-    done = {"home": str(home.path), "is_restored": bool(folder), "may_be_written": vouched}
-    return _emit_with_problems(done, (), output, "\n".join(said))
+        messages.append("The record can be written again.")
+    done = {"home": str(home.path), "is_restored": bool(folder), "may_be_written": confirmed}
+    return _emit_with_problems(done, (), output, "\n".join(messages))
 
 
 def _sequence_and_hash(path: Path) -> tuple[int, str]:

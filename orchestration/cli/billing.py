@@ -1,6 +1,6 @@
 """`gpu-ledger close`, `void` and `invoice`: documents that never change.
 
-Put here: the commands about documents.
+Put here: the commands for documents.
 Not here: closing and rendering (`billing`).
 """
 
@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from billing.close import CloseResult, DocumentSummary
+from billing.events import DocumentStatus, NumberedDocument
+from billing.gate import what_helps
+from billing.record import Record
+from billing.render import render_documents
+from billing.render_text import invoice_text
+from billing.voiding import void_document
 from domain.billing_period import BillingPeriod
+from domain.clock import ready_until
+from domain.interval import format_instant
+from domain.money import format_nanos, minor_unit_digits
 from orchestration.cli.output import (
     emit,
     emit_document,
@@ -21,24 +30,28 @@ from orchestration.cli.output import (
     output_option,
     progress,
 )
-from orchestration.cli.periods import takes_a_month
-
-if TYPE_CHECKING:
-    from billing.close import CloseResult, DocumentSummary
-    from billing.events import DocumentStatus, NumberedDocument
-    from billing.record import Record
-    from orchestration.open_home import OpenHome
+from orchestration.cli.time_arguments import (
+    NEWEST_CLOSED,
+    OLDEST_OPEN,
+    or_newest_closed,
+    or_oldest_open,
+    takes_a_month,
+)
+from orchestration.open_home import OpenHome, holder
+from orchestration.publishing import snapshot
+from orchestration.steps import close as close_period
+from orchestration.steps import recheck_before_close
 
 CLOSE_EPILOG = """\b
 Examples:
-  gpu-ledger close 2026-10                 the documents of a close, and blocking findings
+  gpu-ledger close                         the oldest open month: documents, blocking findings
   gpu-ledger close 2026-10 --issue         close; this can only be corrected, not undone
   gpu-ledger close 2026-10 --recheck       a dry run that includes late samples
 """
 
 
 @click.command(epilog=CLOSE_EPILOG)
-@takes_a_month("The month; the same as PERIOD.", required=True)
+@takes_a_month(OLDEST_OPEN)
 @click.option(
     "--dry-run/--issue", default=True, show_default=True, help="Print the documents only, or close."
 )
@@ -51,20 +64,16 @@ Examples:
 @home_option
 @output_option
 def close(
-    period: BillingPeriod, dry_run: bool, recheck: bool | None, home_path: Path, output: str
+    period: BillingPeriod | None, dry_run: bool, recheck: bool | None, home_path: Path, output: str
 ) -> int:
     """Close PERIOD and issue its invoices. The default is a dry run.
 
     The facts are checked again in the same step. The exit code is 1 if a finding blocks the close.
     """
-    from billing.gate import what_helps
-    from orchestration.open_home import OpenHome, holder
-    from orchestration.snapshots import snapshot
-    from orchestration.steps import close as close_period
-
     opened = OpenHome.at(home_path)
+    period = or_oldest_open(opened, period)
     if recheck if recheck is not None else not dry_run:
-        _count_again(opened, period)
+        _recheck(opened, period)
     with progress("Checking" if dry_run else "Closing"):
         result = close_period(opened, period, dry_run=dry_run)
     rows = [
@@ -97,9 +106,9 @@ def close(
             f"Together {_amount(result.total.nanos, result)} {result.total.currency}.", err=True
         )
     for finding in result.refused_by:
-        click.echo(f"stands against it: {finding.code} {finding.where}: {finding.seen}", err=True)
+        click.echo(f"blocking: {finding.code} {finding.where}: {finding.seen}", err=True)
     for name in result.missing_checks:
-        click.echo(f"stands against it: the check {name} was not executed", err=True)
+        click.echo(f"blocking: the check {name} was not executed", err=True)
     for command, told in what_helps(period, result.refused_by, result.missing_checks):
         click.echo(f"`{command}` {told}.", err=True)
     if result.closed:
@@ -116,10 +125,7 @@ def close(
 
 
 def _say_if_not_over(opened: OpenHome, result: CloseResult) -> None:
-    """Of a month that is not over, amounts are those of the hours that are over."""
-    from domain.clock import ready_until
-    from domain.interval import format_instant
-
+    """State until when a month that is not over is measured."""
     now = opened.clock.now()
     if now < result.period.ended_at:
         click.echo(
@@ -130,26 +136,22 @@ def _say_if_not_over(opened: OpenHome, result: CloseResult) -> None:
         )
 
 
-def _count_again(opened: OpenHome, period: BillingPeriod) -> None:
-    """A store that does not answer stops no close: what was landed is checked as it is."""
-    from orchestration.steps import count_before_close
-
-    with progress("Counting again") as report:
-        found = count_before_close(opened, period, report)
+def _recheck(opened: OpenHome, period: BillingPeriod) -> None:
+    """Compare sample counts; a store that does not respond does not stop the close."""
+    with progress("Comparing counts") as report:
+        found = recheck_before_close(opened, period, report)
     for name, why in sorted(found.unanswered.items()):
-        click.echo(f"Not counted: {name}: {why}", err=True)
+        click.echo(f"Not compared: {name}: {why}", err=True)
     if found.differing_count:
-        click.echo(f"{found.differing_count} hours were asked again and counted in.", err=True)
+        click.echo(f"{found.differing_count} hours differed and were pulled again.", err=True)
 
 
 def _amount(nanos: int, result: CloseResult) -> str:
-    from domain.money import format_nanos, minor_unit_digits
-
     return format_nanos(nanos, minor_unit_digits(result.total.currency)) if result.total else ""
 
 
 def _difference(document: DocumentSummary, result: CloseResult) -> str:
-    """Against the estimate of the dry run before this one; nothing where there was none."""
+    """The difference to the estimate of the previous dry run; empty without one."""
     if document.estimated_nanos is None:
         return ""
     return _amount(document.billed_nanos - document.estimated_nanos, result)
@@ -171,11 +173,6 @@ def void(number: str, reason: str, home_path: Path, output: str) -> None:
 
     This cannot be undone. `gpu-ledger recount` finds the right amount.
     """
-    from billing.render import render_documents
-    from billing.voiding import void_document
-    from orchestration.open_home import OpenHome, holder
-    from orchestration.snapshots import snapshot
-
     opened = OpenHome.at(home_path)
     issued = void_document(opened.home, number, reason, opened.clock, holder=holder())
     render_documents(opened.home, BillingPeriod(issued.period))
@@ -195,7 +192,7 @@ def void(number: str, reason: str, home_path: Path, output: str) -> None:
 
 
 def _listed(issued: NumberedDocument, record: Record, status: DocumentStatus) -> Mapping[str, str]:
-    """A document among others: what it is, whose, and what it comes to."""
+    """The row of a document in the list."""
     sealed = record.sealed(issued.sha256)
     currency = str(sealed["currency"])
     return {
@@ -217,16 +214,14 @@ Examples:
 
 
 @click.command(epilog=INVOICE_EPILOG)
-@takes_a_month("The month; the same as PERIOD.", required=True)
+@takes_a_month(NEWEST_CLOSED)
 @click.option("--number", help="Number of the document to print from its sealed record.")
 @home_option
 @output_option
-def invoice(period: BillingPeriod, number: str | None, home_path: Path, output: str) -> int:
+def invoice(period: BillingPeriod | None, number: str | None, home_path: Path, output: str) -> int:
     """List the documents of PERIOD, or print one from its sealed record."""
-    from billing.render_text import invoice_text
-    from orchestration.open_home import OpenHome
-
-    record = OpenHome.at(home_path).record
+    opened = OpenHome.at(home_path)
+    period, record = or_newest_closed(opened, period), opened.record
     issued = record.invoices(period.name)
     if number is None:
         ledger = record.ledger()

@@ -1,6 +1,6 @@
-"""`gpu-ledger collect`: watching one cluster until told to stop.
+"""`gpu-ledger collect`: watch one cluster until interrupted.
 
-Put here: starting a collector as a process, and stopping it on a signal.
+Put here: running a collector as a process, and stopping it on a signal.
 Not here: collecting (`ingestion.kubernetes`).
 """
 
@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import click
 
+from ingestion.kubernetes.collector import Collector
+from ingestion.kubernetes.health import HealthServer
 from orchestration.cli.output import home_option, progress
-from orchestration.cli.windows import INSTANT
-
-if TYPE_CHECKING:
-    from ingestion.kubernetes.collector import Collector
-    from orchestration.demo.fleet_clock import FleetClock
+from orchestration.cli.time_arguments import INSTANT
+from orchestration.cluster_collector import STEP_SECONDS_LIMIT, collector_of, drive
+from orchestration.fleet_clock import FleetClock
+from orchestration.open_home import OpenHome
 
 EPILOG = """\b
 Examples:
@@ -52,10 +52,6 @@ def collect(
     Each event is on disk before it counts. A restarted collector continues its journal and records
     the gap.
     """
-    from orchestration.collecting import collector_of
-    from orchestration.demo.fleet_clock import FleetClock
-    from orchestration.open_home import OpenHome
-
     stop = threading.Event()
 
     def stopped(number: int, frame: FrameType | None) -> None:
@@ -73,8 +69,6 @@ def collect(
         raise click.UsageError("several clusters need --drive-to, and have no --health-port")
     collectors = [collector_of(opened, cluster_id, lockstep=driven) for cluster_id in cluster_ids]
     if health_port is not None:
-        from ingestion.kubernetes.health import HealthServer
-
         HealthServer(collectors[0].health, opened.clock, "0.0.0.0", health_port)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stopped)
@@ -91,11 +85,9 @@ def collect(
 def _drive(
     clock: FleetClock, collectors: Sequence[Collector], stop: threading.Event, end: datetime
 ) -> None:
-    from orchestration.demo.clockwork import STEP_SECONDS_LIMIT, drive
-
     threads = [collector.run_in_thread(stop) for collector in collectors]
     try:
-        with progress("Living through it") as report:
+        with progress("Simulating") as report:
             drive(clock, collectors, end, report)
     finally:
         stop.set()

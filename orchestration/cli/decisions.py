@@ -1,6 +1,6 @@
-"""`gpu-ledger decisions`: whether what people decided can be meant.
+"""`gpu-ledger decisions`: validate the decision tables.
 
-Put here: reading and showing the decision tables of a home.
+Put here: reading the decision tables of a home, and listing their problems.
 Not here: their rules (`domain.decisions`).
 """
 
@@ -10,7 +10,11 @@ from pathlib import Path
 
 import click
 
+from domain.decisions import read_decisions, unknown_to_catalogue
 from orchestration.cli.output import emit, home_option, output_option
+from orchestration.open_home import OpenHome, decision_files
+from orchestration.steps import compare_with_closed
+from warehouse.device_tables import catalogue_of
 
 
 @click.group()
@@ -38,10 +42,6 @@ def check(home_path: Path, output: str) -> int:
     Compares the tables with the sealed copy of each closed month, and the prices with those of the
     last closed month. The exit code is 1 if there are problems.
     """
-    from domain.decisions import read_decisions, unknown_to_catalogue
-    from orchestration.open_home import OpenHome, decision_files
-    from orchestration.steps import compare_with_closed
-    from warehouse.device_tables import catalogue_of
 
     opened = OpenHome.at(home_path)
     decisions, problems = read_decisions(decision_files(opened.home))
@@ -54,5 +54,5 @@ def check(home_path: Path, output: str) -> int:
     if rows or output != "table":
         emit(rows, output, ["code", "where", "seen", "why", "remedy"])
     if not rows:
-        click.echo(f"The decisions are whole; their hash is {decisions.sha256}.", err=True)
+        click.echo(f"The decisions are valid; their hash is {decisions.sha256}.", err=True)
     return 1 if rows else 0

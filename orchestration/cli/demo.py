@@ -1,28 +1,34 @@
 """`gpu-ledger demo`: a month of a simulated fleet, from samples to sealed invoices.
 
-Put here: what the demo prints, and its last screen.
-Not here: what it does (`orchestration.demo`).
+Put here: options, and the last screen.
+Not here: the steps of the demo (`orchestration.demo`).
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from orchestration.cli.output import emit, emit_document, output_option, progress
-
-if TYPE_CHECKING:
-    from orchestration.demo.story import DemoResult, Month
+from domain.money import format_nanos
+from orchestration.cli.output import (
+    emit,
+    emit_document,
+    interrupted_quietly,
+    output_option,
+    progress,
+)
+from orchestration.demo.closed_month import ClosedMonth, DemoResult, run_demo
+from orchestration.open_home import CLOCK_VARIABLE
+from portal.tokens import FILE, PROGRAMME, PROVIDER, TENANT, create_token
 
 EPILOG = """\b
 Examples:
   gpu-ledger demo                                       a month of three clusters
-  gpu-ledger demo --scenario thin_line --home /tmp/l    six hours, to check with a pencil
+  gpu-ledger demo --scenario thin_line --home /tmp/l    six hours, to check by hand
   gpu-ledger demo --scenario my-pods.csv                your own pods, from a trace
-  gpu-ledger demo --keep-running                        and then Dagster's pages, until Ctrl-C
+  gpu-ledger demo --keep-running                        then the Dagster UI, until Ctrl-C
 """
 
 
@@ -33,67 +39,72 @@ Examples:
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("demo-home"),
     show_default=True,
-    help="Where the demo's home is made; that of an earlier demo is thrown away.",
+    help="Folder of the demo's home; the home of an earlier demo is deleted.",
 )
 @click.option(
     "--scenario",
     default="demo",
     show_default=True,
-    help="A scenario's name (gpu-ledger fake list), a scenario file, or a trace of pods (.csv).",
+    help="Name of a scenario (gpu-ledger fake list), a scenario file, or a trace of pods (.csv).",
 )
 @click.option(
-    "--keep-running", is_flag=True, help="Leave the fleet and Dagster's pages up, until Ctrl-C."
+    "--keep-running",
+    is_flag=True,
+    help="Keep the simulated fleet and the Dagster web UI running until Ctrl-C.",
 )
-@click.option("--port", default=3000, show_default=True, help="Of the pages that are kept running.")
+@click.option(
+    "--port",
+    default=3000,
+    show_default=True,
+    help="Port of the Dagster web UI (with --keep-running).",
+)
 @output_option
 def demo(home_path: Path, scenario: str, keep_running: bool, port: int, output: str) -> None:
-    """Show the whole way from a simulated fleet to sealed invoices.
+    """Simulate a month of GPU clusters, and bill it.
 
-    Serves a GPU fleet and lives through its time with a collector per cluster, asks both sources
-    over HTTP, refuses to close while an hour is missing, backfills what can be backfilled, accepts
-    the rest, closes, and writes invoices, the programme's report and the published copy.
+    Serves simulated clusters over HTTP, runs a collector for each, pulls both sources, refuses to
+    close the month while an hour is missing, backfills that hour, accepts the gaps that cannot be
+    backfilled, closes, and writes invoices, the programme report and the copy for analysts.
     """
-    from orchestration.cli.up import interrupted_quietly, require_startable, show_pages
-    from orchestration.demo.story import telling
-
     if keep_running:
+        # Imports Dagster, 1 s, which a demo without it does not need.
+        from orchestration.cli.up import require_startable, show_pages
+        from orchestration.dagster_code.resources import home_from_environment
+
         require_startable(home_path / "dagster", "127.0.0.1", port)
     with (
         interrupted_quietly(),
-        telling(
+        run_demo(
             scenario, home_path, progress, lambda text: click.echo(f"\n{text}", err=True)
-        ) as told,
+        ) as result,
     ):
-        show(told, output)
+        show(result, output)
         if keep_running:
-            from orchestration.open_home import CLOCK_VARIABLE
-            from orchestration.resources import home_from_environment
-
-            home = str(told.opened.home.path.resolve())
-            os.environ |= {"GPU_LEDGER_HOME": home, CLOCK_VARIABLE: told.clock_url}
+            home = str(result.opened.home.path.resolve())
+            os.environ |= {"GPU_LEDGER_HOME": home, CLOCK_VARIABLE: result.clock_url}
             show_pages(home_from_environment().open(), "127.0.0.1", port)
 
 
-def show(told: DemoResult, output: str) -> None:
-    """The last screen: what happened, where it is, what to try."""
-    invoices = [row for month in told.months for row in _invoices(month)]
+def show(result: DemoResult, output: str) -> None:
+    """The last screen: the invoices, the places of the files, and commands to try."""
+    invoices = [row for month in result.months for row in _invoices(month)]
     if output != "table":
-        _show_machines(told, invoices, output)
+        _show_machines(result, invoices, output)
         return
-    for month in told.months:
+    for month in result.months:
         click.echo()
         rows = [{k: v for k, v in row.items() if k != "period"} for row in _invoices(month)]
         closed = f"{month.period} is closed"
         emit(rows, output, title=closed, empty=f"{closed}, without an invoice.")
-    period = told.months[-1].period
-    refused, signed = _counts(told)
+    period = result.months[-1].period
+    refused, accepted = _counts(result)
     click.echo(
         f"Summary: the close was refused {'once' if refused == 1 else f'{refused} times'}, "
-        f"one hour was backfilled, {signed or 'no'} gap{'' if signed == 1 else 's'} accepted, "
+        f"one hour was backfilled, {accepted or 'no'} gap{'' if accepted == 1 else 's'} accepted, "
         f"{len(invoices)} invoices issued.\n"
     )
-    for what, where in _places(told).items():
-        click.echo(f"{what + ':':<28}{where}")
+    for name, place in _places(result).items():
+        click.echo(f"{name + ':':<28}{place}")
     click.echo("\nTry next:")
     for command in (
         f"gpu-ledger explain {invoices[0]['invoice']} --line 1"
@@ -102,15 +113,13 @@ def show(told: DemoResult, output: str) -> None:
         f"gpu-ledger gaps {period}",
         f"gpu-ledger usage --period {period}",
     ):
-        click.echo(f"  {command} --home {told.opened.home.path}")
-    _show_portal(told, invoices)
+        click.echo(f"  {command} --home {result.opened.home.path}")
+    _show_portal(result, invoices)
 
 
-def _show_portal(told: DemoResult, invoices: list[dict[str, str]]) -> None:
+def _show_portal(result: DemoResult, invoices: list[dict[str, str]]) -> None:
     """How to open the portal, with a token for a tenant and for each role."""
-    from portal.tokens import FILE, PROGRAMME, PROVIDER, TENANT, create_token
-
-    home, now = told.opened.home.path, told.opened.clock.now().replace(microsecond=0)
+    home, now = result.opened.home.path, result.opened.clock.now().replace(microsecond=0)
     callers = [(TENANT, invoices[0]["tenant"])] if invoices else []
     click.echo("\nTokens for the portal:")
     for role, tenant in (*callers, (PROVIDER, ""), (PROGRAMME, "")):
@@ -121,25 +130,23 @@ def _show_portal(told: DemoResult, invoices: list[dict[str, str]]) -> None:
     )
 
 
-def _show_machines(told: DemoResult, invoices: list[dict[str, str]], output: str) -> None:
+def _show_machines(result: DemoResult, invoices: list[dict[str, str]], output: str) -> None:
     if output == "csv":
         emit(invoices, output)
         return
-    refused, signed = _counts(told)
+    refused, accepted = _counts(result)
     emit_document(
         {
-            "home": str(told.opened.home.path),
+            "home": str(result.opened.home.path),
             "refused": refused,
-            "signed": signed,
+            "accepted_gaps": accepted,
             "invoices": invoices,
-            "places": {what: str(where) for what, where in _places(told).items()},
+            "places": {name: str(place) for name, place in _places(result).items()},
         }
     )
 
 
-def _invoices(month: Month) -> list[dict[str, str]]:
-    from domain.money import format_nanos
-
+def _invoices(month: ClosedMonth) -> list[dict[str, str]]:
     return [
         {
             "period": month.period.name,
@@ -152,19 +159,19 @@ def _invoices(month: Month) -> list[dict[str, str]]:
     ]
 
 
-def _counts(told: DemoResult) -> tuple[int, int]:
-    """How often a close was refused, and how much was signed for."""
-    refused = sum(len(month.refusals) for month in told.months)
-    return refused, sum(len(month.signed) for month in told.months)
+def _counts(result: DemoResult) -> tuple[int, int]:
+    """The number of refused closes, and of accepted gaps."""
+    refused = sum(len(month.refusals) for month in result.months)
+    return refused, sum(len(month.accepted_gaps) for month in result.months)
 
 
-def _places(told: DemoResult) -> dict[str, Path]:
-    period = told.months[-1].period
-    folder = told.opened.home.documents / period.name
+def _places(result: DemoResult) -> dict[str, Path]:
+    period = result.months[-1].period
+    folder = result.opened.home.documents / period.name
     return {
         "Invoices (PDF, CSV, FOCUS)": folder,
-        "The programme's report": folder / "provider",
-        "For an auditor": folder / f"{period}.zip",
-        "For analysts": told.published.latest_path,
-        "The models' own pages": told.model_pages,
+        "Programme report": folder / "provider",
+        "Bundle for an auditor": folder / f"{period}.zip",
+        "Copy for analysts": result.published.latest_path,
+        "Documentation of models": result.model_pages,
     }

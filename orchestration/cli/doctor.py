@@ -1,28 +1,34 @@
-"""`gpu-ledger doctor`: can everything be asked that is relied on, and what helps where it cannot.
+"""`gpu-ledger doctor`: check the sources of every cluster and the facts, with a remedy per problem.
 
-Put here: which sources of which clusters are looked at, whether the facts are what was counted,
-and showing what was found.
-Not here: looking (`ingestion.thanos.store_probe`, `ingestion.kubernetes.api_server_probe`,
-`warehouse.switched`).
+Put here: the choice of clusters and sources, the check of the facts, and the table.
+Not here: the checks of a source (`ingestion.thanos.store_probe`,
+`ingestion.kubernetes.api_server_probe`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from clients.kubeconfig import read_kubeconfig
+from clients.kubernetes import KubernetesClient
+from domain.decisions import Cluster, Source
 from domain.errors import LedgerError
 from domain.interval import HOUR
+from ingestion.doctor_lines import ProbeLine
+from ingestion.kubernetes.api_server_probe import probe as probe_journal
+from ingestion.thanos.store_probe import probe as probe_samples
 from orchestration.cli.output import Progress, Row, emit, home_option, output_option, progress
-
-if TYPE_CHECKING:
-    from domain.decisions import Cluster, Source
-    from ingestion.doctor_lines import ProbeLine
-    from orchestration.open_home import OpenHome
+from orchestration.cluster_collector import client_of
+from orchestration.open_home import OpenHome
+from portal.reviews import missing_rights
+from warehouse.manifest import Outcome
+from warehouse.project import source_freshness
+from warehouse.switched import WarehouseLost, periods_in, require_intact, switched_periods
 
 EPILOG = """\b
 Examples:
@@ -31,7 +37,7 @@ Examples:
   gpu-ledger doctor -o json
 """
 
-FACTS = "has what was counted"
+FACTS = "facts are complete"
 FRESH = "evidence is fresh"
 COLUMNS = ("cluster", "source", "check", "fine", "seen", "remedy")
 
@@ -61,11 +67,9 @@ def doctor(
     [portal.review_clusters] in config.toml, it checks the rights of the portal's account by a
     SelfSubjectAccessReview. Each problem has a remedy. The exit code is 1 if there is a problem.
     """
-    from orchestration.open_home import OpenHome
-
     opened = OpenHome.at(home_path)
     chosen = measured_now(opened, clusters)
-    with progress("Looking") as report:
+    with progress("Checking") as report:
         rows = [
             *examined(opened, chosen, report),
             *facts_examined(opened),
@@ -73,7 +77,7 @@ def doctor(
         ]
     bad = [row for row in rows if not row["fine"]]
     shown = rows if show_all or output != "table" else bad
-    emit(shown, output, COLUMNS, empty="Everything that was looked at is fine.")
+    emit(shown, output, COLUMNS, empty="No problem was found.")
     if chosen:
         click.echo(f"{len(rows)} checks of {len(chosen)} clusters; {len(bad)} not fine.", err=True)
     else:
@@ -82,7 +86,7 @@ def doctor(
 
 
 def measured_now(opened: OpenHome, clusters: Sequence[str] = ()) -> list[Cluster]:
-    """The decisions about clusters that hold now."""
+    """The decisions about clusters that are valid now."""
     now = opened.clock.now()
     wanted = clusters or sorted({row.cluster_id for row in opened.decisions.clusters})
     found = [opened.decisions.cluster_at(cluster_id, now) for cluster_id in wanted]
@@ -90,12 +94,12 @@ def measured_now(opened: OpenHome, clusters: Sequence[str] = ()) -> list[Cluster
 
 
 def examined(opened: OpenHome, chosen: Sequence[Cluster], report: Progress) -> list[Row]:
-    """Every line about every source of these clusters."""
+    """The lines of every source of these clusters."""
     rows: list[Row] = []
     for number, row in enumerate(chosen):
         for source in row.expected_sources:
             report(number, len(chosen), f"{row.cluster_name} {source.value}")
-            lines = _lines(LOOKS[source.value], opened, row.cluster_id)
+            lines = _lines(CHECKS[source.value], opened, row.cluster_id)
             for line in (*lines, _newest_hour(opened, row.cluster_id, source)):
                 shown = (line.check, line.is_fine, line.seen, _remedy(line))
                 rows.append(
@@ -106,7 +110,7 @@ def examined(opened: OpenHome, chosen: Sequence[Cluster], report: Progress) -> l
 
 
 def facts_examined(opened: OpenHome) -> list[Row]:
-    """Every line about the warehouse: it is the home's, and no cluster's."""
+    """The lines about the warehouse."""
     rows: list[Row] = []
     for line in _lines(lambda opened, _: _facts(opened), opened, ""):
         shown = ("", "warehouse", line.check, line.is_fine, line.seen, _remedy(line))
@@ -127,13 +131,6 @@ def portal_examined(opened: OpenHome, kubeconfig: Path | None) -> list[Row]:
 
 
 def _reviews(kubeconfig: Path, opened: OpenHome, name: str) -> list[ProbeLine]:
-    from contextlib import closing
-
-    from clients.kubeconfig import read_kubeconfig
-    from clients.kubernetes import KubernetesClient
-    from ingestion.doctor_lines import ProbeLine
-    from portal.reviews import missing_rights
-
     del opened, name
     with closing(KubernetesClient(read_kubeconfig(kubeconfig))) as client:
         missing = missing_rights(client)
@@ -143,28 +140,23 @@ def _reviews(kubeconfig: Path, opened: OpenHome, name: str) -> list[ProbeLine]:
 
 
 def _facts(opened: OpenHome) -> list[ProbeLine]:
-    from ingestion.doctor_lines import ProbeLine
-    from warehouse.switched import periods_in, switched_periods
-
     there, counted = periods_in(opened.home), switched_periods(opened.home)
     lines = []
     for name in sorted({*there, *counted, *opened.record.closed_periods()}):
-        wrong = _wrong_with(opened, name, is_there=name in there, was_counted=name in counted)
-        if wrong:
+        problem = _problem_of(opened, name, is_there=name in there, was_counted=name in counted)
+        if problem:
             remedy = f"gpu-ledger refresh --period {name}"
-            lines.append(ProbeLine(FACTS, False, f"{name}: {wrong}", remedy))
-    fine = f"{len(there)} periods, each as it was switched in"
+            lines.append(ProbeLine(FACTS, False, f"{name}: {problem}", remedy))
+    fine = f"{len(there)} periods, each with the facts that were built last"
     return lines or [ProbeLine(FACTS, True, fine)]
 
 
-def _wrong_with(opened: OpenHome, period: str, *, is_there: bool, was_counted: bool) -> str:
-    """What is wrong with a period's facts, in words; empty when they are what was counted."""
-    from warehouse.switched import WarehouseLost, require_intact
-
+def _problem_of(opened: OpenHome, period: str, *, is_there: bool, was_counted: bool) -> str:
+    """The problem of a period's facts; empty if they are the ones that were built last."""
     if not is_there:
         return "its facts are not in the warehouse"
     if not was_counted:
-        return "nothing is written down of what was switched in"
+        return "no record says which facts were built last"
     try:
         require_intact(opened.home, period, deep=True)
     except WarehouseLost as lost:
@@ -177,65 +169,54 @@ def _remedy(line: ProbeLine) -> str:
 
 
 def _lines(
-    look: Callable[[OpenHome, str], list[ProbeLine]], opened: OpenHome, cluster_id: str
+    check: Callable[[OpenHome, str], list[ProbeLine]], opened: OpenHome, cluster_id: str
 ) -> list[ProbeLine]:
-    """What a look finds; a look that cannot even begin is a line like any other."""
-    from ingestion.doctor_lines import ProbeLine
-
+    """The lines of a check; an error that prevents the check is a line, too."""
     try:
-        return look(opened, cluster_id)
+        return check(opened, cluster_id)
     except LedgerError as error:
-        return [ProbeLine("can be asked", False, f"{error.where}: {error.seen}", error.remedy)]
+        return [ProbeLine("can be queried", False, f"{error.where}: {error.seen}", error.remedy)]
 
 
 def _samples(opened: OpenHome, cluster_id: str) -> list[ProbeLine]:
-    from ingestion.doctor_lines import ProbeLine
-    from ingestion.thanos.store_probe import probe
-
     source = opened.thanos_source(cluster_id, opened.clock.now())
     if source is None:
         seen = f"config.toml has no thanos in [clusters.{cluster_id}]"
         remedy = "name one of the [thanos.…] there, or take samples out of decisions/clusters.csv"
         return [ProbeLine("is configured", False, seen, remedy)]
-    return probe(source, opened.clock)
+    return probe_samples(source, opened.clock)
 
 
 def _journal(opened: OpenHome, cluster_id: str) -> list[ProbeLine]:
-    from contextlib import closing
-
-    from ingestion.kubernetes.api_server_probe import probe
-    from orchestration.collecting import client_of
 
     with closing(client_of(opened, cluster_id)) as client:
-        return probe(cluster_id, client, opened.spool(cluster_id), opened.clock)
+        return probe_journal(cluster_id, client, opened.spool(cluster_id), opened.clock)
 
 
 def _newest_hour(opened: OpenHome, cluster_id: str, source: Source) -> ProbeLine:
-    """How old the evidence is that is there, against what its dbt source declares."""
-    from ingestion.doctor_lines import ProbeLine
-    from warehouse.manifest import Outcome
-    from warehouse.project import source_freshness
-
+    """The age of the newest evidence, compared with the freshness of its dbt source."""
     source_odd, source_wrong = source_freshness(SOURCES[source.value])
     attempts = list(opened.landing.latest_attempts(cluster_id, source, limit=LATEST))
     whole = [h.hour for one in attempts for h in one.hours if h.outcome is Outcome.OK]
-    remedy = "gpu-ledger pull; `gpu-ledger up` keeps Dagster asking by itself"
+    remedy = "gpu-ledger pull; with `gpu-ledger up` Dagster pulls every hour"
     if not whole:
-        seen = f"none of the last {len(attempts)} askings brought a whole hour"
-        return ProbeLine(FRESH, not attempts, seen if attempts else "nothing was asked yet", remedy)
+        seen = f"none of the last {len(attempts)} attempts has a complete hour"
+        return ProbeLine(
+            FRESH, not attempts, seen if attempts else "no attempt was made yet", remedy
+        )
     age = opened.clock.now() - max(whole) - HOUR
-    seen = f"the newest whole hour ended {age // HOUR} h ago"
-    limits = f"odd after {source_odd // HOUR} h, wrong after {source_wrong // HOUR} h"
+    seen = f"the newest complete hour ended {age // HOUR} h ago"
+    limits = f"a warning after {source_odd // HOUR} h, an error after {source_wrong // HOUR} h"
     return ProbeLine(FRESH, age <= source_wrong, f"{seen}; {limits}", remedy)
 
 
 LATEST = 100
-"""Askings that are looked back over: four days, by the hour."""
+"""Attempts that are searched for a complete hour: four days of hourly pulls."""
 
 SOURCES = {"thanos": "thanos_runs", "kubernetes": "kubernetes_coverage"}
-"""The dbt source whose freshness is that of a source."""
+"""The dbt source that declares the freshness of each source."""
 
-LOOKS: dict[str, Callable[[OpenHome, str], list[ProbeLine]]] = {
+CHECKS: dict[str, Callable[[OpenHome, str], list[ProbeLine]]] = {
     "thanos": _samples,
     "kubernetes": _journal,
 }

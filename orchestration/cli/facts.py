@@ -1,6 +1,6 @@
 """`gpu-ledger refresh` and `check`: building a period's facts, and checking them.
 
-Put here: the commands about facts.
+Put here: the commands for facts.
 Not here: building (`warehouse`), rules of check (`quality`).
 """
 
@@ -11,8 +11,13 @@ from pathlib import Path
 import click
 
 from domain.billing_period import BillingPeriod
+from orchestration import steps
 from orchestration.cli.output import emit, emit_document, home_option, output_option, progress
-from orchestration.cli.periods import takes_a_month
+from orchestration.cli.time_arguments import OLDEST_OPEN, or_oldest_open, takes_a_month
+from orchestration.open_home import OpenHome
+from orchestration.publishing import snapshot
+from orchestration.steps import refresh as refresh_period
+from orchestration.steps import refreshable
 
 REFRESH_EPILOG = """\b
 Examples:
@@ -34,11 +39,6 @@ def refresh(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     A closed period is refused while its facts exist. Lost facts are rebuilt from the sealed
     evidence and decisions, and are used only if they are identical.
     """
-    from orchestration.open_home import OpenHome
-    from orchestration.snapshots import snapshot
-    from orchestration.steps import refresh as refresh_period
-    from orchestration.steps import refreshable
-
     opened = OpenHome.at(home_path)
     periods = [period] if period else refreshable(opened)
     if not periods:
@@ -47,7 +47,7 @@ def refresh(period: BillingPeriod | None, home_path: Path, output: str) -> int:
         click.echo(f"No period was named; open: {', '.join(p.name for p in periods)}.", err=True)
     results = []
     for one in periods:
-        with progress("Counting") as report:
+        with progress("Building facts") as report:
             results.append(refresh_period(opened, one, report))
     rows = [
         {"period": result.period.name, "table": name, "rows": count}
@@ -64,25 +64,22 @@ def refresh(period: BillingPeriod | None, home_path: Path, output: str) -> int:
 
 CHECK_EPILOG = """\b
 Examples:
-  gpu-ledger check 2026-10
+  gpu-ledger check                         the oldest open month
   gpu-ledger check 2026-10 -o json | jq '.findings[] | select(.blocks)'
 """
 
 
 @click.command("check", epilog=CHECK_EPILOG)
-@takes_a_month("The month; the same as PERIOD.", required=True)
+@takes_a_month(OLDEST_OPEN)
 @home_option
 @output_option
-def check_period(period: BillingPeriod, home_path: Path, output: str) -> int:
+def check_period(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     """Check whether PERIOD can be closed, and list all findings.
 
     The exit code is 1 if a finding blocks the close.
     """
-    from orchestration import steps
-    from orchestration.open_home import OpenHome
-    from orchestration.snapshots import snapshot
-
     opened = OpenHome.at(home_path)
+    period = or_oldest_open(opened, period)
     with progress("Checking"):
         check_result = steps.check_period(opened, period)
     rows = [

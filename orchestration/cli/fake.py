@@ -1,6 +1,6 @@
 """`gpu-ledger fake`: simulated GPU clusters, served, exported and checked.
 
-Put here: the commands' options and what they print.
+Put here: the options and the output of the commands.
 Not here: the fleet itself (`fake_gpu`).
 """
 
@@ -10,25 +10,33 @@ import time
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from domain.errors import LedgerError
 from domain.interval import format_instant, parse_instant
+from fake_gpu.clock import VirtualClock, fixed
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.fleet.export import plain_rows
+from fake_gpu.fleet.model import Fleet, instant
+from fake_gpu.fleet.summary import silent_faults, summary, table
+from fake_gpu.prometheus.language import parse_selector
+from fake_gpu.prometheus.matchers import Matcher
+from fake_gpu.prometheus.openmetrics import EVERYTHING, processes_here, write_openmetrics
+from fake_gpu.prometheus.refusals import ParseError
+from fake_gpu.scenario.load import Loaded, library, library_text, load_scenario
+from fake_gpu.scenario.openb import OPENB
+from fake_gpu.serve import Running, series_of, settle
+from fake_gpu.serve import serve as start_serving
+from fake_gpu.truth.ledger import ledger
 from orchestration.cli.fake_cluster import cluster as cluster_command
 from orchestration.cli.output import emit, output_option, progress
 
-if TYPE_CHECKING:
-    from fake_gpu.fleet.model import Fleet
-    from fake_gpu.prometheus.matchers import Matcher
-    from fake_gpu.scenario.load import Loaded
-    from fake_gpu.serve import Running
-
 GRAINS = ("allocations", "node-hours", "cluster-hours", "tenant-periods", "coverage", "faults")
 
-# How often a served scenario file is looked at; a person who saves it waits that long at most.
-LOOK_AGAIN_SECONDS = 1.0
+# Interval between two readings of a served scenario file.
+RELOAD_SECONDS = 1.0
 
 data_option = click.option(
     "--data",
@@ -60,9 +68,6 @@ Examples:
 @output_option
 def list_scenarios(output: str) -> None:
     """List the shipped scenarios with the first sentence of their descriptions."""
-    from fake_gpu.scenario.load import library, load_scenario
-    from fake_gpu.scenario.openb import OPENB
-
     rows = [
         {"scenario": name, "story": _first_sentence(load_scenario(name).scenario.story)}
         for name in library()
@@ -100,8 +105,6 @@ def check(scenario: str, show: str, data: Path | None, output: str) -> None:
     An invalid scenario ends with exit code 2 and a list of all problems with their lines. Parts
     without effect, such as a fault that touches nothing, are warnings on stderr.
     """
-    from fake_gpu.fleet.summary import silent_faults, summary, table
-
     loaded = _load(scenario, data)
     fleet = _fleet(loaded)
     for warning in (*loaded.warnings, *silent_faults(fleet)):
@@ -126,9 +129,6 @@ Examples:
 @output_option
 def truth(scenario: str, grain: str, data: Path | None, output: str) -> None:
     """Print the truth ledger of SCENARIO, calculated independently of the pipeline."""
-    from fake_gpu.fleet.export import plain_rows
-    from fake_gpu.truth.ledger import ledger
-
     rows = ledger(plain_rows(_fleet(_load(scenario, data))), grain)
     emit(rows, output, empty=f"{scenario} has no {grain}.")
 
@@ -167,11 +167,6 @@ def export(
     output: str,
 ) -> None:
     """Write SCENARIO's samples for `promtool tsdb create-blocks-from openmetrics`."""
-    from fake_gpu.clock import fixed
-    from fake_gpu.fleet.model import instant
-    from fake_gpu.prometheus.openmetrics import EVERYTHING, processes_here, write_openmetrics
-    from fake_gpu.serve import series_of, settle
-
     matchers = _matchers(selector) if selector else EVERYTHING
     fleet = _fleet(_load(scenario, data))
     start = parse_instant(from_text, "--from") if from_text else instant(fleet.started_at)
@@ -181,7 +176,7 @@ def export(
         raise click.BadParameter(seen, param_hint="--from, --until")
     with progress("Writing samples") as report:
         source = series_of(fleet, fixed(end))
-        settle()  # and processes that are copied of this one share what is never looked through
+        settle()  # so that forked processes share the memory of permanent objects
         paths = write_openmetrics(
             source, start, end, folder, report, matchers, processes=processes_here()
         )
@@ -193,9 +188,6 @@ def export(
 
 
 def _matchers(selector: str) -> tuple[Matcher, ...]:
-    from fake_gpu.prometheus.language import parse_selector
-    from fake_gpu.prometheus.refusals import ParseError
-
     try:
         return parse_selector(selector)
     except ParseError as error:
@@ -257,10 +249,6 @@ def serve(
     With --live or --driven, clients may scale and annotate workloads and post Events. Pods, samples
     and the truth ledger (/-/truth of the control port) follow from the next second on.
     """
-    from fake_gpu.clock import VirtualClock
-    from fake_gpu.fleet.model import instant
-    from fake_gpu.serve import serve as start_serving
-    from fake_gpu.serve import settle
 
     if live and driven:
         raise click.UsageError("--live and --driven exclude each other.")
@@ -299,7 +287,7 @@ def _addresses(running: Running) -> list[dict[str, Any]]:
 
 
 def _watched(scenario: str) -> tuple[Path, bytes]:
-    """A file to look at again, and what it says before it is loaded."""
+    """The scenario file to watch, and its content before it is loaded."""
     path = Path(scenario)
     if not path.is_file():
         raise click.UsageError(
@@ -310,10 +298,10 @@ def _watched(scenario: str) -> tuple[Path, bytes]:
 
 
 def _stay(running: Running, watched: tuple[Path, bytes] | None) -> None:
-    """Serve until interrupted; a changed file is taken over whole, or refused with a word."""
+    """Serve until interrupted; a changed file is applied whole, or its error is printed."""
     path, known = watched or (None, b"")
     while True:
-        time.sleep(LOOK_AGAIN_SECONDS)
+        time.sleep(RELOAD_SECONDS)
         now = _bytes_now(path, known)
         if path is None or now == known:
             continue
@@ -326,7 +314,7 @@ def _stay(running: Running, watched: tuple[Path, bytes] | None) -> None:
 
 
 def _bytes_now(path: Path | None, known: bytes) -> bytes:
-    """An editor may take the file away for a moment; then nothing has changed yet."""
+    """The content of the file; while an editor replaces it, the content is unchanged."""
     try:
         return path.read_bytes() if path else known
     except OSError:
@@ -343,18 +331,13 @@ Examples:
 @click.argument("name")
 def show(name: str) -> None:
     """Print the file of a shipped scenario."""
-    from fake_gpu.scenario.load import library_text
 
     click.echo(library_text(name), nl=False)
 
 
 def _load(scenario: str, data: Path | None) -> Loaded:
-    from fake_gpu.scenario.load import load_scenario
-
     return load_scenario(scenario, data=data)
 
 
 def _fleet(loaded: Loaded) -> Fleet:
-    from fake_gpu.fleet.build import build_fleet
-
     return build_fleet(loaded)

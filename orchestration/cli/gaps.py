@@ -1,7 +1,7 @@
-"""`gpu-ledger gaps` and `accept-gap`: what is missing of a period, and signing for it.
+"""`gpu-ledger gaps` and `accept-gap`: list the gaps of a period, and accept one.
 
-Put here: the commands about gaps.
-Not here: finding gaps (`quality`), or what a signature does to an amount (`dbt/`).
+Put here: the commands for gaps.
+Not here: finding gaps (`quality`), or their effect on an amount (`dbt/`).
 """
 
 from __future__ import annotations
@@ -9,23 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import format_instant, parse_instant
+from domain.money import format_estimate, format_nanos
 from orchestration.cli.output import emit, emit_done, home_option, output_option
-from orchestration.cli.periods import takes_a_month
-from orchestration.cli.windows import nobody_named
-
-if TYPE_CHECKING:
-    from orchestration.open_home import OpenHome
-    from quality.coverage import GapReport
+from orchestration.cli.time_arguments import newest_month_note, takes_a_month
+from orchestration.home_lock import url_of_web_ui
+from orchestration.open_home import OpenHome
+from orchestration.steps import ACCEPTED_GAPS, accept_gaps
+from quality.coverage import GapReport
+from quality.gap_findings import command
+from quality.run import list_gaps
+from warehouse.reports.opened_facts import newest_period
 
 LINKS_LIMIT = 24
-"""Of links that are printed; the rest is found in the strips."""
+"""Most links; the page of partitions shows the other gaps."""
 
 GAPS_EPILOG = """\b
 Examples:
@@ -45,16 +47,10 @@ def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     row. Affected pods are those of the gap's hours and of the hour before: names in JSON, a count
     elsewhere. While `gpu-ledger up` runs, each gap has a link to its hour in the Dagster UI.
     """
-    from domain.money import format_estimate, format_nanos
-    from orchestration.open_home import OpenHome
-    from quality.gap_findings import command
-    from quality.run import list_gaps
-    from warehouse.reports.opened_facts import newest_period
-
     opened = OpenHome.at(home_path)
     if period is None:
         period = newest_period(opened.home)
-        click.echo(nobody_named(period), err=True)
+        click.echo(newest_month_note(period), err=True)
     reports = list_gaps(opened.home, period, opened.decisions, opened.clock)
     for_people = output == "table"
     last_second = period.interval.ended_at - timedelta(seconds=1)
@@ -93,7 +89,7 @@ def _no_gaps(opened: OpenHome, period: BillingPeriod) -> str:
 
 
 def _print_commands(commands: list[str]) -> None:
-    """Each whole on a line of its own, to be copied: a table would break it."""
+    """Print each command on a line of its own, so that it can be copied."""
     if any(commands):
         click.echo("Backfill or accept:")
     for line in dict.fromkeys(filter(None, commands)):
@@ -101,16 +97,16 @@ def _print_commands(commands: list[str]) -> None:
 
 
 def _print_links(opened: OpenHome, reports: Sequence[GapReport]) -> None:
-    """To the first hour of each gap and source, where Dagster's pages are up."""
-    from orchestration.home_lock import shown_at
-
-    if not reports or not (url := shown_at(opened.home.dagster)):
+    """Print a link to the first hour of each gap and source, while `gpu-ledger up` runs."""
+    if not reports or not (url := url_of_web_ui(opened.home.dagster)):
         return
-    from orchestration.assets.hour_events import evidence_keys
-    from orchestration.links import partition_link
+
+    # Imports Dagster, 1 s, only where there are links to print.
+    from orchestration.dagster_code.hour_events import evidence_keys
+    from orchestration.dagster_code.ui_links import partition_link
 
     keys = evidence_keys(opened.decisions.clusters)
-    click.echo("In Dagster's pages:")
+    click.echo("In the Dagster web UI:")
     for report in reports[:LINKS_LIMIT]:
         for source in map(Source, report.sources):
             if key := keys.get((report.cluster_id, source)):
@@ -159,9 +155,6 @@ def accept_gap(
 
     An invalid row is refused, and the table stays unchanged.
     """
-    from orchestration.open_home import OpenHome
-    from orchestration.signing import TABLE, sign_gaps
-
     opened = OpenHome.at(home_path)
     row = {
         "cluster_id": cluster_id,
@@ -173,14 +166,14 @@ def accept_gap(
         "reason": reason,
         "decided_by": decided_by,
     }
-    path = opened.home.decisions / TABLE
-    is_new = sign_gaps(opened, [row])
+    path = opened.home.decisions / ACCEPTED_GAPS
+    is_new = accept_gaps(opened, [row])
     emit_done(
         {"is_new": is_new, "table": str(path), **row},
         output,
-        f"Signed in {path}. It counts from the next `gpu-ledger refresh`."
+        f"Accepted in {path}; it takes effect with the next `gpu-ledger refresh`."
         if is_new
-        else f"This was signed before; {path} stays as it is.",
+        else f"This gap was accepted before; {path} is unchanged.",
     )
 
 

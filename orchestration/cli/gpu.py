@@ -1,23 +1,32 @@
-"""`gpu-ledger gpu`: what a resource name is, on a node with given labels.
+"""`gpu-ledger gpu`: classify a resource name on a node with given labels.
 
-Put here: the command, and reading the product facts that it and `mig` rest on.
+Put here: the command, and reading the product facts that it and `mig` use.
 Not here: classification itself (`domain.gpu`).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from orchestration.cli.output import emit, output_option
-
-if TYPE_CHECKING:
-    from domain.gpu import Catalogue, Classified
+from domain.gpu import (
+    Catalogue,
+    Classified,
+    DeviceKind,
+    Unclassified,
+    WeightPolicy,
+    parse_catalogue,
+    weight,
+)
+from domain.gpu import classify as classify_resource
+from domain.gpu.kinds import NotClassified
+from domain.gpu.product_tables import BadProductFacts
+from orchestration.cli.output import emit, emit_document, output_option
+from warehouse.project import seed_text
 
 LARGEST_PRODUCTS_BYTES = 4_000_000
-"""The shipped table has ten thousand bytes; a larger file is another one."""
+"""The shipped table has ten thousand bytes; a file above the limit is not such a table."""
 
 products_option = click.option(
     "--products",
@@ -29,9 +38,6 @@ products_option = click.option(
 
 def read_catalogue(products_path: Path | None) -> Catalogue:
     """The shipped product facts, extended by the rows of a file."""
-    from domain.gpu import parse_catalogue
-    from domain.gpu.product_tables import BadProductFacts
-    from warehouse.project import seed_text
 
     shipped = (seed_text("gpu_products"), seed_text("mig_profiles"))
     if products_path is None:
@@ -80,9 +86,6 @@ def classify(
     claimed device, as driver/device (gpu.nvidia.com/gpu-0). The exit code is 1 if the resource is
     unknown.
     """
-    from domain.gpu import Unclassified
-    from domain.gpu import classify as classify_resource
-    from domain.gpu.kinds import NotClassified
 
     catalogue = read_catalogue(products_path)
     found = classify_resource(resource, _labels(labels), catalogue)
@@ -90,8 +93,6 @@ def classify(
         raise NotClassified(resource, f"{found.reason.value}: {found.explanation}")
     rows = [{"fact": fact, "value": value} for fact, value in _facts(found, catalogue).items()]
     if output == "json":
-        from orchestration.cli.output import emit_document
-
         emit_document(_facts(found, catalogue))
     else:
         emit(rows, output, title=resource)
@@ -108,8 +109,6 @@ def _labels(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def _facts(found: Classified, catalogue: Catalogue) -> dict[str, object]:
-    from domain.gpu import DeviceKind
-
     assert isinstance(found, DeviceKind), "the unclassified were refused before"
     return {
         "vendor": found.vendor.value,
@@ -127,7 +126,6 @@ def _facts(found: Classified, catalogue: Catalogue) -> dict[str, object]:
 
 
 def _weights(found: Classified, catalogue: Catalogue) -> dict[str, object]:
-    from domain.gpu import DeviceKind, WeightPolicy, weight
 
     assert isinstance(found, DeviceKind), "the unclassified were refused before"
     return {f"weight_{p.value}": weight(found, p, catalogue) for p in WeightPolicy}

@@ -1,7 +1,7 @@
-"""`gpu-ledger hours`: what the calendar expects of a period, and what was answered about it.
+"""`gpu-ledger hours`: list the expected hours of a period with their attempts.
 
-Put here: a row for each hour, or for each attempt about it.
-Not here: what is owed (`ingestion.evidence.hour_ledger`), or asking (`orchestration.cli.evidence`).
+Put here: a row for each hour, or for each attempt.
+Not here: which hours are due (`ingestion.evidence.hour_ledger`), or pulling them (`pull`).
 """
 
 from __future__ import annotations
@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval
+from ingestion.evidence.hour_ledger import HourEntry, hour_ledger, ready
 from orchestration.cli.output import Row, emit, home_option, output_option
-from orchestration.cli.periods import HOURS, takes_a_month
-
-if TYPE_CHECKING:
-    from ingestion.evidence.hour_ledger import HourEntry
-    from orchestration.open_home import OpenHome
+from orchestration.cli.time_arguments import HOURS, OLDEST_OPEN, or_oldest_open, takes_a_month
+from orchestration.open_home import OpenHome
+from orchestration.open_hours import retention_days
 
 EPILOG = """\b
 Examples:
-  gpu-ledger hours 2026-10                 hours that are incomplete or doubtful
+  gpu-ledger hours                         the oldest open month: incomplete or doubtful hours
   gpu-ledger hours 2026-10 --all -o csv
   gpu-ledger hours 2026-10 --attempts      each attempt, and whether it is used
   gpu-ledger hours 2026-10 --attempts --only 2026-10-03T07..2026-10-03T08 --all
@@ -47,7 +45,7 @@ ATTEMPT_COLUMNS = (
 
 
 @click.command(epilog=EPILOG)
-@takes_a_month("The month; the same as PERIOD.", required=True)
+@takes_a_month(OLDEST_OPEN)
 @click.option("--all", "show_all", is_flag=True, help="Also list complete hours.")
 @click.option("--attempts", "by_attempt", is_flag=True, help="Print one row for each attempt.")
 @click.option("--only", type=HOURS, help="Only whole hours A..B of the period, B not included.")
@@ -55,7 +53,7 @@ ATTEMPT_COLUMNS = (
 @home_option
 @output_option
 def hours(
-    period: BillingPeriod,
+    period: BillingPeriod | None,
     show_all: bool,
     by_attempt: bool,
     only: Interval | None,
@@ -69,10 +67,8 @@ def hours(
     lack series. With --attempts each attempt has a row: its counts, whether its response is used,
     and by how many samples it differs from the successful attempt before it.
     """
-    from ingestion.evidence.hour_ledger import hour_ledger, ready
-    from orchestration.open_home import OpenHome
-
     opened = OpenHome.at(home_path)
+    period = or_oldest_open(opened, period)
     now = opened.clock.now()
     window = only.clipped_to(period.interval) if only else period.interval
     expected = opened.decisions.expected_hours(window) if window else []
@@ -84,7 +80,7 @@ def hours(
     due = [entry for entry in entries if entry.responses or ready(entry, now)]
     shown = [entry for entry in due if show_all or not entry.is_whole or entry.doubts]
     if by_attempt:
-        # What each metric counted is for machines: it makes no table.
+        # The counts by metric do not fit into a table.
         more = ("by_metric",) if output == "json" else ()
         columns = (*ATTEMPT_COLUMNS, *more)
         emit(list(_attempts(shown)), output, columns, empty=_none(period, due, show_all))
@@ -92,31 +88,31 @@ def hours(
         rows = [_hour(opened, entry, now) for entry in shown]
         emit(rows, output, empty=_none(period, due, show_all))
     if by_attempt and (never := sum(not entry.responses for entry in shown)):
-        click.echo(f"{never} hours were never asked; without --attempts they are listed.", err=True)
+        click.echo(f"{never} hours have no attempt; they are listed without --attempts.", err=True)
     if early := len(entries) - len(due):
         click.echo(f"{early} hours are not due yet, and not listed.", err=True)
     return 0
 
 
 def _none(period: BillingPeriod, due: Sequence[HourEntry], show_all: bool) -> str:
-    """What it means that no hour, or no attempt, is listed."""
+    """The sentence for an empty list."""
     if not due:
         return f"No hour of {period} is due: none was to be measured, or all are yet to come."
     return (
-        "No attempt was made." if show_all else f"All {len(due)} hours due of {period} are whole."
+        "No attempt was made."
+        if show_all
+        else f"All {len(due)} hours due of {period} are complete."
     )
 
 
 def _hour(opened: OpenHome, entry: HourEntry, now: datetime) -> Row:
-    from orchestration.ledger import retention_days
-
     best = entry.best
     return {
         "cluster_id": entry.cluster_id,
         "source": entry.source.value,
         "hour": entry.hour_started_at,
         "attempts": len(entry.responses),
-        "outcome": best.outcome.value if best else "never asked",
+        "outcome": best.outcome.value if best else "never queried",
         "reason": best.hour.reason if best else "",
         "samples": best.hour.sample_count if best else 0,
         "doubts": entry.doubts,

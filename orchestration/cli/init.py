@@ -1,24 +1,29 @@
 """`gpu-ledger init`: a home with everything explained in place, and manifests for the clusters.
 
-Put here: which files a new home gets.
-Not here: their texts (`ingestion.settings`, `domain.decisions`,
-`ingestion.kubernetes.collector_manifests`, `ingestion.acm`), or applying them.
+Put here: the files of a new home.
+Not here: their texts (`ingestion.settings`, `domain.decisions`, `ingestion.acm`,
+`ingestion.kubernetes.collector_manifests`).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from domain.errors import WrongUse
+from domain.decisions import load_decisions, template_files
+from ingestion.acm import admission_policy, allowlist, reader
+from ingestion.kubernetes.collector_manifests import (
+    CollectorPlace,
+    collector_manifests,
+    image_to_replace,
+)
+from ingestion.settings import load_settings, template_config
 from orchestration.cli.output import emit, output_option
+from orchestration.open_home import decision_files
+from warehouse.home import Home
 from warehouse.store import write_whole
-
-if TYPE_CHECKING:
-    from warehouse.home import Home
 
 EPILOG = """\b
 Examples:
@@ -29,22 +34,7 @@ Examples:
 """
 
 DEPLOY = "deploy"
-"""The folder of the home with what is applied elsewhere; it can be written again at any time."""
-
-
-class NoManagedClusters(WrongUse):
-    """Nobody said of which clusters the hub's metrics may be read."""
-
-    code = "INIT-001"
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(
-            where=str(folder),
-            seen="--from-acm with 0 clusters: no --managed-cluster, and decisions/clusters.csv "
-            "names none",
-            why="the reader on the hub may see the metrics of named clusters only",
-            remedy="add --managed-cluster NAME for each, as `oc get managedclusters` names them",
-        )
+"""The folder of the home with manifests; it can be written again at any time."""
 
 
 @click.command(epilog=EPILOG)
@@ -103,16 +93,7 @@ def init(
     With --collector or --from-acm it also writes manifests into FOLDER/deploy; read them, then
     apply them with kubectl. Existing files stay unchanged.
     """
-    from domain.decisions import template_files
-    from ingestion.kubernetes.collector_manifests import (
-        CollectorPlace,
-        collector_manifests,
-        image_to_replace,
-    )
-    from ingestion.settings import load_settings, template_config
-    from warehouse.home import Home
-
-    _refuse_what_would_be_ignored(collectors, from_acm)
+    _refuse_ignored_options(collectors, from_acm)
     for option, url in (("--journal", journal), ("--journal-endpoint", journal_endpoint)):
         if "@" in url:
             raise click.UsageError(
@@ -124,9 +105,11 @@ def init(
     for name, text in template_files().items():
         written[home.decisions / name] = _write(home.decisions / name, text)
     if is_new and output == "table":
-        click.echo(f"A ledger's home is in {home.path}. Next:")
-        click.echo(f"  1. where your Thanos and your clusters are:   {home.config_path}")
-        click.echo(f"  2. which clusters are measured since when:    {home.decisions}/clusters.csv")
+        click.echo(f"Created the home {home.path}. Next:")
+        click.echo(f"  1. add the addresses of Thanos and of your clusters:  {home.config_path}")
+        click.echo(
+            f"  2. add a row for each measured cluster:               {home.decisions}/clusters.csv"
+        )
         click.echo(f"  3. check both: gpu-ledger decisions check --home {folder}")
     places = [
         CollectorPlace(
@@ -145,18 +128,18 @@ def init(
         path = home.path / DEPLOY / name
         written[path] = _write(path, text)
         if output == "table":
-            click.echo(f"{path}: {'written' if written[path] else 'was there, unchanged'}")
+            click.echo(f"{path}: {'written' if written[path] else 'exists, unchanged'}")
     if output != "table":
         emit([{"file": str(path), "is_new": new} for path, new in written.items()], output)
     if places and not image:
-        click.echo(f"No --image: replace {image_to_replace()} by where you pushed yours.", err=True)
+        click.echo(f"No --image: replace {image_to_replace()} by the name of your image.", err=True)
 
 
 OF_COLLECTORS = ("journal", "journal_endpoint", "namespace", "image", "api_port", "openshift")
 
 
-def _refuse_what_would_be_ignored(collectors: tuple[str, ...], from_acm: bool) -> None:
-    """Options that say something about what nobody asked for; the environment may say it."""
+def _refuse_ignored_options(collectors: tuple[str, ...], from_acm: bool) -> None:
+    """Refuse options that have no effect; their environment variables may be set."""
     context = click.get_current_context()
     wanting = dict.fromkeys(() if collectors else OF_COLLECTORS, "--collector CLUSTER_ID")
     wanting |= {} if from_acm else {"managed_clusters": "--from-acm"}
@@ -164,7 +147,7 @@ def _refuse_what_would_be_ignored(collectors: tuple[str, ...], from_acm: bool) -
         given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
         if given and parameter.name in wanting:
             raise click.UsageError(
-                f"{parameter.opts[0]} without {wanting[parameter.name]} is about nothing: "
+                f"{parameter.opts[0]} has no effect without {wanting[parameter.name]}: "
                 f"add that, or leave {parameter.opts[0]} out"
             )
 
@@ -178,15 +161,13 @@ def _write(path: Path, text: str) -> bool:
 
 
 def _acm(home: Home, managed_clusters: tuple[str, ...]) -> dict[str, str]:
-    from domain.decisions import load_decisions
-    from ingestion.acm import admission_policy, allowlist, reader
-    from ingestion.settings import load_settings
-    from orchestration.open_home import decision_files
-
     names = set(managed_clusters)
     names |= {row.cluster_name for row in load_decisions(decision_files(home)).clusters}
     if not names:
-        raise NoManagedClusters(home.path)
+        raise click.UsageError(
+            "--from-acm needs the clusters whose metrics the reader may see: add --managed-cluster "
+            "NAME for each of `oc get managedclusters`, or rows to decisions/clusters.csv"
+        )
     return {
         "acm/1-hub-allowlist.yaml": allowlist(load_settings(home.config_path).pod_labels),
         "acm/2-hub-reader.yaml": reader(names),

@@ -1,32 +1,31 @@
-"""`gpu-ledger inventory` and `quota`: what there is, who holds it, and what was promised.
+"""`gpu-ledger inventory` and `quota`: devices with their holders, and quotas with their use.
 
 Put here: the two commands.
-Not here: how devices and quotas are known (`dbt/`).
+Not here: the evidence for devices and quotas (`dbt/`).
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, format_instant, hour_of
 from orchestration.cli.output import emit, emit_document, home_option, output_option
-from orchestration.cli.periods import takes_a_month
-from orchestration.cli.windows import INSTANT
-
-if TYPE_CHECKING:
-    from warehouse.reports.opened_facts import Facts
+from orchestration.cli.time_arguments import INSTANT, takes_a_month
+from warehouse.home import Home
+from warehouse.reports import inventory as inventory_report
+from warehouse.reports import quotas as quota_report
+from warehouse.reports.opened_facts import Facts, open_facts
 
 INVENTORY_SCHEMA = "gpu-ledger/inventory/1"
 QUOTA_SCHEMA = "gpu-ledger/quota/1"
 
 INVENTORY_EPILOG = """\b
 Examples:
-  gpu-ledger inventory                              at the end of what was counted
+  gpu-ledger inventory                              at the end of the newest facts
   gpu-ledger inventory --at 2026-10-09T14:30:00Z
   gpu-ledger inventory --json | jq '.devices[] | select(.held_by == "")'
 """
@@ -37,18 +36,17 @@ Examples:
 @home_option
 @output_option
 def inventory(at: datetime | None, home_path: Path, output: str) -> None:
-    """Every card and MIG instance: where, since when, and who held it at an instant.
+    """List every card and MIG instance with the pod that held it at an instant.
 
-    How many devices a pod holds, the Kubernetes API says; which ones, telemetry or a claim.
-    What is inferred says so.
+    The number of devices of a pod comes from the Kubernetes API; which devices they are comes from
+    telemetry or a claim. The column holder_known_by names the evidence.
     """
-    from warehouse.home import Home
-    from warehouse.reports import inventory as report
-    from warehouse.reports.opened_facts import open_facts
-
     with open_facts(Home.open(home_path)) as facts:
-        instant = at or _last_second(report.last_counted_hour(facts), facts)
-        capacity, devices = report.capacity(facts, instant), report.devices(facts, instant)
+        instant = at or _last_second(inventory_report.last_counted_hour(facts), facts)
+        capacity, devices = (
+            inventory_report.capacity(facts, instant),
+            inventory_report.devices(facts, instant),
+        )
     if output == "json":
         emit_document(
             {
@@ -60,17 +58,22 @@ def inventory(at: datetime | None, home_path: Path, output: str) -> None:
         )
         return
     if output == "csv":
-        emit(devices, output, report.DEVICE_COLUMNS)
+        emit(devices, output, inventory_report.DEVICE_COLUMNS)
         return
     if not capacity and not devices:
         click.echo(f"No device is known at {format_instant(instant)}: no node was seen then.")
         return
-    emit(capacity, output, report.CAPACITY_COLUMNS, title=f"Capacity, {format_instant(instant)}")
+    emit(
+        capacity,
+        output,
+        inventory_report.CAPACITY_COLUMNS,
+        title=f"Capacity, {format_instant(instant)}",
+    )
     counted = any(device["device_count"] != 1 for device in devices)
     published = any(device["device_name"] for device in devices)
     left_out = {"holder_known_by"} | (set() if counted else {"device_count"})
     left_out |= set() if published else {"device_name"}
-    columns = [name for name in report.DEVICE_COLUMNS if name not in left_out]
+    columns = [name for name in inventory_report.DEVICE_COLUMNS if name not in left_out]
     emit(devices, output, columns, title="Devices")
 
 
@@ -95,21 +98,17 @@ def quota(
     home_path: Path,
     output: str,
 ) -> None:
-    """Quotas of tenants: hard, used as Kubernetes says, and the most allocated in the hour."""
-    from warehouse.home import Home
-    from warehouse.reports import quotas as report
-    from warehouse.reports.opened_facts import open_facts
-
+    """List quotas of tenants: hard, used by Kubernetes, and the most allocated in the hour."""
     if at is not None and period is not None:
         raise click.UsageError("give --at or a month, not both")
     with open_facts(Home.open(home_path)) as facts:
-        newest = report.last_hour_of_quotas(facts)
+        newest = quota_report.last_hour_of_quotas(facts)
         hour = hour_of(at) if at else newest
         if period is not None:
-            rows = report.quotas_of_month(facts, period, tenant)
+            rows = quota_report.quotas_of_month(facts, period, tenant)
         else:
-            rows = report.quotas_of_hour(facts, hour, tenant) if hour else []
-    columns = report.MONTH_COLUMNS if period else report.COLUMNS
+            rows = quota_report.quotas_of_hour(facts, hour, tenant) if hour else []
+    columns = quota_report.MONTH_COLUMNS if period else quota_report.COLUMNS
     asked = period.name if period else format_instant(hour) if hour else "any hour"
     if output == "json":
         emit_document({"schema": QUOTA_SCHEMA, "of": asked, "tenant": tenant, "quotas": rows})
@@ -123,7 +122,7 @@ def quota(
 
 
 def _last_second(hour: datetime | None, facts: Facts) -> datetime:
-    """The last whole second that was counted, so that pods that ended with it are still there."""
+    """The last second of the facts, at which pods that ended then are still listed."""
     if hour is None:
         return facts.newest.ended_at - timedelta(seconds=1)
     return hour + HOUR - timedelta(seconds=1)

@@ -1,9 +1,9 @@
 """The `gpu-ledger` command: a table of commands, each imported only when it is called.
 
-Put here: the table, the order of help, and how errors become exit codes.
-Not here: any command's own options or work; those live in the module that the table names.
+Put here: the table, the order of help, and exit codes.
+Not here: the options and the work of a command; they are in the module that the table names.
 
-Exit codes: 0 fine, 1 checked not billable or a check failed, 2 wrong use, 3 could not look.
+Exit codes: 0 success, 1 a check failed, 2 invalid use, 3 a source could not be read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NoReturn
 import click
 
 from domain.errors import CouldNotLook, LedgerError, WrongUse
-from orchestration.cli.output import guard_terminals
+from orchestration.cli.terminal import guard_terminals
 
 # name -> (module below orchestration.cli, attribute, one-line help), in the order of the pipeline.
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "gpu": ("gpu", "command", "Classify a resource name: GPU class, MIG profile, share, weight."),
     "mig": ("mig", "command", "List MIG layouts; check mig-parted files; plan a node's change."),
     "fake": ("fake", "command", "Serve, export and check simulated GPU clusters."),
-    "pull": ("evidence", "pull", "Query the sources for due hours, and land the responses."),
+    "pull": ("pull", "pull", "Query the sources for due hours, and land the responses."),
     "collect": ("collect", "collect", "Watch a cluster's Kubernetes API and write its journal."),
     "hours": ("hours", "hours", "List the hours of a period: expected, attempts, outcomes."),
     "rebuild": ("rebuild", "rebuild", "Decode the landed evidence again."),
@@ -50,7 +50,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "invoice": ("billing", "invoice", "List invoices, or print one from its sealed record."),
     "void": ("billing", "void", "Void an issued document by a new one."),
     "recount": ("recount", "recount", "Recalculate a closed period, and list the corrections."),
-    "usage": ("usage", "usage", "Say what was used and what it cost, by whatever is asked."),
+    "usage": ("usage", "usage", "Print usage and cost by tenant, workload, class, day or label."),
     "nodes": ("nodes", "nodes", "List active worker nodes and GPUs by hour."),
     "inventory": ("inventory", "inventory", "List every card and MIG instance, and its holder."),
     "quota": ("inventory", "quota", "List quotas beside what is used and allocated."),
@@ -71,16 +71,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "restore": ("audit", "restore", "Create a home from a verified backup."),
     "up": ("up", "up", "Start the Dagster web UI and daemon for a home."),
     "support-bundle": (
-        "shell",
+        "support",
         "support_bundle",
         "Write a ZIP for support requests, without secrets or amounts.",
     ),
-    "completion": ("shell", "completion", "Print the completion script of a shell."),
+    "completion": ("support", "completion", "Print the completion script of a shell."),
 }
 
 
 class PlaceFailed(CouldNotLook):
-    """The operating system would not read or write a file, or had no room for it."""
+    """The operating system could not read or write a file."""
 
     code = "PLACE-001"
 
@@ -88,14 +88,14 @@ class PlaceFailed(CouldNotLook):
         super().__init__(
             where=str(cause.filename or "a file"),
             seen=cause.strerror or str(cause),
-            why="it could not be read or written; what was whole before is whole now",
+            why="the file could not be read or written; existing data is unchanged",
             remedy="free space, repair access, or move away a folder that has the name of a file "
             "(df -h, ls -ld); then run the command again",
         )
 
 
 class WrongCommand(WrongUse):
-    """The command line cannot be read; as the other errors for programs."""
+    """An invalid command line, as an error for programs."""
 
     code = "USE-001"
 
@@ -105,7 +105,7 @@ class WrongCommand(WrongUse):
         super().__init__(
             where=command,
             seen=error.format_message(),
-            why="what is not understood is not done",
+            why="the command line is invalid; nothing was run",
             remedy=f"{command} --help",
         )
 
@@ -116,7 +116,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Of a name that is none, those that are near to it are told."""
+        """Suggest similar names for an unknown command."""
         if args[0] in COMMANDS or args[0].startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         raise click.exceptions.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
@@ -140,7 +140,7 @@ class LazyGroup(click.Group):
 
 JSON_ERRORS = "--json-errors"
 PRIVATE = 0o077
-"""Of files and folders that are made: prices and usage concern their owner alone."""
+"""The umask: new files and folders are readable by their owner only."""
 EPILOG = """\b
 Examples:
   gpu-ledger demo                          a simulated month, in about a minute
@@ -161,11 +161,11 @@ Exit codes: 0 success, 1 a check failed, 2 invalid use, 3 a source could not be 
 @click.option(JSON_ERRORS, is_flag=True, help="Print errors as one JSON object on stderr.")
 def cli(json_errors: bool) -> None:
     """Turn Prometheus/Thanos samples and Kubernetes events into verifiable GPU invoices."""
-    del json_errors  # `main` has taken it, wherever it stood
+    del json_errors  # `main` removed it, at any position
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; every error of ours becomes its four parts and its exit code."""
+    """Run the command line; an error of ours is printed with its four parts and its exit code."""
     os.umask(PRIVATE)
     guard_terminals()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -184,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except LedgerError as error:
         _fail(error, as_json=as_json)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output left; Python would complain on exit
+        sys.stderr.close()  # the reader of the pipe has ended; else Python would print an error
         sys.exit(0)
     except OSError as error:
         _fail(PlaceFailed(error), as_json=as_json)

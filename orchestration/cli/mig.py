@@ -8,18 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
 
+from domain.gpu import Catalogue, Vendor
+from domain.mig import Geometry, Layout, MigProfile, Placed
+from domain.mig import layouts as all_layouts
+from domain.mig.parted import (
+    ACCEPTED,
+    REFUSED,
+    EntryFit,
+    LayoutDoesNotFit,
+    PartedEntry,
+    fit_entry,
+    parse_parted_file,
+    unknown_choice,
+)
+from domain.mig.yaml_tree import LARGEST_FILE_BYTES
 from orchestration.cli.gpu import products_option, read_catalogue
 from orchestration.cli.mig_plan import plan
 from orchestration.cli.output import emit, emit_document, output_option
-
-if TYPE_CHECKING:
-    from domain.gpu import Catalogue
-    from domain.mig import Geometry, Layout, MigProfile
-    from domain.mig.parted import EntryFit, PartedEntry
 
 Row = dict[str, object]
 
@@ -69,7 +78,6 @@ def layouts(product: str, profiles: str | None, products_path: Path | None, outp
     can be added. placeable: the distinct sets of instances, regardless of slots. The table lists
     the maximal layouts, JSON and CSV list all.
     """
-    from domain.mig import layouts as all_layouts
 
     catalogue = read_catalogue(products_path)
     chosen_product = catalogue.choose(product)
@@ -96,7 +104,6 @@ def layouts(product: str, profiles: str | None, products_path: Path | None, outp
 
 def _profiles(geometry: Geometry, text: str | None) -> list[MigProfile]:
     """The profiles that a person names, exactly or as `1g`; all of the card without a choice."""
-    from domain.mig.parted import unknown_choice
 
     known = [profile.profile for profile in geometry.profiles]
     if text is None:
@@ -154,8 +161,6 @@ def check(
     Without --product the cards are those of the entry's filter, or all cards with its profiles; an
     entry then fits if it fits one of them. The exit code is 1 if an entry does not fit.
     """
-    from domain.mig.parted import ACCEPTED, REFUSED, LayoutDoesNotFit, parse_parted_file
-    from domain.mig.yaml_tree import LARGEST_FILE_BYTES
 
     catalogue = read_catalogue(products_path)
     parsed = parse_parted_file(file.read(LARGEST_FILE_BYTES + 1), file.name)
@@ -189,7 +194,6 @@ def check(
 
 
 def _entry_rows(entry: PartedEntry, product: str | None, catalogue: Catalogue) -> Iterator[Row]:
-    from domain.mig.parted import fit_entry
 
     if product is not None and not entry.is_for(catalogue.pci_device_ids(product)):
         yield _row(product, fits=None, reason="its filter is for other cards")
@@ -210,8 +214,6 @@ def _geometries(
     entry: PartedEntry, product: str | None, catalogue: Catalogue
 ) -> Iterable[Geometry]:
     """The geometries that an entry is meant for, each once."""
-    from domain.gpu import Vendor
-
     if product is not None:
         return [catalogue.geometry_of(catalogue.choose(product))]
     if entry.device_filter:
@@ -230,8 +232,6 @@ def _geometries(
 
 
 def _fit_row(fit: EntryFit) -> Row:
-    from domain.mig import Placed
-
     if not isinstance(fit.placed, Placed):
         row = _row(fit.geometry, fits=False, reason=fit.placed.reason)
         return {**row, "slices_add_up": fit.slices_add_up}

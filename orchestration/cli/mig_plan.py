@@ -1,4 +1,4 @@
-"""`gpu-ledger mig plan`: how a node's MIG layout is changed, and what that costs.
+"""`gpu-ledger mig plan`: plan a change of a node's MIG layout, with its evictions.
 
 Put here: the node and its pods as the API server has them, the printed plan and its commands.
 Not here: the choice of cards and layouts (`domain.mig.reconfiguration`).
@@ -82,7 +82,7 @@ class NodePod:
 
 @dataclass(slots=True)
 class _Card:
-    """What the page of the exporter says about one card."""
+    """The readings of one card on the exporter's page."""
 
     instances: Counter[str]
     seen: set[tuple[str, str]]  # (GPU instance ID, profile), each counted once
@@ -338,7 +338,7 @@ def _configured(
 
 
 def _count_label(cards: Sequence[CardState], labels: Mapping[str, str]) -> str:
-    """What feature discovery writes: instances with the strategy `single`, else cards."""
+    """The count that feature discovery writes: instances with the strategy `single`, else cards."""
     if labels.get("nvidia.com/mig.strategy") != "single" or cards[0].instances is None:
         return str(len(cards))
     return str(sum(count for card in cards for _, count in card.instances or ()))
@@ -421,7 +421,7 @@ def _choose(
     return "", own
 
 
-# --- what is printed ------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------
 
 
 def _document(

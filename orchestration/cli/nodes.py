@@ -1,7 +1,7 @@
-"""`gpu-ledger nodes`: active worker nodes and GPUs, per hour, as programme owners report them.
+"""`gpu-ledger nodes`: active worker nodes and GPUs per hour, for programme reports.
 
 Put here: the command.
-Not here: the counting (`dbt/`), or the sealed report of a closed month (`billing.ccsp`).
+Not here: the counts (`dbt/`), or the sealed report of a closed month (`billing.ccsp`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import click
 
 from domain.billing_period import BillingPeriod
 from orchestration.cli.output import emit, emit_document, home_option, output_option
-from orchestration.cli.periods import takes_a_month
-from orchestration.cli.windows import HOUR_STARTED, nobody_named
+from orchestration.cli.time_arguments import HOUR_STARTED, newest_month_note, takes_a_month
+from warehouse.home import Home
+from warehouse.reports import nodes as report
+from warehouse.reports.opened_facts import open_facts
 
 SCHEMA = "gpu-ledger/nodes/1"
 
@@ -36,8 +38,7 @@ BOUNDS = (
     "cards of some slices, and the number is its bound: the fewest cards that can hold them."
 )
 LOWER = (
-    "is_lower_bound: no journal watched a part of the hour, and a pod between two samples is not "
-    "in its numbers."
+    "is_lower_bound: the journal has a gap in the hour; a pod between two samples is not counted."
 )
 BOUND = "_bound"
 IS_LOWER_BOUND = "is_lower_bound"
@@ -45,7 +46,7 @@ IS_LOWER_BOUND = "is_lower_bound"
 
 @click.command(epilog=NODES_EPILOG)
 @takes_a_month(
-    "Every expected hour of a month; the same as PERIOD (default: the newest).", also="--month"
+    "Every expected hour of a month; the same as PERIOD (default: the newest one with facts)."
 )
 @click.option("--hour", type=HOUR_STARTED, help="One hour, by its start, in UTC.")
 @home_option
@@ -53,21 +54,17 @@ IS_LOWER_BOUND = "is_lower_bound"
 def nodes(
     period: BillingPeriod | None, hour: datetime | None, home_path: Path, output: str
 ) -> None:
-    """Active worker nodes, the most GPUs per node, and the pods that made that maximum.
+    """List active worker nodes, the most GPUs per node, and the pods of that maximum.
 
-    An hour that nobody measured is listed, marked, and has no number: it is never zero.
+    An hour that was not measured is listed and marked, and has no number.
     """
-    from warehouse.home import Home
-    from warehouse.reports import nodes as report
-    from warehouse.reports.opened_facts import open_facts
-
     if hour is not None and period is not None:
         raise click.UsageError("give either --hour 2026-10-09T14 or a month, 2026-10")
     asked = BillingPeriod.containing(hour) if hour else period
     with open_facts(Home.open(home_path), asked.name if asked else "") as facts:
         if asked is None:
             period = facts.newest
-            click.echo(nobody_named(period), err=True)
+            click.echo(newest_month_note(period), err=True)
         if period is not None:
             rows = report.node_month(facts, period)
         else:
@@ -103,7 +100,7 @@ def nodes(
 
 
 def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """For a screen, bounds only where one is not the number itself, or where it is a lower one."""
+    """The columns for a table: a bound only where it differs from the number."""
     bounds = {
         name: name.removesuffix(BOUND)
         for name in columns
@@ -116,10 +113,10 @@ def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> list
 
 
 def left_out(rows: Sequence[Mapping[str, object]]) -> str:
-    """How many hours have no number, and how many only that of a part of them."""
+    """A sentence with the hours that were not measured, or only in part."""
     hours = {(row["cluster_name"], row["hour_started_at"], row["measurement"]) for row in rows}
     counted = Counter(str(measurement) for *_, measurement in hours)
     words = f"{counted['not measured']} hours were not measured; they have no number."
     if part := counted["measured in part"]:
-        words += f" {part} were measured in part: their numbers are of that part."
+        words += f" {part} were measured in part: their numbers cover that part."
     return words

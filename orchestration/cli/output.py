@@ -1,7 +1,7 @@
-"""How every command prints: a table for people, JSON and CSV for machines, progress on stderr.
+"""The output of every command: tables for people, JSON and CSV for programs, progress on stderr.
 
-Put here: the shared options and the printing of rows.
-Not here: what a command prints.
+Put here: the shared options, and printing rows.
+Not here: the rows of a command.
 
 Data goes to stdout, everything else to stderr. Colours obey NO_COLOR and the terminal.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
+import signal
 import sys
 import threading
 import time
@@ -20,57 +20,35 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from types import FrameType
 from typing import Any, TextIO, TypeVar
 
 import click
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as ProgressBars
+from rich.table import Table
+from rich.text import Text
 
 from domain.csv_text import csv_text
 from domain.interval import format_instant
+from orchestration.cli.terminal import VisibleStream, visible
 
 Progress = Callable[[int, int, str], None]
 Row = Mapping[str, Any]
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-PLAIN_LINE_SECONDS = 10.0  # without a terminal a line this often says that work goes on
-LOOK_SECONDS = 0.5  # how late such a line may be
+PLAIN_LINE_SECONDS = 10.0  # interval of the progress lines without a terminal
+POLL_SECONDS = 0.5  # how late such a line may be
 WIDTH_OF_A_FILE = 200
-"""Of tables that no terminal shows, unless COLUMNS says otherwise."""
+"""Width of tables in files and pipes, unless COLUMNS is set."""
 BETWEEN_COLUMNS, AT_THE_EDGES = 3, 2
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-def visible(text: str) -> str:
-    """The text with its control characters spelled out: on a terminal they could hide other text.
-
-    So are the marks that reverse the order of text. Tabs and line ends stay.
-    """
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
-class VisibleStream:
-    """A stream to a terminal that spells out control characters."""
-
-    def __init__(self, terminal: TextIO) -> None:
-        self.terminal = terminal
-
-    def write(self, text: str) -> int:
-        return self.terminal.write(visible(text))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.terminal, name)
-
-
-def guard_terminals() -> None:
-    """Let no control character of any text reach a terminal; files and pipes stay as they are."""
-    for name in ("stdout", "stderr"):
-        if (stream := getattr(sys, name)).isatty():
-            setattr(sys, name, VisibleStream(stream))
-
-
 def _drawn_on(stream: TextIO) -> TextIO:
-    """Where rich may draw: colours and bars are control characters, too."""
+    """The stream for rich, whose colours and bars are control characters too."""
     return stream.terminal if isinstance(stream, VisibleStream) else stream
 
 
@@ -109,7 +87,7 @@ def emit(
 ) -> None:
     """Print rows on stdout; `columns` chooses and orders them (default: those of the first row).
 
-    Of no rows a table says `empty`: what it means that there are none.
+    Without rows, a table prints the sentence `empty`.
     """
     names = list(columns if columns is not None else (rows[0] if rows else ()))
     if output == "json":
@@ -130,7 +108,7 @@ def emit_document(document: Mapping[str, Any]) -> None:
 
 
 def emit_done(done: Row, output: str, sentence: str) -> None:
-    """Print what was done: a sentence for people; for machines an object, or a row of CSV."""
+    """Print the result of an action: a sentence for people, an object or a CSV row for programs."""
     if output == "table":
         click.echo(sentence)
     elif output == "json":
@@ -172,22 +150,17 @@ def _text(value: object) -> str:
 
 
 def _table(rows: Sequence[Row], names: Sequence[str], title: str) -> None:
-    """As a table where no word of it has to be broken; else a row below the other, as records."""
-    from rich import box
-    from rich.cells import cell_len
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Print a table; if a word would have to be broken, print one record below the other."""
 
     cells = [[visible(_text(row.get(name))) for name in names] for row in rows]
     widths = [
         (max(map(_longest_word, column)), max(map(cell_len, column)))
         for column in ([name, *(row[n] for row in cells)] for n, name in enumerate(names))
     ]
-    is_told = sys.stdout.isatty() or "COLUMNS" in os.environ
+    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
     console = Console(
         file=_drawn_on(sys.stdout),
-        width=None if is_told else WIDTH_OF_A_FILE,
+        width=None if has_width else WIDTH_OF_A_FILE,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
         highlight=False,
     )
@@ -216,7 +189,7 @@ def _record(names: Sequence[str], cells: Sequence[str]) -> str:
 
 
 def fitting(widths: Sequence[tuple[int, int]], room: int) -> list[int] | None:
-    """A width for each column of (least, most), the room shared out; None where it is too small."""
+    """The widths of columns (least, most) that fill the room; None if it is too small."""
     fitted = [least for least, _ in widths]
     left = room - sum(fitted)
     if left < 0:
@@ -231,14 +204,12 @@ def fitting(widths: Sequence[tuple[int, int]], room: int) -> list[int] | None:
 
 
 def _longest_word(text: str) -> int:
-    from rich.cells import cell_len
-
     return max(map(cell_len, text.split()), default=0)
 
 
 @contextmanager
 def progress(title: str) -> Iterator[Progress]:
-    """A bar on stderr for people; a plain line every ten seconds where there is no terminal."""
+    """A progress bar on stderr; without a terminal a line every ten seconds."""
     if not sys.stderr.isatty():
         lines = _PlainLines(title)
         try:
@@ -246,8 +217,6 @@ def progress(title: str) -> Iterator[Progress]:
         finally:
             lines.end()
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
         TextColumn("{task.description:<28}"),
@@ -256,7 +225,7 @@ def progress(title: str) -> Iterator[Progress]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[what]}"),
     )
-    with Progress(*columns, console=Console(file=_drawn_on(sys.stderr))) as bars:
+    with ProgressBars(*columns, console=Console(file=_drawn_on(sys.stderr))) as bars:
         task = bars.add_task(title, total=None, what="")
 
         def report(done: int, total: int, what: str) -> None:
@@ -266,11 +235,11 @@ def progress(title: str) -> Iterator[Progress]:
 
 
 class _PlainLines:
-    """A line every ten seconds, also from work that reports nothing while it goes on."""
+    """Prints a line every ten seconds, also for work that reports no progress."""
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._said = ""
+        self._state = ""
         self._began = self._last = time.monotonic()
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -278,19 +247,36 @@ class _PlainLines:
 
     def report(self, done: int, total: int, what: str) -> None:
         with self._lock:
-            self._said = f"{done} of {total} {what}".rstrip()
-            self._say(at_once=done == total and total > 1)
+            self._state = f"{done} of {total} {what}".rstrip()
+            self._print(at_once=done == total and total > 1)
 
     def end(self) -> None:
         self._ended.set()
 
     def _go_on(self) -> None:
-        while not self._ended.wait(LOOK_SECONDS):
+        while not self._ended.wait(POLL_SECONDS):
             with self._lock:
-                self._say()
+                self._print()
 
-    def _say(self, *, at_once: bool = False) -> None:
+    def _print(self, *, at_once: bool = False) -> None:
         now = time.monotonic()
         if at_once or now - self._last >= PLAIN_LINE_SECONDS:
             self._last = now
-            click.echo(f"{self._title}: {self._said or f'{now - self._began:.0f} s'}", err=True)
+            click.echo(f"{self._title}: {self._state or f'{now - self._began:.0f} s'}", err=True)
+
+
+@contextmanager
+def interrupted_quietly() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C, so that both processes are stopped first."""
+
+    def stopped(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stopped)
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("Stopped.", err=True)
+    finally:
+        signal.signal(signal.SIGTERM, before)

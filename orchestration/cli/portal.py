@@ -1,7 +1,7 @@
 """`gpu-ledger portal`: web pages and an HTTP API for tenants, the provider and programme owners.
 
 Put here: the commands, and the server's process.
-Not here: pages, the API and tokens (`portal`), or writing snapshots (`orchestration.snapshots`).
+Not here: pages, the API and tokens (`portal`), or writing snapshots (`orchestration.publishing`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,22 @@ import dataclasses
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+import uvicorn
 
+from clients.kubeconfig import find_cluster_access
+from clients.kubernetes import KubernetesClient
 from domain.errors import LedgerError
 from orchestration.cli.output import home_option
-
-if TYPE_CHECKING:
-    from portal.callers import Authority
+from orchestration.open_home import OpenHome
+from portal.access import Hosts
+from portal.callers import Authority
+from portal.reviews import Reviews, ReviewsOfClusters
+from portal.site import log_to_stderr, make_site
+from portal.tokens import FILE, TENANT, TokenFile, create_token
+from portal.visits import Settings
+from warehouse.snapshot_reader import Snapshots
 
 EPILOG = """\b
 Examples:
@@ -103,14 +110,6 @@ def portal(
             "may forward requests.",
             err=True,
         )
-    import uvicorn
-
-    from orchestration.open_home import OpenHome
-    from portal.access import Hosts
-    from portal.site import log_to_stderr, make_site
-    from portal.tokens import FILE, TokenFile
-    from portal.visits import Settings
-    from warehouse.snapshot_reader import Snapshots
 
     opened = OpenHome.at(home_path)
     own = Hosts.of(host)
@@ -154,10 +153,6 @@ def reviews(
     review_clusters: Mapping[str, str], kubeconfig: Path | None, audience: str
 ) -> Authority:
     """The API servers that review tokens: those of the listed clusters, else that of the hub."""
-    from clients.kubeconfig import find_cluster_access
-    from clients.kubernetes import KubernetesClient
-    from portal.reviews import Reviews, ReviewsOfClusters
-
     if not review_clusters:
         return Reviews(KubernetesClient(find_cluster_access(kubeconfig)), audience)
     return ReviewsOfClusters(
@@ -193,9 +188,6 @@ def create(tenant: str, role: str | None, home_path: Path) -> None:
 
     To end a token and its sessions, delete its line there.
     """
-    from orchestration.open_home import OpenHome
-    from portal.tokens import FILE, TENANT, create_token
-
     if bool(tenant) == bool(role):
         raise click.UsageError("give either --tenant TENANT or --role provider|programme")
     opened = OpenHome.at(home_path)

@@ -101,7 +101,7 @@ class Pattern(click.ParamType[str]):
 
 
 def prometheus_options(command: Decorated) -> Decorated:
-    """Where samples are read, and what counts as idle."""
+    """Add the options for the Prometheus to query and for the thresholds of idleness."""
     for option in reversed(
         (
             click.option(

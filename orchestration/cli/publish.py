@@ -1,7 +1,7 @@
-"""`gpu-ledger publish`: the copy that anybody may read.
+"""`gpu-ledger publish`: write the copy for readers.
 
 Put here: the command.
-Not here: writing the copy (`warehouse.publish`), or when Dagster does (`orchestration.assets`).
+Not here: writing the copy (`warehouse.publish`), or Dagster's asset (`dagster_code.check_assets`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from pathlib import Path
 import click
 
 from orchestration.cli.output import emit, home_option, output_option, progress
+from orchestration.open_home import OpenHome
+from orchestration.publishing import publish as publish_marts
+from orchestration.publishing import publish_model_pages, unpublished_periods
 
 PUBLISH_EPILOG = """\b
 Examples:
@@ -29,21 +32,19 @@ def publish(pages: bool, home_path: Path, output: str) -> None:
 
     Readers of the copy need no lock and keep the version that they opened.
     """
-    from orchestration.open_home import OpenHome
-    from orchestration.publishing import model_pages, not_in_the_copy
-    from orchestration.publishing import publish as publish_marts
-
     opened = OpenHome.at(home_path)
     with progress("Copying"):
         published = publish_marts(opened)
     rows = [
         {"what": "this version", "where": str(published.path)},
-        {"what": "the newest, always", "where": str(published.latest_path)},
+        {"what": "newest version", "where": str(published.latest_path)},
         {"what": "Parquet", "where": str(published.parquet_folder)},
     ]
     if pages:
-        rows.append({"what": "the models, on one page", "where": str(model_pages(opened))})
+        rows.append({"what": "documentation of models", "where": str(publish_model_pages(opened))})
     emit(rows, output)
-    for period in not_in_the_copy(opened):
+    for period in unpublished_periods(opened):
         refresh = f"gpu-ledger refresh --period {period}"
-        click.echo(f"{period} is closed and not in it; {refresh} counts it again.", err=True)
+        click.echo(
+            f"{period} is closed and not in the copy; {refresh} rebuilds its facts.", err=True
+        )

@@ -1,7 +1,7 @@
-"""`gpu-ledger query`: the named questions of analysts, asked of the facts.
+"""`gpu-ledger query`: run a named query over the facts.
 
 Put here: the command.
-Not here: the questions themselves (`docs/reference/queries/*.sql`).
+Not here: the queries themselves (`docs/reference/queries/*.sql`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import click
 
 from domain.billing_period import BillingPeriod
 from orchestration.cli.output import emit, emit_document, home_option, output_option
-from orchestration.cli.periods import PERIOD
+from orchestration.cli.time_arguments import PERIOD
+from warehouse.home import Home
+from warehouse.reports.named_queries import ask, question, questions
+from warehouse.reports.opened_facts import open_facts
 
 SCHEMA = "gpu-ledger/query/1"
 
@@ -46,10 +49,6 @@ def query(
 
     Each query is one SQL file, for the newest period unless `period` is given.
     """
-    from warehouse.home import Home
-    from warehouse.reports.named_queries import ask, question, questions
-    from warehouse.reports.opened_facts import open_facts
-
     if listed:
         rows = [
             {"name": one.name, "asks": one.title, "parameters": ", ".join(one.parameters)}
@@ -58,7 +57,7 @@ def query(
         emit(rows, output)
         return
     if name is None:
-        raise click.UsageError("give the NAME of a question, or --list")
+        raise click.UsageError("give the NAME of a query, or --list")
     asked = question(name)
     if show:
         click.echo(asked.sql, nl=False)

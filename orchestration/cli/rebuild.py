@@ -1,16 +1,22 @@
-"""`gpu-ledger rebuild` and `landing`: derived files from evidence, and evidence itself.
+"""`gpu-ledger rebuild` and `landing`: decode the evidence again, and verify it.
 
-Put here: the commands about what is landed.
-Not here: decoding and checking (`ingestion`).
+Put here: the commands for the landed evidence.
+Not here: decoding and verifying (`ingestion`).
 """
 
 from __future__ import annotations
 
+import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from ingestion.evidence.chain_heads import heads_of, read_heads
+from ingestion.rebuild import rebuild as decode_again
+from orchestration import steps
 from orchestration.cli.output import emit, emit_done, home_option, output_option, progress
+from orchestration.open_home import OpenHome
 
 REBUILD_EPILOG = """\b
 Examples:
@@ -25,9 +31,6 @@ Examples:
 @output_option
 def rebuild(missing_only: bool, home_path: Path, output: str) -> None:
     """Decode the landed evidence into runs/ again, with the same content."""
-    from ingestion.rebuild import rebuild as decode_again
-    from orchestration.open_home import OpenHome
-
     opened = OpenHome.at(home_path)
     with progress("Decoding") as report:
         count = decode_again(opened.landing, opened.home.runs, report, missing_only)
@@ -68,10 +71,6 @@ def verify(heads_path: Path | None, home_path: Path, output: str) -> int:
     Compares the ends of the chains with those of the last check of a month, and the responses with
     those sealed by closed months. The exit code is 1 if anything differs.
     """
-    from ingestion.evidence.chain_heads import read_heads
-    from orchestration import steps
-    from orchestration.open_home import OpenHome
-
     try:
         heads = read_heads(heads_path.read_bytes()) if heads_path else []
     except (ValueError, OSError) as cause:
@@ -84,7 +83,7 @@ def verify(heads_path: Path | None, home_path: Path, output: str) -> int:
         opened = OpenHome.at(home_path)
         report = steps.verify_landing(opened.landing, opened.record, heads)
     problems = [problem.as_dict() for problem in report.problems]
-    emit(problems, output, empty="Everything that was landed is as it came.")
+    emit(problems, output, empty="Every landed response is unchanged.")
     click.echo(
         f"{report.attempt_count} attempts and {report.body_count} bodies were read; "
         f"{len(report.problems)} problems.",
@@ -111,11 +110,6 @@ def heads(home_path: Path, output: str) -> None:
     FILE` compares it later: each manifest names the hash of the one before it, so that the last one
     proves its whole chain.
     """
-    from dataclasses import asdict
-
-    from ingestion.evidence.chain_heads import heads_of
-    from orchestration.open_home import OpenHome
-
     found = heads_of(OpenHome.at(home_path).landing.store)
     columns = ["cluster_id", "source", "sequence", "sha256"]
     emit([asdict(head) for head in found], output, columns, empty="Nothing has landed yet.")
@@ -131,8 +125,4 @@ Examples:
 @home_option
 def show(sha256: str, home_path: Path) -> None:
     """Print a landed response byte for byte, after its hash was verified."""
-    import sys
-
-    from orchestration.open_home import OpenHome
-
     sys.stdout.buffer.write(OpenHome.at(home_path).landing.read_body(sha256))

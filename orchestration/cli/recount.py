@@ -1,7 +1,7 @@
-"""`gpu-ledger recount`: a closed period counted again, and what would be corrected.
+"""`gpu-ledger recount`: recalculate a closed period, and list its corrections.
 
 Put here: the command.
-Not here: the counting (`warehouse.build`), or the differences (`billing.recount`).
+Not here: the build (`warehouse.build`), or the differences (`billing.recount`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from pathlib import Path
 import click
 
 from domain.billing_period import BillingPeriod
+from domain.money import format_nanos
 from orchestration.cli.output import emit, emit_document, home_option, output_option, progress
-from orchestration.cli.periods import takes_a_month
+from orchestration.cli.time_arguments import NEWEST_CLOSED, or_newest_closed, takes_a_month
+from orchestration.open_home import OpenHome
+from orchestration.steps import recount as recount_period
 
 SCHEMA = "gpu-ledger/recount/1"
 
@@ -24,24 +27,22 @@ Examples:
 
 
 @click.command(epilog=RECOUNT_EPILOG)
-@takes_a_month("The month; the same as PERIOD.", required=True)
+@takes_a_month(NEWEST_CLOSED)
 @click.option(
     "--dry-run/--record", default=True, show_default=True, help="Print or record the corrections."
 )
 @home_option
 @output_option
-def recount(period: BillingPeriod, dry_run: bool, home_path: Path, output: str) -> int:
+def recount(period: BillingPeriod | None, dry_run: bool, home_path: Path, output: str) -> int:
     """Recalculate the closed PERIOD from all present evidence; compare it with the sealed facts.
 
     Uses the decisions that were sealed at its close, and amendments with two names. The closed
     facts, the invoices and the warehouse stay unchanged.
     """
-    from domain.money import format_nanos
-    from orchestration.open_home import OpenHome
-    from orchestration.recounting import recount as recount_period
-
-    with progress("Counting beside") as report:
-        result = recount_period(OpenHome.at(home_path), period, dry_run=dry_run, progress=report)
+    opened = OpenHome.at(home_path)
+    period = or_newest_closed(opened, period)
+    with progress("Recalculating") as report:
+        result = recount_period(opened, period, dry_run=dry_run, progress=report)
     rows = [
         {
             "tenant": line.key.tenant,
@@ -69,9 +70,9 @@ def recount(period: BillingPeriod, dry_run: bool, home_path: Path, output: str) 
     elif rows or output == "csv":
         emit(rows, output, title=f"Corrections of {period}")
     else:
-        click.echo(f"{period} counts to what was billed; there is nothing to correct.")
+        click.echo(f"{period} was billed correctly; there is nothing to correct.")
     if rows and result.recorded:
-        click.echo("Recorded; they become lines of the next period that is closed.", err=True)
+        click.echo("Recorded; the next close bills them.", err=True)
     elif rows:
         click.echo("Nothing was recorded; --record does that.", err=True)
     return 0

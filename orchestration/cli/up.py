@@ -1,27 +1,24 @@
-"""`gpu-ledger up`: Dagster's web pages and daemon on a home.
+"""`gpu-ledger up`: run the Dagster web UI and daemon on a home.
 
-Put here: the command, and what it prints.
-Not here: the processes (`orchestration.pages`), or their configuration (`dagster_home`).
+Put here: the command, and its output.
+Not here: the processes (`dagster_code.web_ui`), or their configuration (`dagster_code.instance`).
+
+Dagster takes a second to import, so its modules are imported by the functions that use them.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING
 
 import click
 
-from orchestration.cli.output import home_option, progress
-
-if TYPE_CHECKING:
-    from orchestration.demo.unfinished import Unfinished
-    from orchestration.open_home import OpenHome
+from domain.interval import format_instant
+from orchestration.cli.output import home_option, interrupted_quietly, progress
+from orchestration.demo.open_month import DEMO, OpenMonth, open_month
+from orchestration.home_lock import AlreadyUp, lock_home
+from orchestration.open_home import CLOCK_VARIABLE, OpenHome
 
 EPILOG = """\b
 Examples:
@@ -33,7 +30,7 @@ Examples:
 """
 
 DEMO_HOME = Path("open-month")
-"""Not the home of `gpu-ledger demo`: making it anew would throw a closed month away."""
+"""Not the home of `gpu-ledger demo`, so that `up --demo` does not delete a closed month."""
 
 
 @click.command(epilog=EPILOG)
@@ -62,8 +59,7 @@ def up(port: int, host: str, demo: bool, scenario: str, prepare_only: bool, home
     crash are then ended by Dagster after four hours. A dagster-webserver started by hand checks
     neither token nor origin: put an authenticating proxy before it.
     """
-    from orchestration.open_home import CLOCK_VARIABLE, OpenHome
-    from orchestration.resources import home_from_environment
+    from orchestration.dagster_code.resources import home_from_environment
 
     if prepare_only:
         _prepare(OpenHome.at(home_path))
@@ -75,69 +71,73 @@ def up(port: int, host: str, demo: bool, scenario: str, prepare_only: bool, home
             os.environ["GPU_LEDGER_HOME"] = str(home.path)
             show_pages(home_from_environment().open(), host, port)
             return 0
-        from orchestration.demo.unfinished import DEMO, unfinished
 
         place = DEMO_HOME if home_path == Path() else home_path
         require_startable(place / "dagster", host, port)
         if place.is_dir() and any(place.iterdir()):
-            click.echo(f"{place} is made anew: what a demo left there is thrown away.", err=True)
-        with unfinished(scenario or DEMO, place, progress) as made:
+            click.echo(
+                f"{place} is created again; the home of the earlier demo is deleted.", err=True
+            )
+        with open_month(scenario or DEMO, place, progress) as made:
             os.environ |= {"GPU_LEDGER_HOME": str(made.home), CLOCK_VARIABLE: made.clock_url}
-            _tell(made)
+            _describe(made)
             show_pages(home_from_environment().open(), host, port)
     return 0
 
 
 def require_startable(dagster: Path, host: str, port: int) -> None:
-    """Refuse a home that is up, with an address for another session, or a port that is taken."""
-    from orchestration import pages
-    from orchestration.home_lock import AlreadyUp
+    """Refuse a home that is up, with an address for another session, or a port in use."""
+    from orchestration.dagster_code import web_ui
 
     try:
-        pages.require_startable(dagster, host, port)
+        web_ui.require_startable(dagster, host, port)
     except AlreadyUp as running:
-        if session := pages.new_session(running.url, dagster):
+        if session := web_ui.new_session(running.url, dagster):
             click.echo(f"A new session: {session}")
         raise
 
 
 def show_pages(opened: OpenHome, host: str, port: int) -> None:
-    from orchestration.home_lock import lock_home
-    from orchestration.pages import links, new_session, pages
+    from orchestration.dagster_code.web_ui import links, new_session, run_web_ui
 
     with lock_home(opened.home.dagster, f"http://{host}:{port}") as hold:
         environment = _made_ready(opened)
         _end_lost_runs(opened)
         click.echo("Starting Dagster …", err=True)
-        with pages(opened, host, port, environment, hold=hold) as shown:
-            shown.wait_until_shown()
-            session = new_session(shown.url, shown.folder)
-            found = links(opened, shown.url)
-            width = max(len(what) for what, _ in found)
+        with run_web_ui(opened, host, port, environment, hold=hold) as running:
+            running.wait_until_ready()
+            session = new_session(running.url, running.folder)
+            found = links(opened, running.url)
+            width = max(len(name) for name, _ in found)
             click.echo(
-                f"\nDagster is at {session}\nThe token works once; the same command again prints "
-                "another one. To end it all, stop it with Ctrl-C.\n\n"
-                + "\n".join(f"  {what:<{width}}  {where}" for what, where in found)
+                f"\nDagster is at {session}\nThe token works once; run the same command again "
+                "for another one. Ctrl-C stops everything.\n\n"
+                + "\n".join(f"  {name:<{width}}  {link}" for name, link in found)
             )
-            shown.wait()
+            running.wait()
 
 
 def _prepare(opened: OpenHome) -> None:
-    """Print what has to be set, but for what is secret."""
-    from orchestration.dagster_home import POSTGRES_VARIABLE
+    """Print the environment variables of the processes, without secrets."""
+    from orchestration.dagster_code.instance import POSTGRES_VARIABLE
 
     environment = _made_ready(opened)
     if environment.pop(POSTGRES_VARIABLE, ""):
-        click.echo(f"{POSTGRES_VARIABLE} has to be set as well; it is a secret.", err=True)
+        click.echo(f"{POSTGRES_VARIABLE} must be set as well; it is a secret.", err=True)
     for name, value in environment.items():
         click.echo(f"export {name}={shlex.quote(value)}")
 
 
 def _made_ready(opened: OpenHome) -> dict[str, str]:
-    """The environment of Dagster's processes, with everything there that they need."""
-    from orchestration.dagster_home import POSTGRES_VARIABLE, make_pool, prepare, require_database
-    from orchestration.model_graph import prepared_graph
-    from orchestration.pages import write_workspace
+    """Write the files that Dagster's processes need; returns their environment."""
+    from orchestration.dagster_code.instance import (
+        POSTGRES_VARIABLE,
+        make_pool,
+        prepare,
+        require_database,
+    )
+    from orchestration.dagster_code.model_graph import prepared_graph
+    from orchestration.dagster_code.web_ui import write_workspace
 
     environment = prepare(opened)
     if url := environment.get(POSTGRES_VARIABLE):
@@ -151,43 +151,23 @@ def _made_ready(opened: OpenHome) -> dict[str, str]:
 
 
 def _end_lost_runs(opened: OpenHome) -> None:
-    from orchestration.dagster_home import end_lost_runs, mark_of
+    from orchestration.dagster_code.instance import end_lost_runs, mark_of
 
     if lost := end_lost_runs(mark_of(opened.home.dagster)):
-        click.echo(f"{lost} runs went down with the last start; they are ended.", err=True)
+        click.echo(f"{lost} runs of the last start were lost; they are ended.", err=True)
 
 
-def _tell(made: Unfinished) -> None:
+def _describe(made: OpenMonth) -> None:
     count = len(list(made.missing.hours()))
     click.echo(
-        f"\n{made.period} is over, and {count} hours of one cluster could not be asked. Find them, "
-        "ask them again, see the checks go green, and close the month.\n\n"
-        f"Its clock stands. For commands in another terminal:\n  {in_its_time(made)}\n",
+        f"\n{made.period} is over, and {count} hours of one cluster are missing. Find them, "
+        "pull them again, see the checks turn green, and close the month.\n\n"
+        f"Its clock stands still. For commands in another terminal:\n  {in_its_time(made)}\n",
         err=True,
     )
 
 
-def in_its_time(made: Unfinished) -> str:
-    """What lets commands in another terminal work on the demo's home, when its month is over."""
-    from domain.interval import format_instant
-    from orchestration.open_home import CLOCK_VARIABLE
-
-    home, now = shlex.quote(str(made.home.resolve())), format_instant(made.stands_at)
+def in_its_time(made: OpenMonth) -> str:
+    """The command that gives other terminals the demo's home and clock."""
+    home, now = shlex.quote(str(made.home.resolve())), format_instant(made.clock_stands_at)
     return f"export GPU_LEDGER_HOME={home} {CLOCK_VARIABLE}={now}"
-
-
-@contextmanager
-def interrupted_quietly() -> Iterator[None]:
-    """Ctrl-C and a plain kill end it the same way: both processes are stopped first."""
-
-    def stopped(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stopped)
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo("Stopped.", err=True)
-    finally:
-        signal.signal(signal.SIGTERM, before)

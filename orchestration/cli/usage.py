@@ -1,10 +1,10 @@
-"""`gpu-ledger usage`: what was used and what it cost, by whatever is asked.
+"""`gpu-ledger usage`: print usage and cost of a month or between two instants.
 
 Put here: the command, units, and amounts in cents beside exact ones.
 Not here: the sums (`warehouse.reports.usage`).
 
-Amounts in cents are made as an invoice makes them: a tenant's exact sum is rounded once and
-apportioned to its rows, so that the rows of a tenant add up to its invoice.
+Amounts in cents are rounded as on an invoice: a tenant's exact sum is rounded once and apportioned
+to its rows, so that the rows of a tenant add up to its invoice.
 """
 
 from __future__ import annotations
@@ -13,24 +13,36 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval, format_instant
+from domain.money import divide_rounding_half_even, format_nanos, minor_unit_digits
 from orchestration.cli.output import emit, emit_document, home_option, output_option
-from orchestration.cli.periods import takes_a_month
-from orchestration.cli.windows import (
+from orchestration.cli.time_arguments import (
     INSTANT,
-    closed_periods,
-    nobody_named,
+    newest_month_note,
+    takes_a_month,
     window_of,
 )
-
-if TYPE_CHECKING:
-    from warehouse.reports.opened_facts import Facts
-    from warehouse.reports.usage import Usage
+from orchestration.open_home import OpenHome
+from portal.consumption import amount_text, per_hour_of_day
+from warehouse.home import Home
+from warehouse.reports.opened_facts import Facts, open_facts
+from warehouse.reports.usage import (
+    LABEL,
+    Usage,
+    burn_rates,
+    counted_window,
+    journal_is_uncertain,
+    kept_labels,
+    outage_credits,
+    rounded_costs,
+    tenants_with_use,
+)
+from warehouse.reports.usage import usage as read_usage
 
 SCHEMA = "gpu-ledger/usage/1"
 UNITS = {"hours": 3600, "minutes": 60, "seconds": 1}
@@ -48,8 +60,8 @@ Examples:
 @click.command(epilog=USAGE_EPILOG)
 @takes_a_month("A whole month; the same as PERIOD (default: the newest with facts).")
 @click.option("--tenant", default="", help="Only this tenant.")
-@click.option("--from", "started", type=INSTANT, help="The first second, in UTC.")
-@click.option("--to", "ended", type=INSTANT, help="The first second after it.")
+@click.option("--from", "started", type=INSTANT, help="First second, in UTC.")
+@click.option("--to", "ended", type=INSTANT, help="First second after the window, in UTC.")
 @click.option(
     "--by",
     default="",
@@ -57,7 +69,11 @@ Examples:
     "(day,class), or label:KEY (default: tenant; of one tenant, workload).",
 )
 @click.option(
-    "--unit", type=click.Choice(list(UNITS)), default="hours", show_default=True, help="Of time."
+    "--unit",
+    type=click.Choice(list(UNITS)),
+    default="hours",
+    show_default=True,
+    help="Unit of time.",
 )
 @click.option(
     "--burn-rate",
@@ -79,16 +95,12 @@ def usage(
     home_path: Path,
     output: str,
 ) -> None:
-    """Say what was used, and what it cost, of a month or between two instants.
+    """Print usage and cost of a month, or between two instants.
 
     `device` time counts every device as one; `weighted` time counts a slice as the part of a card
     that is billed. `cost` is exact; `rounded_cost` is in cents, as an invoice rounds it.
     The cost of an hour that --from or --to cuts is divided by its seconds.
     """
-    from warehouse.home import Home
-    from warehouse.reports.opened_facts import open_facts
-    from warehouse.reports.usage import usage as read_usage
-
     asked = window_of(period, started, ended)
     if burn_rate:
         if started or provider:
@@ -105,8 +117,8 @@ def usage(
         notes = _notes(facts, window, found, tenant, provider)
         label_notes = _label_notes(facts, periods, by)
         notes += label_notes
-        notes += [] if asked else [nobody_named(facts.newest)]
-    final = set(periods) <= closed_periods(home_path)
+        notes += [] if asked else [newest_month_note(facts.newest)]
+    final = set(periods) <= OpenHome.at(home_path).record.closed_periods()
     rows = _rows(found, unit)
     if output == "json":
         emit_document(
@@ -144,11 +156,6 @@ def _emit_burn_rates(
     home_path: Path, period: BillingPeriod | None, tenant: str, by: str, output: str
 ) -> None:
     """Cost of the last counted hour, and the mean of the last 24, as the portal shows them."""
-    from portal.consumption import amount_text, per_hour_of_day
-    from warehouse.home import Home
-    from warehouse.reports.opened_facts import open_facts
-    from warehouse.reports.usage import burn_rates
-
     with open_facts(Home.open(home_path), period.name if period else "") as facts:
         month = period or facts.newest
         found = burn_rates(facts, month.name, by, tenant)
@@ -162,12 +169,10 @@ def _emit_burn_rates(
     empty = f"Nothing with a price ran in the last 24 counted hours of {month}."
     emit(rows, output, title=f"Burn rate by {by}, {month}", empty=empty)
     if period is None:
-        click.echo(nobody_named(month), err=True)
+        click.echo(newest_month_note(month), err=True)
 
 
 def _rows(found: Sequence[Usage], unit: str) -> list[dict[str, Any]]:
-    from warehouse.reports.usage import rounded_costs
-
     cents = rounded_costs(found)
     return [
         {"tenant": row.tenant, **dict(row.about), "pods": row.pod_count}
@@ -192,8 +197,6 @@ def _quantities(device_seconds: int, weighted: Any, unit: str) -> dict[str, Any]
 
 def _in_unit(seconds: Any, unit: str) -> Any:
     """Whole device-seconds as they are; anything else with two decimals, as on invoices."""
-    from domain.money import divide_rounding_half_even
-
     if unit == "seconds" and getattr(seconds, "denominator", 1) == 1:
         return int(seconds)
     scaled = seconds * 100
@@ -202,8 +205,6 @@ def _in_unit(seconds: Any, unit: str) -> Any:
 
 
 def _nanos(nanos: int, currency: str, *, digits: bool = False) -> str:
-    from domain.money import format_nanos, minor_unit_digits
-
     if not currency:
         return ""
     text = format_nanos(nanos)
@@ -229,8 +230,7 @@ def _aligned(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _totals(found: Sequence[Usage], unit: str) -> list[dict[str, Any]]:
-    """One per currency; rounded costs are sums of what the tenants' invoices round."""
-    from warehouse.reports.usage import rounded_costs
+    """One total per currency; rounded costs are sums of the tenants' rounded costs."""
 
     cents = rounded_costs(found)
     return [
@@ -268,8 +268,6 @@ def _span(window: Interval) -> str:
 
 def _label_notes(facts: Facts, periods: Sequence[str], by: str) -> list[str]:
     """Why every row of a label may be empty: no pod has it, or it is not among those kept."""
-    from warehouse.reports.usage import LABEL, kept_labels
-
     key = by.removeprefix(LABEL)
     if not by.startswith(LABEL) or key in (kept := kept_labels(facts, periods)):
         return []
@@ -283,17 +281,10 @@ def _label_notes(facts: Facts, periods: Sequence[str], by: str) -> list[str]:
 def _notes(
     facts: Facts, window: Interval, found: Sequence[Usage], tenant: str, provider: bool
 ) -> list[str]:
-    """What a reader would ask next: why nothing, how far, what is not in it."""
-    from warehouse.reports.usage import (
-        counted_window,
-        journal_is_uncertain,
-        outage_credits,
-        tenants_with_use,
-    )
-
+    """Notes: why there are no rows, until when usage is counted, and what is not included."""
     notes = []
     if not found:
-        known = ", ".join(tenants_with_use(facts, window)) or "nobody"
+        known = ", ".join(tenants_with_use(facts, window)) or "no tenant"
         whose = f"of {tenant} " if tenant else "of the provider " if provider else ""
         notes.append(f"No use {whose}was counted in this window; counted there: {known}.")
     for name in facts.require(window):
@@ -307,8 +298,7 @@ def _notes(
     uncertain = sum(row.uncertainty_device_seconds for row in found)
     if uncertain:
         notes.append(
-            f"{uncertain} device-seconds of it are uncertain: of these starts and ends only the "
-            "two samples are known between which they lie."
+            f"{uncertain} device-seconds are uncertain: a start or an end is between two samples."
         )
         notes += [
             f"`gpu-ledger check {period}` shows where the journal of {period} has gaps."

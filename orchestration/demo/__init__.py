@@ -1,5 +1,5 @@
-"""The demo: a simulated fleet, its evidence, and bills that refuse to be wrong.
+"""Months of a simulated fleet, lived through in seconds: one to close, one that is closed.
 
-Everything goes through the same steps as in production; only the fleet is not there, and the
-clock is driven.
+Put here: the two demos, the simulated fleet in a process of its own, and the driven clock.
+Not here: the steps that they call (`orchestration.steps`), or the simulator (`fake_gpu`).
 """

@@ -78,7 +78,7 @@ def test_what_is_to_be_done_about_an_error_or_a_finding_can_be_typed() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "gpu-ledger close",
+        "gpu-ledger void",
         "gpu-ledger close P --when-ready",
         "gpu-ledger clsoe P",
         "gpu-ledger landing",

@@ -1,7 +1,6 @@
 """Every message of the command line and of Dagster, each from an input that provokes it.
 
-Put here: HOME-010, HOME-011, KUBE-010, DEMO-001, DEMO-002, DEMO-003, DEMO-004, UP-001,
-UP-002, UP-003, UP-004, INIT-001, PLACE-001, USE-001, EXPLAIN-002.
+Put here: codes of `orchestration`.
 Not here: messages of the stages.
 
 After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed.
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -22,56 +20,34 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def no_home_named(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    from orchestration.resources import home_from_environment
+    from orchestration.dagster_code.resources import home_from_environment
 
     patch.delenv("GPU_LEDGER_HOME", raising=False)
     home_from_environment()
 
 
 def nothing_measured(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    from orchestration.build import build_defs
-    from orchestration.resources import LedgerHome
+    from orchestration.dagster_code.build import build_defs
+    from orchestration.dagster_code.resources import LedgerHome
     from warehouse.home import Home
 
     Home.create(folder)
     build_defs(LedgerHome(path=str(folder)))
 
 
-def no_api_server(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    from orchestration.collecting import collector_of
-    from orchestration.open_home import OpenHome
-    from warehouse.home import Home
-
-    config = '[thanos.hub]\nurl = "https://thanos.example.com"\n[clusters.c-1]\nthanos = "hub"\n'
-    Home.create(folder, config)
-    collector_of(OpenHome.at(folder), "c-1")
-
-
-def no_managed_clusters(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    from orchestration.cli.init import init
-
-    init.main([str(folder), "--from-acm"], standalone_mode=False)
-
-
 def not_a_demo_home(folder: Path, patch: pytest.MonkeyPatch) -> None:
     from fake_gpu.fleet.build import build_fleet
     from fake_gpu.scenario.load import load_scenario
-    from orchestration.demo.home import make_home
+    from orchestration.demo.demo_home import make_home
 
     (folder / "thesis.txt").write_text("three years of work")
     make_home(folder, build_fleet(load_scenario("thin_line")), "", {})
 
 
-def collector_stuck(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    from orchestration.demo.clockwork import CollectorStuck
-
-    raise CollectorStuck("c-1", datetime(2026, 10, 1, 2, tzinfo=UTC), {"pods": "HTTP 503"})
-
-
 def fleet_gone(folder: Path, patch: pytest.MonkeyPatch) -> None:
     import httpx
 
-    from orchestration.demo.fleet_clock import FleetClock
+    from orchestration.fleet_clock import FleetClock
 
     def refused(*_: object, **__: object) -> None:
         raise httpx.ConnectError("[Errno 111] Connection refused")
@@ -80,31 +56,21 @@ def fleet_gone(folder: Path, patch: pytest.MonkeyPatch) -> None:
     FleetClock("http://127.0.0.1:9400/-/clock").now()
 
 
-def helper_gone(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    import os
-
-    from orchestration.demo.beside import beside
-
-    with beside() as helper:
-        helper.begin(os._exit, 3)
-        helper.finish()
-
-
-def pages_did_not_start(folder: Path, patch: pytest.MonkeyPatch) -> None:
+def web_ui_did_not_start(folder: Path, patch: pytest.MonkeyPatch) -> None:
     import subprocess
     import sys
 
-    from orchestration.pages import Pages
+    from orchestration.dagster_code.web_ui import WebUi
 
     ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
     ended.wait()
-    Pages("http://127.0.0.1:3000", folder, {"webserver": ended}, "").wait_until_shown()
+    WebUi("http://127.0.0.1:3000", folder, {"webserver": ended}, "").wait_until_ready()
 
 
 def port_taken(folder: Path, patch: pytest.MonkeyPatch) -> None:
     import socket
 
-    from orchestration.pages import require_free
+    from orchestration.dagster_code.web_ui import require_free
 
     patch.setattr(socket.socket, "connect_ex", lambda *_: 0)
     require_free("127.0.0.1", 3000)
@@ -127,24 +93,8 @@ def misspelled(folder: Path, patch: pytest.MonkeyPatch) -> None:
         raise WrongCommand(error) from error
 
 
-def unknown_code(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    from orchestration.code_pages import page_of
-
-    page_of("GAP-999")
-
-
-def already_up(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    from orchestration.home_lock import lock_home
-
-    patch.setattr(os, "getpid", lambda: 4711)
-    with lock_home(folder, "http://127.0.0.1:3000") as hold:
-        hold.name({"webserver": 4712, "daemon": 4713})
-        with lock_home(folder, "http://127.0.0.1:3001"):
-            pass
-
-
 def database_unreachable(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    from orchestration.dagster_home import DatabaseUnreachable
+    from orchestration.dagster_code.instance import DatabaseUnreachable
 
     raise DatabaseUnreachable(
         "db.example.com:5432/dagster",
@@ -156,19 +106,13 @@ def database_unreachable(folder: Path, patch: pytest.MonkeyPatch) -> None:
 CASES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "HOME-010": no_home_named,
     "HOME-011": nothing_measured,
-    "KUBE-010": no_api_server,
-    "INIT-001": no_managed_clusters,
     "DEMO-001": not_a_demo_home,
-    "DEMO-002": collector_stuck,
-    "DEMO-003": fleet_gone,
-    "DEMO-004": helper_gone,
-    "UP-001": pages_did_not_start,
+    "DEMO-002": fleet_gone,
+    "UP-001": web_ui_did_not_start,
     "UP-002": port_taken,
     "PLACE-001": place_full,
     "USE-001": misspelled,
-    "EXPLAIN-002": unknown_code,
-    "UP-003": already_up,
-    "UP-004": database_unreachable,
+    "UP-003": database_unreachable,
 }
 
 

@@ -30,10 +30,10 @@ from ingestion.evidence.landing import Landing
 from orchestration import steps
 from orchestration.cli.doctor import facts_examined
 from orchestration.cli.main import cli
-from orchestration.demo.story import DemoResult, tell
+from orchestration.demo.closed_month import DemoResult, run_demo
 from orchestration.open_home import OpenHome
 from orchestration.publishing import publish
-from orchestration.recounting import recount
+from orchestration.steps import recount
 from warehouse import project
 from warehouse.build import PeriodIsClosed, SealedFactsDiffer
 from warehouse.connection import connected
@@ -61,7 +61,8 @@ def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
     home = tmp_path_factory.mktemp("closed") / "home"
-    return tell("thin_line", home, no_bar, lambda text: None)
+    with run_demo("thin_line", home, no_bar, lambda text: None) as result:
+        return result
 
 
 def run(opened: OpenHome, *arguments: str) -> Result:
@@ -308,7 +309,7 @@ def test_without_a_time_the_newest_month_with_facts_is_told_and_named(
     begun: OpenHome, named: tuple[str, ...]
 ) -> None:
     ran = run(begun, *(w for w in named if w not in ("--period", "--month", "2026-10")))
-    words = "No time was named: this is 2026-10, the newest month with facts."
+    words = "No period was named; this is 2026-10, the newest month with facts."
     assert words in ran.output
     found, expected = json.loads(ran.stdout), json.loads(run(begun, *named).stdout)
     if named[0] == "usage":

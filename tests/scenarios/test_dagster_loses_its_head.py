@@ -25,13 +25,13 @@ from fake_gpu.fleet.model import Fleet
 from fake_gpu.serve import Running, serve
 from ingestion.evidence.hour_ledger import HourEntry
 from ingestion.kubernetes.collector import Collector
-from orchestration import ledger, steps
-from orchestration.checks import is_whole
-from orchestration.collecting import collector_of
-from orchestration.demo.clockwork import instants
-from orchestration.demo.home import make_home
+from orchestration import open_hours, steps
+from orchestration.cluster_collector import collector_of
+from orchestration.dagster_code.partitions import hour_name
+from orchestration.demo.clock_driver import instants
+from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
-from orchestration.partitions import hour_name
+from orchestration.open_hours import is_complete
 from tests import fleets
 from tests.orchestrated import Dagster, dagster_at, opened_at
 from tests.scenarios import against_truth as truth
@@ -123,7 +123,7 @@ class Told:
 
     @property
     def entries(self) -> list[HourEntry]:
-        return ledger.ledger(opened_at(self.home, self.ended_at), Interval(FIRST, LAST))
+        return open_hours.hour_entries(opened_at(self.home, self.ended_at), Interval(FIRST, LAST))
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def away(entry: HourEntry) -> bool:
 
 def test_every_hour_came_back_but_those_that_no_collector_watched(told: Told) -> None:
     assert len(told.entries) == 2 * 2 * HOURS
-    missing = [entry for entry in told.entries if not is_whole(entry)]
+    missing = [entry for entry in told.entries if not is_complete(entry)]
     assert missing == [entry for entry in told.entries if away(entry)]
     assert len(missing) == 4
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.demo.story import tell
+from orchestration.demo.closed_month import run_demo
 from tests.scenarios.test_demo_told import no_bar
 
 pytestmark = [pytest.mark.deep, pytest.mark.engines]
@@ -31,14 +31,15 @@ BILLED = {"2026-10": 2_500_000_000, "2026-11": 1_250_000_000}
 def test_each_month_is_closed_and_one_is_refused_at_first(tmp_path: Path) -> None:
     trace = tmp_path / "pods.csv"
     trace.write_text(TRACE)
-    told = tell(str(trace), tmp_path / "home", no_bar, lambda text: None)
+    with run_demo(str(trace), tmp_path / "home", no_bar, lambda text: None) as result:
+        months = result.months
     billed = {
         month.period.name: [document.billed_nanos for document in month.result.invoices]
-        for month in told.months
+        for month in months
     }
     assert billed == {period: [nanos] for period, nanos in BILLED.items()}
-    assert sum(len(month.refusals) for month in told.months) == 1
-    assert [row for month in told.months for row in month.signed] == []
+    assert sum(len(month.refusals) for month in months) == 1
+    assert [row for month in months for row in month.accepted_gaps] == []
 
 
 def test_every_class_of_cards_has_a_price_in_the_demo() -> None:

@@ -27,7 +27,7 @@ from fake_gpu.fleet.model import second
 from fake_gpu.scenario.load import library_text, load_scenario
 from fake_gpu.truth.ledger import ledger
 from orchestration.cli.demo import show
-from orchestration.demo.story import DemoResult, tell
+from orchestration.demo.closed_month import DemoResult, run_demo
 from tests.json_output import differences
 from tests.release.readme import shown
 from tests.scenarios.against_truth import ask
@@ -63,7 +63,9 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def told(scenario: str, tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
-    return tell(scenario, tmp_path_factory.mktemp("demo") / "home", no_bar, lambda text: None)
+    home = tmp_path_factory.mktemp("demo") / "home"
+    with run_demo(scenario, home, no_bar, lambda text: None) as result:
+        return result
 
 
 def test_invoices_are_the_truth_times_the_prices(told: DemoResult, scenario: str) -> None:
@@ -76,8 +78,8 @@ def test_the_close_was_refused_and_the_double_gap_signed(told: DemoResult) -> No
     [month] = told.months
     assert month.refusals[0].startswith("CLOSE-001 period 2026-10")
     assert "2026-10-21T22:5" in month.refusals[0]
-    assert sorted({row["treatment"] for row in month.signed}) == ["bill_nothing"]
-    for row in month.signed:
+    assert sorted({row["treatment"] for row in month.accepted_gaps}) == ["bill_nothing"]
+    for row in month.accepted_gaps:
         assert row["started_at"] <= "2026-10-21T23:00:00Z" < row["ended_at"]
 
 
@@ -127,9 +129,9 @@ def test_the_last_screen_is_told_to_machines(
     issued = {row["tenant"]: int(Decimal(row["billed"]) * 10**9) for row in found["invoices"]}
     assert issued == true_amounts(scenario)
     assert found["home"] == str(told.opened.home.path)
-    assert (found["refused"], found["signed"]) == (
+    assert (found["refused"], found["accepted_gaps"]) == (
         len(told.months[0].refusals),
-        len(told.months[0].signed),
+        len(told.months[0].accepted_gaps),
     )
     assert all(Path(place).exists() for place in found["places"].values())
     show(told, "csv")

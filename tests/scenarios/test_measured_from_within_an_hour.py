@@ -22,7 +22,7 @@ from fake_gpu.serve import serve
 from ingestion.thanos.store_probe import probe
 from orchestration import steps
 from orchestration.cli.billing import close
-from orchestration.demo.home import make_home
+from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
 from tests.scenarios import against_truth as truth
 from warehouse.manifest import Outcome
@@ -57,7 +57,7 @@ def test_hours_are_pulled_and_counted_from_within_an_hour_on(
         monkeypatch.setenv("GPU_LEDGER_NOW", f"{running.control_url}/-/clock")
         closed = CliRunner().invoke(close, [PERIOD.name, "--home", str(home.path)])
     assert closed.exit_code == 0, closed.output
-    assert "stands against it" not in closed.output
+    assert "blocking:" not in closed.output
     assert "2026-10 is not over: it ends at 2026-11-01T00:00:00Z" in closed.output
     assert "The amounts are those until 2026-10-02T10:00:00Z at the latest." in closed.output
     # A sample beyond each edge shows the pods: they ran until there, and nothing is uncertain.

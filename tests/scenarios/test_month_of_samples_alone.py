@@ -20,7 +20,7 @@ from fake_gpu.fleet.model import Fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
 from orchestration import steps
-from orchestration.demo.home import make_home
+from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
 from tests.scenarios import against_truth as truth
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from orchestration.cli.up import DEMO_HOME, in_its_time
-from orchestration.demo.unfinished import DEMO, unfinished
+from orchestration.demo.open_month import DEMO, open_month
 from tests.transcripts import Said, Typed, commands, difference, stale, type_page
 
 pytestmark = [pytest.mark.deep, pytest.mark.engines]
@@ -31,8 +31,8 @@ def test_the_demo_and_the_pages_that_stand_on_it(tmp_path: Path) -> None:
 
 
 def test_an_operator_heals_a_month_and_closes_it(tmp_path: Path) -> None:
-    """`gpu-ledger up --demo` is this home and this fleet, with Dagster's pages before it."""
-    with unfinished(DEMO, tmp_path / DEMO_HOME, no_bar) as made:
+    """`gpu-ledger up --demo` is this home and this estate, with Dagster's pages before it."""
+    with open_month(DEMO, tmp_path / DEMO_HOME, no_bar) as made:
         typed = commands(TUTORIALS / "operator.md")
         assert typed[0].command == in_its_time(made).replace(f"{tmp_path.resolve()}/", "")
         assert stale(typed, type_page(typed, tmp_path)) == []

@@ -22,7 +22,7 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
 from orchestration import steps
-from orchestration.demo.home import make_home
+from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
 from tests.decisions_by_hand import HEADERS
 

@@ -46,11 +46,11 @@ from fake_gpu.fleet.model import Fleet
 from fake_gpu.scenario.load import load_scenario
 from orchestration import steps
 from orchestration.cli.main import cli
-from orchestration.column_lineage import FILE, kept_lineage
-from orchestration.demo.story import DemoResult, telling
+from orchestration.demo.closed_month import DemoResult, run_demo
+from orchestration.model_documentation import FILE, kept_lineage
 from orchestration.open_home import OpenHome
 from orchestration.publishing import publish
-from orchestration.recounting import recount
+from orchestration.steps import recount
 from portal import api
 from tests.decisions_by_hand import decided
 from tests.how_to import commands_in, of
@@ -79,7 +79,7 @@ def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoResult]:
     home = tmp_path_factory.mktemp("thin") / "home"
-    with telling("thin_line", home, no_bar, lambda text: None) as story:
+    with run_demo("thin_line", home, no_bar, lambda text: None) as story:
         yield story
 
 
@@ -829,7 +829,7 @@ def test_what_is_corrected_voided_and_restored_is_so_as_the_page_says(
         counted.append(dry_run)
         return nothing
 
-    monkeypatch.setattr("orchestration.recounting.recount", recount)
+    monkeypatch.setattr("orchestration.steps.recount", recount)
     home = tmp_path / "home"
     shutil.copytree(told.opened.home.path, home)
     attested = shutil.copy(home / "documents" / "2026-10" / "head.json", tmp_path)

@@ -22,7 +22,7 @@ from typing import Any
 import dagster as dg
 import httpx
 
-from orchestration.links import LOCATION
+from orchestration.dagster_code.ui_links import LOCATION
 from tests.servers.process import free_port, running
 
 PATIENCE_SECONDS = 600.0  # each run is a process of its own, on a machine under load

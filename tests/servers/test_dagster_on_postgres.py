@@ -22,12 +22,10 @@ from dagster_postgres.utils import DagsterPostgresException
 
 from domain.decisions import Source
 from domain.interval import Interval
-from orchestration import ledger, pages, steps
-from orchestration.assets import evidence
-from orchestration.assets.facts import POOL
-from orchestration.checks import is_whole
+from orchestration import open_hours, steps
 from orchestration.cli.up import show_pages
-from orchestration.dagster_home import (
+from orchestration.dagster_code import evidence_assets, web_ui
+from orchestration.dagster_code.instance import (
     POSTGRES_VARIABLE,
     end_lost_runs,
     make_pool,
@@ -35,7 +33,9 @@ from orchestration.dagster_home import (
     postgres_url,
     prepare,
 )
-from orchestration.tags import STARTED_IN
+from orchestration.dagster_code.model_assets import POOL
+from orchestration.dagster_code.run_tags import STARTED_IN
+from orchestration.open_hours import is_complete
 from tests.orchestrated import Dagster, World, lived_through, opened_at, prepare_models
 from tests.servers import postgres
 from tests.servers.process import free_port, required
@@ -104,8 +104,8 @@ def dagster_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dagster]
 
 def told_counts(home: Path, source: Source) -> list[int]:
     """How often each hour was asked, of hours that are whole."""
-    entries = ledger.ledger(opened_at(home, AFTER), Interval(FIRST, LAST))
-    return [len(e.responses) for e in entries if e.source is source and is_whole(e)]
+    entries = open_hours.hour_entries(opened_at(home, AFTER), Interval(FIRST, LAST))
+    return [len(e.responses) for e in entries if e.source is source and is_complete(e)]
 
 
 def test_the_url_may_be_in_a_file_and_the_pool_is_there_before_its_first_use(
@@ -127,7 +127,7 @@ def test_the_url_may_be_in_a_file_and_the_pool_is_there_before_its_first_use(
 def test_it_restarts_in_the_middle_of_a_backfill_and_nobody_notices(
     home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = evidence.report
+    report = evidence_assets.report
 
     def restarted(*arguments: object) -> list[str]:
         server.stop()
@@ -135,7 +135,7 @@ def test_it_restarts_in_the_middle_of_a_backfill_and_nobody_notices(
         return report(*arguments)  # type: ignore[arg-type]
 
     with dagster_of(home, monkeypatch) as dagster:
-        monkeypatch.setattr(evidence, "report", restarted)
+        monkeypatch.setattr(evidence_assets, "report", restarted)
         assert dagster.materialize(SAMPLES, JOURNAL, first=NAMES[0], last=NAMES[5]).success
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
         assert dagster.look("hours_due").run_requests == []
@@ -146,7 +146,7 @@ def test_it_restarts_in_the_middle_of_a_backfill_and_nobody_notices(
 def test_it_goes_away_in_the_middle_of_a_backfill_and_comes_back_too_late_for_it(
     home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = evidence.report
+    report = evidence_assets.report
 
     def gone(*arguments: object) -> list[str]:
         server.stop()
@@ -154,7 +154,7 @@ def test_it_goes_away_in_the_middle_of_a_backfill_and_comes_back_too_late_for_it
 
     with dagster_of(home, monkeypatch) as dagster:
         with monkeypatch.context() as patch:
-            patch.setattr(evidence, "report", gone)
+            patch.setattr(evidence_assets, "report", gone)
             with pytest.raises(DagsterPostgresException):
                 dagster.materialize(SAMPLES, first=NAMES[0], last=NAMES[5])
         server.start()
@@ -220,10 +220,10 @@ def test_up_ends_the_runs_of_its_own_earlier_starts_and_leaves_all_others(
             )
             for mark in (mark_of(home / "dagster"), "of another home")
         )
-        monkeypatch.setattr(pages, "pages", no_pages)
+        monkeypatch.setattr(web_ui, "run_web_ui", no_pages)
         with pytest.raises(WouldStart):
             show_pages(opened_at(home, AFTER), "127.0.0.1", free_port())
-        assert "1 runs went down with the last start; they are ended." in capsys.readouterr().err
+        assert "1 runs of the last start were lost; they are ended." in capsys.readouterr().err
         ended, going_on = (dagster.instance.get_run_by_id(run.run_id) for run in (lost, other))
         assert ended is not None
         assert going_on is not None

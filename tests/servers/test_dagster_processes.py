@@ -22,12 +22,12 @@ import pytest
 
 from domain.decisions import Source
 from domain.interval import Interval, format_instant
-from orchestration import ledger
-from orchestration.checks import is_whole
-from orchestration.dagster_home import POSTGRES_VARIABLE, make_pool, mark_of, prepare
+from orchestration import open_hours
+from orchestration.dagster_code.instance import POSTGRES_VARIABLE, make_pool, mark_of, prepare
+from orchestration.dagster_code.run_tags import REQUESTED_BY, STARTED_IN
+from orchestration.dagster_code.web_ui import new_session, run_web_ui
 from orchestration.open_home import CLOCK_VARIABLE
-from orchestration.pages import new_session, pages
-from orchestration.tags import REQUESTED_BY, STARTED_IN
+from orchestration.open_hours import is_complete
 from tests.orchestrated import Dagster, lived_through, opened_at, prepare_models
 from tests.servers import postgres
 from tests.servers.dagster_processes import Webserver, all_ended, counted, wait_until
@@ -71,9 +71,9 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
         with (
             all_ended(opened.home.dagster),
             dg.DagsterInstance.get() as instance,
-            pages(opened, "127.0.0.1", port, environment, ["webserver"]) as shown,
+            run_web_ui(opened, "127.0.0.1", port, environment, ["webserver"]) as shown,
         ):
-            shown.wait_until_shown()
+            shown.wait_until_ready()
             webserver = Webserver(new_session(shown.url, shown.folder))
             # A backfill that somebody cut into pieces, each for an hour that is long past.
             for begun in range(0, QUEUED_RUNS, AT_ONCE):
@@ -82,7 +82,7 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
             assert counted(instance, statuses=[QUEUED]) == QUEUED_RUNS
             with (
                 refused_decisions(world.home),
-                pages(opened, "127.0.0.1", free_port(), environment, ["daemon"]),
+                run_web_ui(opened, "127.0.0.1", free_port(), environment, ["daemon"]),
             ):
                 wait_until(lambda: bool(refusals(instance)), "a run says why it waits")
                 refused_at = queue_seen_at(instance)
@@ -91,7 +91,7 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
             assert "DecisionsRefused" in why
             assert "clusters.csv" in why
             assert counted(instance, statuses=[QUEUED]) == counted(instance) == QUEUED_RUNS
-            with pages(opened, "127.0.0.1", free_port(), environment, ["daemon"]) as working:
+            with run_web_ui(opened, "127.0.0.1", free_port(), environment, ["daemon"]) as working:
                 dagster = Dagster(world.home, instance, AFTER)
                 wait_until(lambda: is_green(dagster, SAMPLES, LIVE), "the live hour is green")
                 mark = mark_of(opened.home.dagster)
@@ -120,9 +120,9 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
                 wait_until(
                     lambda: not counted(instance, statuses=[dg.DagsterRunStatus.STARTED]), "rest"
                 )
-        entries = ledger.ledger(opened_at(world.home, AFTER), Interval(FIRST, LAST))
+        entries = open_hours.hour_entries(opened_at(world.home, AFTER), Interval(FIRST, LAST))
         assert len(entries) == 12
-        assert all(is_whole(entry) for entry in entries)
+        assert all(is_complete(entry) for entry in entries)
         newest = [e for e in entries if e.hour_started_at == LAST - (LAST - FIRST) / 6]
         assert {entry.source: len(entry.responses) for entry in newest} == dict.fromkeys(Source, 1)
 

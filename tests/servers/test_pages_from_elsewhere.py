@@ -17,9 +17,9 @@ import dagster as dg
 import pytest
 from playwright.sync_api import Route
 
-from orchestration.dagster_home import make_pool, prepare
+from orchestration.dagster_code.instance import make_pool, prepare
+from orchestration.dagster_code.web_ui import new_session, run_web_ui
 from orchestration.open_home import OpenHome
-from orchestration.pages import new_session, pages
 from tests.orchestrated import prepare_models
 from tests.servers.browser import Browser, browser
 from tests.servers.dagster_processes import all_ended
@@ -113,9 +113,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         with (
             all_ended(home.dagster),
             dg.DagsterInstance.get() as instance,
-            pages(opened, "127.0.0.1", port, environment, ["webserver"]) as shown,
+            run_web_ui(opened, "127.0.0.1", port, environment, ["webserver"]) as shown,
         ):
-            shown.wait_until_shown()
+            shown.wait_until_ready()
             session = new_session(shown.url, shown.folder)
             # Names that an attacker lets resolve to this machine.
             names = "--host-resolver-rules=MAP *.example 127.0.0.1"

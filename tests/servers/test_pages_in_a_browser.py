@@ -19,9 +19,9 @@ import pytest
 
 from billing.record import Record
 from domain.billing_period import BillingPeriod
-from orchestration import standing
+from orchestration import period_state
 from orchestration.cli.up import DEMO_HOME
-from orchestration.links import close_link, partition_link
+from orchestration.dagster_code.ui_links import close_link, partition_link
 from tests.orchestrated import opened_at
 from tests.servers.browser import PATIENCE_MS, Browser, browser
 from tests.servers.dagster_processes import up
@@ -36,7 +36,7 @@ SAMPLES, FIRST_MISSING = (
     dg.AssetKey(["collected", "thanos_hours"]),
     datetime(2026, 10, 5, 10, tzinfo=UTC),
 )
-WHOLE = "/assets/collected/thanos_hours?view=checks&checkDetail=hours_are_whole"
+WHOLE = "/assets/collected/thanos_hours?view=checks&checkDetail=hours_are_complete"
 DRAFTS = "/assets/billing/invoice_drafts?view=events"
 INVOICES = "/assets/billing/invoices?view=events"
 
@@ -69,7 +69,7 @@ def facts_follow(operator: Browser, home: Path) -> None:
     """Facts are rebuilt from the repaired hours by themselves, as soon as a sensor looked."""
     opened = opened_at(home, datetime(2026, 11, 4, tzinfo=UTC))
     for _ in range(PATIENCE_MS // 5_000):
-        if not standing.needs_build(opened, PERIOD):
+        if not period_state.needs_build(opened, PERIOD):
             return
         operator.page.wait_for_timeout(5_000)
     raise AssertionError("nothing rebuilt the facts")
@@ -80,7 +80,7 @@ def test_an_operator_repairs_a_gap_and_closes_the_month(operator: Browser, home:
     operator.picture("1-strip")
     operator.until(partition_link(SAMPLES, FIRST_MISSING), "Observation")
     operator.page.get_by_text("2026-10-05T10").last.click()
-    operator.sees("what to run next")
+    operator.sees("next command")
     operator.picture("2-why")
     operator.go(WHOLE, "hours not whole")
     operator.picture("3-red")
@@ -100,10 +100,12 @@ def test_an_operator_repairs_a_gap_and_closes_the_month(operator: Browser, home:
 
     operator.go(close_link(PERIOD), "period: 2026-10")
     launch(operator, issue=False, picture="7-dry")
-    operator.until(DRAFTS, "what to run next")
+    operator.until(DRAFTS, "next command")
     operator.picture("8-draft")
     assert Record(Home.open(home).record_store()).closed_periods() == frozenset()
-    facts = standing.built(opened_at(home, datetime(2026, 11, 4, tzinfo=UTC)).home, PERIOD)
+    facts = period_state.built_state(
+        opened_at(home, datetime(2026, 11, 4, tzinfo=UTC)).home, PERIOD
+    )
     assert facts is not None
     [link] = {
         found.get_attribute("href")
@@ -111,6 +113,6 @@ def test_an_operator_repairs_a_gap_and_closes_the_month(operator: Browser, home:
     }
     operator.go(str(link), f"facts_sha256: {facts.facts_sha256}")
     launch(operator, issue=True, picture="9-real")
-    operator.until(INVOICES, "what to run next")
+    operator.until(INVOICES, "next command")
     operator.picture("10-invoices")
     assert "2026-10" in Record(Home.open(home).record_store()).closed_periods()

@@ -20,13 +20,13 @@ import pytest
 
 from domain.decisions import Source
 from ingestion.evidence.landing import chain_prefix
-from orchestration import ledger, standing, steps
-from orchestration.checks import is_whole
+from orchestration import open_hours, period_state, steps
 from orchestration.cli.output import progress
-from orchestration.demo.unfinished import Unfinished, unfinished
+from orchestration.dagster_code.partitions import hour_name
+from orchestration.demo.open_month import OpenMonth, open_month
 from orchestration.home_lock import LOCK
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome, clock_of
-from orchestration.partitions import hour_name
+from orchestration.open_hours import is_complete
 from tests.orchestrated import Dagster
 from tests.servers.dagster_processes import Webserver, up, wait_until
 
@@ -39,17 +39,17 @@ STARTED_PROCESS = re.compile(r"Started process for run \(pid: (\d+)\)")
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Iterator[Unfinished]:
+def made(tmp_path: Path) -> Iterator[OpenMonth]:
     """A month with a missing hour, which nobody asks again by himself: its clock stands."""
-    with unfinished("thin_line", tmp_path / "home", progress) as made:
+    with open_month("thin_line", tmp_path / "home", progress) as made:
         yield made
 
 
-def opened(home: Path, made: Unfinished) -> OpenHome:
+def opened(home: Path, made: OpenMonth) -> OpenHome:
     return OpenHome.at(home, clock_of(made.clock_url))
 
 
-def undisturbed_facts(made: Unfinished, place: Path) -> str:
+def undisturbed_facts(made: OpenMonth, place: Path) -> str:
     """What the facts are where the hour is asked and counted without Dagster."""
     shutil.copytree(made.home, place)
     steps.pull(opened(place, made), made.missing, only_due=False)
@@ -57,7 +57,7 @@ def undisturbed_facts(made: Unfinished, place: Path) -> str:
 
 
 def test_a_killed_worker_and_a_killed_daemon_leave_the_facts_that_nobody_disturbed(
-    made: Unfinished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: OpenMonth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = undisturbed_facts(made, tmp_path / "undisturbed")
     folder = made.home / "dagster"
@@ -87,18 +87,18 @@ def test_a_killed_worker_and_a_killed_daemon_leave_the_facts_that_nobody_disturb
         assert "it ended with code -9" in said
     with up(made.home, second, environment=clock):
         wait_until(
-            lambda: not standing.needs_build(opened(made.home, made), made.period),
+            lambda: not period_state.needs_build(opened(made.home, made), made.period),
             "facts follow",
         )
-    found = standing.built(opened(made.home, made).home, made.period)
+    found = period_state.built_state(opened(made.home, made).home, made.period)
     assert found is not None
     assert found.facts_sha256 == right
     assert opened(made.home, made).landing.verify().problems == ()
-    entries = ledger.ledger(opened(made.home, made), made.missing)
-    assert all(is_whole(entry) for entry in entries)
+    entries = open_hours.hour_entries(opened(made.home, made), made.missing)
+    assert all(is_complete(entry) for entry in entries)
 
 
-def killed_between_write_and_event(instance: dg.DagsterInstance, made: Unfinished) -> str:
+def killed_between_write_and_event(instance: dg.DagsterInstance, made: OpenMonth) -> str:
     """The worker of the backfill, as soon as what it was told has landed; the run's name."""
     [cluster_id] = {row.cluster_id for row in opened(made.home, made).decisions.clusters}
     chain = made.home / "landing" / chain_prefix(cluster_id, Source.THANOS)

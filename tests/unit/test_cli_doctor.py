@@ -21,7 +21,7 @@ from ingestion.kubernetes.journal import segment_key
 from orchestration import steps
 from orchestration.cli.doctor import examined, measured_now
 from orchestration.cli.output import Row
-from orchestration.demo.home import make_home
+from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
 
 NOW = datetime(2026, 10, 5, 3, 15, tzinfo=UTC)
@@ -94,7 +94,7 @@ def test_evidence_is_as_fresh_as_its_dbt_source_declares(tmp_path: Path) -> None
             }
             assert found["thanos", "evidence is fresh"]["fine"] is is_fine
             assert "ended 31 h ago" in found["thanos", "evidence is fresh"]["seen"]
-            assert found["kubernetes", "evidence is fresh"]["seen"] == "nothing was asked yet"
+            assert found["kubernetes", "evidence is fresh"]["seen"] == "no attempt was made yet"
 
 
 def test_a_metric_that_is_not_collected_is_a_line_with_its_remedy(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_source_that_cannot_be_asked_is_a_line_and_the_others_are_still_looked
         config.write_text(text, encoding="utf-8")
         found = wrong(OpenHome(opened.home, opened.clock))
         assert "no thanos" in found["thanos", "is configured"]["seen"]
-        assert "/nowhere/ca.crt" in found["kubernetes", "can be asked"]["seen"]
+        assert "/nowhere/ca.crt" in found["kubernetes", "can be queried"]["seen"]
 
 
 def test_only_clusters_that_are_measured_now_are_looked_at(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_gap_names_its_time_cause_tenants_pods_money_and_what_repairs_it(tmp_p
         up = CliRunner().invoke(gaps, ["2026-10", "--home", str(home.path)])
     hour = "view=partitions&partition=2026-10-20T10&showAllEvents=true"
     link = f"http://127.0.0.1:3000/assets/east/thanos_hours?{hour}"
-    assert up.stdout == f"{shown.stdout}In Dagster's pages:\n  {link}\n"
+    assert up.stdout == f"{shown.stdout}In the Dagster web UI:\n  {link}\n"
 
 
 def test_missing_samples_of_single_pods_are_rows_and_no_whole_hours(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def rows(home: Home, *arguments: str, now: str = NOW) -> list[dict[str, Any]]:
 def test_what_is_not_due_yet_is_counted_and_not_listed(home: Home) -> None:
     land(home, 0)
     assert [row["hour"][11:13] for row in rows(home)] == ["19", "20", "21"]
-    assert {row["outcome"] for row in rows(home)} == {"never asked"}
+    assert {row["outcome"] for row in rows(home)} == {"never queried"}
     assert "2 hours are not due yet, and not listed." in said(home).stderr
     assert [row["hour"][11:13] for row in rows(home, "--all")] == ["18", "19", "20", "21"]
 
@@ -154,4 +154,4 @@ def test_only_the_hours_and_clusters_that_are_named_are_listed(home: Home) -> No
     assert rows(home, "--cluster", "other") == []
     assert rows(home, "--only", "2026-11-02T00..2026-11-03T00") == []
     asked = said(home, "--attempts")
-    assert "2 hours were never asked; without --attempts they are listed." in asked.stderr
+    assert "2 hours have no attempt; they are listed without --attempts." in asked.stderr

@@ -96,7 +96,7 @@ def test_an_option_about_what_is_not_written_is_refused_before_anything_is(
     refused = CliRunner().invoke(init, [str(tmp_path / "home"), *options])
     assert refused.exit_code == 2
     words = " ".join(refused.output.replace("│", "").split())
-    assert f"without {wanting} is about nothing" in words
+    assert f"has no effect without {wanting}" in words
     assert not (tmp_path / "home").exists()
 
 
@@ -148,4 +148,4 @@ def test_a_manifest_that_was_changed_by_hand_stays_and_is_named(tmp_path: Path) 
     path.write_text("mine\n", encoding="utf-8")
     output = written(tmp_path, "--collector", CLUSTER_ID)
     assert path.read_text(encoding="utf-8") == "mine\n"
-    assert f"{path}: was there, unchanged" in output
+    assert f"{path}: exists, unchanged" in output

@@ -75,7 +75,7 @@ def test_the_page_of_a_code_is_printed_without_a_home(tmp_path: Path) -> None:
         ran = run("explain", code, cwd=tmp_path)
         assert (ran.returncode, ran.stdout.startswith(title)) == (0, True)
     ran = run("explain", "GAP-999", cwd=tmp_path)
-    assert (ran.returncode, ran.stderr.splitlines()[0]) == (2, "EXPLAIN-002 code 'GAP-999'")
+    assert (ran.returncode, ran.stderr.splitlines()[0]) == (2, "EXPLAIN-001 code 'GAP-999'")
 
 
 def test_init_writes_a_home_that_its_own_checks_accept(tmp_path: Path) -> None:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 
 from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from domain.interval import parse_instant
 from orchestration.cli.main import COMMANDS, cli
+from orchestration.cli.time_arguments import or_newest_closed, or_oldest_open
+from orchestration.open_home import OpenHome
+from warehouse.home import Home
 
 OCTOBER = BillingPeriod("2026-10")
-MUST_NAME_ONE = ("hours", "check", "close", "invoice", "recount", "compare")
-MAY_NAME_ONE = ("budgets", "pull", "refresh", "gaps", "usage", "nodes", "quota")
+WITH_PERIOD = (
+    *("hours", "check", "close", "invoice", "recount", "compare"),
+    *("pull", "refresh", "gaps", "usage", "nodes", "quota", "budgets"),
+)
 
 
 def leaf(name: str) -> click.Command:
@@ -33,7 +41,7 @@ def leaves() -> Iterator[click.Command]:
         yield from found.commands.values() if isinstance(found, click.Group) else (found,)
 
 
-@pytest.mark.parametrize("name", [*MUST_NAME_ONE, *MAY_NAME_ONE])
+@pytest.mark.parametrize("name", WITH_PERIOD)
 def test_a_month_is_an_argument_or_an_option(name: str) -> None:
     assert period_of(name, "2026-10") == OCTOBER
     assert period_of(name, "--period", "2026-10") == OCTOBER
@@ -41,15 +49,32 @@ def test_a_month_is_an_argument_or_an_option(name: str) -> None:
         period_of(name, "2026-10", "--period", "2026-11")
 
 
-@pytest.mark.parametrize("name", MUST_NAME_ONE)
-def test_where_the_month_matters_it_has_to_be_named(name: str) -> None:
-    with pytest.raises(click.UsageError, match="Missing argument 'PERIOD'"):
-        period_of(name)
-
-
-@pytest.mark.parametrize("name", MAY_NAME_ONE)
-def test_where_there_is_a_month_to_take_it_need_not_be_named(name: str) -> None:
+@pytest.mark.parametrize("name", WITH_PERIOD)
+def test_the_month_is_optional(name: str) -> None:
     assert period_of(name) is None
+
+
+@pytest.mark.parametrize("name", ["hours", "check", "close"])
+def test_default_is_the_oldest_open_month(name: str, tmp_path: Path) -> None:
+    """October is open and over, November has begun; neither has any evidence."""
+    home = Home.create(tmp_path / "home", "")
+    rows = "cluster_id,cluster_name,valid_from,valid_until,sources,sample_interval_seconds,"
+    rows += "scrape_interval_seconds,reason,decided_by,decided_on\n"
+    rows += "c1,lab,2026-10-01,,samples,300,30,the first,Ada Example,2026-10-01\n"
+    (home.decisions / "clusters.csv").write_text(rows)
+    opened = OpenHome.at(home.path, StoppedClock(parse_instant("2026-11-04T00:00:00Z")))
+    assert or_oldest_open(opened, None) == OCTOBER
+    assert or_oldest_open(opened, BillingPeriod("2026-11")) == BillingPeriod("2026-11")
+    with pytest.raises(click.UsageError, match="no month is closed"):
+        or_newest_closed(opened, None)
+    shown = leaf(name).get_help(click.Context(leaf(name)))
+    assert "the oldest open one" in " ".join(shown.split())
+
+
+def test_without_a_measured_cluster_no_month_is_open(tmp_path: Path) -> None:
+    opened = OpenHome.at(Home.create(tmp_path / "home", "").path)
+    with pytest.raises(click.UsageError, match="no month is open"):
+        or_oldest_open(opened, None)
 
 
 def test_one_month_does_not_stay_for_the_next_command() -> None:
@@ -57,12 +82,11 @@ def test_one_month_does_not_stay_for_the_next_command() -> None:
     assert period_of("gaps") is None
 
 
-def test_what_was_documented_before_goes_on() -> None:
-    assert period_of("nodes", "--month", "2026-10") == OCTOBER
+def test_query_takes_a_month_as_an_option() -> None:
     assert period_of("query", "busiest-hours", "--period", "2026-10") == OCTOBER
 
 
 def test_no_command_takes_a_month_otherwise() -> None:
     """A question's first argument is its name; the month is an option of it."""
     takes = {c.name for c in leaves() if any(p.name == "period" for p in c.params)}
-    assert takes == {*MUST_NAME_ONE, *MAY_NAME_ONE, "query"}
+    assert takes == {*WITH_PERIOD, "query"}

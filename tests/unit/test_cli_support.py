@@ -15,7 +15,7 @@ import pytest
 
 from domain.clock import StoppedClock
 from orchestration.open_home import OpenHome
-from orchestration.support import address, support_bundle
+from orchestration.support_bundle import address, support_bundle
 from warehouse.home import Home
 
 CANARY = "canary-5b1f"

@@ -22,10 +22,10 @@ import pytest
 from domain.decisions import Source
 from domain.interval import Interval, format_instant
 from ingestion.evidence.hour_ledger import HourEntry
-from orchestration import ledger
-from orchestration.checks import is_whole
-from orchestration.dagster_home import end_lost_runs
-from orchestration.tags import RANGE_END, RANGE_START
+from orchestration import open_hours
+from orchestration.dagster_code.instance import end_lost_runs
+from orchestration.dagster_code.run_tags import RANGE_END, RANGE_START
+from orchestration.open_hours import is_complete
 from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at
 from warehouse.store import FolderStore
 
@@ -54,7 +54,7 @@ def dagster(world: World, tmp_path: Path) -> Iterator[Dagster]:
 
 
 def entries(dagster: Dagster, source: Source) -> list[HourEntry]:
-    found = ledger.ledger(opened_at(dagster.home, AFTER), Interval(FIRST, FIRST_AFTER))
+    found = open_hours.hour_entries(opened_at(dagster.home, AFTER), Interval(FIRST, FIRST_AFTER))
     return [entry for entry in found if entry.source is source]
 
 
@@ -64,11 +64,11 @@ WORKER = """
 import os, sys
 from datetime import datetime
 from pathlib import Path
-from orchestration.assets import evidence
+from orchestration.dagster_code import evidence_assets
 from tests.orchestrated import dagster_at
 
 home, memory, now, first, last = sys.argv[1:]
-evidence.report = lambda *_: os._exit(9)  # all is landed, nothing of it is told
+evidence_assets.report = lambda *_: os._exit(9)  # all is landed, nothing of it is told
 with dagster_at(Path(home), datetime.fromisoformat(now), Path(memory)) as dagster:
     dagster.materialize("east/thanos_hours", first=first, last=last)
 """
@@ -145,7 +145,7 @@ def test_two_runs_on_one_partition_are_one_hour(
     assert [attempt.sequence for attempt in opened.landing.attempts()] == sequences
     assert opened.landing.verify().problems == ()
     [hour] = [entry for entry in entries(dagster, Source.THANOS) if entry.responses]
-    assert is_whole(hour)
+    assert is_complete(hour)
     assert len({told.hour.sample_count for told in hour.responses}) == 1
     assert len(hour.responses) == len(sequences)
 
@@ -159,10 +159,10 @@ def test_a_daemon_killed_between_cursor_and_submit_asks_again(dagster: Dagster) 
 
 
 def test_facts_that_nobody_submitted_are_asked_for_again(dagster: Dagster) -> None:
-    assert dagster.job("reconcile_hours").success
-    first = dagster.look("facts_behind")
+    assert dagster.job("pull_due_hours").success
+    first = dagster.look("facts_outdated")
     assert len(first.run_requests) == 1
-    assert len(dagster.look("facts_behind", first.cursor).run_requests) == 1
+    assert len(dagster.look("facts_outdated", first.cursor).run_requests) == 1
 
 
 def test_the_live_hour_is_asked_for_beside_a_long_queue_of_partitions(dagster: Dagster) -> None:
@@ -195,7 +195,7 @@ def test_a_code_location_that_does_not_load_says_why_and_loses_no_hour(dagster: 
     right = table.read_text()
     table.write_text(right + right.splitlines()[-1] + "\n")  # decided twice
     ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", "import orchestration.definitions"],
+        [sys.executable, "-W", "ignore", "-c", "import orchestration.dagster_code.definitions"],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "GPU_LEDGER_HOME": str(dagster.home)},
         capture_output=True,

@@ -19,9 +19,9 @@ import pytest
 
 from domain.decisions import Source
 from domain.interval import Interval, format_instant
-from orchestration import ledger, steps
-from orchestration.sensors import BELIEVED, hours_in_progress
-from orchestration.tags import RANGE_END, RANGE_START
+from orchestration import open_hours, steps
+from orchestration.dagster_code.run_tags import RANGE_END, RANGE_START
+from orchestration.dagster_code.sensors import SILENCE_LIMIT, hours_in_progress
 from tests.how_to import FENCED, typed
 from tests.orchestrated import (
     Dagster,
@@ -107,10 +107,10 @@ def test_a_red_hour_says_why_and_what_to_run_next(dagster: Dagster) -> None:
     assert said["expected"] == "3600 s watched without a break"
     assert said["seen"] == "0 s watched"
     assert said["first missing"] == "2026-10-01T03:00:00Z"
-    assert said["can be backfilled"] == "no: nobody watched this time"
-    assert "gpu-ledger accept-gap" in said["what to run next"]
+    assert said["can be backfilled"] == "no: no collector watched this time"
+    assert "gpu-ledger accept-gap" in said["next command"]
     # Broken over lines, as a shell takes it: a page would cut off a long one.
-    command = said["what to run next"].replace(" \\\n  ", " ")
+    command = said["next command"].replace(" \\\n  ", " ")
     assert "--from 2026-10-01T03:00:00Z --to 2026-10-01T04:00:00Z" in command
 
 
@@ -135,9 +135,9 @@ def test_an_hour_that_could_not_be_asked_can_heal_and_names_its_command(dagster:
     assert said["expected"] == "120 samples of every series that lives through the hour"
     assert said["seen"] == "0 samples of 0 series"
     assert said["can be backfilled"].startswith("yes, until 2027-10-01T02:00:00Z")
-    assert "gpu-ledger pull --hours 2026-10-01T02..2026-10-01T03 " in said["what to run next"]
+    assert "gpu-ledger pull --hours 2026-10-01T02..2026-10-01T03 " in said["next command"]
     link = "/assets/east/thanos_hours?view=partitions&partition=2026-10-01T02"
-    assert link in said["what to run next"]
+    assert link in said["next command"]
     (dagster.home / "config.toml").write_text(before)
     assert dagster.materialize(SAMPLES, partition=NAMES[2]).success
     assert dagster.statuses(SAMPLES)[NAMES[2]] == "MATERIALIZED"
@@ -156,7 +156,7 @@ def test_the_command_that_an_hour_shows_heals_it_wherever_it_is_typed(
         (dagster.home / "config.toml").write_text(before)
         for asset, name in ((SAMPLES, NAMES[2]), (JOURNAL, NAMES[3])):
             [observation] = dagster.observations(asset, name)
-            said = str(observation.metadata["what to run next"].value)
+            said = str(observation.metadata["next command"].value)
             [command] = FENCED.findall(said)
             assert max(len(line) for line in command[1].splitlines()) <= 60 + len(str(place))
             typed(tmp_path, command[1], {"GPU_LEDGER_NOW": format_instant(AFTER)})
@@ -222,7 +222,7 @@ def test_what_is_owed_is_asked_live_hour_first_all_sources_of_a_window_together(
 
 
 def test_the_job_pulls_the_same_hours_in_one_run(dagster: Dagster) -> None:
-    assert dagster.job("reconcile_hours").success
+    assert dagster.job("pull_due_hours").success
     first = opened_at(dagster.home, AFTER).landing.attempts(source=Source.THANOS)[0]
     assert first.window.started_at == FIRST + timedelta(hours=5)  # the live hour, before all
     assert set(dagster.statuses(SAMPLES).values()) == {"MATERIALIZED"}
@@ -233,7 +233,7 @@ def test_the_schedule_of_the_live_hour_asks_for_nothing_else(dagster: Dagster) -
     [request] = dagster.tick("hourly_pull").run_requests
     assert request.tags["dagster/priority"] == "10"
     config = request.run_config["ops"]["pull_due"]["config"]
-    assert dagster.job("reconcile_hours", config).success
+    assert dagster.job("pull_due_hours", config).success
     green = [name for name, status in dagster.statuses(SAMPLES).items() if status == "MATERIALIZED"]
     assert green == [NAMES[5]]
 
@@ -257,13 +257,18 @@ def test_hours_on_their_way_are_not_asked_for_twice(dagster: Dagster) -> None:
     ("job", "op", "config", "left"),
     [
         # Of six hours the live one is due apart, the five before it together.
-        ("reconcile_hours", "pull_due", {"asked": "LIVE_HOUR"}, [5]),
-        ("reconcile_hours", "pull_due", {"asked": "SECOND_LOOKS"}, [1, 5]),
-        ("reconcile_hours", "pull_due", {}, []),
-        ("pull_hours", "pull_these_hours", {"from_hour": NAMES[0], "until_hour": NAMES[1]}, [1]),
+        ("pull_due_hours", "pull_due", {"hours": "LIVE"}, [5]),
+        ("pull_due_hours", "pull_due", {"hours": "LATE_DATA"}, [1, 5]),
+        ("pull_due_hours", "pull_due", {}, []),
         (
             "pull_hours",
-            "pull_these_hours",
+            "pull_configured_hours",
+            {"from_hour": NAMES[0], "until_hour": NAMES[1]},
+            [1],
+        ),
+        (
+            "pull_hours",
+            "pull_configured_hours",
             {"from_hour": NAMES[0], "until_hour": NAMES[1], "clusters": ["another"]},
             [1, 5],
         ),
@@ -303,7 +308,7 @@ def test_a_run_that_fell_silent_is_not_believed_for_ever(
     )
     keys = {("", Source.THANOS): dagster.key(SAMPLES)}
     assert len(hours_in_progress(dagster.instance, keys)[dagster.key(SAMPLES)]) == 5
-    later = datetime.now(UTC) + BELIEVED + timedelta(minutes=1)
+    later = datetime.now(UTC) + SILENCE_LIMIT + timedelta(minutes=1)
     monkeypatch.setattr("domain.clock.SystemClock.now", lambda self: later)
     assert hours_in_progress(dagster.instance, keys) == {}
 
@@ -322,7 +327,7 @@ def test_strips_show_what_the_command_line_asked(dagster: Dagster) -> None:
     assert dagster.observations(JOURNAL, NAMES[2]) == []
     assert dagster.execute(tells).success
     [mark] = dagster.observations(JOURNAL, NAMES[2])
-    assert mark.metadata["can be backfilled"].value == "no: nobody watched this time"
+    assert mark.metadata["can be backfilled"].value == "no: no collector watched this time"
     [run] = [run for run in dagster.instance.get_runs() if run.tags["why"] == tells.tags["why"]]
     assert run.tags["requested_by"] == "hours_due"
     assert attempts(dagster.home, Source.KUBERNETES) == 2  # it asked nothing
@@ -361,23 +366,25 @@ def test_a_red_hour_that_the_command_line_healed_becomes_green(dagster: Dagster)
 
 def test_the_checks_of_a_source_follow_its_hours(dagster: Dagster) -> None:
     dagster.look("hours_due")
-    assert dagster.checks(SAMPLES) == {"hours_are_fresh": False, "hours_are_whole": False}
-    dagster.job("reconcile_hours", {"asked": "LIVE_HOUR"})
+    assert dagster.checks(SAMPLES) == {"hours_are_fresh": False, "hours_are_complete": False}
+    dagster.job("pull_due_hours", {"hours": "LIVE"})
     dagster.look("hours_due")
-    assert dagster.checks(SAMPLES) == {"hours_are_fresh": True, "hours_are_whole": False}
-    dagster.job("reconcile_hours")
+    assert dagster.checks(SAMPLES) == {"hours_are_fresh": True, "hours_are_complete": False}
+    dagster.job("pull_due_hours")
     dagster.look("hours_due")
-    assert dagster.checks(SAMPLES) == {"hours_are_fresh": True, "hours_are_whole": True}
+    assert dagster.checks(SAMPLES) == {"hours_are_fresh": True, "hours_are_complete": True}
 
 
 def test_late_samples_are_looked_for_twice_and_the_journal_is_not(dagster: Dagster) -> None:
-    dagster.job("reconcile_hours")
+    dagster.job("pull_due_hours")
     asked = attempts(dagster.home, Source.KUBERNETES)
     for hours, looks in ((4, 2), (10, 2), (30, 3)):
         dagster.now = AFTER + timedelta(hours=hours)
         later = type(dagster)(dagster.home, dagster.instance, dagster.now)
-        later.job("reconcile_hours", {"asked": "SECOND_LOOKS"})
-        entries = ledger.ledger(opened_at(dagster.home, dagster.now), Interval(FIRST, AFTER))
+        later.job("pull_due_hours", {"hours": "LATE_DATA"})
+        entries = open_hours.hour_entries(
+            opened_at(dagster.home, dagster.now), Interval(FIRST, AFTER)
+        )
         samples = [entry for entry in entries if entry.source is Source.THANOS]
         # The hours were first asked three hours or more after most of them: their +3 h look is due.
         assert max(len(entry.responses) for entry in samples) <= looks + 1

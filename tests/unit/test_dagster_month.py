@@ -24,10 +24,10 @@ import pytest
 from domain.billing_period import BillingPeriod
 from domain.findings import Check
 from domain.interval import HOUR, Interval
-from orchestration import resources, standing, steps
-from orchestration.assets import marks
-from orchestration.sensors import WAIT_FOR_HOURS
-from orchestration.tags import RANGE_END, RANGE_START
+from orchestration import period_state, steps
+from orchestration.dagster_code import hour_events, resources
+from orchestration.dagster_code.run_tags import RANGE_END, RANGE_START
+from orchestration.dagster_code.sensors import WAIT_FOR_HOURS
 from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at, unwatch
 from warehouse.connection import WarehouseInUse, connected
 
@@ -63,7 +63,7 @@ def counted(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("counted")
     home = world.copied(folder)
     with dagster_at(home, NOW, folder / "memory") as dagster:
-        assert dagster.job("reconcile_hours").success
+        assert dagster.job("pull_due_hours").success
         assert dagster.job("draft_period", partition=PERIOD.name).success
         assert set(dagster.checks("facts/fct_charges").values()) == {True}
         assert dagster.statuses("published")[PERIOD.name] == "MATERIALIZED"
@@ -74,9 +74,9 @@ def counted(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert drafts is not None
         assert drafts.asset_materialization is not None
         shown = drafts.asset_materialization.metadata
-        said = str(shown["what to run next"].value)
+        said = str(shown["next command"].value)
         assert f"gpu-ledger close 2026-10 --issue \\\n  --home {home}\n" in said
-        assert shown["what stands against it"].value == "Nothing."
+        assert shown["blocking findings"].value == "None."
         assert shown["total"].value == "22.12 USD"
     return home
 
@@ -135,7 +135,10 @@ def step_failure(ran: Any) -> str:
 
 
 def test_the_facts_are_those_of_the_command_line(counted: Path, by_command: Path) -> None:
-    notes = [standing.built(opened_at(home, NOW).home, PERIOD) for home in (counted, by_command)]
+    notes = [
+        period_state.built_state(opened_at(home, NOW).home, PERIOD)
+        for home in (counted, by_command)
+    ]
     assert notes[0] is not None
     assert notes[1] is not None
     assert notes[0].facts_sha256 == notes[1].facts_sha256
@@ -177,7 +180,7 @@ def test_only_the_facts_that_a_dry_run_showed_are_closed(dagster: Dagster) -> No
     assert dagster.job("close_period", {"period": "2026-10"}).success
     [shown] = dagster.observations("billing/invoice_drafts", "2026-10")
     facts = str(shown.metadata["facts_sha256"].value)
-    assert f"facts_sha256%3A%20{facts}" in str(shown.metadata["what to run next"].value)
+    assert f"facts_sha256%3A%20{facts}" in str(shown.metadata["next command"].value)
     assert dagster.job("close_period", asked | {"facts_sha256": facts}).success
     assert opened_at(dagster.home, NOW).record.closed_periods() == {"2026-10"}
 
@@ -197,7 +200,7 @@ def test_a_closed_period_is_left_alone(dagster: Dagster) -> None:
     assert "WARE-006" in step_failure(refused)
     assert close_for_real(dagster).success
     assert documents(dagster.home) == before
-    for sensor in ("hours_due", "facts_behind", "findings"):
+    for sensor in ("hours_due", "facts_outdated", "facts_unchecked"):
         assert dagster.look(sensor).run_requests == []
     for schedule in ("nightly_check", "month_drafts", "month_close"):
         assert dagster.tick(schedule).run_requests == []
@@ -222,13 +225,13 @@ def test_an_unclean_month_is_drafted_and_checked_and_names_what_stands_against_i
     )
     assert drafts is not None
     assert drafts.asset_materialization is not None
-    against = str(drafts.asset_materialization.metadata["what stands against it"].value)
+    against = str(drafts.asset_materialization.metadata["blocking findings"].value)
     assert "GAP-001" in against
     assert FIRST_MISSING in against
     for source in ("thanos_hours", "kubernetes_hours"):
         hour = f"/assets/east/{source}?view=partitions&partition=2026-10-01T03&showAllEvents=true"
         assert f"[{source}]({hour})" in against
-    for looked in (dagster.tick("month_close"), dagster.look("findings")):
+    for looked in (dagster.tick("month_close"), dagster.look("facts_unchecked")):
         assert looked.run_requests == []
         assert "GAP-001" in looked.skip_message
         assert FIRST_MISSING in looked.skip_message
@@ -249,9 +252,9 @@ def test_the_copy_is_made_of_checked_facts_whatever_blocks_a_close(
 ) -> None:
     dagster = dagster_of_unclean
     assert dagster.job("refresh_period", partition="2026-10").success
-    assert dagster.statuses("published")["2026-10"] == "MISSING"  # nobody has checked them
-    dagster.job("check_period", partition="2026-10")
-    note = standing.checked(opened_at(dagster.home, NOW).home, PERIOD)
+    assert dagster.statuses("published")["2026-10"] == "MISSING"  # nobody has judged them
+    dagster.job("judge_period", partition="2026-10")
+    note = period_state.checked_state(opened_at(dagster.home, NOW).home, PERIOD)
     assert note is not None
     assert note.blocking_count
     finding_count = sum(note.counts.values())
@@ -280,13 +283,13 @@ def test_numbers_that_contradict_each_other_are_not_published(
 def test_check_marks_the_hours_in_their_strips(dagster_of_checked: Dagster) -> None:
     for asset in (SAMPLES, JOURNAL):
         [mark] = dagster_of_checked.observations(asset, "2026-10-01T03")
-        assert mark.metadata["coverage_status"].value in ("missing", "degraded")
+        assert mark.metadata["coverage status"].value in ("missing", "degraded")
         assert int(str(mark.metadata["missing"].value)) > 0
         seconds = {SAMPLES: "46", JOURNAL: "00"}[asset]
         assert mark.metadata["first missing"].value == f"2026-10-01T03:00:{seconds}Z"
     assert mark.metadata["expected"].value == 3600  # seconds of the journal
     [mark] = dagster_of_checked.observations(JOURNAL, "2026-10-01T01")
-    assert mark.metadata["coverage_status"].value == "degraded"
+    assert mark.metadata["coverage status"].value == "degraded"
     assert mark.metadata["missing"].value == 299
     assert mark.metadata["first missing"].value == "2026-10-01T01:55:00Z"
 
@@ -308,7 +311,7 @@ def test_each_source_has_its_own_limit_of_marks_and_the_next_check_goes_on(
     dagster_of_unclean: Dagster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dagster = dagster_of_unclean
-    monkeypatch.setattr(marks, "NEW_MARKS_LIMIT", 1)
+    monkeypatch.setattr(hour_events, "NEW_STATUSES_LIMIT", 1)
 
     def marked(asset: str) -> list[str]:
         names = dagster.statuses(asset)
@@ -324,33 +327,33 @@ def test_a_late_hour_refreshes_the_facts_and_the_check_by_itself(
     dagster_of_checked: Dagster,
 ) -> None:
     dagster = dagster_of_checked
-    assert dagster.look("facts_behind").run_requests == []
+    assert dagster.look("facts_outdated").run_requests == []
     for request in dagster.look("hours_due").run_requests:
         assert dagster.execute(request).success
-    assert dagster.look("findings").run_requests == []  # these facts are already old
-    [refresh] = dagster.look("facts_behind").run_requests
-    assert (refresh.partition_key, refresh.tags["requested_by"]) == ("2026-10", "facts_behind")
+    assert dagster.look("facts_unchecked").run_requests == []  # these facts are already old
+    [refresh] = dagster.look("facts_outdated").run_requests
+    assert (refresh.partition_key, refresh.tags["requested_by"]) == ("2026-10", "facts_outdated")
     assert dagster.job("refresh_period", partition="2026-10").success
-    assert dagster.look("facts_behind").run_requests == []
-    [check_period] = dagster.look("findings").run_requests
+    assert dagster.look("facts_outdated").run_requests == []
+    [check_period] = dagster.look("facts_unchecked").run_requests
     assert check_period.partition_key == "2026-10"
     assert dagster.job("check_period", partition="2026-10").success
     assert dagster.checks("billing/check")["hour_not_measured"]
-    said = dagster.look("findings")
+    said = dagster.look("facts_unchecked")
     assert said.run_requests == []
     assert f"gpu-ledger close 2026-10 --issue --home {dagster.home}" in said.skip_message
 
 
 def test_another_decision_makes_the_facts_old(dagster: Dagster) -> None:
-    assert dagster.look("facts_behind").run_requests == []
+    assert dagster.look("facts_outdated").run_requests == []
     rates = dagster.home / "decisions" / "rates.csv"
     rates.write_text(rates.read_text().replace("1.80", "1.90"))
-    assert len(dagster.look("facts_behind").run_requests) == 1
+    assert len(dagster.look("facts_outdated").run_requests) == 1
 
 
 def test_a_lost_warehouse_makes_the_facts_old(dagster: Dagster) -> None:
     (dagster.home / "warehouse.duckdb").unlink()
-    assert len(dagster.look("facts_behind").run_requests) == 1
+    assert len(dagster.look("facts_outdated").run_requests) == 1
 
 
 def test_facts_wait_for_hours_on_their_way_but_not_for_ever(dagster: Dagster) -> None:
@@ -362,11 +365,11 @@ def test_facts_wait_for_hours_on_their_way_but_not_for_ever(dagster: Dagster) ->
         asset_selection={dagster.key(SAMPLES)},
         status=dg.DagsterRunStatus.STARTED,
     )
-    first = dagster.look("facts_behind")
+    first = dagster.look("facts_outdated")
     assert first.run_requests == []
     assert "being pulled" in first.skip_message
     dagster.now += WAIT_FOR_HOURS
-    assert len(dagster.look("facts_behind", first.cursor).run_requests) == 1
+    assert len(dagster.look("facts_outdated", first.cursor).run_requests) == 1
 
 
 def test_a_month_is_closed_by_schedule_only_where_the_setting_says_so(dagster: Dagster) -> None:
@@ -379,9 +382,9 @@ def test_a_month_is_closed_by_schedule_only_where_the_setting_says_so(dagster: D
     [request] = dagster.tick("month_close").run_requests
     assert request.tags == request.tags | {"period": "2026-10", "requested_by": "month_close"}
     closing = request.run_config["ops"]["close_one_period"]["config"]
-    checked = standing.checked(opened_at(dagster.home, NOW).home, PERIOD)
-    assert checked is not None
-    assert closing == {"period": "2026-10", "issue": True, "facts_sha256": checked.facts_sha256}
+    judged = period_state.checked_state(opened_at(dagster.home, NOW).home, PERIOD)
+    assert judged is not None
+    assert closing == {"period": "2026-10", "issue": True, "facts_sha256": judged.facts_sha256}
     dagster.now = PERIOD.ended_at + timedelta(days=1)  # the grace time is two days
     early = dagster.tick("month_close")
     assert early.run_requests == []
@@ -436,5 +439,5 @@ def test_notes_about_a_period_are_only_notes(dagster: Dagster) -> None:
     for note in (dagster.home / "build").glob("*.json"):
         assert json.loads(note.read_text())
         note.unlink()
-    assert len(dagster.look("facts_behind").run_requests) == 1
-    assert dagster.look("findings").run_requests == []
+    assert len(dagster.look("facts_outdated").run_requests) == 1
+    assert dagster.look("facts_unchecked").run_requests == []

@@ -6,7 +6,7 @@ import threading
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from orchestration.demo.fleet_clock import FleetClock
+from orchestration.fleet_clock import FleetClock
 
 
 class Clock(BaseHTTPRequestHandler):

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 from orchestration.cli.demo import demo
 from orchestration.cli.up import up
+from orchestration.dagster_code.web_ui import write_key
 from orchestration.home_lock import AlreadyUp, lock_home, require_down
-from orchestration.pages import write_key
 from warehouse.home import Home
 
 URL = "http://127.0.0.1:3000"
@@ -40,7 +40,7 @@ def test_a_process_that_outlives_its_start_still_holds_the_home(tmp_path: Path) 
     command = [sys.executable, "-c", "input()"]
     with lock_home(tmp_path, URL) as hold:
         daemon = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[hold.descriptor])
-        hold.name({"daemon": daemon.pid})
+        hold.write_holders({"daemon": daemon.pid})
     with pytest.raises(AlreadyUp) as refused:
         require_down(tmp_path)
     assert str(daemon.pid) in refused.value.remedy
@@ -70,7 +70,7 @@ def test_commands_find_the_home_up_before_they_ask_for_the_port(tmp_path: Path) 
 def test_no_demo_throws_away_a_home_that_is_up(tmp_path: Path) -> None:
     from fake_gpu.fleet.build import build_fleet
     from fake_gpu.scenario.load import load_scenario
-    from orchestration.demo.home import make_home
+    from orchestration.demo.demo_home import make_home
 
     fleet = build_fleet(load_scenario("thin_line"))
     home = make_home(

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from domain.clock import StoppedClock, SystemClock
 from orchestration.cli.collect import collect
-from orchestration.demo.fleet_clock import FleetClock
+from orchestration.fleet_clock import FleetClock
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome, clock_of
 from warehouse.home import Home
 

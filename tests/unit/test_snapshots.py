@@ -17,7 +17,7 @@ import duckdb
 import pytest
 
 from orchestration.open_home import OpenHome
-from orchestration.snapshots import snapshot
+from orchestration.publishing import snapshot
 from tests.marts_in_memory import START, fill
 from tests.portal_by_hand import step_of
 from warehouse.about import AboutPeriod

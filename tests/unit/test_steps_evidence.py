@@ -21,8 +21,8 @@ from domain.interval import HOUR, Interval
 from fake_gpu.clock import VirtualClock
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import Running, serve
-from orchestration import ledger, steps
-from orchestration.demo.home import make_home
+from orchestration import open_hours, steps
+from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
 from warehouse.derived_files import DerivedFilesInUse, alone_with
 from warehouse.manifest import Outcome
@@ -64,22 +64,22 @@ def test_only_hours_that_are_over_with_their_last_sample_are_asked(tmp_path: Pat
         samples = [Source.THANOS]
         # The sample after the second hour is due half a minute past two.
         early = replace(opened, clock=StoppedClock(at(2) + timedelta(seconds=29)))
-        assert ledger.askable(early, DAY, sources=samples) == [
+        assert open_hours.askable(early, DAY, sources=samples) == [
             (cluster_id, Source.THANOS, Interval(at(0), at(1)))
         ]
         due = replace(opened, clock=StoppedClock(at(2) + timedelta(seconds=30)))
-        assert ledger.askable(due, DAY, sources=samples) == [
+        assert open_hours.askable(due, DAY, sources=samples) == [
             (cluster_id, Source.THANOS, Interval(at(0), at(2)))
         ]
-        assert ledger.askable(due, DAY, clusters=["another"]) == []
+        assert open_hours.askable(due, DAY, clusters=["another"]) == []
 
 
 def test_what_cannot_repair_is_not_asked_unless_somebody_insists(tmp_path: Path) -> None:
     with fleet(tmp_path, at(5)) as (opened, _):
         old = replace(opened, clock=StoppedClock(at(0) + timedelta(days=366)))
         samples = [Source.THANOS]
-        assert ledger.askable(old, DAY, sources=samples) == []
-        assert len(ledger.askable(old, DAY, sources=samples, again=True)) == 1
+        assert open_hours.askable(old, DAY, sources=samples) == []
+        assert len(open_hours.askable(old, DAY, sources=samples, again=True)) == 1
 
 
 def test_whole_answers_are_not_asked_twice(tmp_path: Path) -> None:
@@ -112,13 +112,13 @@ def test_what_arrived_late_is_counted_in_before_a_close(tmp_path: Path) -> None:
     period = BillingPeriod("2026-10")
     with fleet(tmp_path, at(2.1)) as (opened, running):
         steps.pull(opened, DAY, sources=[Source.THANOS])
-        assert steps.count_before_close(opened, period).attempts == ()
+        assert steps.recheck_before_close(opened, period).attempts == ()
         assert not opened.home.warehouse_path.exists()  # nothing differed: nothing was rebuilt
         running.advance_to(at(3))
-        found = steps.count_before_close(opened, period)
+        found = steps.recheck_before_close(opened, period)
         assert found.differing_count == 1
         assert opened.home.warehouse_path.exists()
-        assert steps.count_before_close(opened, period).attempts == ()
+        assert steps.recheck_before_close(opened, period).attempts == ()
 
 
 def test_without_a_name_every_open_month_with_evidence_is_refreshed(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_without_a_name_every_open_month_with_evidence_is_refreshed(tmp_path: Pa
         decided = opened.home.decisions / "clusters.csv"
         decided.write_text(decided.read_text().replace("2026-10-05T04:00:00Z", ""))
         later = OpenHome(opened.home, StoppedClock(datetime(2026, 11, 2, tzinfo=UTC)))
-        assert ledger.open_periods(later) == [october, november]
+        assert open_hours.open_periods(later) == [october, november]
         assert steps.refreshable(later) == [november]
         steps.pull(opened, DAY, sources=[Source.THANOS])
         assert steps.refreshable(later) == [october]

@@ -15,10 +15,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from orchestration.assets.facts import POOL
 from orchestration.cli.up import up
-from orchestration.dagster_home import POSTGRES_VARIABLE, DatabaseUnreachable, require_database
-from orchestration.launching import MarkingLauncher
+from orchestration.dagster_code.instance import (
+    POSTGRES_VARIABLE,
+    DatabaseUnreachable,
+    require_database,
+)
+from orchestration.dagster_code.model_assets import POOL
+from orchestration.dagster_code.run_tags import MarkingLauncher
 from tests.orchestrated import prepare_models
 from warehouse.home import Home
 
@@ -54,18 +58,18 @@ def test_what_it_prints_is_the_environment_of_a_dagster_with_its_pool_and_launch
         assert isinstance(instance.run_launcher, MarkingLauncher)
     workspace = yaml.safe_load((home.dagster / "workspace.yaml").read_text())
     [location] = workspace["load_from"]
-    assert location["python_module"]["module_name"] == "orchestration.definitions"
+    assert location["python_module"]["module_name"] == "orchestration.dagster_code.definitions"
 
 
 def test_a_secret_is_named_and_not_printed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(POSTGRES_VARIABLE, "postgresql://ledger:secret@db.example.com/ledger")
-    monkeypatch.setattr("orchestration.dagster_home.make_pool", lambda: None)
-    monkeypatch.setattr("orchestration.dagster_home.require_database", lambda url: None)
+    monkeypatch.setattr("orchestration.dagster_code.instance.make_pool", lambda: None)
+    monkeypatch.setattr("orchestration.dagster_code.instance.require_database", lambda url: None)
     ran = CliRunner().invoke(up, ["--prepare-only", "--home", str(home.path)])
     assert ran.exit_code == 0, ran.output
     assert "secret@" not in ran.output
     assert POSTGRES_VARIABLE not in ran.stdout
-    assert f"{POSTGRES_VARIABLE} has to be set as well" in ran.stderr
+    assert f"{POSTGRES_VARIABLE} must be set as well" in ran.stderr
 
 
 SECRET = "canary-7fQ"

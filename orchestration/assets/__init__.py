@@ -1,1 +1,0 @@
-"""Dagster assets: thin calls into the stages."""

@@ -1,0 +1,90 @@
+"""The resource of all assets: the home, opened again by every run.
+
+Put here: resources, their configuration, and how an error of ours fails a run.
+Not here: work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import dagster as dg
+
+from domain.errors import LedgerError, WrongUse
+from orchestration.open_home import CLOCK_VARIABLE, OpenHome, clock_of
+from warehouse.connection import WarehouseInUse
+
+HOME_VARIABLE = "GPU_LEDGER_HOME"
+
+
+class NoHomeNamed(WrongUse):
+    """Dagster was started without the environment variable that names the home."""
+
+    code = "HOME-010"
+
+    def __init__(self) -> None:
+        super().__init__(
+            where=f"the environment variable {HOME_VARIABLE}",
+            seen="it is not set",
+            why="it names the home whose hours and periods Dagster shows",
+            remedy=f"start it as `gpu-ledger up --home FOLDER`, or set {HOME_VARIABLE}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerHome:
+    """The home of the ledger, and its clock.
+
+    A plain value: the launchpad of a configurable resource would ask for another home.
+    """
+
+    path: str
+    now: str = ""  # empty: the machine's clock; else as GPU_LEDGER_NOW
+
+    def open(self) -> OpenHome:
+        return OpenHome.at(Path(self.path), clock_of(self.now))
+
+
+GivenHome = dg.ResourceParam[LedgerHome]
+"""The type of the parameter by which assets, ops, sensors and schedules receive the home."""
+
+
+def home_from_environment() -> LedgerHome:
+    path = os.environ.get(HOME_VARIABLE, "")
+    if not path:
+        raise NoHomeNamed
+    return LedgerHome(path=path, now=os.environ.get(CLOCK_VARIABLE, ""))
+
+
+def started_at(opened: OpenHome) -> datetime:
+    """The first instant at which any cluster is measured."""
+    return min(row.valid_from for row in opened.decisions.clusters)
+
+
+WAREHOUSE_TRIES = 5
+WAREHOUSE_WAIT_SECONDS = 60.0
+"""A command on the command line holds the warehouse for minutes at most."""
+
+
+@contextmanager
+def reported_errors() -> Iterator[None]:
+    """Fail the run with the four parts of an error; if the warehouse is locked, retry later."""
+    try:
+        yield
+    except WarehouseInUse as busy:
+        raise dg.RetryRequested(WAREHOUSE_TRIES, WAREHOUSE_WAIT_SECONDS) from busy
+    except LedgerError as error:
+        raise dg.Failure(
+            description=error.message(),
+            metadata={
+                "code": error.code,
+                "where": error.where,
+                "next command": dg.MetadataValue.md(error.remedy),
+            },
+            allow_retries=False,
+        ) from error
