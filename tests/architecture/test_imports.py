@@ -41,11 +41,15 @@ ALLOWED: dict[str, frozenset[str]] = {
 }
 
 
-# The evidence store is the same for both sources, which do not know each other.
+# The evidence store is the same for both sources, which do not know each other. The steps are the
+# same for all user interfaces; of these only the command line uses the others.
 NOT_IMPORTED_BY: dict[str, tuple[str, ...]] = {
     "ingestion.evidence": ("ingestion.thanos", "ingestion.kubernetes", "ingestion.rebuild"),
     "ingestion.thanos": ("ingestion.kubernetes", "ingestion.rebuild"),
     "ingestion.kubernetes": ("ingestion.thanos", "ingestion.rebuild"),
+    "orchestration": ("orchestration.cli", "orchestration.dagster_code", "orchestration.demo"),
+    "orchestration.dagster_code": ("orchestration.cli", "orchestration.demo"),
+    "orchestration.demo": ("orchestration.cli", "orchestration.dagster_code"),
 }
 
 
@@ -81,6 +85,8 @@ def files_of(package: str) -> list[Path]:
     """The files of a package without those of a part that has rules of its own."""
     folder = ROOT.joinpath(*package.split("."))
     parts = [ROOT.joinpath(*p.split(".")) for p in ALLOWED if p.startswith(package + ".")]
+    if package == "orchestration":
+        parts += [folder / name for name in ("cli", "dagster_code", "demo")]
     return sorted(
         path for path in folder.rglob("*.py") if not any(path.is_relative_to(p) for p in parts)
     )
@@ -152,8 +158,27 @@ def test_only_the_warehouse_opens_duckdb() -> None:
     assert offenders == []
 
 
+@pytest.mark.parametrize(
+    ("command", "group"), [("collect", "collector"), ("prune", "idle-pruner"), ("portal", "portal")]
+)
+def test_a_component_imports_only_the_libraries_of_its_image(command: str, group: str) -> None:
+    import subprocess
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    renamed = {"pyyaml": "yaml", "grpcio": "grpc", "protobuf": "google.protobuf"}
+    installed = set(project["dependency-groups"][group])
+    others = {re.split("[<>=]", text)[0] for text in project["project"]["dependencies"]} - installed
+    modules = sorted(renamed.get(name, name.replace("-", "_")) for name in others)
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({modules!r}))\n"  # as if not installed
+        f"import orchestration.cli.{command}"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_heavy_libraries_are_not_imported_at_the_top_of_the_command_line() -> None:
-    """`gpu-ledger --help` starts in a blink because nothing heavy is imported for it."""
+    """`gpu-ledger --help` takes less than 100 ms because it imports no library but click."""
     import subprocess
 
     heavy = "dagster duckdb polars pyarrow dbt great_expectations httpx rich typst uvicorn yaml"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.prose import PERSONS_LIMIT, WHAT_LIMIT, count, files_of, texts_of
 
-PLAIN = ("idle_pruner",)
+PLAIN = ("fake_gpu", "idle_pruner", "orchestration")
 """The packages that keep the limits; a package joins once its text is rewritten."""
 
 
