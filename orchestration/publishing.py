@@ -18,9 +18,11 @@ from billing.render import write_file
 from billing.rendering import MODEL_PAGES, is_file_of
 from domain.billing_period import BillingPeriod
 from domain.errors import CheckFailed, LedgerError
+from domain.interval import parse_instant
 from domain.money import parse_nanos
 from orchestration import steps
 from orchestration.alerting import all_budget_steps
+from orchestration.idle_savings import hourly_cost, hourly_costs, records_of
 from orchestration.model_documentation import model_page
 from orchestration.open_home import OpenHome
 from quality.tables import create_tables
@@ -33,6 +35,7 @@ from warehouse.snapshots import (
     Correction,
     Issued,
     SnapshotsNotWritten,
+    StoppedWorkload,
     Written,
     remove_index,
     write_snapshots,
@@ -83,11 +86,36 @@ def snapshot(opened: OpenHome) -> Written | None:
             return None
         record, budgets = opened.record, all_budget_steps(opened)
         return write_snapshots(
-            opened.home, about.periods, _issued(record), _corrections(record), budgets
+            opened.home,
+            about.periods,
+            _issued(record),
+            _corrections(record),
+            budgets,
+            _stops(opened),
         )
     except (LedgerError, duckdb.Error, OSError) as cause:
         remove_index(opened.home)
         raise SnapshotsNotWritten(opened.home.snapshots, cause) from cause
+
+
+def _stops(opened: OpenHome) -> list[StoppedWorkload]:
+    """The stops of the idle pruner whose records are in this home, with the price of their pods."""
+    stops = records_of(opened.home).stops()
+    costs = hourly_costs(opened.home, stops)
+    return [
+        StoppedWorkload(
+            tenant=stop.stopped.namespace,
+            workload_kind=stop.stopped.kind,
+            workload_name=stop.stopped.name,
+            device_count=stop.stopped.device_count,
+            stopped_at=parse_instant(stop.stopped.at),
+            restored_at=parse_instant(stop.restored.at) if stop.restored else None,
+            hourly_cost=str(hourly[0]) if (hourly := hourly_cost(stop, costs)) else "",
+            currency=hourly[1] if hourly else "",
+            reason=" ".join(stop.stopped.reasons),
+        )
+        for stop in stops
+    ]
 
 
 def _publish(opened: OpenHome) -> Published:

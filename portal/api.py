@@ -18,7 +18,7 @@ from starlette.responses import Response
 from domain.csv_text import csv_bytes
 from domain.identity import sha256, sha256_bytes
 from domain.interval import format_instant
-from portal import consumption, fleet
+from portal import consumption, fleet, returned
 from portal.budgets import BudgetStepRow, budget_steps
 from portal.consumption import Consumption
 from portal.refusals import DocumentNotInPlace, PageNotFound
@@ -119,6 +119,22 @@ TABLES: tuple[Table, ...] = (
         consumption.WorkloadRow,
         _burn_rate,
         "Workloads by class and shape, with burn rate, utilisation and idle cost.",
+    ),
+    Table(
+        "/tenants/{tenant}/returned",
+        TENANT,
+        returned.ReturnedRow,
+        lambda facts, visit, given: returned.returned(facts, visit.settings.clock.now()),
+        "Stops of idle workloads by the idle pruner, and what each saved.",
+        (),
+    ),
+    Table(
+        "/fleet/returned",
+        FLEET,
+        returned.ReturnedRow,
+        lambda facts, visit, given: returned.returned(facts, visit.settings.clock.now()),
+        "Stops of idle workloads of all tenants, and what each saved.",
+        (),
     ),
     Table(
         "/tenants/{tenant}/pods",

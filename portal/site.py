@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from domain.errors import LedgerError
-from portal import api, pages
+from portal import api, pages, returned
 from portal.access import Hosts, Message, Receive, Scope, Send, refusal_of_foreign
 from portal.refusals import PageNotFound, Refused, RequestNotAllowed
 from portal.sessions import COOKIE, SESSION_HOURS
@@ -50,7 +50,9 @@ PAGES: Mapping[str, Handler] = {
     "/tenants/{tenant}/charts/cost.svg": pages.cost_chart,
     "/tenants/{tenant}/charts/gpu-hours.svg": pages.hours_chart,
     "/tenants/{tenant}/documents/{number}/{name}": api.document_download,
+    "/tenants/{tenant}/returned": returned.tenant_page,
     "/provider": pages.provider_page,
+    "/provider/returned": returned.provider_page,
     "/provider/charts/hours.svg": pages.coverage_chart,
     "/programme": pages.programme_page,
 }

@@ -32,7 +32,7 @@ from warehouse.about import AboutPeriod
 from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.snapshot_reader import Snapshots
-from warehouse.snapshots import BudgetStep, Issued, write_snapshots
+from warehouse.snapshots import BudgetStep, Issued, StoppedWorkload, write_snapshots
 
 HOUR = timedelta(hours=1)
 NOW = datetime(2026, 10, 1, 4, tzinfo=UTC)
@@ -274,6 +274,16 @@ def step_of(tenant: str, *, reached: bool = True) -> BudgetStep:
     )
 
 
+def stop_of(tenant: str, restored_at: datetime | None) -> StoppedWorkload:
+    """A stop of two devices at the start, of 3.60 USD an hour."""
+    return StoppedWorkload(
+        *(tenant, "Deployment", f"model-{tenant}", 2, START, restored_at),
+        hourly_cost="3.6",
+        currency="USD",
+        reason="All 2 devices of 2 replicas idle for 30 minutes.",
+    )
+
+
 def write(home: Home, marts: Mapping[str, Sequence[Any]], amounts: str = "estimated") -> None:
     """The warehouse and the snapshots of a home."""
     home.warehouse_path.unlink(missing_ok=True)
@@ -293,7 +303,8 @@ def write(home: Home, marts: Mapping[str, Sequence[Any]], amounts: str = "estima
         )
     documents = [invoice_of(home, OWN, "INV-000001"), invoice_of(home, OTHER, "INV-000002")]
     steps = [step_of(OWN), step_of(OTHER, reached=False)]
-    write_snapshots(home, [about(amounts)], documents, [], steps)
+    stops = [stop_of(OWN, START + HOUR), stop_of(OTHER, None)]
+    write_snapshots(home, [about(amounts)], documents, [], steps, stops)
 
 
 @dataclass

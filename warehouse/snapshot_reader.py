@@ -35,7 +35,7 @@ OPEN_LIMIT = 16
 """Files that stay open for the next request; opening one takes 40 ms, and it holds about 10 MB."""
 
 
-OF_ALL_CLUSTERS = ("document_files", "documents", "fct_forecasts")
+OF_ALL_CLUSTERS = ("document_files", "documents", "fct_forecasts", "stops")
 """Tables of a tenant's snapshot whose rows cannot be divided by clusters."""
 
 OF_OTHER_TABLES = {

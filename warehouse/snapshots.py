@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import duckdb
 
 INDEX = "index.json"
-FORMAT = 4
+FORMAT = 5
 """Part of each name: a new version of this module writes every file again."""
 
 BLOCK_BYTES = 16_384
@@ -156,6 +156,21 @@ class BudgetStep:
 
 
 @dataclass(frozen=True, slots=True)
+class StoppedWorkload:
+    """An idle workload that was scaled to zero, and what an hour of it would have cost."""
+
+    tenant: str
+    workload_kind: str
+    workload_name: str
+    device_count: int
+    stopped_at: datetime
+    restored_at: datetime | None
+    hourly_cost: str  # empty where the price of one of its pods is unknown
+    currency: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """What one call of `write_snapshots` did."""
 
@@ -229,6 +244,17 @@ _BUDGET_STEPS = {
     "state": "VARCHAR",
     "reached_at": "TIMESTAMPTZ",
     "delivered_at": "TIMESTAMPTZ",
+}
+_STOPS = {
+    "tenant": "VARCHAR",
+    "workload_kind": "VARCHAR",
+    "workload_name": "VARCHAR",
+    "device_count": "BIGINT",
+    "stopped_at": "TIMESTAMPTZ",
+    "restored_at": "TIMESTAMPTZ",
+    "hourly_cost": "VARCHAR",
+    "currency": "VARCHAR",
+    "reason": "VARCHAR",
 }
 _CORRECTIONS = {
     "corrects_period": "VARCHAR",
@@ -339,6 +365,7 @@ def write_snapshots(
     documents: Sequence[Issued],
     corrections: Sequence[Correction],
     budget_steps: Sequence[BudgetStep] = (),
+    stops: Sequence[StoppedWorkload] = (),
 ) -> Written:
     """Write the snapshots whose rows changed, and switch all of them at once.
 
@@ -354,7 +381,7 @@ def write_snapshots(
             with connected(":memory:") as connection:
                 connection.execute(f"attach '{_quoted(scratch)}' as scratch")
                 connection.execute(f"attach '{_quoted(home.warehouse_path)}' as w (read_only)")
-                _gather(connection, periods, documents, corrections, budget_steps)
+                _gather(connection, periods, documents, corrections, budget_steps, stops)
                 return _write(connection, home.snapshots)
         except (duckdb.CatalogException, duckdb.BinderException) as cause:
             names = tuple(one.billing_period for one in periods)
@@ -373,7 +400,7 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> Written:
         for [tenant] in connection.execute("from tenants order by tenant").fetchall()
     }
     others = ("budget_steps", "coverage", "corrections", "documents", "findings", "periods")
-    of_provider = (*PROVIDER_MARTS, *others)
+    of_provider = (*PROVIDER_MARTS, *others, "stops")
     provider = _name("", *(_rows_sha256(connection, table) for table in of_provider))
     changed = {tenant: name for tenant, name in names.items() if not (folder / name).is_file()}
     _sort_by_tenant(connection, owned, changed)
@@ -396,6 +423,7 @@ def _gather(
     documents: Sequence[Issued],
     corrections: Sequence[Correction],
     budget_steps: Sequence[BudgetStep],
+    stops: Sequence[StoppedWorkload],
 ) -> None:
     """Views and tables with every row that any snapshot has, under the names in the files."""
     connection.execute("use w")
@@ -417,6 +445,7 @@ def _gather(
     _table(connection, "document_files", _FILES, files)
     _table(connection, "corrections", _CORRECTIONS, (_fields(one) for one in corrections))
     _table(connection, "budget_steps", _BUDGET_STEPS, (_fields(one) for one in budget_steps))
+    _table(connection, "stops", _STOPS, (_fields(one) for one in stops))
     checked = "w.quality.coverage_statuses" if "coverage_statuses" in quality else _NO_STATES
     connection.execute(f"create table coverage as {_COVERAGE.format(checked=checked)}")
     findings = "from w.quality.findings" if "findings" in quality else _NO_FINDINGS
@@ -431,7 +460,7 @@ def _gather(
         "select distinct billing_period, cluster_id, pod_uid, tenant from of_tenants_fct_pod_hours"
         ") as pods using (billing_period, cluster_id, pod_uid)"
     )
-    for table in ("budget_steps", "documents", "document_files"):
+    for table in ("budget_steps", "documents", "document_files", "stops"):
         connection.execute(f"create view of_tenants_{table} as from {table}")
     connection.execute(_TENANTS)
     connection.execute(_TENANT_CLUSTERS)
@@ -445,7 +474,7 @@ def _gather(
 
 def _tenant_tables() -> tuple[str, ...]:
     tables = ("budget_steps", "coverage", "dim_clusters", "dim_pod_labels", "document_files")
-    return (*TENANT_MARTS, *tables, "documents", "periods")
+    return (*TENANT_MARTS, *tables, "documents", "periods", "stops")
 
 
 def _sort_by_tenant(

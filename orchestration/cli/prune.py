@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
-from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,15 +21,14 @@ from clients.credentials import read_token
 from clients.kubeconfig import SERVICE_ACCOUNT, ClusterAccess, find_cluster_access
 from clients.kubernetes import KubernetesClient
 from clients.prometheus import PrometheusClient
-from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.errors import LedgerError
-from domain.interval import format_instant, parse_instant
+from domain.interval import format_instant
 from idle_pruner.cluster import STOPPABLE_KINDS, ObjectName
 from idle_pruner.daemon import PrunerMetrics, metrics_server, run_daemon, stopped_by_signals
 from idle_pruner.decision import Thresholds, Verdict
 from idle_pruner.pruner import PassResult, Pruner, reading_row
-from idle_pruner.records import Records, Stop
+from idle_pruner.records import Records, Stop, stops_in
 from idle_pruner.settings import (
     CHECK_INTERVAL_SECONDS,
     STOPS_PER_HOUR_LIMIT,
@@ -38,15 +36,19 @@ from idle_pruner.settings import (
     PruneSettings,
 )
 from orchestration.cli.output import emit, emit_document, emit_done, output_option, progress
+from orchestration.cli.time_arguments import INSTANT
+from orchestration.idle_savings import (
+    RECORDS,
+    HourlyCosts,
+    hourly_costs,
+    saved_money,
+    weekly_report,
+)
 from orchestration.open_home import CLOCK_VARIABLE, clock_of
 from warehouse.home import Home
-from warehouse.reports.named_queries import ask, question
-from warehouse.reports.opened_facts import open_facts
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-RECORDS = Path("idle-pruner.jsonl")
-RECORDS_OF_A_HOME = Path("record") / "idle-pruner.jsonl"
 API_VERSIONS = {
     "Deployment": "apps/v1",
     "ReplicaSet": "apps/v1",
@@ -428,42 +430,40 @@ def list_stops(show_all: bool, output: str, **options: Any) -> int:
     of the stop, times the hours from the stop to the restore.
     """
     stops = [stop for stop in _records(options).stops() if show_all or stop.restored is None]
-    prices = _hourly_costs(options["home_path"], stops)
+    home: Path | None = options["home_path"]
+    prices = hourly_costs(Home.open(home), stops) if home else {}
     rows = [_stop_row(stop, prices) for stop in stops]
     columns = LIST_COLUMNS if output == "table" else None
     emit(rows, output, columns, empty="No workload is stopped.")
     return 0
 
 
-HourlyCosts = dict[str, tuple[Decimal, str]]  # by pod UID: amount and currency
+REPORT_EPILOG = """\b
+Examples:
+  gpu-ledger prune report --home my-ledger                        the last seven days
+  gpu-ledger prune report --home my-ledger --until 2026-11-16 -o csv
+"""
 
 
-def _hourly_costs(home: Path | None, stops: Sequence[Stop]) -> HourlyCosts:
-    """The hourly cost of the stopped pods, from the facts of the months of their stops."""
-    periods = sorted({BillingPeriod.containing(parse_instant(s.stopped.at)).name for s in stops})
-    costs: HourlyCosts = {}
-    if home is None or not periods:
-        return costs
-    with open_facts(Home.open(home)) as facts:
-        for period in (name for name in periods if name in facts.periods):
-            answer = ask(facts, question("hourly-cost-of-pods"), {"period": period})
-            for row in answer.rows:
-                costs[row["pod_uid"]] = Decimal(row["hourly_cost"]), row["currency"]
-    return costs
+@prune.command("report", epilog=REPORT_EPILOG)
+@click.option("--until", type=INSTANT, help="End of the week (default: the last midnight, in UTC).")
+@home_option
+@records_option
+@output_option
+def report(until: datetime | None, output: str, **options: Any) -> int:
+    """Print what stops of one week returned and saved, by namespace.
 
-
-def saved_money(stop: Stop, costs: HourlyCosts, now: datetime) -> tuple[Decimal, str] | None:
-    """The cost that a stop avoided until its restore; None if the price of a pod is unknown."""
-    ended_at = parse_instant(stop.restored.at) if stop.restored else now
-    found = [costs.get(pod) for pod in stop.stopped.pods]
-    known = [cost for cost in found if cost is not None]
-    currencies = {currency for _, currency in known}
-    if not found or len(known) < len(found) or len(currencies) != 1:
-        return None
-    seconds = int((ended_at - parse_instant(stop.stopped.at)).total_seconds())
-    hourly = sum((amount for amount, _ in known), Decimal(0))
-    cents = (hourly * seconds / 3600).quantize(Decimal("0.01"), ROUND_HALF_EVEN)
-    return cents, currencies.pop()
+    Device-hours are those of stopped workloads within the week. With a home, saved is their hourly
+    cost, as billed in the month of the stop. Stops without a known price are counted apart.
+    """
+    now = until or _clock().now().replace(hour=0, minute=0, second=0, microsecond=0)
+    history = _records(options).read()
+    stops = stops_in(history)
+    home: Path | None = options["home_path"]
+    costs = hourly_costs(Home.open(home), stops) if home else {}
+    rows = weekly_report(history, stops, costs, now)
+    emit(rows, output, empty="No workload was stopped in this week.")
+    return 0
 
 
 def _stop_row(stop: Stop, costs: HourlyCosts) -> dict[str, Any]:
@@ -547,7 +547,7 @@ def _clock() -> Clock:
 
 def _records(options: dict[str, Any]) -> Records:
     home: Path | None = options["home_path"]
-    default = RECORDS if home is None else home / RECORDS_OF_A_HOME
+    default = Path(RECORDS) if home is None else home / "record" / RECORDS
     return Records(options["records"] or default)
 
 

@@ -438,3 +438,16 @@ def test_budgets_and_the_state_of_each_step_are_shown_and_served(portal: Portal)
     assert row["delivered_at"] is None
     rows = portal.get("/api/v1/fleet/budgets", "provider").json()["rows"]
     assert [one["tenant"] for one in rows] == [OTHER, OWN]
+
+
+def test_stops_and_their_savings_are_shown_to_their_tenant(tmp_path: Path) -> None:
+    """2 devices of 3.60 USD an hour: one hour until the restore, four until now."""
+    portal = portal_at(tmp_path)
+    own = portal.get(f"/tenants/{OWN}/returned").text
+    assert ("model-vision" in own, "3.60 USD" in own, OTHER in own) == (True, True, False)
+    [row] = portal.get(f"/api/v1/tenants/{OTHER}/returned", caller=OTHER).json()["rows"]
+    assert (row["hours"], row["saved"], row["restored_at"]) == ("4.00", "14.40", None)
+    assert portal.get(f"/tenants/{OTHER}/returned").status_code == 404
+    everything = portal.get("/provider/returned", caller="provider").text
+    assert "18.00 USD" in everything
+    assert portal.get("/provider/returned").status_code == 404

@@ -19,7 +19,7 @@ import pytest
 from orchestration.open_home import OpenHome
 from orchestration.publishing import snapshot
 from tests.marts_in_memory import START, fill
-from tests.portal_by_hand import step_of
+from tests.portal_by_hand import step_of, stop_of
 from warehouse.about import AboutPeriod
 from warehouse.connection import connected
 from warehouse.home import Home
@@ -85,7 +85,8 @@ def snapshots_of(
         connection.execute("create schema marts")
         fill(connection, "marts", rows)
     steps = [step_of("vision"), step_of(OTHER)]
-    return home, write_snapshots(home, [OCTOBER], issued, [], steps)
+    stops = [stop_of("vision", None), stop_of(OTHER, None)]
+    return home, write_snapshots(home, [OCTOBER], issued, [], steps, stops)
 
 
 def contents(home: Home, tenant: str) -> dict[str, list[tuple[Any, ...]]]:
