@@ -13,8 +13,9 @@ UV     := uv==0.13.8
 
 # Random tests draw from this seed: the commit's, so that one commit always gives one result.
 SEED   ?= $(shell printf '%d' 0x0$$(git rev-parse HEAD 2>/dev/null | cut -c1-8))
-# A file stays in one process, which builds what its tests share once. Scenarios come first.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# A file stays in one process, which builds once the data that its tests share. Three processes on two
+# cores: some tests wait for a server or a deadline.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 RANDOM_EXAMPLES = --hypothesis-profile=random --hypothesis-seed=$(SEED)
 
 .PHONY: help setup demo ui test check test-deep test-servers explore servers constraints bench simulate docs wheel image images format clean
