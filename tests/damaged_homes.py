@@ -41,6 +41,7 @@ VALUES = {
     "workload": "team-a/train",
     "pod": "team-a/train",
     "name": "busiest-hours",
+    "node_name": "node-1",
     "started": "2026-10-01T00:00:00Z",
     "ended": "2026-10-01T01:00:00Z",
     "reason": "a test",
@@ -51,6 +52,7 @@ VALUES = {
 FURTHER = {
     "close": ("--issue", "--no-recheck"),
     "explain": ("--line", "1"),
+    "mig plan": ("--want", "1g.5gb=1"),
     "portal token create": ("--role", "provider"),
     "up": ("--prepare-only",),
     "prune explain": ("--prometheus-url", "http://127.0.0.1:9"),

@@ -257,7 +257,7 @@ def damage(opened: OpenHome, statement: str) -> None:
         connection.execute(statement)
 
 
-def test_rows_that_are_missing_stop_readers_and_are_healed(
+def test_rows_that_are_missing_stop_readers_and_are_repaired(
     told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
     opened = copied(told, tmp_path)

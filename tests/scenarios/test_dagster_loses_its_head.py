@@ -201,7 +201,7 @@ def test_every_hour_came_back_but_those_that_no_collector_watched(told: Told) ->
     assert len(missing) == 4
 
 
-def test_hours_that_no_collector_watched_say_that_they_cannot_heal(told: Told) -> None:
+def test_hours_that_no_collector_watched_say_that_they_cannot_repair(told: Told) -> None:
     missing = [entry for entry in told.entries if away(entry)]
     assert not any(entry.backfillable(told.ended_at) for entry in missing)
     assert told.marks == [hour_name(hour) for hour in COLLECTOR_AWAY.hours()]

@@ -86,7 +86,7 @@ TABLE = (
           ("watch_dropped", "watch_expired", "api_unavailable", "bookmarks_missing"),
           (collector.test_what_ended_behind_a_dropped_watch_is_gone_within_a_gap_that_says_so,
            collector.test_a_410_leads_to_a_list_that_is_compared_and_a_gap_with_both_ends,
-           collector.test_a_fault_that_heals_leaves_every_second_right,
+           collector.test_a_fault_that_repairs_leaves_every_second_right,
            collector.test_missing_bookmarks_cost_coverage_and_no_truth)),
     Fault("B04", "the same name with another UID",
           "two lives, each to the second",
@@ -111,7 +111,7 @@ TABLE = (
           ("StoreUnusable",),
           (landing.test_an_error_although_it_was_written_keeps_the_bytes_once_and_the_chain_whole,
            spool.test_a_write_that_was_durable_and_said_no_is_not_written_twice,
-           crashes.test_a_full_disk_at_any_write_is_said_and_healed)),
+           crashes.test_a_full_disk_at_any_write_is_said_and_repaired)),
 )  # fmt: skip
 
 

@@ -126,7 +126,7 @@ def fleet(home: Path, fault: str, when: str, more: str = "", replicas: int = 1) 
 
 
 @pytest.mark.parametrize("fault", ["timeout", "unavailable", "reset_mid_body", "truncated_body"])
-def test_a_request_that_fails_once_is_healed_by_asking_again(tmp_path: Path, fault: str) -> None:
+def test_a_request_that_fails_once_is_repaired_by_asking_again(tmp_path: Path, fault: str) -> None:
     with fleet(tmp_path, fault, IN_FORCE, "requests: 1") as faulty:
         attempt = faulty.pull()
         assert attempt.outcome is Outcome.OK

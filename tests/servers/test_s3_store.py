@@ -247,7 +247,7 @@ def test_pulls_at_once_make_one_chain_and_every_body_is_there(url: str, tmp_path
     assert {attempt.outcome for attempt in landing.attempts()} == {"ok"}
 
 
-def test_a_byte_that_was_changed_in_the_bucket_is_found_named_and_healed(
+def test_a_byte_that_was_changed_in_the_bucket_is_found_named_and_repaired(
     bucket: Bucket, url: str, tmp_path: Path
 ) -> None:
     attempt = pull(url, tmp_path)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from billing.close import close_period
 from domain.clock import StoppedClock
-from domain.findings import Check, Check
+from domain.findings import Check, CheckResult
 from tests.marts_by_hand import Pod, World, at
 from warehouse.connection import connected
 from warehouse.content_hash import period_sha256
@@ -32,7 +32,7 @@ world.pods = pods if sys.argv[2] == "forwards" else pods[::-1]
 home = world.write()
 with connected(home.warehouse_path, read_only=True) as connection:
     facts = period_sha256(connection, "2026-10")
-check = Judgement(world.period, facts, checks=(Check("by hand", 1, 0),))
+check = CheckResult(world.period, facts, checks=(Check("by hand", 1, 0),))
 clock = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
 close_period(home, world.period, world.decisions, lambda: check, clock, dry_run=False)
 for path in sorted((world.path / "documents").rglob("*")):

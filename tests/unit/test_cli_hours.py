@@ -102,7 +102,7 @@ def test_an_ok_hour_that_lacks_something_of_its_pods_is_not_hidden(home: Home) -
     assert row["doubts"] == {INCOMPLETE_PODS: 20}
 
 
-def test_an_hour_heals_for_as_long_as_its_own_store_keeps_raw_samples(home: Home) -> None:
+def test_an_hour_repairs_for_as_long_as_its_own_store_keeps_raw_samples(home: Home) -> None:
     early, late = "2026-11-10T17:59:59Z", "2026-11-10T18:00:00Z"  # ten days after the first hour
     assert [row["can_be_backfilled"] for row in rows(home, now=early)] == [True] * 6
     assert [row["can_be_backfilled"] for row in rows(home, now=late)] == [False] + [True] * 5

@@ -95,7 +95,7 @@ def test_without_faults_every_pod_is_known_to_the_second(tmp_path: Path) -> None
     ],
     ids=lambda f: f.kind,
 )
-def test_a_fault_that_heals_leaves_every_second_right(tmp_path: Path, wanted: Fault) -> None:
+def test_a_fault_that_repairs_leaves_every_second_right(tmp_path: Path, wanted: Fault) -> None:
     made = run(tmp_path, wanted)
     assert known(made) == TRUTH
     assert made.lines("gap") == []

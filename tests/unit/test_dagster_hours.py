@@ -124,7 +124,7 @@ def test_an_hour_that_was_watched_in_part_says_when_that_ended(dagster: Dagster)
     assert said["first missing"] == "2026-10-01T03:20:00Z"
 
 
-def test_an_hour_that_could_not_be_asked_can_heal_and_names_its_command(dagster: Dagster) -> None:
+def test_an_hour_that_could_not_be_asked_can_repair_and_names_its_command(dagster: Dagster) -> None:
     before = wrong_address(dagster.home)
     assert not dagster.materialize(SAMPLES, partition=NAMES[2]).success
     assert dagster.statuses(SAMPLES)[NAMES[2]] == "FAILED"
@@ -143,7 +143,7 @@ def test_an_hour_that_could_not_be_asked_can_heal_and_names_its_command(dagster:
     assert dagster.statuses(SAMPLES)[NAMES[2]] == "MATERIALIZED"
 
 
-def test_the_command_that_an_hour_shows_heals_it_wherever_it_is_typed(
+def test_the_command_that_an_hour_shows_repairs_it_wherever_it_is_typed(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GPU_LEDGER_HOME", raising=False)
@@ -353,7 +353,7 @@ def test_an_hour_that_was_asked_again_elsewhere_says_what_the_last_answer_was(
     assert "404" not in str(newest.metadata["reason"].value)
 
 
-def test_a_red_hour_that_the_command_line_healed_becomes_green(dagster: Dagster) -> None:
+def test_a_red_hour_that_the_command_line_repaired_becomes_green(dagster: Dagster) -> None:
     before = wrong_address(dagster.home)
     dagster.materialize(SAMPLES, partition=NAMES[2])
     (dagster.home / "config.toml").write_text(before)

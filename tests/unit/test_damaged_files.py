@@ -56,7 +56,7 @@ CASES = int(os.environ.get("N", "2000"))
 SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
 """A failure prints the seed; SEED=… repeats it."""
 
-WITHOUT_HOME = {"init", "gpu", "mig", "fake", "completion"}
+WITHOUT_HOME = {"init", "gpu", "fake", "completion"}
 Damage = Callable[[bytes, random.Random], bytes]
 
 

@@ -149,7 +149,7 @@ def refused_at(call: int, home: Path) -> StoreUnusable | None:
         return None
 
 
-def test_a_full_disk_at_any_write_is_said_and_healed(tmp_path: Path) -> None:
+def test_a_full_disk_at_any_write_is_said_and_repaired(tmp_path: Path) -> None:
     call = 1
     while problem := refused_at(call, tmp_path / str(call)):
         assert "No space left on device" in problem.seen

@@ -120,7 +120,7 @@ def test_a_name_is_read_only_when_it_is_taken(tmp_path: Path) -> None:
     assert len(reads) == 1
 
 
-def test_two_who_heal_at_once_both_find_it_whole(tmp_path: Path) -> None:
+def test_two_who_repair_at_once_both_find_it_whole(tmp_path: Path) -> None:
     """The other one is there between our look and our swap."""
     store = MemoryStore()
     with_rot(store, lambda good: b"rotten")
@@ -138,7 +138,7 @@ def test_two_who_heal_at_once_both_find_it_whole(tmp_path: Path) -> None:
 # --- killed --------------------------------------------------------------------------------------
 
 
-def test_killed_at_any_write_to_a_bucket_the_rot_is_never_lost_and_the_next_one_heals() -> None:
+def test_killed_at_any_write_to_a_bucket_the_rot_is_never_lost_and_the_next_one_repairs() -> None:
     point, died = 0, True
     while died:
         store = MemoryStore()
@@ -157,7 +157,7 @@ def test_killed_at_any_write_to_a_bucket_the_rot_is_never_lost_and_the_next_one_
     assert point > 5
 
 
-def test_killed_at_any_step_on_a_disk_the_rot_is_never_lost_and_the_next_one_heals(
+def test_killed_at_any_step_on_a_disk_the_rot_is_never_lost_and_the_next_one_repairs(
     tmp_path: Path,
 ) -> None:
     step, died = 0, True
@@ -194,7 +194,7 @@ def flip_one_byte(home: Path) -> str:
     return path.stem
 
 
-def test_a_second_pull_heals_what_rotted_after_the_first_and_says_so(tmp_path: Path) -> None:
+def test_a_second_pull_repairs_what_rotted_after_the_first_and_says_so(tmp_path: Path) -> None:
     first = pull(tmp_path)
     digest = flip_one_byte(tmp_path)
     [problem] = Landing(FolderStore(tmp_path / "landing")).verify().problems
@@ -212,7 +212,7 @@ def test_a_second_pull_heals_what_rotted_after_the_first_and_says_so(tmp_path: P
     assert [digest in key for key in report.set_aside] == [True]
 
 
-def test_a_journal_that_is_taken_again_heals_its_segments(tmp_path: Path) -> None:
+def test_a_journal_that_is_taken_again_repairs_its_segments(tmp_path: Path) -> None:
     spool, landing = FolderStore(tmp_path / "spool"), FolderStore(tmp_path / "landing")
     writer = JournalWriter(spool, "c1", "collector", "0.1.0")
     writer.add([line_of("watched", TEN, resource="pods", until="2026-10-01T10:59:59Z")])

@@ -204,7 +204,7 @@ def test_a_signature_for_one_pod_accepts_no_hour() -> None:
     ]
 
 
-def test_what_cannot_heal_says_how_to_sign() -> None:
+def test_what_cannot_repair_says_how_to_sign() -> None:
     gaps = [
         gap(SAMPLES, hours(9, 10), "retention is over", backfillable=False),
         gap(JOURNAL, hours(9, 10), "no collector", backfillable=False),

@@ -6,7 +6,7 @@ from collections import Counter
 from datetime import date
 
 from tests.simulated import TROUBLES
-from tests.simulation_page import HARMLESS, HEALED, PAGE, Fate, page
+from tests.simulation_page import HARMLESS, PAGE, REPAIRED, Fate, page
 from tests.written_pages import DOCS
 
 
@@ -30,7 +30,7 @@ def test_a_row_counts_what_fired_what_was_caught_and_what_was_not() -> None:
     assert counts == ["`store_vanishes`", "A01★", "308", "1", "1", ""]
     assert "/GAP-002.md) × 1, " in words
     assert "/GAP-005.md) × 13. " in words
-    assert words.endswith(HEALED["store_vanishes"])
+    assert words.endswith(REPAIRED["store_vanishes"])
     assert cells(text, "crash_loop")[2:] == ["9", "", "", "1", HARMLESS["crash_loop"]]
     assert cells(text, "metric_renamed")[1:4] == ["A02 A23", "not counted", "1"]
     assert "17 pod-hours" in cells(text, "watch_dropped")[-1]
@@ -42,10 +42,10 @@ def test_no_fault_of_the_simulation_is_left_out_of_the_page() -> None:
     assert [one.kind for one in TROUBLES if not cells(text, one.kind)] == []
 
 
-def test_what_is_said_to_heal_or_to_be_harmless_is_simulated() -> None:
+def test_what_is_said_to_repair_or_to_be_harmless_is_simulated() -> None:
     kinds = {trouble.kind for trouble in TROUBLES}
-    assert {*HEALED, *HARMLESS} <= kinds
-    assert not {*HEALED} & {*HARMLESS}
+    assert {*REPAIRED, *HARMLESS} <= kinds
+    assert not {*REPAIRED} & {*HARMLESS}
     # Of a fault that always has to be told, nothing could be said about its silence.
     told = {t.kind for t in TROUBLES if t.caught_as} - {t.kind for t in TROUBLES if not t.caught_as}
-    assert not told & {*HEALED, *HARMLESS}
+    assert not told & {*REPAIRED, *HARMLESS}

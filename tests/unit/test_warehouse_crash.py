@@ -81,7 +81,7 @@ def test_a_writer_that_dies_after_its_commit_has_switched_in(home: Home, build: 
     require_intact(home, PERIOD.name, deep=True)
 
 
-def test_a_log_that_is_deleted_or_not_copied_is_noticed_and_healed(home: Home, build: Path) -> None:
+def test_a_log_that_is_deleted_or_not_copied_is_repaired(home: Home, build: Path) -> None:
     die(home, build, "after").unlink()
     with pytest.raises(WarehouseLost):
         require_intact(home, PERIOD.name)
@@ -89,7 +89,7 @@ def test_a_log_that_is_deleted_or_not_copied_is_noticed_and_healed(home: Home, b
     require_intact(home, PERIOD.name, deep=True)
 
 
-def test_a_log_that_is_cut_is_noticed_and_healed(home: Home, build: Path) -> None:
+def test_a_log_that_is_cut_is_noticed_and_repaired(home: Home, build: Path) -> None:
     log = die(home, build, "after")
     log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
     with pytest.raises(WarehouseLost):
